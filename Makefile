@@ -2,17 +2,8 @@
 PYTHON ?= python3
 WORKERS ?= 2
 PIP_FLAGS ?= --quiet --disable-pip-version-check
-# All but effx.tree and effx.transforms.autodiff: typeguard's hook stumbles over the positional-only
-# `cls` of Partial.__new__, and takes `Callable[[Unpack[Ts]], R]` for a function of one argument.
-empty :=
-comma := ,
-GUARDED_PACKAGES := $(subst $(empty) ,$(comma),$(addprefix effx., \
-  array caching dtypes effects errors families flags handlers handling ir lax lower nn numpy presence random \
-    $(addprefix transforms.,abstracted_axes arguments axis_environments bool_trees buckets checkpoint closures computations custom_batching custom_call \
-    custom_derivatives custom_rules donation out_sharding explicit forward_backward given global_arrays gradients jacobians jit jit_shardings jitted jitted_pickles kept_refs lending lent_stages mapped_axes meshes named_functions \
-    naming options placed placement pmap pmap_processes pullbacks references shard_map shared_keys signatures stages staging tracing vmap)))
 
-SOURCES := effx tests property_tests benchmarks examples tools stubs compat_distribution compat_jobs
+SOURCES := effx tests property_tests benchmarks examples tools stubs compat
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
@@ -39,7 +30,7 @@ EXTRAS_lint := lint
 EXTRAS_compat := compat,compat-libraries
 EXTRAS_bench-libraries := bench,compat-libraries
 # Installed before the rest: it makes pip see a jax, which the libraries require and which is not to come.
-BEFORE_compat := ./compat_distribution
+BEFORE_compat := ./compat/distribution
 
 .venv-%/.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
@@ -70,7 +61,7 @@ test-deep: .venv-test/.stamp
 # Jobs of JAX's libraries, on effx, against the numbers that JAX gave; and effx's handlers on their models.
 # The files of tests only: pytest would import the jobs for their doctests, and they import jax.
 test-compat: .venv-compat/.stamp
-	.venv-compat/bin/python -m pytest $(wildcard compat_jobs/test_*.py) -q
+	.venv-compat/bin/python -m pytest $(wildcard compat/jobs/test_*.py) -q
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
@@ -105,10 +96,9 @@ stubs:
 # No bytecode is kept: what typeguard's hook loads would load what another guarded run had left.
 guarded: export PYTHONDONTWRITEBYTECODE = 1
 guarded:
-	$(VENV)/bin/python -m pytest tests -n $(WORKERS) -q -m "guarded and not deep" \
-	  --typeguard-packages=$(GUARDED_PACKAGES)
+	$(VENV)/bin/python -m pytest tests -n $(WORKERS) -q -m "guarded and not deep" --guard=core
 	$(VENV)/bin/python -m pytest tests/library -n $(WORKERS) -q -m "library and not deep" \
-	  --typeguard-packages=effx.library
+	  --guard=library
 
 suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"

@@ -1,6 +1,6 @@
 """JAX's libraries: `python -m benchmarks.libraries --jax PYTHON [--quick] [--only NAME] [--filter REGEX] [--check]`.
 
-The jobs are in `compat_jobs/steps/`. Each process runs one: on effx, by effx.compat and this interpreter, or on JAX, by the
+The jobs are in `compat/jobs/steps/`. Each process runs one: on effx, by effx.compat and this interpreter, or on JAX, by the
 one that is given. A pair of processes lives at a time. They take their first steps in turns, and then later ones, in short
 bursts, when they are told to by a pipe: what else the machine does is felt by both.
 
@@ -30,7 +30,7 @@ from benchmarks.timing import Sample, Thunk, calls_to_fill, once, turns
 
 BUDGET_FIRST, BUDGET_STEP = 0.6, 1.02
 ROOT = Path(__file__).resolve().parent.parent
-JOBS = tuple(sorted([path.stem for path in (ROOT / "compat_jobs" / "steps").glob("*.py")]))
+JOBS = tuple(sorted([path.stem for path in (ROOT / "compat" / "jobs" / "steps").glob("*.py")]))
 SETTINGS = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
@@ -55,7 +55,7 @@ class Effort:
 
 def serve(job: str) -> None:
     """Run a job, whose libraries are loaded before the first answer: each order is a line, and so is each answer."""
-    start: Callable[[], Thunk] = importlib.import_module(f"compat_jobs.steps.{job}").start
+    start: Callable[[], Thunk] = importlib.import_module(f"compat.jobs.steps.{job}").start
     finish: Callable[[object], object] = importlib.import_module("jax").block_until_ready
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no answer

@@ -75,22 +75,22 @@ from effx.flags import (
     transfer_guard_device_to_host as transfer_guard_device_to_host,
     transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
-from effx.lower.backends import default_backend as default_backend
+from effx.lower.placement.backends import default_backend as default_backend
 from effx.lower.compile_options import CompilerEffortLevel as CompilerEffortLevel
-from effx.lower.sharding import Device as Device
-from effx.transforms.autodiff import *
-from effx.transforms.checkpoint import checkpoint as checkpoint, remat as remat
-from effx.transforms.closures import *
-from effx.transforms.computations import *
-from effx.transforms.custom_derivatives import *
-from effx.transforms.forward_backward import *
-from effx.transforms.gradients import *
-from effx.transforms.jacobians import *
-from effx.transforms.jit import *
-from effx.transforms.naming import *
+from effx.lower.placement.shardings import Device as Device
+from effx.transforms.autodiff.core import *
+from effx.transforms.autodiff.checkpoint import checkpoint as checkpoint, remat as remat
+from effx.transforms.custom.closures import *
+from effx.transforms.jit.xla_computation import *
+from effx.transforms.custom.custom_derivatives import *
+from effx.transforms.autodiff.forward_backward import *
+from effx.transforms.autodiff.gradients import *
+from effx.transforms.autodiff.jacobians import *
+from effx.transforms.jit.function import *
+from effx.tracing.name_scopes import *
 from effx.ir.meshes import PartitionSpec as P
-from effx.lower.sharding import NamedSharding as NamedSharding
-from effx.transforms.meshes import (
+from effx.lower.placement.shardings import NamedSharding as NamedSharding
+from effx.transforms.meshes.meshes import (
     get_abstract_mesh as get_abstract_mesh,
     get_mesh as get_mesh,
     make_mesh as make_mesh,
@@ -98,22 +98,22 @@ from effx.transforms.meshes import (
     set_mesh as set_mesh,
     use_abstract_mesh as use_abstract_mesh,
 )
-from effx.lower.shards import Shard as Shard
-from effx.transforms.global_arrays import *
-from effx.transforms.placement import *
-from effx.transforms.pmap import *
-from effx.transforms.processes import *
-from effx.transforms.references import (
+from effx.lower.placement.shards import Shard as Shard
+from effx.transforms.meshes.global_arrays import *
+from effx.transforms.meshes.device_put import *
+from effx.transforms.maps.pmap import *
+from effx.transforms.meshes.processes import *
+from effx.transforms.refs.ref import (
     Ref as Ref,
     empty_ref as empty_ref,
     free_ref as free_ref,
     freeze as freeze,
     new_ref as new_ref,
 )
-from effx.transforms.shard_map import *
-from effx.transforms.stages import ShapeDtypeStruct as ShapeDtypeStruct
-from effx.transforms.staging import *
-from effx.transforms.vmap import *
+from effx.transforms.maps.shard_map import *
+from effx.transforms.jit.stages import ShapeDtypeStruct as ShapeDtypeStruct
+from effx.transforms.jit.make_jaxpr import *
+from effx.transforms.maps.vmap import *
 
 __version__: str
 from effx.library.padding import mask as mask, shapecheck as shapecheck

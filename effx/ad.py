@@ -1,6 +1,14 @@
 """What `vjp` says of cotangents that go to mutable references, named as in `jax.ad`."""
 
-from effx.transforms.pullbacks import VJP, DidntWant, DontWant, GradRef, GradValue, NotNeeded, NotSaveable
+from effx.transforms.autodiff.pullbacks import (
+    VJP,
+    DidntWant,
+    DontWant,
+    GradRef,
+    GradValue,
+    NotNeeded,
+    NotSaveable,
+)
 
 __all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "NotSaveable"]
 

@@ -4,8 +4,8 @@ from typing import Final
 
 from effx import checkpoint_policies
 from effx.ir.ops.checkpoint import Offload as Offloadable
-from effx.transforms.checkpoint import checkpoint, checkpoint_name, print_saved_residuals
-from effx.transforms.checkpoint import checkpoint as remat
+from effx.transforms.autodiff.checkpoint import checkpoint, checkpoint_name, print_saved_residuals
+from effx.transforms.autodiff.checkpoint import checkpoint as remat
 
 __all__ = [
     "Offloadable",

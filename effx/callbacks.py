@@ -11,9 +11,9 @@ from effx.families.batches import VmapMethod, check_method
 from effx.families.callbacks.callback import Kind, PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.ir.types import ArrayType, array_type
-from effx.lower.callbacks import wait_for_effects
-from effx.lower.sharding import Device, SingleDeviceSharding
-from effx.transforms.arguments import as_arrays, name_of
+from effx.lower.placement.shardings import Device, SingleDeviceSharding
+from effx.lower.runtime.callbacks import wait_for_effects
+from effx.tracing.arguments import as_arrays, name_of
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["VmapMethod", "effects_barrier", "io_callback", "pure_callback"]

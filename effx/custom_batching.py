@@ -1,6 +1,6 @@
 """Functions with batching of their own."""
 
-from effx.transforms.custom_batching import custom_vmap, sequential_vmap
+from effx.transforms.custom.custom_batching import custom_vmap, sequential_vmap
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 

@@ -1,9 +1,9 @@
 """Functions with derivatives of their own, and what their rules see."""
 
 from effx.lax.control.linear_calls import linear_call
-from effx.transforms.closures import closure_convert
-from effx.transforms.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
-from effx.transforms.custom_rules import (
+from effx.transforms.custom.closures import closure_convert
+from effx.transforms.custom.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
+from effx.transforms.custom.custom_rules import (
     CustomVJPPrimal,
     SymbolicZero,
     custom_vjp_primal_tree_values,

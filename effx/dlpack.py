@@ -2,7 +2,7 @@
 
 from effx import dtypes
 from effx.dtypes import DTypeLike
-from effx.lower.concrete import from_dlpack
+from effx.lower.placement.concrete import from_dlpack
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 

@@ -345,11 +345,11 @@ class _Unset(Handler):
     """The outermost handler until something is performed, so that no import has to wait for XLA."""
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        importlib.import_module("effx.handlers.evaluate")
+        importlib.import_module("effx.handlers.evaluate.handler")
         return outermost.handler.handle(outermost, op, operands)
 
 
-# The frame that all stacks end in. effx.handlers.evaluate puts XLA there.
+# The frame that all stacks end in. effx.handlers.evaluate.handler puts XLA there.
 outermost = Frame(_Unset(), None)
 
 

@@ -16,7 +16,6 @@ from effx.families.foreign import ForeignCall, Layout
 from effx.handling import Atom, Body, Var
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Operand
-from effx.lower.custom_call import TYPED, Attribute, attribute_text, custom_call_text, key_text, string_text
 from effx.lower.ffi import (
     TypeRegistration,
     include_dir,
@@ -26,8 +25,16 @@ from effx.lower.ffi import (
     register_ffi_type,
     register_ffi_type_id,
 )
-from effx.transforms.arguments import as_arrays
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.lower.text.foreign_calls import (
+    TYPED,
+    Attribute,
+    attribute_text,
+    custom_call_text,
+    key_text,
+    string_text,
+)
+from effx.tracing.arguments import as_arrays
+from effx.transforms.jit.stages import ShapeDtypeStruct
 
 __all__ = [
     "Attribute",

@@ -6,6 +6,6 @@
 'pinned_host'
 """
 
-from effx.lower.memories import Space
+from effx.lower.placement.memories import Space
 
 __all__ = ["Space"]

@@ -19,10 +19,10 @@ from effx.lax.control.associative import associative_scan
 from effx.lax.index import GatherScatterMode
 from effx.numpy.creation import as_int
 from effx.numpy.sorting import argsort
-from effx.transforms.autodiff import jvp
-from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.jit import jit
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.autodiff.core import jvp
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.jit.function import jit
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 

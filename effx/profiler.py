@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, final
 
 from effx.errors import BackendError, TransformError, check_function
-from effx.lower import backends, profiling
-from effx.lower.profiling import (
+from effx.lower.placement import backends
+from effx.lower.runtime import profiling
+from effx.lower.runtime.profiling import (
     ProfileData,
     ProfileEvent,
     ProfileLine,

@@ -10,8 +10,8 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from effx.transforms.jitted import Jitted as Wrapped
-from effx.transforms.stages import ArgInfo, Compiled, Lowered, Traced
+from effx.transforms.jit.function import Jitted as Wrapped
+from effx.transforms.jit.stages import ArgInfo, Compiled, Lowered, Traced
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
 

@@ -11,7 +11,7 @@ from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.errors import TransformError
 from effx.numpy import asarray
-from effx.transforms.autodiff import jvp, vjp
+from effx.transforms.autodiff.core import jvp, vjp
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]

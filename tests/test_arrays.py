@@ -354,7 +354,9 @@ def test_indices_share_compiled_code(
     read: Any, wanted: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An index is an operand of an eager operation: two hundred of them compile what one does."""
-    monkeypatch.setattr("effx.handlers.evaluate.CALLS", 0)  # else NumPy answers, and XLA compiles later
+    monkeypatch.setattr(
+        "effx.handlers.evaluate.handler.CALLS", 0
+    )  # else NumPy answers, and XLA compiles later
     effx.clear_caches()
     host = np.arange(777.0, dtype=np.float32).reshape(259, 3)
     x = enp.asarray(host)

@@ -21,8 +21,9 @@ from effx.caching import WeakStore, exact, same
 from effx.errors import BackendError, DonatedArrayError, TransformError
 from effx.handling import ArrayOperation, ArrayType, BoxHandler, Site
 from effx.ir.ops.elementwise import Mul
-from effx.lower import memory_maps, xla
-from effx.lower.concrete import ConcreteArray
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.runtime import executables as xla
+from effx.lower.runtime import memory_maps
 
 
 @effx.custom_jvp

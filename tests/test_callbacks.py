@@ -29,11 +29,11 @@ from effx import debug, lax
 from effx.errors import BackendError, DTypeError, NoRuleError, ShapeError, TransformError, TreeError
 from effx.experimental import io_callback
 from effx.families.callbacks.callback import PythonCallback
-from effx.handlers.in_order import in_order
+from effx.handlers.evaluate.lowering_passes import in_order
 from effx.handling import InterceptHandler, Reference, handle
-from effx.lower.backends import local_devices
-from effx.lower.sharding import SingleDeviceSharding
-from effx.lower.xla import Executable
+from effx.lower.placement.backends import local_devices
+from effx.lower.placement.shardings import SingleDeviceSharding
+from effx.lower.runtime.executables import Executable
 
 SCALAR = effx.ShapeDtypeStruct((), np.float32)
 LIMIT = 120  # seconds: what hangs ends the process with the stacks of its threads

@@ -21,12 +21,12 @@ import effx.numpy as enp
 from effx import ffi, lax
 from effx.errors import BackendError, TransformError
 from effx.families.foreign import ForeignCall
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, TupleOperation, emits, lapack_target
 from effx.ir.ops.host import FFI
 from effx.ir.text import parse_program, print_program
 from effx.lower.compile_options import compile_options
-from effx.lower.custom_call import attribute_text
+from effx.lower.text.foreign_calls import attribute_text
 
 METHODS: tuple[Any, ...] = (
     "sequential",

@@ -17,7 +17,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import errors, lax
-from effx.lower import dispatch
+from effx.lower.runtime import dispatch
 
 
 class Counted:

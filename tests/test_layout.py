@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "effx"
 FILES = sorted(PACKAGE.rglob("*.py"))
-MEDIAN_LINES, MOST_LINES = 200, 600
 
 BANNED_WORDS = frozenset({"aval", "avals", "utils", "misc", "common", "helpers"})
 # Names that are not ours to choose: jaxlib's C++ reads the first, the rest is public API elsewhere.
@@ -82,28 +80,6 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield module, node.lineno
             case _:
                 pass
-
-
-def test_median_file_is_short() -> None:
-    """Half of the files have at most 200 lines."""
-    sizes = [len(path.read_text(encoding="utf-8").splitlines()) for path in FILES]
-    assert statistics.median(sizes) <= MEDIAN_LINES
-
-
-def test_long_files_have_a_reason() -> None:
-    """ARCHITECTURE.md says for each file of more than 600 lines why it is one idea, and for no other."""
-    long = {
-        str(path.relative_to(ROOT))
-        for path in FILES
-        if len(path.read_text(encoding="utf-8").splitlines()) > MOST_LINES
-    }
-    section = (
-        (ROOT / "ARCHITECTURE.md")
-        .read_text(encoding="utf-8")
-        .partition("## Long files")[2]
-        .partition("\n## ")[0]
-    )
-    assert set(re.findall(r"^- `(effx/[\w/]+\.py)`: \w", section, re.MULTILINE)) == long
 
 
 @modules

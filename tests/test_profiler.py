@@ -22,7 +22,7 @@ import effx
 import effx.numpy as enp
 from effx import profiler
 from effx.errors import BackendError, ProgramError, TransformError
-from effx.lower import hlo_names, profiling
+from effx.lower.runtime import hlo_names, profiling
 
 
 def layered(x: Any) -> Any:

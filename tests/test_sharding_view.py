@@ -16,7 +16,7 @@ from effx import debug
 from effx.debug.shardings import drawing
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
 from effx.ir.values.array import Array
-from effx.lower.sharding import SingleDeviceSharding, grid_sharding
+from effx.lower.placement.shardings import SingleDeviceSharding, grid_sharding
 from effx.viewing import arrays
 
 D = tuple(effx.devices())

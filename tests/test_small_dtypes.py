@@ -17,7 +17,7 @@ from effx import lax, random
 from effx.array import Array
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.ir.text import parse_program, print_program
 
 F4 = d.float4_e2m1fn

@@ -13,7 +13,7 @@ import numpy as np
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 
 THREADS = 16
 
@@ -117,7 +117,7 @@ def test_tasks_interleave() -> None:
     async def slow(x: float) -> float:
         # A frame stays open over an await only by hand; a context manager does it here.
         from effx.effects import handle
-        from effx.handlers.stage import Recorder, Stage
+        from effx.handlers.staging.stage import Recorder, Stage
 
         with handle(Stage()) as frame:
             frame.state = Recorder()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import effx.lower.stablehlo  # noqa: F401  # registers the rules
+import effx.lower.text.stablehlo  # noqa: F401  # registers the rules
 from effx.effects import RuleTable
 from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
@@ -17,14 +17,14 @@ from effx.families.platform import PlatformIndex
 from effx.handlers import transpose
 from effx.handlers.jvp import JVP
 from effx.handlers.linear.partial_eval import splitters
+from effx.handlers.oracle import Reference
 from effx.handlers.recursion import PayloadHandler
-from effx.handlers.reference import Reference
 from effx.handlers.vmap import Vmap
 from effx.ir.catalogue import Kind, operation_classes
 from effx.ir.ops.base import Linear
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
-from effx.lower import emit
+from effx.lower.text import emit
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
 

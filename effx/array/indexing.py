@@ -24,10 +24,10 @@ from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.array.windows import Window
 from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
-from effx.ir.dimensions import as_size, is_symbolic
-from effx.ir.division import larger, smaller
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
+from effx.ir.sizes.dimensions import as_size, is_symbolic
+from effx.ir.sizes.division import larger, smaller
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, Index, Number, Operand
 

@@ -10,10 +10,10 @@ from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, TypePromotionError, source_in_force
 from effx.flags import numpy_rank_promotion
-from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.ops.sizes import Size
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, Number, Operand
 from effx.ir.values.boxes import HostArray

@@ -14,9 +14,9 @@ from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.errors import ShapeError
-from effx.ir.dimensions import is_symbolic
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Array, Operand
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from effx.array.promotion import broadcast_to, promote_dtypes
 from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
-from effx.ir.dimensions import as_size
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reshape, Transpose
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Array, Operand
 

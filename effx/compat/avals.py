@@ -14,8 +14,8 @@ from effx.effects import Frame, current_frame, isolated, outermost, resumed
 from effx.errors import ConcretizationError, DTypeError, EffxError
 from effx.handlers.vmap.handler import element_type
 from effx.ir.types import ArrayType, TypeSharding, array_type
-from effx.lower.concrete import ConcreteArray
-from effx.transforms.staging import typeof
+from effx.lower.placement.concrete import ConcreteArray
+from effx.transforms.jit.make_jaxpr import typeof
 
 __all__ = [
     "AbstractValue",

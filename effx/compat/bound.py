@@ -16,7 +16,7 @@ from effx.errors import NoRuleError, TransformError
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.host import RunsEagerly
 from effx.ir.types import ArrayType
-from effx.transforms.arguments import abstract
+from effx.tracing.arguments import abstract
 from effx.tree.registry import PyTree
 
 __all__ = ["Bound", "Definition", "Parameters", "arrays_of", "entries", "operation_name", "types_from"]

@@ -29,7 +29,7 @@ from effx.handling import (
     transpose_tuple_rule,
     vmap_tuple_rule,
 )
-from effx.ir.passes.explicit import Cuts, Lies, cuts_of, lies
+from effx.ir.passes.sharding_propagation import Cuts, Lies, cuts_of, lies
 from effx.tree.registry import PyTree
 
 __all__ = [

@@ -17,11 +17,11 @@ from effx.array import Array
 from effx.effects import isolated
 from effx.errors import BackendError, ShardingError, TransformError
 from effx.flags import default_device
-from effx.lower.backends import devices, is_local
-from effx.lower.sharding import Device, Sharding, device_name
+from effx.lower.placement.backends import devices, is_local
+from effx.lower.placement.shardings import Device, Sharding, device_name
 from effx.sharding import Mesh
-from effx.transforms.arguments import name_of
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.tracing.arguments import name_of
+from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.registry import PyTree, flatten
 from effx.tree_util import tree_map
 

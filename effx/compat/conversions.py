@@ -6,7 +6,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from effx.array.promotion import as_operand, converters
-from effx.transforms.arguments import abstract, type_rules
+from effx.tracing.arguments import abstract, type_rules
 
 __all__ = ["canonicalize_dtype_handlers", "pytype_aval_mappings"]
 

@@ -15,9 +15,9 @@ from effx.compat.bound import Bound, Parameters, Rule, arrays_of, types_from
 from effx.compat.lowering import has_lowering, lowered
 from effx.effects import Effect
 from effx.errors import NoRuleError, TransformError
-from effx.handlers.evaluate import compiled
+from effx.handlers.evaluate.handler import compiled
 from effx.ir.types import ArrayType
-from effx.lower.concrete import on_device
+from effx.lower.placement.concrete import on_device
 from effx.tree.registry import PyTree
 from effx.typing import ArrayLike
 

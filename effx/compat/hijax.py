@@ -17,10 +17,10 @@ from effx.errors import NoRuleError, ShapeError, TransformError
 from effx.ir.ops.custom import BackwardRule, BatchRule, CustomRules, JvpRule, VjpRule
 from effx.ir.types import ArrayType
 from effx.numpy import moveaxis
-from effx.transforms.arguments import abstract
-from effx.transforms.autodiff import linear_transpose
-from effx.transforms.custom_call import Invocation, perform_custom
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.tracing.arguments import abstract
+from effx.transforms.autodiff.core import linear_transpose
+from effx.transforms.custom.invocation import Invocation, perform_custom
+from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTreeDef, flatten
 

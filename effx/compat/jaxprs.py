@@ -15,11 +15,11 @@ from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, resolve
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Calling
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
-from effx.transforms.staging import make_jaxpr as make_program
+from effx.transforms.jit.make_jaxpr import make_jaxpr as make_program
 from effx.tree.registry import register_leaf
 
 __all__ = [

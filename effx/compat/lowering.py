@@ -14,11 +14,11 @@ from effx.callbacks import pure_callback
 from effx.compat.bound import Bound, Definition, Rule, arrays_of, operation_name
 from effx.effects import isolated
 from effx.errors import BackendError, EffxError, NoRuleError, TransformError
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, Atom, Body, Var, emits
-from effx.lower.concrete import as_concrete
-from effx.lower.emit import PLATFORMS
-from effx.lower.module import values_text
+from effx.lower.placement.concrete import as_concrete
+from effx.lower.text.emit import PLATFORMS
+from effx.lower.text.module import values_text
 from effx.tree.registry import PyTree
 
 __all__ = [

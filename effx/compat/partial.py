@@ -12,7 +12,7 @@ from effx.compat.jaxprs import Jaxpr, closed, view
 from effx.compat.wrapped import WrappedFun
 from effx.effects import current_scope, handle
 from effx.handlers.linear.recorder import recording
-from effx.handlers.stage import Recorder, stage
+from effx.handlers.staging.stage import Recorder, stage
 from effx.ir.passes import pruned
 from effx.ir.program import Var
 from effx.ir.types import ArrayType

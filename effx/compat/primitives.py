@@ -13,7 +13,7 @@ from effx.compat.parameters import made, shown
 from effx.compat.wrapped import WrappedFun
 from effx.effects import Operation
 from effx.errors import TransformError
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Calling
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven

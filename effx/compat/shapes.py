@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import wraps
 
 from effx.errors import check_function
-from effx.transforms import staging
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.transforms.jit import make_jaxpr
+from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree import PyTree, flatten
 from effx.tree.registry import PyTreeDef
 
@@ -39,6 +39,6 @@ def eval_shape(fun: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> P
         found.append((tree, [leaf if isinstance(leaf, ShapeDtypeStruct) else None for leaf in leaves]))
         return [leaf for leaf in leaves if not isinstance(leaf, ShapeDtypeStruct)]
 
-    shapes = iter(staging.eval_shape(arrays, *args, **kwargs))
+    shapes = iter(make_jaxpr.eval_shape(arrays, *args, **kwargs))
     tree, leaves = found[-1]
     return tree.unflatten([next(shapes) if leaf is None else leaf for leaf in leaves])

@@ -17,7 +17,7 @@ from effx.compat.wrapped import WrappedFun
 from effx.dtypes import float0
 from effx.effects import Frame, Handler, Operation, Value, resumed
 from effx.errors import NoRuleError, TransformError
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 from effx.ir.ops.custom import CustomCall
 from effx.ir.types import ArrayType
 from effx.ir.values.boxes import Box

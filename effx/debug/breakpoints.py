@@ -9,8 +9,8 @@ from effx.debug.prompt import stop
 from effx.errors import TransformError
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
-from effx.transforms.arguments import as_arrays
-from effx.transforms.custom_derivatives import custom_jvp
+from effx.tracing.arguments import as_arrays
+from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["breakpoint"]

@@ -15,7 +15,7 @@ from effx.errors import DTypeError, TransformError, check_function
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.ir.ops.host import DEBUG, ORDERED_DEBUG
-from effx.transforms.arguments import name_of
+from effx.tracing.arguments import name_of
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["DebugEffect", "OrderedDebugEffect", "callback", "log", "print"]

@@ -9,9 +9,9 @@ from typing import Protocol
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import ConcretizationError, ShapeError, TransformError
-from effx.lower.backends import default_device
-from effx.lower.concrete import ConcreteArray
-from effx.lower.sharding import Device, SingleDeviceSharding
+from effx.lower.placement.backends import default_device
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.placement.shardings import Device, SingleDeviceSharding
 from effx.tree import PyTree, leaves
 
 __all__ = ["inspect_array_sharding", "visualize_array_sharding", "visualize_sharding"]

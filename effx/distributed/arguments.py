@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from effx.distributed.clusters import Place, detect
 from effx.distributed.watch import parse_address
 from effx.errors import DistributedError
-from effx.lower import processes
-from effx.lower.backends import jaxlib_version
-from effx.lower.processes import Security
+from effx.lower.placement import processes
+from effx.lower.placement.backends import jaxlib_version
+from effx.lower.placement.processes import Security
 
 
 def find_place(

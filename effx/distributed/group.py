@@ -24,8 +24,8 @@ from effx.distributed.arguments import (
 )
 from effx.distributed.watch import Watch, gather, join, parse_address
 from effx.errors import DistributedError, is_internal
-from effx.lower import backends, processes
-from effx.lower.processes import Group, Security
+from effx.lower.placement import backends, processes
+from effx.lower.placement.processes import Group, Security
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
 

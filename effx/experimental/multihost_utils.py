@@ -14,14 +14,14 @@ import numpy as np
 from effx.array import Array, Box
 from effx.errors import DTypeError, ProcessMismatchError
 from effx.ir.meshes import PartitionSpec
-from effx.lower.meshes import Mesh
-from effx.lower.processes import Group, current
-from effx.lower.sharding import NamedSharding
-from effx.transforms.global_arrays import (
+from effx.lower.placement.meshes import Mesh
+from effx.lower.placement.processes import Group, current
+from effx.lower.placement.shardings import NamedSharding
+from effx.transforms.meshes.device_put import device_put
+from effx.transforms.meshes.global_arrays import (
     make_array_from_process_local_data,
     make_array_from_single_device_arrays,
 )
-from effx.transforms.placement import device_put
 from effx.tree.mapping import leaves, structure, unflatten
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten

@@ -25,10 +25,10 @@ from effx.lax.control.scans import scan
 from effx.lax.convert import stop_gradient
 from effx.numpy.creation import array
 from effx.numpy.elementwise import sqrt
-from effx.transforms.autodiff import jvp, vjp
-from effx.transforms.closures import closure_convert
-from effx.transforms.custom_derivatives import custom_jvp, custom_vjp
-from effx.transforms.vmap import vmap
+from effx.transforms.autodiff.core import jvp, vjp
+from effx.transforms.custom.closures import closure_convert
+from effx.transforms.custom.custom_derivatives import custom_jvp, custom_vjp
+from effx.transforms.maps.vmap import vmap
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 

@@ -6,11 +6,11 @@ Loading such bytes runs code: load only what you trust as you trust the program 
 from collections.abc import Sequence
 
 from effx.errors import BackendError
-from effx.ir.cells import RETURN
-from effx.lower.backends import local_devices
-from effx.lower.executable_files import devices_needed, dump, load
-from effx.lower.sharding import Device
-from effx.transforms.stages import Compiled, Signature
+from effx.ir.refs import RETURN
+from effx.lower.placement.backends import local_devices
+from effx.lower.placement.shardings import Device
+from effx.lower.runtime.executable_files import devices_needed, dump, load
+from effx.transforms.jit.stages import Compiled, Signature
 from effx.tree.registry import PyTreeDef
 
 __all__ = ["deserialize_and_load", "serialize"]

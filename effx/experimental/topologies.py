@@ -12,11 +12,11 @@ import numpy as np
 
 from effx.errors import ShardingError
 from effx.ir.meshes import MeshAxisName
-from effx.lower.backends import devices as all_devices
-from effx.lower.sharding import Device
-from effx.lower.topologies import deserialized, serialized, topology_devices
+from effx.lower.placement.backends import devices as all_devices
+from effx.lower.placement.shardings import Device
+from effx.lower.runtime.topologies import deserialized, serialized, topology_devices
 from effx.sharding import Mesh
-from effx.transforms.meshes import make_mesh as mesh_of
+from effx.transforms.meshes.meshes import make_mesh as mesh_of
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
 

@@ -15,5 +15,5 @@ from effx.export.shapes import (
     symbolic_args_specs as symbolic_args_specs,
     symbolic_dim_bounds as symbolic_dim_bounds,
 )
-from effx.ir.dimensions import SymbolicScope as SymbolicScope
-from effx.ir.shape_text import symbolic_shape as symbolic_shape
+from effx.ir.sizes.dimensions import SymbolicScope as SymbolicScope
+from effx.ir.sizes.shape_text import symbolic_shape as symbolic_shape

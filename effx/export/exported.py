@@ -10,12 +10,12 @@ from effx import dtypes
 from effx.array import Array
 from effx.errors import BackendError, TransformError, TreeError
 from effx.families.exported_call import ExportedCall
-from effx.ir.solving import solution_of
+from effx.ir.sizes.solving import solution_of
 from effx.ir.types import ArrayType
-from effx.lower.artifacts import artifact_text
-from effx.transforms.arguments import argument_path, as_arrays
-from effx.transforms.autodiff import float0_zeros
-from effx.transforms.custom_derivatives import custom_vjp
+from effx.lower.disk.artifacts import artifact_text
+from effx.tracing.arguments import argument_path, as_arrays
+from effx.transforms.autodiff.core import float0_zeros
+from effx.transforms.custom.custom_derivatives import custom_vjp
 from effx.tree.registry import PyTreeDef, flatten
 
 __all__ = [

@@ -12,21 +12,21 @@ from effx.export.exported import (
     argument_names,
     maximum_supported_calling_convention_version,
 )
-from effx.handlers.in_order import in_order
-from effx.handlers.stage import run_program
-from effx.ir.cells import RETURN
-from effx.ir.solving import solution_of
+from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.staging.stage import run_program
+from effx.ir.refs import RETURN
+from effx.ir.sizes.solving import solution_of
 from effx.ir.types import ArrayType
-from effx.lower.artifacts import custom_calls, to_artifact
-from effx.lower.backends import default_device, platform_of
-from effx.lower.concrete import as_concrete
-from effx.lower.emit import PLATFORMS
-from effx.lower.parallel import partitioning_of
-from effx.lower.portable import portable_module
-from effx.lower.xla import used_inputs
-from effx.transforms.autodiff import float0_array, vjp
-from effx.transforms.jit import Jitted, jit
-from effx.transforms.stages import ShapeDtypeStruct, Traced, shape_of
+from effx.lower.disk.artifacts import custom_calls, to_artifact
+from effx.lower.placement.backends import default_device, platform_of
+from effx.lower.placement.concrete import as_concrete
+from effx.lower.placement.parallel_maps import partitioning_of
+from effx.lower.runtime.executables import used_inputs
+from effx.lower.text.emit import PLATFORMS
+from effx.lower.text.portable import portable_module
+from effx.transforms.autodiff.core import float0_array, vjp
+from effx.transforms.jit.function import Jitted, jit
+from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_of
 
 __all__ = ["default_export_platform", "export"]
 

@@ -14,8 +14,8 @@ from effx.export.exported import (
 )
 from effx.export.nodes import form_named
 from effx.export.writing import flatbuffers
-from effx.ir.dimensions import SymbolicScope
-from effx.ir.shape_text import parse_size
+from effx.ir.sizes.dimensions import SymbolicScope
+from effx.ir.sizes.shape_text import parse_size
 from effx.ir.types import ArrayType, array_type
 from effx.tree.registry import PyTreeDef, flatten
 

@@ -6,10 +6,10 @@ from typing import Any
 from effx import dtypes
 from effx.array.promotion import as_operand
 from effx.errors import TreeError
-from effx.ir.bounds import bounds
-from effx.ir.dimensions import SymbolicScope, is_symbolic
-from effx.ir.shape_text import symbolic_shape
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.ir.sizes.bounds import bounds
+from effx.ir.sizes.dimensions import SymbolicScope, is_symbolic
+from effx.ir.sizes.shape_text import symbolic_shape
+from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["is_symbolic_dim", "symbolic_args_specs", "symbolic_dim_bounds"]

@@ -9,7 +9,7 @@ import numpy as np
 from effx.array import Array
 from effx.errors import ProgramError
 from effx.handlers.jvp.handler import JVP
-from effx.handlers.reference.handler import Reference
+from effx.handlers.oracle.handler import Reference
 from effx.handling import (
     ArrayType,
     Atom,

@@ -7,7 +7,7 @@ import attrs
 
 from effx.array import Array
 from effx.errors import TransformError
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.handling import TupleOperation, Vmap, materialize
 from effx.ir.ops.control import Scan
 

@@ -28,7 +28,7 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.base import check_arity, check_kind, show
-from effx.ir.passes.explicit import Cuts, Lies, lies
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
 from effx.ir.types import Shape
 from effx.ir.values.described import HostData as Data
 

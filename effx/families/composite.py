@@ -9,12 +9,12 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.errors import ProgramError, TransformError
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 from effx.handling import ArrayType, Atom, Body, Program, TupleOperation, Var, decomposes, emits
 from effx.ir.ops.base import is_int, show
 from effx.ir.ops.control import fits
-from effx.ir.passes.explicit import Cuts, Lies, cuts_of, lies
-from effx.lower.custom_call import number_text, string_text
+from effx.ir.passes.sharding_propagation import Cuts, Lies, cuts_of, lies
+from effx.lower.text.foreign_calls import number_text, string_text
 
 __all__ = ["Composite", "attribute_text"]
 

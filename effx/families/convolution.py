@@ -27,15 +27,15 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.dimensions import has_symbolic
-from effx.ir.division import larger
 from effx.ir.ops import shape as s
 from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
 from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
-from effx.ir.passes.explicit import Cut, Cuts, Lies, lies
-from effx.lower import sizes
-from effx.lower.stablehlo.sharding import whole
+from effx.ir.passes.sharding_propagation import Cut, Cuts, Lies, lies
+from effx.ir.sizes.dimensions import has_symbolic
+from effx.ir.sizes.division import larger
+from effx.lower.text import sizes
+from effx.lower.text.stablehlo.sharding import whole
 
 __all__ = ["Convolution", "dilated", "steps"]
 

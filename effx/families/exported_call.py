@@ -23,10 +23,10 @@ from effx.handling import (
     reference_rule,
     vmap_rule,
 )
-from effx.ir.evaluating import substitute
-from effx.ir.solving import Solution, solve
+from effx.ir.sizes.evaluation import substitute
+from effx.ir.sizes.solving import Solution, solve
 from effx.ir.values.described import HostData
-from effx.lower.artifacts import artifact_text, call_module, is_static, refined
+from effx.lower.disk.artifacts import artifact_text, call_module, is_static, refined
 
 __all__ = ["ExportedCall"]
 

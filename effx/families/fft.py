@@ -33,8 +33,8 @@ from effx.handling import (
 )
 from effx.ir.ops.base import check_arity, check_kind, is_ints
 from effx.ir.ops.elementwise import Conj
-from effx.ir.passes.explicit import Cuts, Lies, lies
-from effx.ir.passes.explicit_rules import leading
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.passes.sharding_rules import leading
 
 __all__ = ["KINDS", "Fft"]
 

@@ -28,7 +28,7 @@ from effx.handling import (
 )
 from effx.ir.ops.host import FFI
 from effx.ir.values.described import HostData
-from effx.lower.custom_call import TYPED, custom_call_text, key_text, string_text
+from effx.lower.text.foreign_calls import TYPED, custom_call_text, key_text, string_text
 
 __all__ = ["ForeignCall", "Layout"]
 

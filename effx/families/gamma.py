@@ -27,7 +27,7 @@ from effx.handling import (
     reference_rule,
     tangent_of,
 )
-from effx.transforms.autodiff import jvp
+from effx.transforms.autodiff.core import jvp
 
 __all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "in_wide_floats", "slope"]
 

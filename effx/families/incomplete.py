@@ -18,13 +18,13 @@ from effx.array.promotion import broadcast_to, convert, scalar
 from effx.families.gamma import Digamma, Lgamma, in_wide_floats, slope
 from effx.families.special import Erfc
 from effx.handlers.jvp.handler import Tangent, add_tangents, as_strong, partials
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, Binary, Elementwise, decomposes, jvp_rule
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Singleton, elementwise_type
 from effx.ir.ops.control import While
 from effx.ir.ops.reduce import ReduceOr
-from effx.transforms.autodiff import jvp
+from effx.transforms.autodiff.core import jvp
 
 __all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "RandomGammaGrad", "log_excess"]
 

@@ -19,7 +19,7 @@ from effx.array.promotion import broadcast_to, convert, scalar, zeros
 from effx.array.shaping import concatenate, expand_dims, moveaxis, reshape
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -40,7 +40,7 @@ from effx.ir.ops.control import While
 from effx.ir.ops.linalg import DotGeneral, Precision, swapped
 from effx.ir.ops.reduce import CumSum, ReduceSum
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice, Iota, Slice
-from effx.ir.passes.explicit import Cut, Cuts, Lies, lies
+from effx.ir.passes.sharding_propagation import Cut, Cuts, Lies, lies
 
 __all__ = ["GroupedMatmul", "GroupedOuter"]
 

@@ -35,9 +35,9 @@ from effx.handling import (
 )
 from effx.ir.ops.base import check_axis, check_kind, is_int, show
 from effx.ir.ops.shape import Iota
-from effx.ir.passes.explicit import Cuts, Lies, lies
-from effx.ir.passes.explicit_rules import along
-from effx.lower.stablehlo.elementwise import COMPARE_KIND
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.passes.sharding_rules import along
+from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
 __all__ = ["Sort"]
 

@@ -25,8 +25,8 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.base import check_arity, is_int
-from effx.ir.passes.explicit import Cuts, Lies, lies
-from effx.ir.passes.explicit_rules import leading
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.passes.sharding_rules import leading
 from effx.ir.values.described import HostData
 
 __all__ = ["TopIndices"]

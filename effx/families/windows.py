@@ -39,15 +39,15 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.dimensions import has_symbolic
 from effx.ir.ops.base import check_arity, check_kind, is_ints
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
-from effx.ir.passes.explicit import Cuts, Lies, lies
-from effx.ir.passes.explicit_rules import merged
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.passes.sharding_rules import merged
 from effx.ir.program import Scalar
-from effx.lower import sizes
-from effx.lower.emit import highest, lowest
-from effx.lower.stablehlo.elementwise import COMPARE_KIND
+from effx.ir.sizes.dimensions import has_symbolic
+from effx.lower.text import sizes
+from effx.lower.text.emit import highest, lowest
+from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
 __all__ = [
     "ReduceWindowMax",

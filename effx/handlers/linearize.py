@@ -6,7 +6,7 @@ from effx.array import Array, Box
 from effx.effects import current_scope, handle
 from effx.handlers.jvp.handler import Function, jvp
 from effx.handlers.linear import LinearProgram, recording
-from effx.handlers.stage import Recorder
+from effx.handlers.staging.stage import Recorder
 from effx.ir.program import Var
 
 

@@ -19,9 +19,9 @@ from effx.handlers.jvp.handler import Tangent, tangent_of
 from effx.handlers.jvp.handler import rule as jvp_rule
 from effx.handlers.jvp.handler import rule as jvp_tuple_rule
 from effx.handlers.authoring.masking import mask
-from effx.handlers.reference.handler import Reference
-from effx.handlers.reference.handler import rule as reference_rule
-from effx.handlers.reference.handler import rule as reference_tuple_rule
+from effx.handlers.oracle.handler import Reference
+from effx.handlers.oracle.handler import rule as reference_rule
+from effx.handlers.oracle.handler import rule as reference_tuple_rule
 from effx.handlers.authoring.rule_handler import Default
 from effx.handlers.authoring.site import Site
 from effx.handlers.transpose.handler import Cotangent as Cotangent
@@ -32,7 +32,7 @@ from effx.handlers.vmap.handler import Vmap, materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
 from effx.handlers.vmap.handler import rule as vmap_tuple_rule
 from effx.ir.catalogue import operation_classes
-from effx.ir.cells import RefAddUpdate, RefGet, RefNew, RefOperation, RefSet, RefSwap
+from effx.ir.refs import RefAddUpdate, RefGet, RefNew, RefOperation, RefSet, RefSwap
 from effx.ir.ops.base import (
     ArrayOperation,
     Binary,
@@ -45,9 +45,9 @@ from effx.ir.ops.base import (
 )
 from effx.ir.program import Atom, Equation, Literal, Program, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.emit import Body, emits
+from effx.lower.text.emit import Body, emits
 from effx.lower.ffi import lapack_target, register_ffi_target
-from effx.transforms.named_functions import named_function
+from effx.transforms.custom.named_functions import named_function
 
 __all__ = [
     "ArrayOperation",

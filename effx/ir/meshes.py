@@ -1,6 +1,6 @@
 """Meshes without their devices, and how arrays are cut along the axes of a mesh.
 
-Never: know devices; `effx.lower.sharding` does.
+Never: know devices; `effx.lower.placement.shardings` does.
 """
 
 import enum

@@ -11,8 +11,8 @@ import numpy as np
 from effx import dtypes
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, Source, resolve, source_at
-from effx.ir.dimensions import is_symbolic
 from effx.ir.meshes import AbstractMesh, AxisType
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, name_shown
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from effx.ir.catalogue import load_all
 from effx.ir.checker import check_types
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row, print_program, row_text
-from effx.ir.shape_text import parse_size, symbolic_shape
+from effx.ir.sizes.shape_text import parse_size, symbolic_shape
 from effx.ir.types import ArrayType, array_type, type_sharding
 
 __all__ = ["parse_program", "print_program"]

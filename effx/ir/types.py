@@ -13,8 +13,8 @@ import numpy as np
 from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import ShapeError, ShardingError
-from effx.ir.dimensions import as_size, is_symbolic
 from effx.ir.meshes import AbstractMesh, PartitionSpec, axes_of, trimmed
+from effx.ir.sizes.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
 
@@ -102,12 +102,12 @@ class ArrayType:
 
     Attributes:
         dtype: the NumPy dtype.
-        shape: a tuple of sizes; () for a scalar. A size may be symbolic, see `effx.ir.dimensions`.
+        shape: a tuple of sizes; () for a scalar. A size may be symbolic, see `effx.ir.sizes.dimensions`.
         weak: True if the dtype came from a bare Python number and yields in promotion.
         vma: the axes of surrounding `shard_map`s, which check it, along which devices have different values. Operations
             need not know it: who records them joins that of the operands.
         cut: how Explicit axes of a mesh cut the array; None if they do not. Operations need not know it either: who
-            records them asks `effx.ir.passes.explicit`.
+            records them asks `effx.ir.passes.sharding_propagation`.
     """
 
     # A plain class, because attrs' frozen classes cannot intern in __new__ without

@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("effx.laws: hypothesis is not installed; pip install 'effx[laws]'") from error
 
-import effx.handlers.evaluate  # the outermost handler
+import effx.handlers.evaluate.handler  # the outermost handler
 from effx.laws.arrays import array_of, array_shapes, array_types, arrays, pytrees
 from effx.laws.checks import Report, check_handler, check_operation, check_rules, check_transform, laws_of
 from effx.laws.comparing import same

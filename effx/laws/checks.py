@@ -17,7 +17,7 @@ from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.intercepting import InterceptHandler
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import ArrayType, Shape
 from effx.laws import areas

@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.errors import TransformError
 from effx.flags import enable_x64
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 from effx.ir.ops.control import HigherOrder
 from effx.laws.printing import reproduction
 

@@ -1,6 +1,6 @@
 """Samples of elementwise operations: where their operands are drawn from, and what is known of their results.
 
-The values that they must have are those of `effx.handlers.reference`. A class that is not in `STATED` has its
+The values that they must have are those of `effx.handlers.oracle`. A class that is not in `STATED` has its
 own `domain`, the tolerance of its dtype, and the function of `effx.lax` that has its name; so a new operation
 needs nothing here.
 """
@@ -18,7 +18,7 @@ from effx.families.gamma import Digamma, Lgamma, Polygamma, Zeta
 from effx.families.incomplete import Betainc, BetaincGradA, Igamma, Igammac, IgammaGradA, RandomGammaGrad
 from effx.families.mulhi import Mulhi
 from effx.families.special import Erfc, ErfInv
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import compare, convert
 from effx.ir.ops import elementwise as e

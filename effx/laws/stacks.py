@@ -17,7 +17,7 @@ from effx.array import Array
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.errors import TransformError
 from effx.handlers.authoring.boxing import BoxHandler
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 from effx.laws.comparing import directions
 from effx.tree.registry import PyTree
 

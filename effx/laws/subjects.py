@@ -15,7 +15,7 @@ from effx.flags import enable_x64
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.rule_handler import RuledHandler
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 from effx.ir.types import Shape
 from effx.laws.comparing import leaves
 from effx.laws.programs import CONSTRUCTS, NAMESPACE, TypedProgram, cases, programs

@@ -10,7 +10,7 @@ from effx import dtypes, tree
 from effx.array import Array, Number, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.errors import ShapeError, TransformError
-from effx.handlers.tracking import tracked
+from effx.handlers.sharding_types.axes_in_types import tracked
 from effx.ir.ops import collective as c
 from effx.lax.named_axes import AxisName, AxisNames, Groups, axis_index, grouped, names_of, total_size
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from effx.errors import ShapeError
 from effx.families.convolution import dilated, steps
-from effx.ir.dimensions import as_size
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape
 from effx.lax.operands import ints
 

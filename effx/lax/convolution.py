@@ -25,7 +25,7 @@ from effx.lax.conv_shapes import (
 )
 from effx.lax.operands import ints
 from effx.lax.products import PrecisionLike
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "conv", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose",

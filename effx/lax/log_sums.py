@@ -11,15 +11,15 @@ from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis, reshape
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
-from effx.ir.dimensions import has_symbolic
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
 from effx.ir.ops.convert import StopGradient
+from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import array_type
 from effx.lax.control.branches import platform_dependent
 from effx.lax.control.scans import scan
-from effx.transforms.jit import jit
+from effx.transforms.jit.function import jit
 
 __all__ = ["cumlogsumexp"]
 

@@ -13,9 +13,9 @@ from effx.lax.elementwise.arithmetic import add, max, min, mul
 from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
 from effx.lax.operands import adapt, ints
 from effx.lax.slicing import slice_in_dim
-from effx.transforms.arguments import name_of
-from effx.transforms.out_sharding import OutSharding, lay_out
-from effx.transforms.vmap import vmap
+from effx.tracing.arguments import name_of
+from effx.transforms.maps.vmap import vmap
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 from effx.tree import PyTreeDef
 from effx.tree.registry import PyTree, flatten
 

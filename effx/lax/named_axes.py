@@ -9,7 +9,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
 from effx.errors import ShapeError, TransformError
-from effx.handlers.evaluate import unbound
+from effx.handlers.evaluate.handler import unbound
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
 

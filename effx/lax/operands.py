@@ -9,8 +9,8 @@ from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.effects import perform
 from effx.errors import ShapeError
-from effx.ir.dimensions import as_size
 from effx.ir.ops.base import ArrayOperation, Elementwise
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Number, Numeric
 from effx.ir.values.holding import A, OfOperand

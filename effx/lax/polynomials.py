@@ -9,7 +9,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, pro
 from effx.errors import ShapeError
 from effx.lax.control.scans import scan
 from effx.lax.shape import concatenate, expand_dims
-from effx.transforms.custom_derivatives import custom_jvp
+from effx.transforms.custom.custom_derivatives import custom_jvp
 
 __all__ = ["polynomial"]
 

@@ -12,7 +12,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.lax.operands import ints
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot",

@@ -17,7 +17,7 @@ from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Slice
 from effx.lax.operands import ints
 from effx.lax.products import DotDimensionNumbers, PrecisionLike
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 

@@ -9,7 +9,7 @@ from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.ir.ops import reduce as r
 from effx.lax.operands import ints
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",

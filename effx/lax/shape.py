@@ -9,13 +9,13 @@ from effx.array import Array, Operand, promotion, shaping
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.tracking import lying_as
-from effx.ir.dimensions import as_size
+from effx.handlers.sharding_types.axes_in_types import lying_as
 from effx.ir.ops import shape as s
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lax.operands import adapt, ints, size_of
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",

@@ -10,8 +10,8 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert, promote_dtypes, scalar
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, ShapeError
-from effx.ir.dimensions import as_size
 from effx.ir.ops import shape as s
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import ArrayType
 from effx.lax.operands import adapt, count_from_start, ints
 

@@ -14,8 +14,8 @@ from effx.array.shaping import moveaxis, reshape
 from effx.errors import ShapeError
 from effx.families.sort import Sort
 from effx.families.topk import TopIndices
-from effx.ir.dimensions import as_size
 from effx.ir.ops import shape as s
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import array_type
 from effx.lax.operands import count_from_start
 

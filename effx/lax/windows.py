@@ -19,7 +19,7 @@ from effx.lax.elementwise.arithmetic import add, max, min
 from effx.lax.monoids import combining, monoid_operands
 from effx.lax.operands import ints
 from effx.lax.slicing import dynamic_slice
-from effx.transforms.vmap import vmap
+from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree
 
 __all__ = ["reduce_window", "reduce_window_shape_tuple"]

@@ -21,8 +21,8 @@ from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
-from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.jit import jit
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.jit.function import jit
 
 __all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "softmax"]
 

@@ -25,8 +25,8 @@ from effx.ir.types import ArrayType
 from effx.lax.operands import ints
 from effx.lax.products import DotDimensionNumbers, dot_general
 from effx.nn.scaled import scaled_matmul
-from effx.transforms.custom_derivatives import custom_vjp
-from effx.transforms.jit import jit
+from effx.transforms.custom.custom_derivatives import custom_vjp
+from effx.transforms.jit.function import jit
 
 __all__ = ["get_scaled_dot_general_config", "scaled_dot_general"]
 

@@ -20,7 +20,7 @@ from effx.effects import perform
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Exp, Log
 from effx.ir.ops.linalg import DotGeneral
-from effx.transforms.checkpoint import checkpoint
+from effx.transforms.autodiff.checkpoint import checkpoint
 
 BLOCK = 128
 

@@ -9,7 +9,7 @@ from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_arrays, convert
 from effx.array.shaping import normalize_axis
 from effx.errors import ShapeError, check_function
-from effx.transforms.vmap import vmap
+from effx.transforms.maps.vmap import vmap
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -13,13 +13,13 @@ from effx.array.promotion import as_operand, broadcast_to, convert, host_array, 
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
-from effx.handlers.tracking import lying_as
-from effx.ir.dimensions import as_size, has_symbolic, is_symbolic
+from effx.handlers.sharding_types.axes_in_types import lying_as
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
-from effx.lower.concrete import device_put, put
+from effx.lower.placement.concrete import device_put, put
 from effx.numpy.signatures import creates, resembles
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand

@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.lower.concrete import from_dlpack as shared
+from effx.lower.placement.concrete import from_dlpack as shared
 from effx.numpy.creation import asarray
 
 if TYPE_CHECKING:

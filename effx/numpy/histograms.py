@@ -11,13 +11,13 @@ from effx import dtypes
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import DTypeError, ShapeError
-from effx.ir.passes.explicit import settled
+from effx.ir.passes.sharding_propagation import settled
 from effx.numpy.creation import as_int, asarray, filled
 from effx.numpy.ranges import linspace
 from effx.numpy.reductions import diff
 from effx.numpy.sorting import searchsorted
-from effx.transforms.meshes import reshard_as
-from effx.transforms.out_sharding import OutSharding
+from effx.transforms.meshes.meshes import reshard_as
+from effx.transforms.meshes.out_sharding import OutSharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

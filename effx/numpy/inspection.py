@@ -9,14 +9,14 @@ import attrs
 
 from effx import dtypes
 from effx.errors import ArrayApiError
-from effx.lower.backends import devices
+from effx.lower.placement.backends import devices
 from effx.numpy.scalars import KINDS, isdtype
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from effx.dtypes import DType
-    from effx.lower.sharding import Device
+    from effx.lower.placement.shardings import Device
 
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
 

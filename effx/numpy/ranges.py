@@ -17,13 +17,13 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar, size
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
-from effx.ir.dimensions import is_size, is_symbolic
-from effx.ir.division import larger
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
+from effx.ir.sizes.dimensions import is_size, is_symbolic
+from effx.ir.sizes.division import larger
 from effx.ir.types import array_type
 from effx.numpy.creation import as_int, constant, is_recorded, placed
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -15,12 +15,12 @@ from effx.array.shaping import normalize_axis
 from effx.dtypes import DType
 from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
 from effx.families.sort import Sort
-from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Reverse
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.numpy.creation import as_int, filled
 from effx.numpy.known import known_data
-from effx.transforms.jit import jit
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.jit.function import jit
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand

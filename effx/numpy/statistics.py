@@ -13,12 +13,12 @@ from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
-from effx.ir.division import larger
 from effx.ir.ops import elementwise as e
+from effx.ir.sizes.division import larger
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
-from effx.transforms.jit import jit
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.jit.function import jit
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -9,8 +9,8 @@ from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import reshape
 from effx.errors import ShapeError, TransformError, check_function
-from effx.transforms.arguments import name_of
-from effx.transforms.vmap import vmap
+from effx.tracing.arguments import name_of
+from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree
 
 __all__ = ["vectorize"]

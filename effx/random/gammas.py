@@ -27,10 +27,10 @@ from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, siz
 from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, unit_floats
 from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
-from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.jit import jit
-from effx.transforms.out_sharding import OutSharding, lay_out
-from effx.transforms.vmap import vmap
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.jit.function import jit
+from effx.transforms.maps.vmap import vmap
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [
     "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",

@@ -21,10 +21,10 @@ from effx.flags import debug_key_reuse, default_prng_impl, enable_custom_prng, e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
 from effx.ir.types import array_type
-from effx.lower.concrete import put
+from effx.lower.placement.concrete import put
 from effx.random.arguments import as_key, sizes_of, taken
 from effx.random.generators import IMPLEMENTATIONS, fold_words, split_key, words_of
-from effx.transforms.jit import jit
+from effx.transforms.jit.function import jit
 
 __all__ = [
     "Key", "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data",

@@ -9,7 +9,7 @@ from effx.numpy import linalg
 from effx.numpy.linear import matvec
 from effx.random.arguments import ShapeLike, as_floating, as_key, broadcasts, sizes_of
 from effx.random.continuous import normal
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["multivariate_normal", "orthogonal"]
 

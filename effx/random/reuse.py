@@ -31,7 +31,7 @@ from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation
 from effx.ir.values.described import HostData
-from effx.lower.concrete import ConcreteArray
+from effx.lower.placement.concrete import ConcreteArray
 
 __all__ = ["TakeKey", "watched"]
 

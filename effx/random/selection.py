@@ -12,10 +12,10 @@ from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
-from effx.ir.bounds import bounds
-from effx.ir.dimensions import is_symbolic
 from effx.ir.ops.shape import Iota, Slice
 from effx.ir.ops.sizes import Size
+from effx.ir.sizes.bounds import bounds
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
 from effx.lax.sorting import top_k
@@ -23,8 +23,8 @@ from effx.random.arguments import ShapeLike, as_key, is_fine, sizes_of
 from effx.random.discrete import randint
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
-from effx.transforms.jit import jit
-from effx.transforms.out_sharding import OutSharding, lay_out
+from effx.transforms.jit.function import jit
+from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["choice", "permutation"]
 

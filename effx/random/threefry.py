@@ -14,11 +14,11 @@ from effx.array.shaping import concatenate, reshape, stack, transpose
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.flags import threefry_partitionable
-from effx.ir.dimensions import has_symbolic, is_symbolic
-from effx.ir.division import larger
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import BroadcastInDim, Iota, Slice
+from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
+from effx.ir.sizes.division import larger
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import size_of
 

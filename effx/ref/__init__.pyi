@@ -1,1 +1,1 @@
-from effx.transforms.references import *
+from effx.transforms.refs.ref import *

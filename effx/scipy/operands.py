@@ -7,7 +7,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import inexact_dtype
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import DTypeError
-from effx.transforms.custom_derivatives import custom_jvp
+from effx.transforms.custom.custom_derivatives import custom_jvp
 
 
 def real_floats(what: str, *operands: Operand) -> tuple[list[Array], Array]:

@@ -1,17 +1,17 @@
 from effx.ir.meshes import AbstractMesh as AbstractMesh, AxisType as AxisType, PartitionSpec as PartitionSpec
-from effx.lower.meshes import Mesh as Mesh
-from effx.lower.sharding import (
+from effx.lower.placement.meshes import Mesh as Mesh
+from effx.lower.placement.shardings import (
     NamedSharding as NamedSharding,
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
     make_single_device_sharding as make_single_device_sharding,
 )
-from effx.transforms.explicit import auto_axes as auto_axes, explicit_axes as explicit_axes
-from effx.transforms.meshes import (
+from effx.transforms.maps.explicit_axes import auto_axes as auto_axes, explicit_axes as explicit_axes
+from effx.transforms.meshes.meshes import (
     get_abstract_mesh as get_abstract_mesh,
     get_mesh as get_mesh,
     reshard as reshard,
     set_mesh as set_mesh,
     use_abstract_mesh as use_abstract_mesh,
 )
-from effx.transforms.shard_map import Infer as Infer
+from effx.transforms.maps.shard_map import Infer as Infer

@@ -14,8 +14,8 @@ from effx.errors import ShapeError
 from effx.ir.values.boxes import Box
 from effx.ir.values.printing import host_text
 from effx.library.cost import short, size_of
-from effx.lower.concrete import ConcreteArray
-from effx.lower.sharding import SingleDeviceSharding, device_name
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.placement.shardings import SingleDeviceSharding, device_name
 
 __all__ = ["html", "text"]
 

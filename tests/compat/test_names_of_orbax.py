@@ -18,7 +18,7 @@ from effx.compat.modules.experimental.layout import Format, Layout
 from effx.compat.modules.extend.ifrt_programs import ifrt_programs
 from effx.dtypes import extended, prng_key
 from effx.errors import BackendError, DistributedError, ShardingError, TransformError
-from effx.lower import processes
+from effx.lower.placement import processes
 from effx.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 FIRST, SECOND = effx.devices("cpu")[:2]

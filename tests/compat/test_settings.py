@@ -1,4 +1,4 @@
-"""`jax.config`: names and values of JAX's, and the environment. `compat_jobs/test_settings.py` has absl's flags."""
+"""`jax.config`: names and values of JAX's, and the environment. `compat/jobs/test_settings.py` has absl's flags."""
 
 from __future__ import annotations
 

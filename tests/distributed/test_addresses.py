@@ -15,9 +15,10 @@ import effx
 from effx.distributed import arguments
 from effx.distributed.clusters import Place
 from effx.errors import DistributedError
-from effx.lower import failures, processes
-from effx.lower.backends import jaxlib_version
-from effx.lower.processes import Security
+from effx.lower.placement import processes
+from effx.lower.placement.backends import jaxlib_version
+from effx.lower.placement.processes import Security
+from effx.lower.runtime import failures
 from tests.distributed.conftest import Together
 
 

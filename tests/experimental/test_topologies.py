@@ -21,8 +21,8 @@ from effx.experimental.topologies import (
     get_topology_desc,
     make_mesh,
 )
-from effx.lower.backends import find_plugins
-from effx.lower.topologies import DESCRIBES_CPUS
+from effx.lower.placement.backends import find_plugins
+from effx.lower.runtime.topologies import DESCRIBES_CPUS
 from effx.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
 

@@ -11,11 +11,11 @@ import pytest
 
 from effx.errors import InconclusiveDimensionOperation, ShapeError
 from effx.export import SymbolicScope, is_symbolic_dim, symbolic_dim_bounds, symbolic_shape
-from effx.ir.bounds import bounds
-from effx.ir.division import floordiv, larger, mod, smaller
-from effx.ir.evaluating import substitute
-from effx.ir.shape_text import parse_size
-from effx.ir.solving import solution_of, solve
+from effx.ir.sizes.bounds import bounds
+from effx.ir.sizes.division import floordiv, larger, mod, smaller
+from effx.ir.sizes.evaluation import substitute
+from effx.ir.sizes.shape_text import parse_size
+from effx.ir.sizes.solving import solution_of, solve
 
 A, B = symbolic_shape("a, b")
 

@@ -12,15 +12,15 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-import effx.handlers.evaluate
-import effx.lower.stablehlo  # noqa: F401  # the outermost handler and its kernels
+import effx.handlers.evaluate.handler
+import effx.lower.text.stablehlo  # noqa: F401  # the outermost handler and its kernels
 from effx import dtypes
 from effx.array import Array, Box
 from effx.effects import Operation
 from effx.handlers.vmap import Batched
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.types import ArrayType, array_type
-from effx.lower.concrete import put
+from effx.lower.placement.concrete import put
 
 Data = np.ndarray[Any, Any]
 f32, f16, bf16, f64 = dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.float64

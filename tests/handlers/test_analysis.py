@@ -18,7 +18,7 @@ from effx.errors import NoRuleError, TransformError
 from effx.handling import Backward, Forward, Operation, Place, places
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.elementwise import Add, Exp, Log, Mul, Neg, Sub
-from effx.ir.passes.varying import varying, with_plain_sums
+from effx.ir.passes.varying_axes import varying, with_plain_sums
 from effx.ir.text import parse_program
 
 Facts = frozenset[str]

@@ -16,7 +16,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.effects import decompositions
 from effx.errors import NoRuleError, TransformError
-from effx.handlers.stage import decomposed
+from effx.handlers.staging.stage import decomposed
 from effx.handling import (
     BoxHandler,
     Reference,

@@ -14,14 +14,14 @@ from effx import Array, lax
 from effx.effects import Label, axes_in_scope, handle
 from effx.errors import BackendError, TransformError
 from effx.handlers.jvp import JVP
-from effx.handlers.parallel import Replicas
-from effx.handlers.stage import stage
+from effx.handlers.staging.parallel_maps import Replicas
+from effx.handlers.staging.stage import stage
 from effx.handlers.vmap import Vmap
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.collective import AxisEffect
-from effx.ir.passes.cleaning import common_subexpressions, dead_code
+from effx.ir.passes.redundancy import common_subexpressions, dead_code
 from effx.ir.types import ArrayType
-from effx.lower.module import module_text
+from effx.lower.text.module import module_text
 
 
 def test_effects_have_kinds() -> None:

@@ -17,7 +17,7 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import DTypeError, EffxError, EscapedBoxError, TransformError, TreeError
 from effx.families.sort import Sort
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.handling import (
     ArrayOperation,
     BoxHandler,

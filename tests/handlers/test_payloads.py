@@ -21,7 +21,7 @@ from effx.ir.ops.checkpoint import CheckpointName
 from effx.ir.ops.compare import Gt, Lt
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.ops.elementwise import Add, Cos, Mul, Neg, Sin
-from effx.transforms.checkpoint import checkpoint_name
+from effx.transforms.autodiff.checkpoint import checkpoint_name
 
 Model = Callable[..., Any]
 jit: Any = effx.jit

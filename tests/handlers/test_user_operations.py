@@ -224,7 +224,7 @@ def test_wrong_foreign_functions() -> None:
     register_ffi_target("effx_test_potrf", capsule("lapack_spotrf_ffi"))
     with pytest.raises(BackendError, match=r"^register_ffi_target: 'effx_test_potrf' is the name of another"):
         register_ffi_target("effx_test_potrf", capsule("lapack_dpotrf_ffi"))
-    from effx.lower.custom_call import custom_call_text
+    from effx.lower.text.foreign_calls import custom_call_text
 
     t = array_type(np.dtype("float32"), (2, 3))
     with pytest.raises(

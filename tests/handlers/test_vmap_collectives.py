@@ -19,7 +19,7 @@ from effx.errors import EffxError, ShapeError
 from effx.handlers.vmap import Batched, Vmap
 from effx.ir.ops.collective import AllGather, AxisIndex, Collective, PMax, PMin, PSum
 from effx.ir.types import array_type
-from effx.lower.concrete import put
+from effx.lower.placement.concrete import put
 from tests.handlers.batches import SIZE, Data, bf16, boxed, c64, f32, i8, i32, nested_member, t, u8, unboxed
 
 

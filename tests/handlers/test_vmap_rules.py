@@ -15,7 +15,7 @@ import pytest
 from effx.array import Array, Box
 from effx.effects import Operation, handle
 from effx.families.sort import Sort
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.handlers.vmap import Batched, Vmap
 from effx.ir.ops.control import Call
 from effx.ir.ops.index import Gather, Scatter

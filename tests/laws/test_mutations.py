@@ -15,11 +15,12 @@ import pytest
 from hypothesis import settings
 
 import effx
-import effx.lower.stablehlo  # the rules
+import effx.lower.text.stablehlo  # the rules
 import effx.numpy as enp
 from effx import Array
 from effx.effects import RuleTable, decompositions
-from effx.handlers import reference, vmap
+from effx.handlers import oracle as reference
+from effx.handlers import vmap
 from effx.handlers.authoring import analysis, masking
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.intercepting import InterceptHandler
@@ -50,7 +51,7 @@ from effx.laws import (
 from effx.laws.areas import staging
 from effx.laws.watchers import Scale
 from effx.laws.zoo import Bounds
-from effx.lower.emit import rules as emissions
+from effx.lower.text.emit import rules as emissions
 
 F64 = array_type(effx.dtypes.float64, (3,))
 FLAT = cases(programs(constructs=(), most_steps=4))

@@ -19,7 +19,7 @@ from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.exported_call import ExportedCall
 from effx.families.foreign import ForeignCall
-from effx.handlers.reference import Reference, evaluate
+from effx.handlers.oracle import Reference, evaluate
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.collective import Collective

@@ -15,7 +15,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.array import Array
 from effx.errors import BackendError, DTypeError, EffxError, NoRuleError, ShapeError
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.lax import linalg
 from effx.test_util import check_grads
 

@@ -33,7 +33,12 @@ PUBLIC = frozenset(
     {"effx", "effx.handling", "effx.numpy", "effx.lax", "effx.errors", "effx.tree", "effx.random", "effx.nn"}
     | {"effx.dtypes", "effx.ad_checkpoint", "effx.checkpoint_policies", "effx.sharding", "effx.stages"}
     # Symbolic sizes, which users have from effx.export, and what computes with them.
-    | {"effx.ir.dimensions", "effx.ir.evaluating", "effx.ir.shape_text", "effx.ir.solving"}
+    | {
+        "effx.ir.sizes.dimensions",
+        "effx.ir.sizes.evaluation",
+        "effx.ir.sizes.shape_text",
+        "effx.ir.sizes.solving",
+    }
 )
 NAMES = frozenset({"effx.ir.values.array.Operand"})  # what counts as an array where users write one
 HOOKS = frozenset({"recur", "recursion", "recursions"})

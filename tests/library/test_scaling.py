@@ -23,7 +23,7 @@ from effx.library.scaling.counts import flops_of, traffic_of
 from effx.library.scaling.hlo import Instruction, read
 from effx.library.scaling.loops import trip_count
 from effx.library.scaling.walking import kind_of, performed
-from effx.lower.topologies import DESCRIBES_CPUS
+from effx.lower.runtime.topologies import DESCRIBES_CPUS
 from effx.sharding import Mesh, NamedSharding
 from effx.sharding import PartitionSpec as P
 from examples.plan_7b import SPECS, Sizes, compiled

@@ -10,7 +10,7 @@ import pytest
 def directory(tmp_path: Path) -> Iterator[Path]:
     """A cache in force that keeps whatever is compiled."""
     from effx import flags
-    from effx.lower import cache_files
+    from effx.lower.disk import cache_files
 
     path = tmp_path / "cache"
     cache_files._said.clear()

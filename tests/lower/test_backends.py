@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from effx import errors
-from effx.lower import backends
+from effx.lower.placement import backends
 
 
 @pytest.fixture(autouse=True)

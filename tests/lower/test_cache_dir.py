@@ -21,9 +21,9 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import errors
-from effx.lower import cache_files, compile_cache, executable_bytes
-from effx.lower.cache_files import CacheFiles
 from effx.lower.compile_options import compile_options
+from effx.lower.disk import cache_files, compile_cache, executable_bytes
+from effx.lower.disk.cache_files import CacheFiles
 
 HERE = (effx.devices()[0],)
 
@@ -206,7 +206,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
 WRITER = """
 import hashlib, itertools, sys
 from pathlib import Path
-from effx.lower.cache_files import CacheFiles
+from effx.lower.disk.cache_files import CacheFiles
 files = CacheFiles(Path(sys.argv[1]), 2**30)
 print(flush=True)
 for i in itertools.count():

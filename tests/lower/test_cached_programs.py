@@ -827,7 +827,7 @@ KEYS = """
 import sys
 from tests.lower.test_cached_programs import CHANGES
 from tests.lower.users_programs import loaded
-from effx.transforms.kept.walk import Walk
+from effx.program_cache.walk import Walk
 for name, (source, _, _) in CHANGES.items():
     walk = Walk()
     walk.value(loaded(source).f)

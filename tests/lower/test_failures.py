@@ -12,7 +12,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import BackendError, NoRuleError
-from effx.lower import xla
+from effx.lower.runtime import executables
 
 I2 = enp.ones((4, 4), effx.dtypes.int2)
 
@@ -98,4 +98,4 @@ def test_large_results_are_run_by_python() -> None:
         x = np.zeros(size, np.float32)
         executable = f.lower(x).compile().executable
         assert executable.may_fail is not fast
-        assert (4 * size * 2**20 <= xla.MUCH) == fast
+        assert (4 * size * 2**20 <= executables.MUCH) == fast

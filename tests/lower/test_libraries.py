@@ -11,7 +11,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.array import Array
-from effx.lower.libraries import PRODUCTS, REDUCTIONS, SWITCH, better_without, reduction_gain
+from effx.lower.runtime.ynnpack import PRODUCTS, REDUCTIONS, SWITCH, better_without, reduction_gain
 
 RNG = np.random.default_rng(0)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import effx.handlers.evaluate
-import effx.lower.stablehlo  # noqa: F401  # the outermost handler and its kernels
+import effx.handlers.evaluate.handler
+import effx.lower.text.stablehlo  # noqa: F401  # the outermost handler and its kernels
 from effx.array import Array
 from effx.array.promotion import host_array
 from effx.effects import Operation

@@ -14,8 +14,8 @@ import effx.numpy as enp
 from effx import lax
 from effx.errors import BackendError, EffxError, NoRuleError
 from effx.lax import linalg
-from effx.lower.emit import PLATFORMS
-from effx.lower.hlo import mlir_module
+from effx.lower.text.emit import PLATFORMS
+from effx.lower.text.hlo import mlir_module
 
 
 def struct(*shape: int, dtype: Any = np.float32) -> effx.ShapeDtypeStruct:

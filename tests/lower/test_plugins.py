@@ -15,7 +15,7 @@ import pytest
 import effx
 from effx import flags
 from effx.errors import BackendError
-from effx.lower import backends
+from effx.lower.placement import backends
 
 MISSING = {
     "tpu": (

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import effx
-import effx.lower.module
+import effx.lower.text.module
 import effx.numpy as enp
 from effx import errors, flags
 from effx.ir.ops.elementwise import Cos
-from effx.lower import emit
-from effx.transforms.kept import recall
+from effx.lower.text import emit
+from effx.program_cache import lookup
 from tests.lower.users_programs import Outcome, loaded, outcome, run, same
 
 # Under typeguard's hook effx's source is not effx's own, so no program is kept.
@@ -148,8 +148,8 @@ def test_patched_libraries(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert not found.hit
     assert run(source).hit
     with monkeypatch.context() as patch:
-        patch.setattr(effx.lower.module, "function_lines", lambda *args: emit.function_lines(*args))
-        assert run(source).refusal == "effx.lower.module.function_lines is not effx's own"
+        patch.setattr(effx.lower.text.module, "function_lines", lambda *args: emit.function_lines(*args))
+        assert run(source).refusal == "effx.lower.text.module.function_lines is not effx's own"
     with monkeypatch.context() as patch:
         patch.setattr(effx.Array, "twice", lambda self: self * 2.0, raising=False)
         assert run(source).refusal == "Array.twice is not effx's own"
@@ -222,7 +222,7 @@ def test_objects_that_raise(directory: Path) -> None:
 
 def test_changed_source(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where effx's files are newer than what runs, versions say nothing."""
-    monkeypatch.setattr(recall, "started", 0.0)
+    monkeypatch.setattr(lookup, "started", 0.0)
     found = run("def f(x): return x\n")
     assert found.refusal == "effx's source has changed since it was loaded"
 

@@ -11,7 +11,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.array import Array
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.ir.passes import needed_only
 from effx.ir.program import Program
 from effx.sharding import PartitionSpec as P

@@ -15,9 +15,9 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx.errors import BackendError, DonatedArrayError, DTypeError, ShapeError, ShardingError, TreeError
-from effx.lower.concrete import ConcreteArray
-from effx.lower.sharding import NamedSharding, SingleDeviceSharding, grid_sharding, placement
-from effx.lower.xla import Executable
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.placement.shardings import NamedSharding, SingleDeviceSharding, grid_sharding, placement
+from effx.lower.runtime.executables import Executable
 
 D = tuple(effx.devices())
 X = np.arange(24, dtype=np.float32).reshape(4, 6)

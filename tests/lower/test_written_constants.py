@@ -11,7 +11,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import Array, dtypes
-from effx.lower.xla import LITTLE, Executable
+from effx.lower.runtime.executables import LITTLE, Executable
 
 DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "bool"),
@@ -90,7 +90,7 @@ def test_a_constant_that_is_gone_is_an_error_at_the_next_call() -> None:
 
 
 def test_a_dropped_function_frees_them() -> None:
-    from effx.lower.concrete import constants
+    from effx.lower.placement.concrete import constants
 
     held = enp.arange(4.0)
     found = effx.jit(lambda x: held * python(x))

@@ -14,8 +14,8 @@ import attrs
 import numpy as np
 
 import effx
-import effx.handlers.evaluate  # the outermost handler
-import effx.lower.stablehlo  # its kernels
+import effx.handlers.evaluate.handler  # the outermost handler
+import effx.lower.text.stablehlo  # its kernels
 from effx import dtypes
 from effx.array import Array
 from effx.array.shaping import moveaxis
@@ -27,7 +27,7 @@ from effx.ir.ops.collective import Collective
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES
 from effx.laws.samples import Data, Domain, anything, bits, data_of
-from effx.lower.concrete import put
+from effx.lower.placement.concrete import put
 
 b1, i8, i16, i32, i64 = dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
 u8, u16, u32, u64 = dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64

@@ -11,7 +11,7 @@ from effx.array import Array
 from effx.handlers.jvp import jvp
 from effx.handlers.linear import LinearProgram, record_linear
 from effx.handlers.linearize import linearize
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 from effx.handlers.transpose import backward
 from effx.ir.checker import check
 from effx.ir.program import Var

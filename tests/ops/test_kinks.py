@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import lax, nn
 from effx.effects import handle
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 
 # (function, point, gradient by each argument)
 CASES: list[tuple[Any, tuple[float, ...], tuple[float, ...]]] = [

@@ -7,7 +7,7 @@ import pytest
 
 from effx.errors import EffxError, ProgramError
 from effx.families.callbacks.callback import PythonCallback
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.ir.checker import check
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.control import HigherOrder

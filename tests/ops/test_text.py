@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import effx
 import effx.numpy as enp
 from effx.errors import ProgramError
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.ir.checker import check
 from effx.ir.program import RESERVED, Program, variable_name
 from effx.ir.text import parse_program, print_program

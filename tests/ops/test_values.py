@@ -8,8 +8,8 @@ import pytest
 from effx.array import Array
 from effx.effects import handle
 from effx.families.exported_call import ExportedCall
-from effx.handlers.reference import Reference
-from effx.handlers.stage import stage
+from effx.handlers.oracle import Reference
+from effx.handlers.staging.stage import stage
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Unary
@@ -17,7 +17,7 @@ from effx.ir.ops.collective import AllToAll, Collective, PCast, PPermute, PSumSc
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomTangent
 from effx.laws.samples import Data
-from effx.transforms.jit import jit
+from effx.transforms.jit.function import jit
 from tests.ops.rows import Row, Sample, assert_close, f32, host, on_device, t
 from tests.ops.table import CASES, ROWS, Case, name
 

@@ -17,7 +17,7 @@ import effx.numpy as enp
 from effx import dtypes, lax, random
 from effx.array import Array
 from effx.errors import DTypeError
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 from effx.handling import handle
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.convert import Convert

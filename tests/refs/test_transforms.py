@@ -17,7 +17,7 @@ from effx import lax, ref
 from effx.errors import BackendError, RefError, RefGivenError
 from effx.experimental.serialize_executable import serialize
 from effx.handling import InterceptHandler, Reference, RefGet, RefOperation, Site, handle
-from effx.ir.cells import Cell
+from effx.ir.refs import Cell
 from effx.library.intervals import Interval, Intervals
 from effx.test_util import check_grads
 

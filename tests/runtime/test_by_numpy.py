@@ -11,14 +11,14 @@ import effx
 import effx.lax as elax
 import effx.numpy as enp
 from effx.array import Array
-from effx.handlers import by_numpy as module
-from effx.handlers import evaluate
-from effx.handlers.by_numpy import CALLS, SIZE
-from effx.handlers.evaluate import _kernel
+from effx.handlers.evaluate import by_numpy as module
+from effx.handlers.evaluate import handler
+from effx.handlers.evaluate.by_numpy import CALLS, SIZE
+from effx.handlers.evaluate.handler import _kernel
 from effx.ir.ops.elementwise import Mul
 from effx.ir.program import Program
-from effx.lower.concrete import ConcreteArray
-from effx.lower.dispatch import FastFunction, has_fast_path
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.runtime.dispatch import FastFunction, has_fast_path
 
 Case = Callable[[Array, Array], Array]
 CASES: dict[str, Case] = {
@@ -97,7 +97,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return result
 
     effx.clear_caches()  # else operations that were met often before are C++'s
-    monkeypatch.setattr("effx.handlers.evaluate.by_numpy", by_numpy)
+    monkeypatch.setattr("effx.handlers.evaluate.handler.by_numpy", by_numpy)
     return found
 
 
@@ -116,13 +116,13 @@ def test_what_is_met_often_is_run_by_cpp(answered: list[bool], monkeypatch: pyte
         x * x
         assert not isinstance(kernel.run, FastFunction)
     asked: list[str] = []
-    run = evaluate._first_run
+    run = handler._first_run
 
     def first_run(program: Program, *rest: Any) -> Any:
         asked.append(str(program.in_types[0]))
         return run(program, *rest)
 
-    monkeypatch.setattr(evaluate, "_first_run", first_run)
+    monkeypatch.setattr(handler, "_first_run", first_run)
     y = enp.asarray(np.ones(158, "float32"))
     for _ in range(4):
         x * x

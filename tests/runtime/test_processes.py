@@ -240,7 +240,7 @@ threading.Thread(target=go, daemon=True).start()
 time.sleep(0.3)
 """,
     "a handler that was registered before XLA started": """
-import effx.lower.ending
+import effx.lower.process_exit
 def last():  # as the one by which a process leaves its group
     sys.stderr.write("" if held.is_ready() else "XLA is at work")
 atexit.register(last)

@@ -12,7 +12,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import BackendError, DonatedArrayError, ShardingError, TransformError, TreeError
-from effx.lower.xla import Executable
+from effx.lower.runtime.executables import Executable
 from effx.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
 

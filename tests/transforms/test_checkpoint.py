@@ -19,7 +19,7 @@ from effx.ir.checker import check
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Cond, Scan
 from effx.ir.text import parse_program
-from effx.transforms.checkpoint import saved_residuals
+from effx.transforms.autodiff.checkpoint import saved_residuals
 
 W = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) * 0.4
 X = np.random.default_rng(1).normal(size=4).astype(np.float32)

@@ -18,9 +18,9 @@ import effx.numpy as enp
 from effx import lax, random
 from effx.errors import AxisNameError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import array_type
-from effx.lower.concrete import as_concrete
-from effx.lower.hlo import XlaComputation
-from effx.lower.sharding import grid_sharding, placement
+from effx.lower.placement.concrete import as_concrete
+from effx.lower.placement.shardings import grid_sharding, placement
+from effx.lower.text.hlo import XlaComputation
 
 Data = np.ndarray[Any, Any]
 

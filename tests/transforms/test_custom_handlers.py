@@ -14,7 +14,7 @@ import pytest
 import effx.numpy as enp
 from effx import Array, custom_jvp, custom_vjp, grad, jit, jvp, vmap
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
-from effx.handlers import reference
+from effx.handlers import oracle
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.custom import CustomCall
@@ -202,5 +202,5 @@ def test_the_reference_handler_runs_the_function() -> None:
     """On the host, and the rules where differentiation is asked for."""
     f = forward_rule()
     for g in (f, jit(f)):
-        close(reference.evaluate(g, 1.0, 2.0), 2.0 * np.exp(1.0))
-        close(reference.evaluate(grad(g), 1.0, 2.0), 200.0 * np.exp(1.0))
+        close(oracle.evaluate(g, 1.0, 2.0), 2.0 * np.exp(1.0))
+        close(oracle.evaluate(grad(g), 1.0, 2.0), 200.0 * np.exp(1.0))

@@ -14,10 +14,10 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax, random
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.ir.checker import check
 from effx.ir.text import parse_program
-from effx.lower.sharding import grid_sharding
+from effx.lower.placement.shardings import grid_sharding
 
 Data = np.ndarray[Any, Any]
 DEVICES = effx.devices()

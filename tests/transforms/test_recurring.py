@@ -17,7 +17,7 @@ from effx import effects
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.errors import NotFiniteError
 from effx.handlers import transpose
-from effx.handlers.evaluate import Evaluate
+from effx.handlers.evaluate.handler import Evaluate
 from effx.handlers.transpose import recurring
 from effx.laws.comparing import same
 from effx.laws.programs import cases, programs

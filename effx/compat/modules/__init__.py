@@ -11,12 +11,12 @@ from effx.compat.modules.experimental.layout import Format
 from effx.compat.names import VERSION, VERSION_INFO
 from effx.compat.shapes import eval_shape
 from effx.ir.meshes import AxisType, MeshAxisName
-from effx.lower.meshes import Mesh
-from effx.lower.sharding import Device
-from effx.transforms.arguments import name_of
-from effx.transforms.meshes import make_mesh as mesh_of
-from effx.transforms.naming import named_scope
-from effx.transforms.placement import device_put as put
+from effx.lower.placement.meshes import Mesh
+from effx.lower.placement.shardings import Device
+from effx.tracing.arguments import name_of
+from effx.tracing.name_scopes import named_scope
+from effx.transforms.meshes.device_put import device_put as put
+from effx.transforms.meshes.meshes import make_mesh as mesh_of
 from effx.tree.registry import PyTree
 from effx.tree_util import tree_map
 

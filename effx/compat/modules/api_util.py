@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from effx.compat.wrapped import debug_info, flatten_fun, flatten_fun_nokwargs
-from effx.transforms.staging import typeof as shaped_abstractify
+from effx.transforms.jit.make_jaxpr import typeof as shaped_abstractify
 
 __all__ = ["debug_info", "flatten_fun", "flatten_fun_nokwargs", "safe_map", "shaped_abstractify"]
 

@@ -15,7 +15,7 @@ from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, jaxpr_a
 from effx.compat.primitives import Primitive
 from effx.compat.traces import Trace, Tracer
 from effx.ir.program import Atom, Literal, Var
-from effx.transforms.staging import ensure_compile_time_eval
+from effx.transforms.jit.make_jaxpr import ensure_compile_time_eval
 
 __all__ = [
     "AbstractValue",

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, cast, final
 
 from effx.errors import CheckpointError, DistributedError, EffxError, ProcessMismatchError
-from effx.lower.processes import Group, current
+from effx.lower.placement.processes import Group, current
 
 Message: TypeAlias = dict[str, object]
 

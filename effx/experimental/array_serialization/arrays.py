@@ -29,10 +29,10 @@ from effx.experimental.array_serialization.stores import (
 )
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
-from effx.lower.backends import is_local
-from effx.lower.concrete import ConcreteArray, device_put
-from effx.lower.sharding import Index, Sharding
-from effx.transforms.global_arrays import make_array_from_callback
+from effx.lower.placement.backends import is_local
+from effx.lower.placement.concrete import ConcreteArray, device_put
+from effx.lower.placement.shardings import Index, Sharding
+from effx.transforms.meshes.global_arrays import make_array_from_callback
 
 if TYPE_CHECKING:
     import tensorstore as ts

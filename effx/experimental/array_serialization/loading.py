@@ -17,9 +17,9 @@ from effx.experimental.array_serialization.saving import FILE, LIMIT, leaf_name,
 from effx.experimental.array_serialization.stores import Spec, caching_context, kvstore, merged
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import Shape
-from effx.lower.sharding import Device, Sharding, SingleDeviceSharding
-from effx.transforms.meshes import in_force
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding
+from effx.transforms.jit.stages import ShapeDtypeStruct
+from effx.transforms.meshes.meshes import in_force
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef
 

@@ -31,7 +31,7 @@ from effx.experimental.array_serialization.agreement import Agreement, Message, 
 from effx.experimental.array_serialization.arrays import Saved, described_array, run, write_all
 from effx.experimental.array_serialization.folders import Folder
 from effx.experimental.array_serialization.stores import Spec, kvstore, merged, tensorstore
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
 from effx.tree.registry import PyTree

@@ -29,9 +29,9 @@ from effx.experimental.array_serialization.arrays import (
 )
 from effx.experimental.array_serialization.stores import Spec, described, kvstore, url_of
 from effx.ir.types import Shape
-from effx.lower.sharding import Sharding
-from effx.transforms.processes import process_index
-from effx.transforms.stages import ShapeDtypeStruct
+from effx.lower.placement.shardings import Sharding
+from effx.transforms.jit.stages import ShapeDtypeStruct
+from effx.transforms.meshes.processes import process_index
 
 if TYPE_CHECKING:
     import tensorstore as ts

@@ -17,11 +17,11 @@ from effx.experimental.sparse.compressed import numbers_of, starts_of
 from effx.experimental.sparse.entries import bcoo_extract
 from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_concatenate, bcoo_update_layout
 from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general, dense_as
-from effx.ir.passes.explicit import settled
+from effx.ir.passes.sharding_propagation import settled
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
 from effx.numpy.creation import as_int
-from effx.transforms.out_sharding import OutSharding
+from effx.transforms.meshes.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 
 __all__ = [

@@ -11,7 +11,7 @@ from effx.errors import TransformError, check_function
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.numpy.creation import as_int
-from effx.transforms import gradients, jacobians
+from effx.transforms.autodiff import gradients, jacobians
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["grad", "jacfwd", "jacobian", "jacrev", "value_and_grad"]

@@ -30,8 +30,8 @@ from effx.ir.ops import shape as s
 from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import ReduceSum
-from effx.transforms.jit import jit
-from effx.transforms.vmap import vmap
+from effx.transforms.jit.function import jit
+from effx.transforms.maps.vmap import vmap
 
 
 def plain(m: BCOO) -> Payload:

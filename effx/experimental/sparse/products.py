@@ -19,11 +19,11 @@ from effx.errors import DTypeError, ShapeError, ShardingError
 from effx.experimental.sparse.coordinates import Coordinates, M, apart, places
 from effx.experimental.sparse.entries import capped, inside, ordering, summed
 from effx.experimental.sparse.layout import bcoo_update_layout
-from effx.ir.passes.explicit import settled
+from effx.ir.passes.sharding_propagation import settled
 from effx.lax.products import PrecisionLike
 from effx.numpy.creation import as_int
-from effx.transforms.meshes import reshard_as
-from effx.transforms.out_sharding import OutSharding
+from effx.transforms.meshes.meshes import reshard_as
+from effx.transforms.meshes.out_sharding import OutSharding
 
 __all__ = [
     "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_multiply_dense", "bcoo_multiply_sparse",

@@ -32,7 +32,7 @@ from effx.handling import (
 )
 from effx.ir.ops.host import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Hosted
 from effx.ir.values.described import HostData
-from effx.lower.callbacks import host_call
+from effx.lower.runtime.callbacks import host_call
 
 __all__ = ["Kind", "Level", "PythonCallback"]
 

@@ -12,9 +12,9 @@ from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, TreeError
 from effx.ir.types import ArrayType
 from effx.ir.values.described import HostData
-from effx.lower.concrete import put
-from effx.lower.sharding import Device
-from effx.transforms.arguments import leaf_path
+from effx.lower.placement.concrete import put
+from effx.lower.placement.shardings import Device
+from effx.tracing.arguments import leaf_path
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["HostFunction"]

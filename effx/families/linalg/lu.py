@@ -51,10 +51,10 @@ from effx.ir.ops.base import Singleton, check_arity, is_int
 from effx.ir.ops.elementwise import Log
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
-from effx.ir.passes.explicit import Cuts, Lies, lies
-from effx.ir.passes.explicit_rules import leading
-from effx.lower import sizes
-from effx.lower.stablehlo.control import BOOL, INDEX, Names, loop
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.passes.sharding_rules import leading
+from effx.lower.text import sizes
+from effx.lower.text.stablehlo.control import BOOL, INDEX, Names, loop
 
 __all__ = [
     "Det",

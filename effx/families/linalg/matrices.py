@@ -16,7 +16,7 @@ from effx.array.promotion import broadcast_to, convert, scalar
 from effx.array.shaping import matrix_transpose, moveaxis, reshape
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.reference.handler import Data
+from effx.handlers.oracle.handler import Data
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -31,9 +31,9 @@ from effx.handling import (
     materialize,
     vmap_rule,
 )
-from effx.ir.passes.explicit import Cuts, Lies, lies
-from effx.ir.passes.explicit_rules import leading
-from effx.lower import sizes
+from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.passes.sharding_rules import leading
+from effx.lower.text import sizes
 
 __all__ = ["Data", "Factorization", "MatrixOperation"]
 

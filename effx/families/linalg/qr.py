@@ -43,7 +43,7 @@ from effx.handling import (
 )
 from effx.ir.ops.base import Singleton, check_arity
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
-from effx.lower import sizes
+from effx.lower.text import sizes
 
 __all__ = ["Geqp3", "Geqrf", "HouseholderProduct", "Qr"]
 

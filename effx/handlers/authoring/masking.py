@@ -15,7 +15,7 @@ from effx.array import Array
 from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, handle, resumed
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
-from effx.handlers.stage import Stage
+from effx.handlers.staging.stage import Stage
 from effx.handlers.transpose.handler import Cotangent, Operand, rule
 from effx.handlers.transpose.handler import rules as transposes
 from effx.ir.ops.base import ArrayOperation, TupleOperation

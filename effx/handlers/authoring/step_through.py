@@ -12,7 +12,7 @@ import attrs
 
 from effx.array import Array
 from effx.effects import Frame, resumed
-from effx.handlers.interpret import Interpreter, joined
+from effx.handlers.evaluate.interpreter import Interpreter, joined
 from effx.handlers.recursion.branches import meeting
 from effx.handlers.recursion.layout import arrays_of, fit, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked

@@ -12,7 +12,7 @@ from effx.array import Array, HostArray
 from effx.errors import BackendError
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.site import Site
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.host import DEBUG, ORDERED, ORDERED_DEBUG, Hosted
 from effx.ir.program import Program
 from effx.ir.types import array_type

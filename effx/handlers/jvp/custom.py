@@ -14,7 +14,7 @@ from effx.handlers.jvp.handler import JVP, Tangent, jvp, rule, zeros_like
 from effx.handlers.linear.recorder import Record
 from effx.handlers.recursion.custom import closed_over
 from effx.handlers.recursion.payloads import custom_rule
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.custom import CustomBackward, CustomRules, CustomTangent
 from effx.ir.program import Program
 from effx.tree.registry import flatten

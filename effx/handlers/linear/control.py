@@ -14,7 +14,7 @@ from effx.array.promotion import zeros
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.handlers.linear.partial_eval import Parts, Split, counts, split, splitter
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Call, Cond, Region, Scan, While
 from effx.ir.ops.host import DEBUG, ORDERED_DEBUG, outer_effect
 from effx.ir.passes import dead_code

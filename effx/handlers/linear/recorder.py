@@ -11,11 +11,11 @@ import attrs
 from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle
 from effx.errors import current_source
-from effx.handlers.conforming import conformed
 from effx.handlers.linear.partial_eval import Parts, parts_of
 from effx.handlers.recursion.payloads import performs_once
-from effx.handlers.stage import Recorder
-from effx.handlers.tracking import retype, tracked_equation, tracking
+from effx.handlers.sharding_types.axes_in_types import retype, tracked_equation, tracking
+from effx.handlers.sharding_types.program_types import conformed
+from effx.handlers.staging.stage import Recorder
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier

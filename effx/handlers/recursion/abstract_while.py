@@ -22,7 +22,7 @@ from effx.handlers.recursion.layout import (
 from effx.handlers.recursion.loops import fixed, initial, moved
 from effx.handlers.recursion.payloads import handler_of
 from effx.handlers.recursion.staging import State, aligned, put_state, stage_under, state_of
-from effx.handlers.stage import stage
+from effx.handlers.staging.stage import stage
 from effx.ir.ops.control import Call, While
 from effx.ir.ops.reduce import ReduceOr
 from effx.ir.types import array_type

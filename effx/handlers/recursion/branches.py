@@ -14,8 +14,8 @@ from effx.handlers.recursion.calls import received
 from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, layout_of, payload_of
 from effx.handlers.recursion.payloads import handler_of, recursion
 from effx.handlers.recursion.staging import Collected, aligned, stage_under, state_of
-from effx.handlers.stage import run_program
-from effx.handlers.tracking import diverging
+from effx.handlers.sharding_types.axes_in_types import diverging
+from effx.handlers.staging.stage import run_program
 from effx.ir.ops.base import show
 from effx.ir.ops.control import Cond
 from effx.tree.registry import PyTree

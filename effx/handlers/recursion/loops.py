@@ -30,7 +30,7 @@ from effx.handlers.recursion.staging import (
     stage_under,
     state_of,
 )
-from effx.handlers.tracking import tracked
+from effx.handlers.sharding_types.axes_in_types import tracked
 from effx.ir.ops.control import Scan
 from effx.ir.program import Program
 from effx.ir.types import ArrayType

@@ -11,12 +11,12 @@ from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, resumed
 from effx.errors import TransformError
-from effx.handlers.conforming import widened
-from effx.handlers.parallel import bound
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import sliced, stacked
 from effx.handlers.recursion.payloads import handler_of, recursion
 from effx.handlers.recursion.staging import State, put_collected, stage_under, state_of
+from effx.handlers.sharding_types.program_types import widened
+from effx.handlers.staging.parallel_maps import bound
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.program import Program

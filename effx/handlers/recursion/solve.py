@@ -10,7 +10,7 @@ from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.loops import Layouts, carried, fixed, initial
 from effx.handlers.recursion.payloads import handler_of, recursion
 from effx.handlers.recursion.staging import STATELESS, Handled, aligned, keeps_record
-from effx.handlers.stage import run_program
+from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program

@@ -21,8 +21,8 @@ from effx.effects import (
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
 from effx.handlers.recursion.payloads import handler_of
-from effx.handlers.stage import run_program, stage
-from effx.handlers.tracking import apart
+from effx.handlers.sharding_types.axes_in_types import apart
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.program import Program, Staged, Var
 from effx.ir.types import ArrayType, array_type
 from effx.tree.registry import PyTree, PyTreeDef, flatten

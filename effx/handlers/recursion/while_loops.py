@@ -24,8 +24,8 @@ from effx.handlers.recursion.staging import (
     stage_under,
     state_of,
 )
-from effx.handlers.stage import run_program, stage
-from effx.handlers.tracking import diverging
+from effx.handlers.sharding_types.axes_in_types import diverging
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Cond, While
 from effx.ir.passes import dead_code
 from effx.ir.program import Program, Var

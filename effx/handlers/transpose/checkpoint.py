@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from effx.array import Array
 from effx.handlers.linear.partial_eval import split
 from effx.handlers.recursion.staging import cached
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, in_places, known_of
 from effx.handlers.transpose.elementwise import unspread
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule

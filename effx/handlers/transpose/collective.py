@@ -5,7 +5,7 @@ C^T y>. A sum is used at every index of the axis, so its cotangents are summed: 
 collective that moves values has the transpose that moves cotangents back.
 
 Where types say along which axes values vary, a value that is the same at all indices is one value with one cotangent: the
-sum has the transpose that gives this to all, and back (`agreeing` in `effx.handlers.tracking`).
+sum has the transpose that gives this to all, and back (`agreeing` in `effx.handlers.sharding_types.axes_in_types`).
 """
 
 from effx.array import Array

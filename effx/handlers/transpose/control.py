@@ -15,8 +15,8 @@ from effx.errors import NoRuleError
 from effx.handlers.linear.control import carry_of
 from effx.handlers.linear.partial_eval import parts_of
 from effx.handlers.recursion.staging import aligned, cached
-from effx.handlers.stage import stage
-from effx.handlers.tracking import apart, diverging
+from effx.handlers.sharding_types.axes_in_types import apart, diverging
+from effx.handlers.staging.stage import stage
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
 from effx.ir.program import Program, Staged

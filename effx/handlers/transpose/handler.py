@@ -14,11 +14,11 @@ from effx.effects import Operation, RuleTable, current_scope
 from effx.errors import NoRuleError, source_in_force
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
-from effx.handlers.stage import Standing
-from effx.handlers.tracking import agreeing, tracked, tracking
+from effx.handlers.sharding_types.axes_in_types import agreeing, tracked, tracking
+from effx.handlers.staging.stage import Standing
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.passes.explicit import settled
+from effx.ir.passes.sharding_propagation import settled
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 

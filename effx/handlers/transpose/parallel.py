@@ -13,8 +13,8 @@ import attrs
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import scalar, zeros
-from effx.handlers.parallel import bound
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.parallel_maps import bound
+from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.transpose.control import Transposed, in_places, known_of, transposed
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule
 from effx.ir.ops.collective import AxisIndex, PSum

@@ -10,11 +10,11 @@ from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.effects import current_frame
 from effx.flags import disable_jit
-from effx.handlers.evaluate import Evaluate, ProgramKernel, kernel_of
-from effx.handlers.stage import stage
+from effx.handlers.evaluate.handler import Evaluate, ProgramKernel, kernel_of
+from effx.handlers.staging.stage import stage
 from effx.handlers.transpose.handler import Cotangent, backward
 from effx.ir.program import Atom, Program, Staged, Var
-from effx.lower.concrete import ConcreteArray, bound_device, on_device
+from effx.lower.placement.concrete import ConcreteArray, bound_device, on_device
 
 __all__ = ["pull_back"]
 

@@ -7,7 +7,7 @@ from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
 from effx.handlers.linear.partial_eval import split
 from effx.handlers.recursion.staging import aligned, cached
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.transpose.control import known_of
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
 from effx.ir.ops.solve import LinearSolve

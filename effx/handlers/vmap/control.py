@@ -22,7 +22,7 @@ from effx.handlers.recursion.layout import (
 )
 from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import aligned, cached
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.vmap.handler import Batched, Vmap, rows
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.compare import Eq

@@ -10,11 +10,11 @@ from effx.array import Array, Box
 from effx.array.shaping import moveaxis
 from effx.effects import Frame
 from effx.errors import ShardingError
-from effx.handlers.parallel import bound
 from effx.handlers.recursion import parallel
 from effx.handlers.recursion.layout import Layout
 from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import STATELESS, stage_under
+from effx.handlers.staging.parallel_maps import bound
 from effx.handlers.vmap.handler import Axis, Batched, Vmap, materialize, rule
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.parallel import ParallelMap

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError, ShapeError
-from effx.ir.dimensions import is_symbolic
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array
 

@@ -1,6 +1,6 @@
 """Passes: from programs to programs with the same meaning."""
 
-from effx.ir.passes.cleaning import common_subexpressions, dead_code
+from effx.ir.passes.redundancy import common_subexpressions, dead_code
 from effx.ir.passes.inlining import inline
 from effx.ir.passes.pruning import needed_only, pruned
 

@@ -53,7 +53,7 @@ class _Late:
 
 arithmetic = _Late("arithmetic", "effx.array.arithmetic")
 creation = _Late("creation", "effx.numpy.creation")
-out_shardings = _Late("out_shardings", "effx.transforms.out_sharding")
+out_shardings = _Late("out_shardings", "effx.transforms.meshes.out_sharding")
 indexing = _Late("indexing", "effx.array.indexing")
 operators = _Late("operators", "effx.array.operators")
 reducing = _Late("reducing", "effx.array.reducing")

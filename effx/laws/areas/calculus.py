@@ -23,7 +23,7 @@ from effx.effects import (
 )
 from effx.errors import AxisNameError, EffxError, EscapedBoxError
 from effx.handlers.jvp import JVP, Dual
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.handlers.vmap import Vmap
 from effx.laws.areas.subjects import ANY, FLAT, SMALL, Function, Points, loss, raised
 from effx.laws.comparing import directions, same

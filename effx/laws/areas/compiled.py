@@ -5,7 +5,7 @@ import numpy as np
 import effx
 from effx import tree
 from effx.array import Array
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.laws.areas.calculus import with_stack
 from effx.laws.areas.subjects import COMPILED, FLAT, SMALL, Function, Points, loss, next_of
 from effx.laws.comparing import directions, numbers, same

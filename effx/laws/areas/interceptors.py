@@ -5,7 +5,7 @@ import copy
 import effx
 from effx import tree
 from effx.handlers.authoring.masking import mask
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.laws.areas.subjects import ANY, Function, Points, batch, looped
 from effx.laws.comparing import leaves, same
 from effx.laws.programs import TypedProgram

@@ -15,8 +15,8 @@ from effx.effects import Operation
 from effx.errors import EffxError
 from effx.handlers.jvp import jvp
 from effx.handlers.linearize import linearize
-from effx.handlers.reference import evaluate
-from effx.handlers.stage import run_program, stage
+from effx.handlers.oracle import evaluate
+from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.transpose import backward
 from effx.handlers.vmap import batch
 from effx.ir.checker import check

@@ -18,7 +18,7 @@ from effx.laws.areas.subjects import SMALL, Function, Points, batch, loss
 from effx.laws.arrays import arrays
 from effx.laws.comparing import directions, pairing, same
 from effx.laws.registry import law
-from effx.lower.meshes import Mesh
+from effx.lower.placement.meshes import Mesh
 from effx.sharding import NamedSharding, PartitionSpec
 
 AREA = "parallel"

@@ -6,7 +6,7 @@ from itertools import compress
 import effx
 from effx import tree
 from effx.array import Array
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.checker import check
 from effx.ir.passes import common_subexpressions, dead_code, inline, needed_only, pruned
 from effx.ir.program import Program, effect_row

@@ -24,7 +24,7 @@ from effx.laws.programs import TypedProgram, cases, programs
 from effx.laws.registry import law
 from effx.laws.stacks import LAYERS, Stack
 from effx.laws.watchers import Scale, Tally
-from effx.transforms.named_functions import named_function
+from effx.transforms.custom.named_functions import named_function
 from effx.tree.registry import PyTree
 
 Layer = Callable[[Function], Function]

@@ -10,8 +10,8 @@ from effx import lax, tree
 from effx.array import Array
 from effx.effects import handle
 from effx.errors import EscapedBoxError, NoRuleError
-from effx.handlers.reference import evaluate
-from effx.handlers.stage import run_program
+from effx.handlers.oracle import evaluate
+from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Cond
 from effx.ir.passes import common_subexpressions, dead_code, inline
 from effx.laws.areas.custom import with_jvp

@@ -13,7 +13,7 @@ from effx import lax, tree
 from effx.array import Array
 from effx.effects import current_frame
 from effx.errors import TransformError
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.laws.areas.subjects import Function, Points, batch, gradient, looped, loss
 from effx.laws.comparing import difference, directions, leaves, pairing, same
 from effx.laws.control_oracle import python_form

@@ -14,7 +14,7 @@ from effx.lax.control.closures import arrays_of, check_callable
 from effx.lax.operands import count_from_start
 from effx.lax.shape import reshape, rev
 from effx.lax.slicing import slice_in_dim
-from effx.transforms.arguments import leaf_path, name_of
+from effx.tracing.arguments import leaf_path, name_of
 from effx.tree.registry import PyTree
 
 __all__ = ["associative_scan"]

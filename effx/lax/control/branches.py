@@ -11,13 +11,13 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError
 from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import aligned
-from effx.handlers.tracking import diverging
+from effx.handlers.sharding_types.axes_in_types import diverging
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
 from effx.lax.elementwise.choose import clamp
-from effx.transforms.arguments import leaf_path
-from effx.transforms.tracing import Trace, call_tree, traced
+from effx.tracing.arguments import leaf_path
+from effx.tracing.traces import Trace, call_tree, traced
 from effx.tree.registry import PyTree
 
 __all__ = ["cond", "platform_dependent", "switch"]
@@ -230,7 +230,10 @@ def _choose(
     try:
         arrays, tree = arrays_of(what, "operands", operands)
     except RefGivenError:
-        from effx.transforms.lending import closing_over, without_refs  # rare, and not loaded before
+        from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+            closing_over,
+            without_refs,
+        )
 
         operands, refs = without_refs(operands)
         functions = [closing_over(function, refs) for function in functions]

@@ -10,8 +10,8 @@ from effx.array.promotion import as_operand, convert
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
-from effx.transforms.arguments import leaf_path
-from effx.transforms.tracing import Trace, Types
+from effx.tracing.arguments import leaf_path
+from effx.tracing.traces import Trace, Types
 from effx.tree.prefixes import prefix_errors
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 

@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 from effx.errors import TransformError
 from effx.families.composite import Composite, attribute_text
 from effx.lax.control.closures import arrays_of, check_callable, types_of
-from effx.transforms.tracing import call_tree, traced
+from effx.tracing.traces import call_tree, traced
 
 __all__ = ["composite"]
 

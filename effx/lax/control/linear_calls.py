@@ -10,8 +10,8 @@ from effx.handlers.recursion.staging import aligned
 from effx.ir.ops.custom import CustomBackward, CustomTangent
 from effx.ir.program import Program
 from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
-from effx.transforms.arguments import leaf_path, name_of
-from effx.transforms.tracing import Types, positional, traced
+from effx.tracing.arguments import leaf_path, name_of
+from effx.tracing.traces import Types, positional, traced
 from effx.tree.registry import PyTree, PyTreeDef
 
 __all__ = ["linear_call"]

@@ -10,10 +10,10 @@ from effx import dtypes, flags
 from effx.array import Array, Box, Operand
 from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
-from effx.handlers.interpret import iterate
+from effx.handlers.evaluate.interpreter import iterate
 from effx.handlers.recursion.staging import aligned, cached
-from effx.handlers.stage import stage
-from effx.handlers.tracking import diverging
+from effx.handlers.sharding_types.axes_in_types import diverging
+from effx.handlers.staging.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.compare import Lt
 from effx.ir.ops.control import Call, Cond, Scan, While
@@ -30,8 +30,8 @@ from effx.lax.control.closures import (
     types_of,
 )
 from effx.lax.control.scans import at_least_one, unrolled
-from effx.transforms.arguments import name_of
-from effx.transforms.tracing import Trace, Types, positional, traced
+from effx.tracing.arguments import name_of
+from effx.tracing.traces import Trace, Types, positional, traced
 from effx.tree.mapping import treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 

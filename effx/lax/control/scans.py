@@ -10,9 +10,9 @@ from effx import dtypes, flags
 from effx.array import Array
 from effx.array.shaping import concatenate, reshape, stack
 from effx.errors import RefGivenError, ShapeError, TransformError, TreeError
-from effx.handlers.interpret import iterate
-from effx.ir.dimensions import as_size
+from effx.handlers.evaluate.interpreter import iterate
 from effx.ir.ops.control import Scan
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
     Loose,
@@ -25,15 +25,15 @@ from effx.lax.control.closures import (
 )
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
-from effx.transforms.arguments import leaf_path, name_of
-from effx.transforms.stages import ShapeDtypeStruct
-from effx.transforms.tracing import Trace, Types, positional, traced
-from effx.transforms.vmap import vmap
+from effx.tracing.arguments import leaf_path, name_of
+from effx.tracing.traces import Trace, Types, positional, traced
+from effx.transforms.jit.stages import ShapeDtypeStruct
+from effx.transforms.maps.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
-    from effx.transforms.references import Ref
+    from effx.transforms.refs.ref import Ref
 
 __all__ = ["map", "scan"]
 
@@ -160,8 +160,8 @@ def _over_rows(
     unroll: int | bool,
 ) -> tuple[C, Y]:
     """Loops over rows of references as well, which f gets as views that it may write to."""
-    from effx.transforms.lending import with_refs, without_refs  # rare, and not loaded before
-    from effx.transforms.references import empty_ref
+    from effx.transforms.refs.ref import empty_ref
+    from effx.transforms.refs.ref_arguments import with_refs, without_refs  # rare, and not loaded before
 
     arrays, found = without_refs(xs)
     refs = [cast("Ref", x) for x in found]

@@ -9,14 +9,14 @@ from effx.array import Array
 from effx.array.promotion import zeros
 from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError
 from effx.handlers.recursion.staging import aligned
-from effx.handlers.stage import run_program, stage
+from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Call
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
 from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
-from effx.transforms.arguments import leaf_path, name_of
-from effx.transforms.autodiff import linear_transpose
-from effx.transforms.tracing import Trace, Types, positional, traced
+from effx.tracing.arguments import leaf_path, name_of
+from effx.tracing.traces import Trace, Types, positional, traced
+from effx.transforms.autodiff.core import linear_transpose
 from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef
 

@@ -7,9 +7,9 @@ import effx
 import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import ShapeError, TransformError, TreeError, check_function
-from effx.ir.dimensions import SymbolicScope
-from effx.ir.shape_text import show_shape, symbolic_shape
-from effx.ir.solving import solution_of, solve
+from effx.ir.sizes.dimensions import SymbolicScope
+from effx.ir.sizes.shape_text import show_shape, symbolic_shape
+from effx.ir.sizes.solving import solution_of, solve
 from effx.library.padding import rules as rules  # registers them
 from effx.library.padding.handler import Padded, Padding
 from effx.tree import PyTree

@@ -15,8 +15,8 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import NoRuleError
 from effx.handling import ArrayType, BoxHandler, Operation, array_type
-from effx.ir.dimensions import has_symbolic, is_symbolic
-from effx.ir.evaluating import evaluate, is_largest, substitute, variables
+from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
+from effx.ir.sizes.evaluation import evaluate, is_largest, substitute, variables
 from effx.tree import PyTree
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name

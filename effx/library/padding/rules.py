@@ -12,7 +12,6 @@ from effx.families.sort import Sort
 from effx.families.topk import TopIndices
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from effx.handling import Elementwise, Operation, Site
-from effx.ir.dimensions import has_symbolic, is_symbolic
 from effx.ir.ops import convert as c
 from effx.ir.ops import reduce as r
 from effx.ir.ops import shape as s
@@ -23,6 +22,7 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sizes import Size
+from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.library.padding.handler import Padded, Padding, is_padded, refused
 from effx.tree import PyTree
 

@@ -19,7 +19,7 @@ from effx.lax import linalg
 from effx.lax.control.loops import fori_loop
 from effx.lax.convert import stop_gradient
 from effx.numpy.linalg.operands import inexact
-from effx.transforms.autodiff import jvp
+from effx.transforms.autodiff.core import jvp
 
 __all__ = ["expm", "expm_frechet", "hessenberg", "polar", "qr_multiply", "schur"]
 

@@ -20,7 +20,7 @@ from effx.numpy.linalg.norms import norm
 from effx.numpy.linear import dot, outer
 from effx.scipy.optimize.results import OptimizeResults
 from effx.scipy.optimize.searching import Point, chosen, search
-from effx.transforms.gradients import value_and_grad
+from effx.transforms.autodiff.gradients import value_and_grad
 from effx.tree.registry import PyTree
 
 __all__ = ["minimize"]

@@ -14,7 +14,7 @@ from effx.array.promotion import scalar
 from effx.lax.control.loops import while_loop
 from effx.numpy.elementwise import sqrt
 from effx.numpy.linear import dot
-from effx.transforms.gradients import value_and_grad
+from effx.transforms.autodiff.gradients import value_and_grad
 
 DECREASE, CURVATURE = 1e-4, 0.9
 

@@ -22,8 +22,8 @@ from effx.lax.control.solves import custom_linear_solve
 from effx.lax.linalg import qr, triangular_solve
 from effx.numpy.creation import as_int
 from effx.numpy.elementwise import sqrt
-from effx.transforms.autodiff import linear_transpose
-from effx.transforms.jit import jit
+from effx.transforms.autodiff.core import linear_transpose
+from effx.transforms.jit.function import jit
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["bicgstab", "cg", "gmres"]

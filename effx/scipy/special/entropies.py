@@ -5,7 +5,7 @@ from collections.abc import Callable
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
 from effx.lax.elementwise import exponential
-from effx.transforms.custom_derivatives import custom_jvp
+from effx.transforms.custom.custom_derivatives import custom_jvp
 
 __all__ = ["entr", "expit", "kl_div", "logit", "rel_entr", "xlog1py", "xlogy"]
 

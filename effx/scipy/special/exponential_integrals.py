@@ -15,8 +15,8 @@ from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import digamma, lgamma
 from effx.lax.elementwise.trigonometric import cos, sin
 from effx.scipy.operands import real_floats, strong_like, with_slope
-from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.jit import jit
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.jit.function import jit
 
 __all__ = ["exp1", "expi", "expn", "sici"]
 

@@ -13,9 +13,9 @@ from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.operands import real_floats, strong_like
 from effx.scipy.special.gammas import gammasgn
-from effx.transforms.autodiff import jvp
-from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.jit import jit
+from effx.transforms.autodiff.core import jvp
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.jit.function import jit
 
 __all__ = ["hyp1f1", "hyp2f1"]
 

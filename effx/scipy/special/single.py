@@ -14,8 +14,8 @@ from effx.lax.control.loops import fori_loop
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.special import erf, erfc
 from effx.scipy.operands import real_floats, strong_like, with_slope
-from effx.transforms.custom_derivatives import custom_jvp
-from effx.transforms.jit import jit
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.jit.function import jit
 
 __all__ = ["bernoulli", "bessel_jn", "owens_t", "spence"]
 

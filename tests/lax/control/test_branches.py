@@ -17,7 +17,7 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx.array import Box
 from effx.effects import handle
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 from effx.handling import Forward, InterceptHandler
 from effx.ir.ops.control import Cond
 

@@ -229,12 +229,12 @@ def test_staged_once_for_the_same_functions() -> None:
 
 def test_eager_batched_loops_compile_once() -> None:
     """What vmap makes of a loop is kept with the loop's body."""
-    from effx.lower import xla
+    from effx.lower.runtime import executables
 
     f = effx.vmap(lambda v: lax.while_loop(_below_ten, _twice, v))
     f(np.array([1.0, 3.0], np.float32))
     compiled = 0
-    original = xla.compile_program
+    original = executables.compile_program
 
     def counting(*args: Any, **kwargs: Any) -> Any:
         nonlocal compiled
@@ -242,7 +242,7 @@ def test_eager_batched_loops_compile_once() -> None:
         return original(*args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("effx.handlers.evaluate.compile_program", counting)
+        patch.setattr("effx.handlers.evaluate.handler.compile_program", counting)
         assert f(np.array([2.0, 9.0], np.float32)).tolist() == [16.0, 18.0]
     assert compiled == 0
 

@@ -13,7 +13,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.effects import handle
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 
 Unary = Callable[[Any], Any]
 Wrapper = Callable[[Unary], Unary]

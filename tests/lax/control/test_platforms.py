@@ -12,9 +12,9 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import NoRuleError, ShapeError, TransformError
-from effx.handlers.reference import Reference
+from effx.handlers.oracle import Reference
 from effx.handling import handle
-from effx.lower.module import module_text
+from effx.lower.text.module import module_text
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 

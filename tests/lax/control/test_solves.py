@@ -14,7 +14,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import NoRuleError
-from effx.handlers.reference import evaluate
+from effx.handlers.oracle import evaluate
 from effx.ir.checker import check
 from effx.ir.text import parse_program, print_program
 

@@ -2,8 +2,8 @@
 
 from typing import final
 
-from effx.lower.handed_on import DistributedRuntimeClient
-from effx.lower.processes import Group, current
+from effx.lower.jaxlib_names import DistributedRuntimeClient
+from effx.lower.placement.processes import Group, current
 
 __all__ = ["State", "global_state"]
 

@@ -1,6 +1,6 @@
 """`jax._src.xla_bridge`: chex asks here whether a platform is in use."""
 
-from effx.lower.backends import client, started
+from effx.lower.placement.backends import client, started
 
 
 def __getattr__(name: str) -> object:

@@ -6,9 +6,9 @@ from math import prod
 import numpy as np
 
 from effx.errors import CompatError, DeviceCountError
-from effx.lower.backends import devices as all_devices
-from effx.lower.meshes import Devices
-from effx.lower.sharding import Device
+from effx.lower.placement.backends import devices as all_devices
+from effx.lower.placement.meshes import Devices
+from effx.lower.placement.shardings import Device
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from effx.ir.meshes import AbstractMesh
-from effx.lower.meshes import Mesh
-from effx.transforms.shard_map import Specs
-from effx.transforms.shard_map import shard_map as sharded
+from effx.lower.placement.meshes import Mesh
+from effx.transforms.maps.shard_map import Specs
+from effx.transforms.maps.shard_map import shard_map as sharded
 
 __all__ = ["shard_map"]
 

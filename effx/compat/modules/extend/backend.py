@@ -1,8 +1,8 @@
 """`jax.extend.backend`: the clients of platforms, which are jaxlib's."""
 
-from effx.lower.backends import client, started
-from effx.lower.backends import default_device as get_default_device
-from effx.lower.handed_on import Client
+from effx.lower.jaxlib_names import Client
+from effx.lower.placement.backends import client, started
+from effx.lower.placement.backends import default_device as get_default_device
 
 __all__ = ["backends", "get_backend", "get_default_device"]
 

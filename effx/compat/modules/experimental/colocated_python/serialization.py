@@ -1,5 +1,5 @@
 """`jax.experimental.colocated_python.serialization`: orbax asks here for the type of lists of devices."""
 
-from effx.lower.handed_on import DeviceList
+from effx.lower.jaxlib_names import DeviceList
 
 __all__ = ["DeviceList"]

@@ -1,0 +1,1 @@
+"""The outermost handler: it runs operations on XLA, or by NumPy the first times."""

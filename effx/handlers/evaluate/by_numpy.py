@@ -1,0 +1,149 @@
+"""Single operations in NumPy, for the first calls: XLA takes 20 ms to compile one, and a model's initialisation asks for
+a hundred that it never needs again.
+
+Only what gives the same bits: elements that are moved, compared, or rounded once as IEEE says. Where XLA flushes what NumPy
+keeps, or is free to choose a NaN, it is asked.
+
+Never: wait for a long computation; hold an array's memory.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from effx.effects import Operation
+from effx.handlers.evaluate.numpy_moves import block, repeated
+from effx.ir.ops import compare as c
+from effx.ir.ops import elementwise as e
+from effx.ir.ops import shape as s
+from effx.ir.ops.convert import Convert
+from effx.ir.ops.reduce import ReduceAnd, ReduceOr
+from effx.ir.sizes.dimensions import has_symbolic
+from effx.ir.types import ArrayType
+from effx.ir.values.described import HostData
+from effx.lower.placement.backends import check_process, default_device
+from effx.lower.placement.concrete import ConcreteArray, fetched, on_default_device
+from effx.lower.placement.shardings import single
+
+__all__ = ["CALLS", "SIZE", "by_numpy", "is_same"]
+
+# Together these calls take a fraction of the time to compile, whatever the size up to this one.
+CALLS, SIZE = 16, 2**15
+# Seconds to wait for operands, well below the time to compile.
+PATIENCE = 0.005
+
+Rule: TypeAlias = Callable[..., HostData]
+
+
+# They move elements, whatever these are.
+MOVES: dict[type[object], Rule] = {
+    s.BroadcastInDim: repeated,
+    s.Reshape: lambda op, x: x.reshape(op.shape),
+    s.Transpose: lambda op, x: np.transpose(x, op.perm),
+    s.Concatenate: lambda op, *xs: np.concatenate(xs, op.axis),
+    s.DynamicSlice: lambda op, x, *starts: np.asarray(x[block(x, starts, op.sizes)]),
+    e.Select: lambda op, which, *cases: np.where(which, cases[-1], cases[0]),
+}
+# They compute; what is not rounded as IEEE says is left out, and so are the least and the greatest, with two zeros.
+COMPUTES: dict[type[object], Rule] = {
+    e.Neg: lambda op, x: np.negative(x),
+    e.Abs: lambda op, x: np.abs(x),
+    e.Not: lambda op, x: np.invert(x),
+    e.Square: lambda op, x: x * x,
+    e.IsFinite: lambda op, x: np.isfinite(x),
+    e.Add: lambda op, x, y: x + y,
+    e.Sub: lambda op, x, y: x - y,
+    e.Mul: lambda op, x, y: x * y,
+    e.And: lambda op, x, y: x & y,
+    e.Or: lambda op, x, y: x | y,
+    e.Xor: lambda op, x, y: x ^ y,
+    c.Eq: lambda op, x, y: x == y,
+    c.Ne: lambda op, x, y: x != y,
+    c.Lt: lambda op, x, y: x < y,
+    c.Le: lambda op, x, y: x <= y,
+    c.Gt: lambda op, x, y: x > y,
+    c.Ge: lambda op, x, y: x >= y,
+    ReduceAnd: lambda op, x: x.all(op.axes),
+    ReduceOr: lambda op, x: x.any(op.axes),
+}
+_BOOLEAN = (ReduceAnd, ReduceOr)
+RULES: dict[type[object], Rule] = {
+    **MOVES,
+    **COMPUTES,
+    e.Div: lambda op, x, y: x / y,
+    Convert: lambda op, x: x != 0 if op.dtype == np.bool_ else x.astype(op.dtype),
+}
+
+
+def is_same(op: Operation[object], types: tuple[ArrayType, ...], result: ArrayType) -> bool:
+    """Says whether NumPy gives the same bits for operands of these types, but for rare values."""
+    kind = type(op)
+    if kind not in RULES or any([has_symbolic(t.shape) or t.size > SIZE for t in (*types, result)]):
+        return False
+    # Those of ml_dtypes, and keys, are not built in.
+    if any([t.cut is not None or t.kind not in "biuf" for t in types]):
+        return False
+    if any([t.dtype.isbuiltin != 1 or (t.dtype.itemsize == 2 and t.kind == "f") for t in (*types, result)]):
+        return False
+    kinds = {t.kind for t in types}
+    if kind is e.Div:
+        return kinds == {"f"}
+    if kind is Convert:  # XLA does not wrap a float around to an integer as NumPy does
+        return result.kind != "c" and (kinds != {"f"} or result.kind in "fb")
+    if kind is e.Select:
+        return types[0].kind == "b"
+    return kind not in _BOOLEAN or kinds == {"b"}
+
+
+def by_numpy(
+    op: Operation[object], arrays: tuple[ConcreteArray, ...], result: ArrayType
+) -> ConcreteArray | None:
+    """Returns what an operation gives, of which `is_same` is true; None where XLA has to be asked.
+
+    Args:
+        op: the operation. arrays: its operands. result: its result's type.
+    """
+    device = default_device()
+    usual = single(device)
+    if device.platform != "cpu" or result.cut is not None:
+        return None
+    for x in arrays:
+        buffer = x.buffer
+        if buffer._sharding is not usual or buffer._committed:
+            return None
+    check_process()
+    if not _are_ready(arrays):
+        return None
+    try:
+        values = [fetched(x) for x in arrays]
+    except Exception:  # noqa: BLE001  of an array whose computation has failed: its own error comes with the result
+        return None
+    computes = type(op) not in MOVES
+    if computes and not all([_is_usual(x) for x in values]):
+        return None
+    with np.errstate(all="ignore"):
+        found = np.asarray(RULES[type(op)](op, *values))
+    if found.dtype != result.dtype or found.shape != result.shape or (computes and not _is_usual(found)):
+        return None
+    return on_default_device(found, result)
+
+
+def _are_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
+    """Waits a little for what is being computed; returns whether it is there."""
+    limit = 0.0
+    while not all([x.buffer.is_ready() for x in arrays]):
+        limit = limit or time.perf_counter() + PATIENCE
+        if time.perf_counter() > limit:
+            return False
+        time.sleep(2e-5)
+    return True
+
+
+def _is_usual(x: HostData) -> bool:
+    """Says whether no element is NaN, or so small that XLA takes it for zero."""
+    if x.dtype.kind != "f":
+        return True
+    size = np.abs(x)
+    return bool(((size >= np.finfo(x.dtype).tiny) | (size == 0)).all())

@@ -1,0 +1,294 @@
+"""The outermost handler: runs operations on XLA, one compiled kernel for each operation and type.
+
+Never: be installed; it is where every stack ends.
+"""
+
+import importlib
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import TypeVar, cast, final
+from weakref import ref
+
+import attrs
+
+from effx import caching, effects
+from effx.array import Array, HostArray
+from effx.dtypes import int32, int64
+from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
+from effx.errors import AxisNameError, NoRuleError
+from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
+from effx.handlers.evaluate.by_numpy import CALLS, RULES, by_numpy, is_same
+from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.sharding_types.axes_in_types import typed_results
+from effx.handlers.sharding_types.program_types import conformed
+from effx.handlers.staging.stage import run_program
+from effx.ir.ops.checkpoint import Checkpoint, holds_python
+from effx.ir.ops.collective import UNNAMED
+from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.custom import CustomCall, CustomTangent
+from effx.ir.ops.host import Hosted, RunsEagerly
+from effx.ir.ops.shape import DynamicSlice, Slice
+from effx.ir.passes.sharding_propagation import settled
+from effx.ir.program import Equation, Program, Var
+from effx.ir.types import ArrayType, array_type
+from effx.lower.placement.assignment import assignment_for
+from effx.lower.placement.concrete import ConcreteArray, as_concrete, on_device, put
+from effx.lower.runtime.callbacks import inside, running
+from effx.lower.runtime.dispatch import FastPath, fast_function, fast_path
+from effx.lower.runtime.executables import Executable, compile_program
+
+R = TypeVar("R")
+
+ProgramKernel = Callable[..., tuple[ConcreteArray, ...]]
+
+CAPACITY = 8192  # of kernels that are kept: those used last
+
+
+@final
+class Kernel:
+    """What runs one operation.
+
+    Attributes:
+        run: the function of arrays on a device that does; another one once the operation is met often.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[..., object]) -> None:
+        self.run = run
+
+
+@final
+@attrs.frozen
+class Evaluate(Handler):
+    """Runs operations on XLA."""
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Runs one operation on concrete arrays."""
+        # Every eager operation passes here: no cast(), which costs 30 ns.
+        if op.multiple:
+            if isinstance(op, HigherOrder):
+                return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+            if isinstance(op, Hosted):
+                return _on_host(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+            if isinstance(op, RunsEagerly):
+                found = op.eagerly(*[on_device(x) for x in operands])  # type: ignore[arg-type]  # arrays
+                return tuple([as_concrete(y) for y in found])  # type: ignore[return-value]  # a tuple of arrays
+        kernel = _kernel(op).run
+        for x in operands:
+            if type(x) is not ConcreteArray:
+                return kernel(*[on_device(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
+        return kernel(*operands)  # type: ignore[return-value]  # a kernel gives what its operation gives
+
+
+def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    if not are_optional(op.effects):
+        for effect in op.effects:
+            if effect.carry_out is not None:
+                return cast("tuple[Array, ...]", effect.carry_out(op, arrays))
+        raise unbound(op.name, op.effects)
+    if type(op) is CustomCall or type(op) is CustomTangent:
+        # Functions with rules are staged each time they are called under handlers: run, not compiled.
+        if op.program is None:
+            raise op.backward.no_forward_mode()
+        first = op.residuals if type(op) is CustomTangent else 0
+        return tuple([as_concrete(y) for y in run_program(op.program, arrays[first:])])
+    types = [x.type for x in arrays]
+    if any([t.cut is not None for t in types]):
+        op = conformed(op, types)
+    program = alone(op, types)
+    kernel = program.derived.get("kernel")
+    if kernel is None:
+        body = op.programs[0]
+        by_one = type(op) is Checkpoint and holds_python(body)
+        kernel = program.derived["kernel"] = _one_by_one(body) if by_one else kernel_of(program)
+    return cast("ProgramKernel", kernel)(*[on_device(x) for x in arrays])
+
+
+def _one_by_one(program: Program) -> ProgramKernel:
+    """Returns what runs a program's operations one by one: what is saved of a function does not ask that it compiles."""
+    return lambda *arrays: tuple([as_concrete(y) for y in run_program(program, arrays)])
+
+
+def _on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Runs an operation where it is: nothing is compiled, and nothing keeps the operation."""
+    types = op.infer(*[x.type for x in arrays])
+    with running():
+        results = inside(op, [as_concrete(x).host(op.name) for x in arrays])
+    return tuple([put(y, t) for y, t in zip(results, types, strict=True)])
+
+
+@lru_cache(maxsize=CAPACITY)
+def _kernel(op: Operation[object]) -> Kernel:
+    if not are_optional(op.effects):
+        raise unbound(op.name, op.effects)
+    if type(op) is Slice and all([s == 1 for s in op.strides]):
+        return Kernel(_cut(op))
+    return early(op) if type(op) in RULES else Kernel(compiled(op))
+
+
+def early(op: Operation[object]) -> Kernel:
+    """Returns what runs an operation by NumPy the first times, where it can, and by what XLA compiles from then on.
+
+    C++ would ask Python for ever where the first answer came from there. So it is not asked before an operation is met
+    often on arrays of some types, and then for all types.
+    """
+    fast = compiled(op)
+    # For operands of some types how many calls are left, and the result's type if NumPy may answer.
+    seen: dict[tuple[bool, tuple[ArrayType, ...]], tuple[int, ArrayType | None]] = {}
+
+    def run(*arrays: ConcreteArray) -> object:
+        types = tuple([x.type for x in arrays])
+        key = settled.value, types
+        if key in seen:
+            left, out = seen[key]
+        else:
+            (given,) = typed_results(op, types)
+            left, out = CALLS, given if is_same(op, types, given) else None
+        if not left:
+            kernel.run = fast
+            return fast(*arrays)
+        if out is not None:
+            for x in arrays:
+                x._check_alive(op.name)
+            result = by_numpy(op, arrays, out)
+            if result is not None:
+                seen[key] = left - 1, out
+                return result
+        seen[key] = left - 1, None
+        return fast(*arrays)
+
+    kernel = Kernel(run)
+    return kernel
+
+
+def compiled(op: Operation[object]) -> Callable[..., object]:
+    """Returns the function of arrays on a device that runs one operation."""
+    programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
+
+    def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
+        types = tuple([x.type for x in arrays])
+        program = programs.get((settled.value, types))
+        if program is None:
+            program = programs[settled.value, types] = program_of(op, types)
+        return _first_run(program, arrays, op.multiple)
+
+    return fast_function(op.name, miss, miss)
+
+
+caching.kernel_caches.append(_kernel.cache_clear)
+
+
+def program_of(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+    """Returns a program of nothing but one operation."""
+    inputs = tuple([Var(t) for t in types])
+    outputs = tuple([Var(t) for t in typed_results(op, types)])
+    return Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
+
+
+def kernel_of(program: Program) -> ProgramKernel:
+    """Returns the function of arrays on a device that runs a program, which the caller holds; it gives a tuple."""
+
+    # The program keeps the function, which must not keep the program: so both go at once.
+    owner = ref(program)
+
+    def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
+        called = owner()
+        assert called is not None
+        return _first_run(called, arrays, True)
+
+    return fast_function(program.name, miss, miss)
+
+
+def _first_run(
+    program: Program, arrays: tuple[ConcreteArray, ...], multiple: bool
+) -> tuple[object, FastPath | None, bool]:
+    """Runs a program, compiled the first time; returns the result, and how C++ runs it the next time.
+
+    C++ looks anew where a context holds what it cannot see, so what is compiled is kept with the program.
+    """
+    for x in arrays:
+        x._check_alive(program.name)
+    assignment = assignment_for(program, program.name, arrays)
+    key: Hashable = ("executable", assignment)
+    executable = program.derived.get(key)
+    if executable is None:
+        executable = compile_program(in_order(program), (), assignment, keep_unused=True)
+        program.derived[key] = executable
+    assert isinstance(executable, Executable)
+    results = executable.run(arrays)
+    result = tuple(results) if multiple else results[0]
+    return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
+
+
+def _cut(op: Slice) -> Callable[..., object]:
+    """Cuts a block out at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
+
+    Staged programs keep their static slices, of which XLA knows more.
+    """
+    block = DynamicSlice(tuple([b - a for a, b in zip(op.start, op.limit, strict=True)]))
+    index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
+    starts = [on_device(HostArray(a, index)) for a in op.start]
+
+    whole = compiled(op)
+
+    def cut(x: ConcreteArray) -> object:
+        if x.type.cut is not None:  # a start that is known is along a cut axis too
+            return whole(x)
+        x._check_alive(op.name)
+        op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
+        return _kernel(block).run(x, *starts)
+
+    return cut
+
+
+def alone(op: HigherOrder, given: Sequence[ArrayType]) -> Program:
+    """Returns a program of nothing but `op`; kept, with what is compiled from it, where the op's programs are.
+
+    Args:
+        op: the operation. given: the operands' types, which say how they lie.
+    """
+    if type(op) is Call:
+        return op.program
+    derived = op.programs[0].derived
+    types = tuple([t.lying(x.cut) for t, x in zip(op.in_types, given, strict=True)])
+    found = derived.get(("alone", op, types))
+    if found is None:
+        inputs = tuple([Var(t) for t in types])
+        outputs = tuple([Var(t) for t in typed_results(op, types)])
+        found = derived["alone", op, types] = Program(
+            inputs, (Equation(op, inputs, outputs),), outputs, op.name
+        )
+    return cast("Program", found)
+
+
+def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
+    """Returns the error for effects that no handler took."""
+    for effect in row:
+        if effect.axis is not None:
+            scope = [name for name, _ in effects.axes_in_scope() if name != UNNAMED]
+            known = (
+                f"names in scope: {', '.join(map(repr, scope))}" if scope else "no axis names are in scope"
+            )
+            return AxisNameError(
+                f"{name}: axis name {effect.axis!r} is not bound by vmap, pmap or shard_map; {known}"
+            )
+    labels = sorted([repr(e.name if isinstance(e, Label) else e) for e in row])
+    advice = "".join(sorted({f"; {e.advice}" for e in row if e.advice}))
+    return NoRuleError(
+        f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}{advice}"
+    )
+
+
+effects.set_outermost(Evaluate())
+
+
+def _look(on: bool) -> None:
+    # For good: other contexts may have the flag on. Each operation costs 0.2 us more from then on.
+    if on:
+        effects.set_outermost(importlib.import_module("effx.handlers.evaluate.result_checks").Checked())
+
+
+for _flag in (debug_nans, debug_infs, debug_key_reuse, enable_checks, no_execution):
+    _flag.subscribe(_look)
+    _look(_flag.value)

@@ -1,0 +1,104 @@
+"""The reference handler: every operation on NumPy arrays on the host, as its definition says.
+
+It is the oracle of the tests, so each rule is the plainest program for the operation's meaning,
+written without a look at what XLA is told to do.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, cast, final
+
+import attrs
+import numpy as np
+
+from effx.array import Array, HostArray
+from effx.array.promotion import as_operand
+from effx.dtypes import DType
+from effx.effects import Frame, Operation, RuleTable, handle, resumed
+from effx.errors import source_of
+from effx.handlers.evaluate.interpreter import Interpreter
+from effx.handlers.recursion.payloads import PayloadHandler, Rule, infer
+from effx.ir.ops.control import HigherOrder
+from effx.ir.types import ArrayType
+from effx.ir.values.array import Operand
+from effx.tree.registry import PyTree
+
+R = TypeVar("R")
+
+Data = np.ndarray[Any, Any]
+
+# (op, *operands) -> result, of the inferred shape; of the inferred dtype but for rank 0,
+# where NumPy gives scalars
+NumPyRule = Callable[..., Any]
+
+
+@final
+@attrs.frozen
+class Reference(PayloadHandler):
+    """Runs operations on NumPy."""
+
+    name = "reference"
+    intercepts = True
+    rules: ClassVar["RuleTable[Rule]"] = RuleTable("reference")
+
+    def apply_rule(
+        self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
+    ) -> tuple[PyTree, PyTree]:
+        """Calls a rule with NumPy arrays."""
+        types = infer(op, operands)
+        with np.errstate(all="ignore"):
+            return rule(op, *[x.host(f"reference: {op.name}") for x in operands]), types
+
+    def boxed_result(self, frame: Frame, y: Any, t: ArrayType, what: str = "") -> HostArray:
+        """Checks a result."""
+        data = np.asarray(y)
+        assert data.shape == t.shape, f"{what}: the reference gives shape {data.shape}, the type is {t!r}"
+        assert data.dtype == t.dtype, f"{what}: the reference gives {data.dtype}, the type is {t!r}"
+        return HostArray(data, t)
+
+    def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
+        """Runs programs step by step."""
+        if not isinstance(op, HigherOrder):
+            return None
+        with resumed(frame):
+            return cast("R", Interpreter(self).run(op, operands))
+
+
+def rule(*kinds: type[Operation[object]]) -> Callable[[NumPyRule], NumPyRule]:
+    """Registers a rule `(op, *NumPy arrays) -> NumPy array`, or a tuple of them for several results."""
+    return Reference.rules.register(*kinds)
+
+
+def wide(x: Data) -> Data:
+    """Returns floats as f64 and complex numbers as c128, others as they are.
+
+    A sum, difference, product, quotient or root that is computed in f64 and rounded to f32 is the
+    correctly rounded one, because 53 >= 2 * 24 + 2; so nothing is lost by rounding twice.
+    """
+    if x.dtype.kind == "c":
+        return x.astype(np.complex128)
+    return x.astype(np.float64) if x.dtype.kind in "fV" else x
+
+
+def narrow(y: Any, dtype: DType) -> Data:
+    """Rounds a result to the dtype of the operands."""
+    data = np.asarray(y)
+    return data if data.dtype == dtype else data.astype(dtype)
+
+
+def evaluate(function: Callable[..., R], *arrays: Operand) -> R:
+    """Runs a function of arrays on NumPy.
+
+    Args:
+        function: of arrays; what it returns is returned.
+        arrays: arrays, numbers or NumPy arrays.
+
+    Raises:
+        AxisNameError: the function names an axis; there are none here.
+
+    >>> import effx.numpy as enp
+    >>> evaluate(lambda x: enp.sin(x) * 0.0 + x, 2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    code = getattr(function, "__code__", None)
+    with handle(Reference(), "" if code is None else source_of((code, 0))):
+        return function(*[as_operand(x, "reference") for x in arrays])

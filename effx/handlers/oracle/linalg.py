@@ -1,0 +1,25 @@
+"""Matrix products in NumPy.
+
+Never: look at the precision; everything is added up in 64 bits or, for integers, wraps.
+"""
+
+import numpy as np
+
+from effx.handlers.oracle.handler import Data, narrow, rule, wide
+from effx.ir.ops.linalg import DotGeneral
+
+
+@rule(DotGeneral)
+def dot_general(op: DotGeneral, lhs: Data, rhs: Data) -> Data:
+    dtype = lhs.dtype if op.preferred is None else op.preferred
+    left, right = list(range(lhs.ndim)), list(range(lhs.ndim, lhs.ndim + rhs.ndim))
+    for i, j in zip(op.lhs_contract + op.lhs_batch, op.rhs_contract + op.rhs_batch, strict=True):
+        right[j] = left[i]
+    free = [left[i] for i in range(lhs.ndim) if i not in op.lhs_contract + op.lhs_batch]
+    free += [right[j] for j in range(rhs.ndim) if j not in op.rhs_contract + op.rhs_batch]
+    result = [*[left[i] for i in op.lhs_batch], *free]
+    if dtype.kind == "b":
+        total = np.einsum(lhs.astype(int), left, rhs.astype(int), right, result)
+        return np.asarray(total != 0)
+    total = np.einsum(wide(lhs.astype(dtype)), left, wide(rhs.astype(dtype)), right, result)
+    return narrow(total, dtype)

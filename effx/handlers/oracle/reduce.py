@@ -1,0 +1,79 @@
+"""Reductions and cumulative reductions in NumPy.
+
+Never: add up in less than 64 bits where rounding matters; integers wrap in their own dtype.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from effx import dtypes
+from effx.handlers.oracle.handler import Data, narrow, rule, wide
+from effx.ir.ops import reduce as r
+
+COMBINE: dict[type[r.Reduction] | type[r.Cumulative], "np.ufunc"] = {
+    r.ReduceSum: np.add,
+    r.ReduceProd: np.multiply,
+    r.ReduceMax: np.maximum,
+    r.ReduceMin: np.minimum,
+    r.ReduceAnd: np.bitwise_and,
+    r.ReduceOr: np.bitwise_or,
+    r.ReduceXor: np.bitwise_xor,
+    r.CumSum: np.add,
+    r.CumProd: np.multiply,
+    r.CumMax: np.maximum,
+    r.CumMin: np.minimum,
+}
+
+
+def _extreme(dtype: np.dtype[Any], largest: bool) -> float:
+    """The largest or smallest value of a dtype."""
+    if dtype.kind == "b":
+        return largest
+    if dtype.kind in "iu":
+        info = dtypes.iinfo(dtype)
+        return info.max if largest else info.min
+    return np.inf if largest else -np.inf
+
+
+def _neutral(op: r.Reduction, x: Data) -> Any:
+    match op:
+        case r.ReduceMax():
+            return _extreme(x.dtype, largest=False)
+        case r.ReduceMin():
+            return _extreme(x.dtype, largest=True)
+        case r.ReduceAnd():
+            return ~x.dtype.type(0)
+        case r.ReduceProd():
+            return 1
+        case _:
+            return 0
+
+
+@rule(r.Reduction)
+def reduction(op: r.Reduction, x: Data) -> Data:
+    data = wide(x)
+    result = np.full(np.delete(np.asarray(x.shape, int), op.axes), _neutral(op, x), data.dtype)
+    kept = [i for i in range(x.ndim) if i not in op.axes]
+    combine = COMBINE[type(op)]
+    for place in np.ndindex(x.shape):
+        target = tuple([place[i] for i in kept])
+        result[target] = combine(result[target], data[place])
+    return narrow(result, x.dtype)
+
+
+@rule(r.ArgMax)
+def argmax(op: r.ArgMax, x: Data) -> Data:
+    return np.asarray(np.argmax(wide(x), op.axis)).astype(op.index_dtype)
+
+
+@rule(r.ArgMin)
+def argmin(op: r.ArgMin, x: Data) -> Data:
+    return np.asarray(np.argmin(wide(x), op.axis)).astype(op.index_dtype)
+
+
+@rule(r.Cumulative)
+def cumulative(op: r.Cumulative, x: Data) -> Data:
+    data = np.flip(wide(x), op.axis) if op.reverse else wide(x)
+    result = COMBINE[type(op)].accumulate(data, op.axis, dtype=data.dtype)
+    return narrow(np.flip(result, op.axis) if op.reverse else result, x.dtype)

@@ -1,0 +1,1 @@
+"""What types say of mesh axes: along which values vary, and which shard them."""

@@ -1,0 +1,294 @@
+"""Staging: running a function on variables and recording what it performs as a program."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from typing import TypeVar, cast, final
+
+import attrs
+
+from effx import caching
+from effx.array import Array, Box, HostArray
+from effx.dtypes import KEYS
+from effx.effects import (
+    Frame,
+    Handler,
+    Operation,
+    Value,
+    current_scope,
+    handle,
+    is_in_scope,
+    scope_around,
+    scope_asked,
+    scope_within,
+)
+from effx.errors import Source, TransformError, current_source, source_in_force
+from effx.flags import check_tracer_leaks, enable_checks, no_tracing
+from effx.handlers.sharding_types.axes_in_types import apart, tracked_equation, tracking
+from effx.handlers.sharding_types.program_types import conformed
+from effx.handlers.staging.renewal import stand_in
+from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
+from effx.ir.ops.base import TupleOperation
+from effx.ir.ops.control import HigherOrder
+from effx.ir.passes.sharding_constraints import explicit_mesh
+from effx.ir.passes.sharding_propagation import settled
+from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
+from effx.ir.types import INVARIANT, ArrayType, Vma
+from effx.lower.text import emit
+
+R = TypeVar("R")
+_KEYS = frozenset(KEYS.values())  # no literals: several words
+
+
+@final
+class Recorder:
+    """What one staging keeps: the equations, and the outside values that the function uses.
+
+    Attributes:
+        around: the scope in which the recording began, which is none of the program's.
+        apart: the axes along which all that comes from outside varies.
+    """
+
+    __slots__ = ("apart", "around", "captured", "equations", "variables")
+
+    def __init__(self, around: str = "", apart: Vma = INVARIANT) -> None:
+        self.around = around
+        self.apart = apart
+        self.equations: list[Equation] = []
+        # Captured values stay alive here, so that their ids stay theirs.
+        self.captured: list[tuple[Array, Var]] = []
+        self.variables: dict[int, Var] = {}
+
+    def capture(self, x: Array) -> Atom:
+        """Returns the atom for a value from outside: a literal for numbers, else a hidden input."""
+        if type(x) is HostArray and not x.type.shape and x.type.dtype not in _KEYS:
+            value = x.value
+            return Literal(value if isinstance(value, bool | int | float | complex) else value.item(), x.type)
+        var = self.variables.get(id(x))
+        if var is None:
+            if type(x) is Box and not is_in_scope(x.frame):
+                return self.capture(stand_in(x))
+            t = x.type.varying(x.type.vma | self.apart) if self.apart else x.type
+            var = self.variables[id(x)] = Var(t)
+            self.captured.append((x, var))
+        return var
+
+    def scope(self) -> str:
+        """Returns the scope of what is performed now, within the recording."""
+        scope = current_scope.get()
+        return scope[len(self.around) + 1 :] if scope and self.around else scope
+
+
+@attrs.frozen
+class Stage(Handler):
+    """Records every operation; nothing reaches the handlers outside.
+
+    Attributes:
+        what: the transformation that stages, for errors.
+    """
+
+    what: str = "jit"
+    intercepts = True
+    only_records = True
+
+    def describe(self) -> str:
+        """Names the transformation that stages."""
+        return self.what
+
+    def made_at(self, frame: Frame, payload: object) -> Source:
+        """Returns the position of the equation that defines the variable."""
+        equations = cast("Recorder", frame.state).equations
+        return next((e.source for e in equations if payload in e.outputs), None)
+
+    def takes_static_arguments(self) -> bool:
+        """Says whether the transformation has `static_argnums`."""
+        return self.what in ("jit", "pmap", "checkpoint")
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Writes one equation."""
+        # The hottest code of staging: a cast() here costs 30 ns an operation, a comment nothing.
+        recorder: Recorder = frame.state  # type: ignore[assignment]  # set by `stage`
+        arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
+        inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
+        if op.multiple:
+            types = cast("TupleOperation", op).infer(*[x.type for x in arrays])
+            outputs = tuple([Var(t) for t in types])
+            recorder.equations.append(Equation(op, inputs, outputs, current_source(3), current_scope.get()))
+            return cast("R", tuple([Box(frame, var, var.type) for var in outputs]))
+        t: ArrayType = op.infer(*[x.type for x in arrays])  # type: ignore[attr-defined]  # an ArrayOperation
+        var = Var(t)
+        recorder.equations.append(Equation(op, inputs, (var,), current_source(3), current_scope.get()))
+        return Box(frame, var, t)  # type: ignore[return-value]  # R is Array for an ArrayOperation
+
+
+@final
+@attrs.frozen
+class TrackingStage(Stage):
+    """Records every operation, and in the types of results along which axes they vary and which cut them."""
+
+    name = "stage"
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Writes one equation."""
+        if op.multiple and isinstance(op, HigherOrder):
+            op = cast("Operation[R]", conformed(op, [cast("Array", x).type for x in operands]))
+        recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
+        inputs = tuple(
+            [
+                cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+                for x in arrays
+            ]
+        )
+        equation = tracked_equation(op, inputs, [x.type for x in arrays], current_scope.get())
+        recorder.equations.append(equation)
+        boxes = tuple([Box(frame, var, var.type) for var in equation.outputs])
+        return cast("R", boxes if op.multiple else boxes[0])
+
+
+def stage(
+    function: Callable[[list[Array]], Sequence[Array]],
+    types: Sequence[ArrayType],
+    name: str = "f",
+    what: str = "jit",
+    origin: str = "",
+) -> Staged:
+    """Records a function of a list of arrays as a program.
+
+    Args:
+        function: takes one array for each type, returns arrays.
+        types: the inputs' types.
+        name: the program's name.
+        what: the transformation that asks, for errors.
+        origin: the user's function, for errors.
+
+    Returns:
+        The program and the values that the function closed over, its first inputs.
+    """
+    if no_tracing.value:
+        raise TransformError(f"{what}: no_tracing is on, and staging {origin or name} is refused")
+    # The program may be called from elsewhere, so scopes around its staging are none of it.
+    place, around = source_in_force.get(), current_scope.get()
+    beyond, asked = scope_around.get(), scope_asked.get()
+    try:
+        source_in_force.set(None)
+        current_scope.set("")
+        scope_around.set("")
+        scope_asked.set(None)
+        with handle(TrackingStage(what) if tracking(types) else Stage(what), origin) as frame:
+            recorder = frame.state = Recorder(apart=apart.value)
+            if recorder.apart:
+                types = [t.varying(t.vma | recorder.apart) for t in types]
+            inputs = [Var(t) for t in types]
+            results = function([Box(frame, var, var.type) for var in inputs])
+            outputs: list[Atom] = [
+                cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
+                for x in results
+            ]
+    finally:  # each put back whatever interrupts come
+        try:
+            source_in_force.set(place)
+        finally:
+            try:
+                current_scope.set(around)
+            finally:
+                try:
+                    scope_around.set(beyond)
+                finally:
+                    scope_asked.set(asked)
+    program = Program(
+        (*[var for _, var in recorder.captured], *inputs),
+        tuple(recorder.equations),
+        tuple(outputs),
+        name,
+        effect_row(recorder.equations),
+    )
+    if check_tracer_leaks.value:
+        from effx.handlers.staging.leaks import refuse_leaks  # a search of all objects
+
+        del results
+        refuse_leaks(frame, what, origin or name)
+    if enable_checks.value:
+        from effx.ir.checker import check  # no part of running programs otherwise
+
+        check(program)
+    return Staged(program, tuple([x for x, _ in recorder.captured]))
+
+
+@final
+class Standing:
+    """Goes through the equations of a program, and gives what is performed the position of the equation.
+
+    That is its line in the user's source, and its scopes within those around. Whoever makes one puts `place` and
+    `outer` back in the end, in two `finally`s of its own: an interrupt can come before a function has begun.
+    """
+
+    __slots__ = ("outer", "place", "scope")
+
+    def __init__(self) -> None:
+        self.place, self.outer, self.scope = source_in_force.get(), current_scope.get(), ""
+
+    def at(self, equation: Equation) -> None:
+        """Moves to an equation."""
+        source_in_force.set(equation.source)
+        if equation.scope != self.scope:
+            self.scope = equation.scope
+            current_scope.set(scope_within(self.outer, self.scope))
+
+
+def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
+    """Performs a program's operations under the current handlers.
+
+    Args:
+        program: what to perform.
+        arguments: one array for each input.
+
+    Returns:
+        One array for each output.
+    """
+    env: dict[Var, Array] = dict(zip(program.inputs, arguments, strict=True))
+
+    def read(atom: Atom) -> Array:
+        return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
+
+    standing = Standing()
+    # What types could say was asked when the program was staged, and here and there its user said the rest.
+    said = nullcontext() if explicit_mesh(program) is None else settled(True)
+    try:
+        with said:
+            for equation in program.equations:
+                standing.at(equation)
+                result = equation.op(*[read(x) for x in equation.inputs])
+                if equation.op.multiple:
+                    env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
+                else:
+                    env[equation.outputs[0]] = cast("Array", result)
+    finally:
+        try:
+            source_in_force.set(standing.place)
+        finally:
+            current_scope.set(standing.outer)
+    return [read(x) for x in program.outputs]
+
+
+@lru_cache(maxsize=1024)
+def decomposed(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+    """Returns the decomposition of an operation for operands of these types, as a program.
+
+    Raises:
+        TransformError: the decomposition closes over arrays.
+    """
+
+    def body(operands: list[Array]) -> Sequence[Array]:
+        result = op.decompose(*operands)
+        return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
+
+    staged = stage(body, types, op.name, op.name)
+    if staged.captured:
+        raise TransformError(
+            f"{op.name}: the decomposition closes over arrays; make them operands or numbers"
+        )
+    return staged.program
+
+
+emit.stage_decomposition.append(decomposed)
+caching.other_caches.append(decomposed.cache_clear)

@@ -1,0 +1,207 @@
+"""Operations on references: the thing that is read and written, how an index is kept, and the effects.
+
+A reference is no value. An operation names the cell that it reads or writes, and says so in its effects, by which it
+finds the frame that the cell belongs to. Only indices and what is written are operands.
+"""
+
+import importlib
+import itertools
+from types import EllipsisType
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, final
+
+import attrs
+
+from effx.effects import Effect, Frame, Operation, Value
+from effx.errors import Source
+from effx.ir.ops.base import TupleOperation
+from effx.ir.types import ArrayType
+
+if TYPE_CHECKING:
+    from effx.ir.values.array import Array
+
+R = TypeVar("R")
+# What to do where a program is to stand alone.
+RETURN = "make what it holds an argument, and what it holds afterwards a result"
+
+
+_numbers = itertools.count()
+
+
+@final
+class Cell:
+    """What a reference refers to; equal only to itself.
+
+    Attributes:
+        type: of the content.
+        home: the frame under which it was made; None outside of all.
+        content: its value now, of the home or of a frame around it.
+        source: the user's position that made it.
+        gone: why it may not be used now; "" where it may.
+        number: in the order in which cells were made.
+        lent: whether it stands for one of a caller's, who has it back.
+        stops: whether what is written loses its tangent.
+    """
+
+    __slots__ = ("__weakref__", "content", "gone", "home", "lent", "number", "source", "stops", "type")
+
+    def __init__(self, t: ArrayType, home: Frame | None, source: Source, stops: bool = False) -> None:
+        self.type = t
+        self.home = home
+        self.content: Array | None = None
+        self.source = source
+        self.gone = ""
+        self.lent = False
+        self.number = next(_numbers)
+        self.stops = stops
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.type!r}}}"
+
+
+class OnCell(Effect):
+    """An effect on one cell."""
+
+    __slots__ = ()
+    cell: Cell
+
+    @property
+    def advice(self) -> str:
+        """To make what it holds an argument."""
+        return f"it closes over a Ref; {RETURN}"
+
+    def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[mutable-override]  # None elsewhere
+        """Takes the operation to the frames that intercept it and to the cell's home."""
+        discharge = importlib.import_module("effx.handlers.refs")
+        return cast("R", discharge.carry_out(op, operands))
+
+
+@final
+@attrs.frozen(repr=False)
+class Reads(OnCell):
+    """The cell is read."""
+
+    cell: Cell
+
+    def __repr__(self) -> str:
+        return f"reads {self.cell!r}"
+
+
+@final
+@attrs.frozen(repr=False)
+class Writes(OnCell):
+    """The cell is written, and maybe read."""
+
+    cell: Cell
+
+    def __repr__(self) -> str:
+        return f"writes {self.cell!r}"
+
+
+@final
+@attrs.frozen
+class Cut:
+    """A slice of an index."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+
+
+@final
+@attrs.frozen
+class Operand:
+    """Stands in an index for an array, which is an operand of the operation."""
+
+
+Part: TypeAlias = bool | int | EllipsisType | Cut | Operand | None
+# One for each `.at[...]`, then that of the operation itself; none for the whole.
+Place: TypeAlias = tuple[tuple[Part, ...], ...]
+
+
+@attrs.frozen
+class RefOperation(TupleOperation):
+    """Trait: an operation on one cell.
+
+    Attributes:
+        cell: which is read or written.
+        place: the index; arrays in it are the last operands.
+        part: the type of what is there.
+    """
+
+    cell: Cell
+    place: Place
+    part: ArrayType
+
+    @property
+    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
+        """The cell is written."""
+        return frozenset({Writes(self.cell)})
+
+    def __call__(self, *operands: Value) -> "tuple[Array, ...]":
+        """Performs the operation under the current handler."""
+        return Writes(self.cell).carry_out(self, operands)
+
+    def decompose(self, *operands: Value) -> "tuple[Array, ...]":
+        """Reads or writes the whole, for a handler that owns an index or a part."""
+        discharge = importlib.import_module("effx.handlers.refs")
+        return cast("tuple[Array, ...]", discharge.of_whole(self, operands))
+
+
+@final
+class RefNew(RefOperation):
+    """Gives a new cell its first value, the operand."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """No result."""
+        return ()
+
+
+@final
+class RefGet(RefOperation):
+    """Reads. Its only operands are those of the index."""
+
+    __slots__ = ()
+
+    @property
+    def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
+        """The cell is read."""
+        return frozenset({Reads(self.cell)})
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """What is there."""
+        return (self.part,)
+
+
+@final
+class RefSet(RefOperation):
+    """Writes the first operand."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """No result."""
+        return ()
+
+
+@final
+class RefSwap(RefOperation):
+    """Writes the first operand, and gives what was there."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """What was there."""
+        return (self.part,)
+
+
+@final
+class RefAddUpdate(RefOperation):
+    """Adds the first operand to what is there; where an index comes twice, both are added."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
+        """No result."""
+        return ()

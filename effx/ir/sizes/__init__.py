@@ -1,0 +1,1 @@
+"""Symbolic sizes: polynomials of dimension variables, their bounds, and solving for them."""

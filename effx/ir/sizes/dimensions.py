@@ -1,0 +1,454 @@
+"""Symbolic sizes: integer polynomials of dimension variables, which stand in shapes where a size is not known yet.
+
+A size that does not depend on a variable is always a plain int, so code that never meets a variable never meets this
+module. Where a size is symbolic, arithmetic gives another size, and a comparison gives its truth if that is the same for
+all values of the variables, else an error that names the sizes.
+
+Never: read or print specifications of shapes (`effx.ir.sizes.shape_text`), or decide inequalities (`effx.ir.sizes.bounds`).
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import attrs
+
+from effx.errors import InconclusiveDimensionOperation, ShapeError
+from effx.ir.sizes.monomials import Applied, Monomial, Terms, order, quotient, show, times
+
+if TYPE_CHECKING:
+    # For the type checker a symbolic size is an int, so that shapes are tuples of ints everywhere. At run time it is
+    # none: C code would read an int's own digits behind Python's back.
+    _Int = int
+else:
+    _Int = object
+
+
+def _texts(constraints: Sequence[str]) -> tuple[str, ...]:
+    return tuple(constraints)
+
+
+@final
+@attrs.frozen
+class SymbolicScope:
+    """What is known of the variables of some symbolic sizes beside that each is at least 1.
+
+    Args:
+        constraints_str: inequalities and equations as text, such as `"a >= 2*b"` or `"mod(a, 8) == 0"`.
+
+    Attributes:
+        constraints: these texts.
+
+    Raises:
+        ValueError: a constraint does not parse, or the left side of an equation is no product of variables or functions.
+
+    >>> from effx.export import symbolic_shape
+    >>> (a,) = symbolic_shape("a", scope=SymbolicScope(["a >= 4"]))
+    >>> a >= 3
+    True
+    """
+
+    constraints: tuple[str, ...] = attrs.field(default=(), converter=_texts, alias="constraints_str")
+    # Sizes that are at least zero, and products with what they are equal to.
+    _at_least: "tuple[Dim, ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
+    _equal: "tuple[tuple[Monomial, int], ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.constraints:
+            return
+        parse_constraint = _above("shape_text").parse_constraint
+        put = object.__setattr__
+        plain = SymbolicScope()
+        for text in self.constraints:
+            left, relation, right = parse_constraint(text, plain)
+            if relation == "==":
+                terms = terms_of(left)
+                if len(terms) != 1 or () in terms or next(iter(terms.values())) != 1:
+                    raise ValueError(
+                        f"SymbolicScope: the left side of an equation must be a product of variables or functions, "
+                        f"got {text!r}"
+                    )
+                if any([quotient(m, next(iter(terms))) is not None for m in terms_of(right)]):
+                    raise ValueError(f"SymbolicScope: {text!r} says what {left!r} is by {left!r} itself")
+                put(self, "_equal", (*self._equal, (next(iter(terms)), right)))
+        for text in self.constraints:
+            left, relation, right = parse_constraint(text, plain)
+            if relation != "==":
+                difference = left - right if relation == ">=" else right - left
+                rewritten = of_terms(terms_of(difference), self)
+                if isinstance(rewritten, Dim):
+                    put(self, "_at_least", (*self._at_least, rewritten))
+                elif rewritten < 0:
+                    raise ValueError(f"SymbolicScope: the constraint {text!r} never holds")
+
+    @property
+    def at_least(self) -> "tuple[Dim, ...]":
+        """Sizes that the constraints say are not negative."""
+        return self._at_least
+
+    @property
+    def equal(self) -> "tuple[tuple[Monomial, int], ...]":
+        """Products of factors, and the sizes that stand for them."""
+        return self._equal
+
+
+NO_CONSTRAINTS: Final = SymbolicScope()
+
+
+@final
+class Dim(_Int):
+    """A symbolic size, such as `2*b + 1`. Made by `symbolic_shape` and by arithmetic.
+
+    `==` is True where both sides are equal for all values of the variables, and False otherwise. An order is told where
+    it is the same for all values.
+
+    Raises:
+        InconclusiveDimensionOperation: an order depends on the values, or an int is asked for.
+        ShapeError: the sizes of an operation are of scopes with different constraints.
+
+    >>> from effx.export import symbolic_shape
+    >>> b, n = symbolic_shape("b, n")
+    >>> (b + n) * 2 - n, (4 * b + 2) // 2, b * n // n, b + 1 > 1
+    (2*b + n, 2*b + 1, b, True)
+    """
+
+    __slots__ = ("_hash", "scope", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+    scope: SymbolicScope
+    _hash: int
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, terms, scope):
+            put = object.__setattr__
+            put(self, "terms", terms)
+            put(self, "scope", scope)
+            put(self, "_hash", hash((terms, scope)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"symbolic sizes are immutable: cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return of_terms, (dict(self.terms), self.scope)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return show(self.terms)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    # arithmetic
+
+    def __add__(self, other: int) -> int:
+        if not is_size(other):
+            return self._as_array("__add__", other)
+        scope = joint_scope("+", self, other)
+        terms = dict(self.terms)
+        for m, c in terms_of(other).items():
+            terms[m] = terms.get(m, 0) + c
+        return of_terms(terms, scope)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> int:
+        return _made(tuple([(m, -c) for m, c in self.terms]), self.scope)
+
+    def __pos__(self) -> int:
+        return self
+
+    def __sub__(self, other: int) -> int:
+        return self + -other if is_size(other) else self._as_array("__sub__", other)
+
+    def __rsub__(self, other: int) -> int:
+        return -self + other if is_size(other) else self._as_array("__rsub__", other)
+
+    def __mul__(self, other: int) -> int:
+        if not is_size(other):
+            return self._as_array("__mul__", other)
+        scope = joint_scope("*", self, other)
+        terms: Terms = {}
+        for m, c in self.terms:
+            for n, d in terms_of(other).items():
+                product = times(m, n)
+                terms[product] = terms.get(product, 0) + c * d
+        return of_terms(terms, scope)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int, modulus: int | None = None) -> int:  # type: ignore[override]  # int's overloads give floats
+        if type(exponent) is not int or modulus is not None:
+            return NotImplemented
+        if exponent < 0:
+            raise ShapeError(f"symbolic size: {self!r} has no power {exponent}; powers must not be negative")
+        product = 1
+        for _ in range(exponent):
+            product = product * self
+        return product
+
+    def __floordiv__(self, other: int) -> int:
+        return _divide("floordiv", self, other) if is_size(other) else self._as_array("__floordiv__", other)
+
+    def __rfloordiv__(self, other: int) -> int:
+        return _divide("floordiv", other, self) if is_size(other) else self._as_array("__rfloordiv__", other)
+
+    def __mod__(self, other: int) -> int:
+        return _divide("mod", self, other) if is_size(other) else self._as_array("__mod__", other)
+
+    def __rmod__(self, other: int) -> int:
+        return _divide("mod", other, self) if is_size(other) else self._as_array("__rmod__", other)
+
+    def __divmod__(self, other: int) -> tuple[int, int]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: int) -> tuple[int, int]:
+        return other // self, other % self
+
+    def __abs__(self) -> int:
+        return self if self >= 0 else -self
+
+    # comparisons
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is Dim
+            and self._hash == other._hash
+            and self.terms == other.terms
+            and self.scope == other.scope
+        )
+
+    def __ge__(self, other: int) -> bool:
+        return self._compare(">=", other)
+
+    def __le__(self, other: int) -> bool:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: int) -> bool:
+        return self._compare(">", other)
+
+    def __lt__(self, other: int) -> bool:
+        return self._compare("<", other)
+
+    def _compare(self, relation: str, other: int) -> bool:
+        if not is_size(other):
+            return cast("bool", self._as_array(_METHODS[relation], other))
+
+        joint_scope(relation, self, other)
+        low, high = _bounds(self - other)
+        # What each relation needs to be true for all values, and what makes it false for all.
+        true, false = {
+            ">=": (low >= 0, high < 0),
+            "<=": (high <= 0, low > 0),
+            ">": (low > 0, high <= 0),
+            "<": (high < 0, low >= 0),
+        }[relation]
+        if true or false:
+            return true
+        named = ", ".join(
+            sorted({*_above("evaluating").variables(self), *_above("evaluating").variables(other)})
+        )
+        strict = {">": f"{self!r} >= {other + 1!r}", "<": f"{self + 1!r} <= {other!r}"}
+        constraint = strict.get(relation, f"{self!r} {relation} {other!r}")
+        raise InconclusiveDimensionOperation(
+            f"symbolic size: whether {self!r} {relation} {other!r} depends on the values of {named}; "
+            f"a constraint may say it: symbolic_shape(..., constraints=[{constraint!r}])"
+        )
+
+    # what needs a number
+
+    def __bool__(self) -> bool:
+
+        low, high = _bounds(self)
+        if low > 0 or high < 0:
+            return True
+        named = ", ".join(_above("evaluating").variables(self))
+        raise InconclusiveDimensionOperation(
+            f"symbolic size: whether {self!r} is zero depends on the values of {named}"
+        )
+
+    def __int__(self) -> int:
+        raise InconclusiveDimensionOperation(
+            f"symbolic size: {self!r} has no value while tracing; a loop over it is a scan or fori_loop, "
+            f"and an array of it comes from asarray"
+        )
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return self.__int__()
+
+    def __effx_array__(self) -> Any:
+        """Returns the size as an integer scalar of weak type, which is known when the program runs."""
+        return _above("ops.sizes").Size(self)()
+
+    # NumPy's arrays leave operators to this class.
+    __array_ufunc__ = None
+
+    def _as_array(self, method: str, other: object) -> int:
+        """Computes with the size as an array, for operands that are no sizes; so the result is no size either."""
+        return cast("int", getattr(self.__effx_array__(), method)(other))
+
+    def __truediv__(self, other: object) -> Any:
+        return self._as_array("__truediv__", other if type(other) is not Dim else other.__effx_array__())
+
+    def __rtruediv__(self, other: object) -> Any:
+        return self._as_array("__rtruediv__", other)
+
+
+def _made(terms: tuple[tuple[Monomial, int], ...], scope: SymbolicScope) -> Dim:
+    """Makes a size, which the type checker takes for an int."""
+    make: Callable[..., Dim] = Dim
+    return make(terms, scope)
+
+
+_METHODS: Final = {">=": "__ge__", "<=": "__le__", ">": "__gt__", "<": "__lt__"}
+
+
+def _above(name: str) -> Any:
+    """Returns a module of the IR that stands above this one, since it computes with sizes."""
+    return importlib.import_module(f"effx.ir.{name}")
+
+
+def _divide(function: str, x: int, y: int) -> int:
+    """Returns a quotient or remainder."""
+    found: int = getattr(_above("division"), function)(x, y)
+    return found
+
+
+def _bounds(n: int) -> tuple[float, float]:
+    """Returns between which numbers a size lies."""
+    found: tuple[float, float] = _above("bounds").bounds(n)
+    return found
+
+
+def is_size(x: object) -> bool:
+    """Says whether something is an int or a symbolic size; a bool is none."""
+    return type(x) is int or type(x) is Dim or (isinstance(x, int) and not isinstance(x, bool))
+
+
+def is_symbolic(n: object) -> bool:
+    """Says whether a size is symbolic."""
+    return type(n) is Dim
+
+
+def has_symbolic(shape: Sequence[int]) -> bool:
+    """Says whether a shape has a symbolic size."""
+    return any([type(n) is Dim for n in shape])
+
+
+def as_size(n: Any) -> int:
+    """Returns an int, or a symbolic size as it is, from anything that `operator.index` takes."""
+    return n if type(n) is Dim else index(n)
+
+
+def rescoped(n: int, scope: "SymbolicScope | None" = None) -> int:
+    """Returns a size as it is in another scope; without constraints if none is given."""
+    if type(n) is not Dim:
+        return n
+    where = NO_CONSTRAINTS if scope is None else scope
+    return n if n.scope is where else _made(n.terms, where)
+
+
+def joint_scope(what: str, *sizes: int) -> SymbolicScope:
+    """Returns the scope of sizes that meet.
+
+    Raises:
+        ShapeError: two scopes have different constraints.
+    """
+    first: Dim | None = None
+    for n in sizes:
+        if type(n) is Dim:
+            if first is None:
+                first = n
+            elif n.scope != first.scope:
+                raise ShapeError(
+                    f"symbolic size: {first!r} {what} {n!r} mixes symbolic scopes: the constraints of the first are "
+                    f"{list(first.scope.constraints)}, those of the second {list(n.scope.constraints)}"
+                )
+    return NO_CONSTRAINTS if first is None else first.scope
+
+
+def terms_of(n: int) -> Terms:
+    """Returns a size's terms."""
+    return dict(n.terms) if type(n) is Dim else ({(): n} if n else {})
+
+
+def of_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
+    """Returns the size with these terms: an int where no variable is left."""
+    for product, value in scope.equal:
+        terms = _rewritten(terms, product, value)
+    terms = _joined({m: c for m, c in terms.items() if c}, scope)
+    if scope.equal:
+        terms = _undivided(terms, scope)
+    if not terms:
+        return 0
+    if len(terms) == 1 and () in terms:
+        return terms[()]
+    return _made(tuple(sorted(terms.items(), key=lambda item: order(item[0]))), scope)
+
+
+def _rewritten(terms: Terms, product: Monomial, value: int) -> Terms:
+    """Puts a size for a product of factors wherever it occurs."""
+    if not any([quotient(m, product) is not None for m in terms]):
+        return terms
+    result: Terms = {}
+    for m, c in terms.items():
+        rest = quotient(m, product)
+        parts = {m: c} if rest is None else {times(rest, n): c * d for n, d in terms_of(value).items()}
+        for n, d in parts.items():
+            result[n] = result.get(n, 0) + d
+    return _rewritten(result, product, value)
+
+
+def _joined(terms: Terms, scope: SymbolicScope) -> Terms:
+    """Puts `e` for `d*floordiv(e, d) + mod(e, d)`."""
+    for m, c in list(terms.items()):
+        if len(m) != 1 or m[0][1] != 1:
+            continue
+        factor = m[0][0]
+        if not isinstance(factor, Applied) or factor.function != "mod":
+            continue
+        e, d = factor.operands
+        whole: Monomial = ((Applied("floordiv", (e, d)), 1),)
+        changed = {n: k for n, k in terms.items() if n != m}
+        for n, k in terms_of(d).items():
+            product = times(n, whole)
+            changed[product] = changed.get(product, 0) - c * k
+        for n, k in terms_of(e).items():
+            changed[n] = changed.get(n, 0) + c * k
+        changed = {n: k for n, k in changed.items() if k}
+        if len(changed) < len(terms):
+            return _joined(changed, scope)
+    return terms
+
+
+def _undivided(terms: Terms, scope: SymbolicScope) -> Terms:
+    """Puts `e - r` for `d*floordiv(e, d)` where the constraints say that e has the remainder r."""
+    for m, c in terms.items():
+        for f, power in m:
+            if isinstance(f, str) or f.function != "floordiv" or power != 1:
+                continue
+            e, d = rescoped(f.operands[0], scope), f.operands[1]
+            if type(d) is Dim or c % d:
+                continue
+            r = _divide("mod", e, d)
+            if type(r) is Dim:
+                continue
+            rest = quotient(m, ((f, 1),))
+            assert rest is not None
+            changed = {n: k for n, k in terms.items() if n != m}
+            for n, k in terms_of(e - r).items():
+                product = times(rest, n)
+                changed[product] = changed.get(product, 0) + c // d * k
+            return _undivided({n: k for n, k in changed.items() if k}, scope)
+    return terms
+
+
+def variable(name: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
+    """Returns a dimension variable as a size."""
+    return of_terms({((name, 1),): 1}, scope)

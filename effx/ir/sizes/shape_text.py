@@ -1,0 +1,235 @@
+"""Reads symbolic shapes, sizes and constraints from text.
+
+shape       = [ "(" ] dimension { "," dimension } [ "," ] [ ")" ]
+dimension   = "..." | "_" | size
+size        = [ "-" ] term { ("+" | "-") term }
+term        = factor { "*" factor }
+factor      = atom [ "^" integer ]
+atom        = integer | variable | function "(" size "," size ")" | "(" size ")"
+function    = "floordiv" | "mod" | "max" | "min"
+constraint  = size (">=" | "<=" | "==") size
+"""
+
+import re
+from collections.abc import Sequence
+from typing import final
+
+from effx.ir.sizes.dimensions import NO_CONSTRAINTS, SymbolicScope, variable
+from effx.ir.sizes.division import apply
+
+FUNCTIONS = ("floordiv", "mod", "max", "min")
+_TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>\.\.\.|>=|<=|==|[-+*^(),]))")
+
+
+@final
+class _Reader:
+    """The tokens of a text, and where the next one is."""
+
+    def __init__(self, text: str, what: str, scope: SymbolicScope) -> None:
+        self.text, self.what, self.scope = text, what, scope
+        self.position = 0
+        self.tokens: list[tuple[str, int]] = []
+        end = len(text.rstrip())
+        at = 0
+        while at < end:
+            found = _TOKEN.match(text, at)
+            if found is None:
+                self.position = at
+                raise self.error(f"{text[at:].strip()[:1]!r} has no place in a size")
+            self.tokens.append((found.group().strip(), found.end() - len(found.group().strip())))
+            at = found.end()
+        self.next = 0
+
+    def error(self, message: str) -> ValueError:
+        return ValueError(f"{self.what}: {message}, at position {self.position} of {self.text!r}")
+
+    def peek(self) -> str:
+        return self.tokens[self.next][0] if self.next < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.position = self.tokens[self.next][1] if self.next < len(self.tokens) else len(self.text)
+        self.next += 1
+        return token
+
+    def expect(self, token: str) -> None:
+        found = self.take()
+        if found != token:
+            raise self.error(f"expected {token!r}, got {found or 'the end'!r}")
+
+    def size(self) -> int:
+        """Reads a sum."""
+        negative = self.peek() == "-"
+        if negative:
+            self.take()
+        total = -self.term() if negative else self.term()
+        while self.peek() in ("+", "-"):
+            total = total + self.term() if self.take() == "+" else total - self.term()
+        return total
+
+    def term(self) -> int:
+        """Reads a product."""
+        product = self.factor()
+        while self.peek() == "*":
+            self.take()
+            product = product * self.factor()
+        return product
+
+    def factor(self) -> int:
+        """Reads a power."""
+        base = self.atom()
+        if self.peek() != "^":
+            return base
+        self.take()
+        exponent = self.take()
+        if not exponent.isdigit():
+            raise self.error(f"expected an exponent, got {exponent or 'the end'!r}")
+        power: int = base ** int(exponent)
+        return power
+
+    def atom(self) -> int:
+        """Reads a number, a variable, a function or what stands in parentheses."""
+        token = self.take()
+        if token.isdigit():
+            return int(token)
+        if token == "-":
+            return -self.factor()
+        if token == "(":
+            inside = self.size()
+            self.expect(")")
+            return inside
+        if token in FUNCTIONS:
+            self.expect("(")
+            x = self.size()
+            self.expect(",")
+            y = self.size()
+            self.expect(")")
+            return apply(token, x, y)
+        if not token or not (token[0].isalpha() and token.isidentifier()):
+            raise self.error(f"expected a number, a variable or a function, got {token or 'the end'!r}")
+        return variable(token, self.scope)
+
+
+def parse_size(text: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
+    """Returns the size that a text such as `"2*b + 1"` says.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    reader = _Reader(text, "symbolic size", scope)
+    size = reader.size()
+    if reader.peek():
+        reader.take()
+        raise reader.error("expected the end")
+    return size
+
+
+def parse_constraint(text: str, scope: SymbolicScope) -> tuple[int, str, int]:
+    """Returns the two sides of a constraint, and `">="`, `"<="` or `"=="`."""
+    reader = _Reader(text, "SymbolicScope", scope)
+    left = reader.size()
+    relation = reader.take()
+    if relation not in (">=", "<=", "=="):
+        raise reader.error(f"expected one of >=, <=, ==, got {relation or 'the end'!r}")
+    right = reader.size()
+    if reader.peek():
+        reader.take()
+        raise reader.error("expected the end")
+    return left, relation, right
+
+
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+    like: Sequence[int | None] | None = None,
+) -> tuple[int, ...]:
+    """Returns a shape from its text, in which names stand for sizes that are not known yet.
+
+    Args:
+        shape_spec: sizes separated by commas, such as `"b, 2*n + 1, 3"`. A size has numbers, variables, `+`, `-`, `*`,
+            powers by `^`, and `floordiv`, `mod`, `max` and `min` of two sizes. `_` takes the size from `like`, and `...`,
+            the last one, takes all that are left. None stands for `"..."`.
+        constraints: what is known of the variables beside that each is at least 1: `"a >= 2*b"`, `"mod(a, 8) == 0"`.
+        scope: the scope of sizes made before, which the new ones are to meet, in place of constraints.
+        like: the sizes that `_` and `...` stand for.
+
+    Returns:
+        The sizes: ints where no variable occurs.
+
+    Raises:
+        ValueError: the text is no shape, there are both constraints and a scope, or `like` does not give what is asked
+            of it.
+
+    >>> b, n = symbolic_shape("b, 2*n")
+    >>> (b, n + 1, n // 2)
+    (b, 2*n + 1, n)
+    >>> symbolic_shape("b, _, ...", like=(2, 3, 4, 5))
+    (b, 3, 4, 5)
+    """
+    what = "symbolic_shape"
+    if scope is not None and len(constraints):
+        raise ValueError(
+            f"{what}: a scope has its constraints already; give constraints or a scope, not both"
+        )
+    if isinstance(constraints, str):
+        raise ValueError(f"{what}: constraints must be a sequence of strings, got the string {constraints!r}")
+    where = SymbolicScope(constraints) if scope is None else scope
+    text = "..." if shape_spec is None else shape_spec
+    if not isinstance(text, str):
+        raise ValueError(f"{what}: the shape must be a string or None, got {text!r}")
+    reader = _Reader(text, what, where)
+    wrapped = reader.peek() == "(" and _closes_at_end([t for t, _ in reader.tokens])
+    if wrapped:
+        reader.take()
+    sizes: list[int] = []
+    while reader.peek() not in ("", ")"):
+        sizes += _dimension(reader, what, len(sizes), like)
+        if reader.peek() not in ("", ")"):
+            reader.expect(",")
+    if wrapped:
+        reader.expect(")")
+    if reader.peek():
+        reader.take()
+        raise reader.error("expected the end")
+    if like is not None and len(sizes) != len(like):
+        raise ValueError(f"{what}: {text!r} has {len(sizes)} sizes, and `like` {tuple(like)} has {len(like)}")
+    return tuple(sizes)
+
+
+def _closes_at_end(tokens: Sequence[str]) -> bool:
+    """Says whether the first parenthesis is closed by the last token."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        depth += (token == "(") - (token == ")")
+        if not depth:
+            return i == len(tokens) - 1
+    return False
+
+
+def _dimension(reader: _Reader, what: str, place: int, like: Sequence[int | None] | None) -> list[int]:
+    token = reader.peek()
+    if token not in ("...", "_"):
+        return [reader.size()]
+    reader.take()
+    if like is None:
+        raise reader.error(f"{token!r} takes sizes from `like`, which is not given")
+    if token == "...":
+        if reader.peek() not in ("", ")"):
+            raise reader.error("'...' must come last")
+        given = list(like[place:])
+    elif place < len(like):
+        given = [like[place]]
+    else:
+        raise reader.error(f"`like` {tuple(like)} has no size {place}")
+    known = [n for n in given if n is not None]
+    if len(known) != len(given):
+        raise reader.error(f"{token!r} asks for a size that `like` {tuple(like)} does not know")
+    return known
+
+
+def show_shape(shape: Sequence[int]) -> str:
+    """Returns a shape as text that `symbolic_shape` reads: `(b, 2*n)`."""
+    sizes = ", ".join(map(str, shape))
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"

@@ -1,0 +1,1 @@
+"""Compiled executables and StableHLO modules as bytes and files."""

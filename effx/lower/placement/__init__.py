@@ -1,0 +1,1 @@
+"""Devices, processes, meshes, shardings, and the arrays that are placed so."""

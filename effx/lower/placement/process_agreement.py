@@ -1,0 +1,104 @@
+"""Programs in which processes exchange data are compared before their first run: XLA does not, and adds up what comes.
+
+A collective of processes that run different programs waits for ever, or gives numbers that mean nothing. What has been
+compared once runs without a word: so processes that make the same calls in another order, or not as often, are not found.
+Programs without collectives are left alone, since a process may well run one that the others do not.
+"""
+
+import hashlib
+import json
+import logging
+import re
+import threading
+from collections.abc import Sequence
+
+from jaxlib import _jax
+
+from effx.errors import ProcessMismatchError
+from effx.ir.types import ArrayType
+from effx.lower.placement.processes import Group, current
+from effx.lower.placement.shardings import Device
+
+__all__ = ["check_agreement"]
+
+# Where a program comes from is not what it does: process 0 may call it in another line, or have another path.
+LOCATIONS = re.compile(r" loc\(#loc\d+\)|^#loc\d+ = .*$", re.MULTILINE)
+# What XLA's partitioner puts into a program by which its devices exchange data; all-reduce-start and the like too.
+COLLECTIVE = re.compile(
+    r" (all-reduce|all-gather|all-to-all|reduce-scatter|ragged-all-to-all|collective-\w+|send|recv)[\w-]*\("
+)
+PATIENCE = 30.0  # seconds of waiting after which it is said what is waited for
+WAITING = "%s: waits for the other processes that have its devices, which must run it too: %s"
+_log = logging.getLogger("effx")
+_lock = threading.Lock()
+
+
+def check_agreement(
+    name: str,
+    text: str,
+    loaded: _jax.LoadedExecutable,
+    devices: tuple[Device, ...],
+    in_types: Sequence[ArrayType],
+    out_types: Sequence[ArrayType],
+) -> None:
+    """Waits, before a program with collectives first runs, until all processes that have its devices are about to run it.
+
+    Args:
+        name: of the program.
+        text: the module that was compiled.
+        loaded: what XLA made of it.
+        devices: where it runs, in order.
+        in_types, out_types: of all arguments and results, for the error.
+
+    Raises:
+        ProcessMismatchError: another process is about to run another program.
+        DistributedError: another process has failed, or has ended.
+    """
+    group, seen = current[0], (hash(text), devices)
+    if seen in group.agreed:
+        return
+    members = sorted({d.process_index for d in devices})
+    if len(members) > 1 and COLLECTIVE.search(loaded.hlo_modules()[0].to_string()):
+        what = json.dumps([LOCATIONS.sub("", text), [d.id for d in devices]])
+        digest = hashlib.sha256(what.encode()).hexdigest()
+        with _lock:
+            if digest not in group.agreed:
+                taken, given = [", ".join(map(repr, types)) for types in (in_types, out_types)]
+                timer = threading.Timer(PATIENCE, _log.warning, (WAITING, name, members))
+                timer.daemon = True
+                timer.start()
+                try:
+                    _compare(group, name, members, [digest, f"{name}({_short(taken)}) -> ({_short(given)})"])
+                finally:
+                    timer.cancel()
+                group.agreed.add(digest)
+    group.agreed.add(seen)
+
+
+def _compare(group: Group, name: str, members: list[int], mine: list[str]) -> None:
+    """Compares the next program of some processes: all tell the first of them, which tells what it finds."""
+    number = group.programs[tuple(members)] = group.programs.get(tuple(members), 0) + 1
+    among = hashlib.sha256(json.dumps(members).encode()).hexdigest()[:16]
+    place, before = f"effx/programs/{among}/{number}", f"effx/programs/{among}/{number - 1}"
+    first, *others = members
+    if group.process_id != first:
+        group.put(f"{place}/{group.process_id}", json.dumps(mine).encode())
+        found = group.get(name, f"{place}/found", first).decode()
+    else:
+        found = ""
+        for k in others:
+            digest, described = json.loads(group.get(name, f"{place}/{k}", k))
+            if digest != mine[0] and not found:
+                other = described if described != mine[1] else "another program of this name and these types"
+                found = (
+                    f"the processes run different programs: process {first} {mine[1]}, process {k} {other}"
+                )
+        group.put(f"{place}/found", found.encode())
+        # Whoever has come here has read what was found before.
+        group.delete(before)
+    if found:
+        raise ProcessMismatchError(f"{name}: {found}")
+
+
+def _short(types: str) -> str:
+    return types if len(types) <= 100 else f"{types[:90].rpartition(', ')[0]}, ..."

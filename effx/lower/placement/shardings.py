@@ -1,0 +1,494 @@
+"""Where arrays lie: shardings as users see them, and the objects that jaxlib's C++ keeps in buffers."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, cast, final
+
+import attrs
+import numpy as np
+from jaxlib import _jax, version
+from jaxlib._hlo import HloSharding
+from jaxlib._jax import Device
+
+from effx.errors import BackendError, ShardingError
+from effx.ir.meshes import PartitionSpec, axes_of, check_spec, cuts_of, trimmed
+from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
+from effx.lower.placement.backends import is_local
+from effx.lower.placement.memories import device_name, memory_of, other_kind
+from effx.lower.placement.meshes import Mesh
+from effx.lower.placement.tiling import Index, Tiling
+from effx.tree.registry import register_leaf
+
+__all__ = [
+    "Device",
+    "Index",
+    "NamedSharding",
+    "Placement",
+    "Sharding",
+    "SingleDeviceSharding",
+    "device_name",
+    "device_of",
+    "grid_sharding",
+    "held_at",
+    "make_single_device_sharding",
+    "memory_named",
+    "placement",
+    "sharding_of",
+    "single",
+]
+
+
+class Sharding:
+    """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
+
+    __slots__ = ()
+    memory_kind: str | None = None
+
+    @abstractmethod
+    def with_memory_kind(self, kind: str | None) -> "Sharding":
+        """Returns the same in another memory of the devices."""
+
+    @property
+    @abstractmethod
+    def ordered_devices(self) -> tuple[Device, ...]:
+        """The devices, in the order in which programs count them."""
+
+    @abstractmethod
+    def shard_shape(self, global_shape: Shape) -> Shape:
+        """Returns the shape of the part that one device holds.
+
+        Raises:
+            ShardingError: an array of this shape cannot be cut so.
+        """
+
+    @abstractmethod
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the k-th device holds."""
+
+    def check_compatible_aval(self, aval_shape: Shape) -> None:
+        """Checks that arrays of a shape have axes enough to lie so.
+
+        Raises:
+            ShardingError: there are too few.
+        """
+        tiling_of(self, len(aval_shape))
+
+    @property
+    @abstractmethod
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+
+    @property
+    def other_memory(self) -> str | None:
+        """The kind of the memory; None for the default one."""
+        return other_kind(self.ordered_devices[0], self.memory_kind)
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The devices, of all processes."""
+        return set(self.ordered_devices)
+
+    @property
+    def addressable_devices(self) -> set[Device]:
+        """The devices of this process."""
+        return {d for d in self.ordered_devices if is_local(d)}
+
+    @property
+    def _addressable_device_assignment(self) -> tuple[Device, ...]:
+        """The devices of this process, in order, by the private name under which orbax reads them."""
+        return tuple([d for d in self.ordered_devices if is_local(d)])
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether some devices belong to this process."""
+        return bool(self.addressable_devices)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all devices belong to this process."""
+        return all([is_local(d) for d in self.ordered_devices])
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices."""
+        return len(self.ordered_devices)
+
+    def devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
+        """Returns for each device which part of an array of this shape it holds."""
+        self.shard_shape(global_shape)
+        return {d: self.index(k, global_shape) for k, d in enumerate(self.ordered_devices)}
+
+    def addressable_devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
+        """Returns the same for the devices of this process."""
+        return {d: index for d, index in self.devices_indices_map(global_shape).items() if is_local(d)}
+
+    def is_equivalent_to(self, other: object, ndim: int) -> bool:
+        """Says whether both lay an array with this many axes out alike."""
+        if not isinstance(other, Sharding) or self.ordered_devices != other.ordered_devices:
+            return False
+        if self.memory_kind != other.memory_kind:
+            return False
+        return self.num_devices == 1 or tiling_of(self, ndim).is_like(tiling_of(other, ndim))
+
+
+@register_leaf
+@final
+@attrs.frozen(repr=False)
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device.
+
+    Args:
+        device: where the array is.
+        memory_kind: in which of its memories: the kind of one of `device.addressable_memories()`; None for the default one.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+
+    device: Device
+    memory_kind: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        kind = memory_of("SingleDeviceSharding", self.device, self.memory_kind)
+        object.__setattr__(self, "memory_kind", kind)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={device_name(self.device)}, memory_kind={self.memory_kind})"
+
+    @property
+    def ordered_devices(self) -> tuple[Device, ...]:
+        """The one device."""
+        return (self.device,)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """True: the device holds the whole array."""
+        return True
+
+    def shard_shape(self, global_shape: Shape) -> Shape:
+        """Returns the shape of the part on the device: the whole."""
+        return tuple(global_shape)
+
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the device holds: the whole."""
+        return (slice(None),) * len(shape)
+
+    def with_memory_kind(self, kind: str | None) -> "SingleDeviceSharding":
+        """Returns the same device with another of its memories."""
+        return SingleDeviceSharding(self.device, memory_kind=kind)
+
+
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """Returns the sharding of arrays that are whole on one device.
+
+    Args:
+        device: where they are. memory_kind: in which of its memories; None for the default one.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
+@register_leaf
+@final
+@attrs.frozen(eq=False, repr=False)
+class NamedSharding(Sharding):
+    """An array cut along the named axes of a mesh.
+
+    Each array axis is cut into as many equal parts as the mesh axes that its entry names have devices; along the other
+    axes of the mesh the parts are repeated.
+
+    Args:
+        mesh: the devices.
+        spec: for each array axis the mesh axes that cut it.
+        memory_kind: in which memory of the devices, such as "pinned_host"; None for the default one.
+
+    Raises:
+        ShardingError: the mesh has no axis that `spec` names, or `spec` names one twice, or the devices have no such memory.
+
+    >>> import effx
+    >>> from effx.sharding import NamedSharding, PartitionSpec as P
+    >>> mesh = effx.make_mesh((1,), ("data",))
+    >>> x = effx.device_put(effx.numpy.ones((4, 2)), NamedSharding(mesh, P("data")))
+    >>> x.sharding.spec
+    P('data')
+    """
+
+    mesh: Mesh
+    spec: PartitionSpec
+    memory_kind: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.mesh, Mesh):
+            raise ShardingError(f"NamedSharding: expected a Mesh of devices, got {self.mesh!r}")
+        spec = self.spec
+        if not isinstance(spec, PartitionSpec):
+            raise ShardingError(f"NamedSharding: expected a PartitionSpec, got {spec!r}")
+        check_spec("NamedSharding", self.mesh, spec)
+        if PartitionSpec.UNCONSTRAINED in spec.partitions:
+            raise ShardingError(
+                f"NamedSharding: only with_sharding_constraint leaves axes open, got {spec!r}"
+            )
+        kind = memory_of("NamedSharding", self.mesh.ordered[0], self.memory_kind)
+        object.__setattr__(self, "memory_kind", kind)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, NamedSharding)
+            and self.memory_kind == other.memory_kind
+            and trimmed(self.spec) == trimmed(other.spec)
+            and self.mesh == other.mesh
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, trimmed(self.spec), self.memory_kind))
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}, memory_kind={self.memory_kind})"
+
+    @property
+    def ordered_devices(self) -> tuple[Device, ...]:
+        """The mesh's devices, the last axis fastest."""
+        return self.mesh.ordered
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        sizes = self.mesh.axis_sizes
+        return all([sizes[a] == 1 for axes in cuts_of(self.mesh, self.spec) for a in axes])
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """The mesh axes along which parts are repeated."""
+        cutting = {a for axes in cuts_of(self.mesh, self.spec) for a in axes}
+        return frozenset([n for a, n in enumerate(self.mesh.axis_names) if a not in cutting])
+
+    def tiling(self, ndim: int) -> Tiling:
+        """Returns how an array with this many axes is cut.
+
+        Raises:
+            ShardingError: the PartitionSpec says something of more axes.
+        """
+        cuts = cuts_of(self.mesh, self.spec)
+        if len(cuts) > ndim:
+            raise ShardingError(
+                f"NamedSharding: {self.spec!r} cuts {len(cuts)} array axes, but the array has {ndim}"
+            )
+        return Tiling(self.mesh.axis_sizes, (*cuts, *[()] * (ndim - len(cuts))))
+
+    def shard_shape(self, global_shape: Shape) -> Shape:
+        """Returns the shape of the part on each device.
+
+        Raises:
+            ShardingError: an axis cannot be cut into equal parts, or there are too few axes.
+        """
+        tiling = self.tiling(len(global_shape))
+        for i, (n, parts) in enumerate(zip(global_shape, tiling.parts, strict=True)):
+            if n % parts:
+                raise ShardingError(
+                    f"NamedSharding: axis {i} of the shape {tuple(global_shape)} is {n}, which {self.spec!r} cannot cut "
+                    f"into {parts} equal parts"
+                )
+        return tuple([n // parts for n, parts in zip(global_shape, tiling.parts, strict=True)])
+
+    def index(self, k: int, shape: Shape) -> Index:
+        """Returns which part of an array of this shape the k-th device holds."""
+        return self.tiling(len(shape)).index(k, shape)
+
+    def update(
+        self,
+        *,
+        mesh: Mesh | None = None,
+        spec: PartitionSpec | None = None,
+        memory_kind: str | None = None,
+    ) -> "NamedSharding":
+        """Returns a sharding that differs in what is given."""
+        return NamedSharding(
+            self.mesh if mesh is None else mesh,
+            self.spec if spec is None else spec,
+            memory_kind=self.memory_kind if memory_kind is None else memory_kind,
+        )
+
+    def with_memory_kind(self, kind: str | None) -> "NamedSharding":
+        """Returns the same cuts in another memory of the devices."""
+        return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+
+def tiling_of(sharding: Sharding, ndim: int) -> Tiling:
+    """Returns how a sharding cuts an array with this many axes."""
+    return sharding.tiling(ndim) if isinstance(sharding, NamedSharding) else Tiling((), ((),) * ndim)
+
+
+def grid_sharding(
+    devices: Sequence[Device],
+    grid: tuple[int, ...],
+    cuts: Sequence[int],
+    names: Sequence[object] = (),
+) -> NamedSharding:
+    """Returns how an array lies on a grid of devices whose first axes are cut along axes of the grid.
+
+    Args:
+        devices: as many as the grid has places.
+        grid: its sizes.
+        cuts: for each of the array's first axes the axis of the grid.
+        names: of the grid's first axes; the others, and names that come twice, are `m0` and so on.
+    """
+    called: list[object] = []
+    for i in range(len(grid)):
+        name = names[i] if i < len(names) else f"m{i}"
+        called.append(f"m{i}" if name in called else name)
+    mesh = Mesh(np.array(list(devices), object).reshape(grid), called)
+    return NamedSharding(mesh, PartitionSpec(*[called[a] for a in cuts]))
+
+
+def odd_sharding(found: HloSharding, devices: Sequence[Device], ndim: int) -> NamedSharding:
+    """Returns what XLA says of an array that no mesh of the user's can say, on a mesh that it makes for it."""
+    blocks = found.tile_assignment_dimensions()
+    ordered = [devices[k] for k in found.tile_assignment_devices()]
+    return grid_sharding(ordered, tuple(blocks), range(ndim))
+
+
+class _Asked(_jax.SingleDeviceSharding):
+    """For jaxlib 0.10, whose C++ asks shardings in Python how they look."""
+
+    is_fully_addressable = True
+    is_fully_replicated = True
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of the device's memory; None for the default."""
+        return self._memory_kind
+
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        return (self._device,)
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
+        return HloSharding.replicate()
+
+
+# jaxlib's own class where that will do: C++ knows it by identity, which is 0.1 us of a call.
+_Single = _jax.SingleDeviceSharding if version.__version_info__ >= (0, 12) else _Asked
+_singles: dict[Device, _jax.SingleDeviceSharding] = {}
+_elsewhere: dict[tuple[Device, str], _jax.SingleDeviceSharding] = {}
+
+
+def single(device: Device, memory: str | None = None) -> _jax.SingleDeviceSharding:
+    """Returns the one object with which buffers of a device are made.
+
+    Args:
+        device: where they lie. memory: the kind of one that is not the default; None for that.
+    """
+    if memory is not None:
+        there = _elsewhere.get((device, memory))
+        return there or _elsewhere.setdefault((device, memory), _Single(device, memory_kind=memory))
+    found = _singles.get(device)
+    if found is None:
+        found = _singles.setdefault(device, _Single(device))
+    return found
+
+
+def held_at(place: "Device | Sharding", ndim: int) -> _jax.Sharding:
+    """Returns what buffers of arrays with this many axes carry that lie at a place."""
+    if isinstance(place, NamedSharding):
+        return placement(place, ndim)
+    if isinstance(place, SingleDeviceSharding):
+        return single(place.device, place.other_memory)
+    return single(cast("Device", place))
+
+
+@final
+class Placement(_jax.GSPMDSharding):
+    """What buffers of an array on several devices carry: jaxlib's form of a `NamedSharding` for one rank.
+
+    There is one object for each sharding and rank, so that C++ compares them by identity.
+    """
+
+    def __init__(self, sharding: NamedSharding, ndim: int) -> None:
+        self.tiling = sharding.tiling(ndim)
+        devices = _jax.DeviceList(sharding.ordered_devices)
+        super().__init__(devices, self.tiling.hlo(), memory_kind=sharding.other_memory)
+        self.sharding = sharding
+        self.is_fully_addressable = sharding.is_fully_addressable
+        self.is_fully_replicated = sharding.is_fully_replicated
+        self.typed = said_by_types(sharding)
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices."""
+        return self.sharding.num_devices
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of the devices' memory; None for the default."""
+        return self._memory_kind
+
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        return self.sharding.ordered_devices
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
+        return self._hlo_sharding
+
+    def shard_shape(self, shape: Shape) -> Shape:
+        """The shape of the part on each device."""
+        return self.sharding.shard_shape(shape)
+
+    def is_like(self, other: "Placement") -> bool:
+        """Says whether both lay an array out alike."""
+        return self is other or (
+            self.sharding.ordered_devices == other.sharding.ordered_devices
+            and self.sharding.memory_kind == other.sharding.memory_kind
+            and self._hlo_sharding == other._hlo_sharding
+        )
+
+
+def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
+    """Returns the sharding, as users see it, that jaxlib's C++ holds."""
+    if isinstance(held, Placement):
+        return held.sharding
+    assert isinstance(held, _jax.SingleDeviceSharding)
+    return SingleDeviceSharding(held._device, memory_kind=held._memory_kind)
+
+
+def said_by_types(sharding: NamedSharding) -> TypeSharding | None:
+    """Returns what types say of arrays that lie so: how Explicit axes of the mesh cut them."""
+    mesh = sharding.mesh
+    if not mesh.explicit_axes:
+        return None
+    return type_sharding(mesh.abstract_mesh, [axes_of(entry) for entry in sharding.spec])
+
+
+def typed(t: ArrayType, lies: "_jax.Sharding") -> ArrayType:
+    """Returns the type of arrays that lie so: along Explicit axes of a mesh it says how they are cut."""
+    return t.lying(lies.typed if type(lies) is Placement else None)
+
+
+@cache
+def placement(sharding: NamedSharding, ndim: int) -> Placement:
+    """Returns the one object with which buffers of arrays with this many axes are made."""
+    return Placement(sharding, ndim)
+
+
+def device_of(target: object) -> Device | None:
+    """Returns the device that a user named by a device or a single-device sharding; None for None.
+
+    Raises:
+        BackendError: it is neither.
+    """
+    if target is None or isinstance(target, Device):
+        return target
+    if isinstance(target, SingleDeviceSharding):
+        return target.device
+    if isinstance(target, Sequence) and len(target) == 1:
+        return device_of(target[0])
+    raise BackendError(f"device_put: expected a device or a sharding, got {target!r}")
+
+
+def memory_named(target: object) -> str | None:
+    """Returns the memory of a device that a user named, as `device_of` takes it; None for the default one."""
+    if isinstance(target, SingleDeviceSharding):
+        return target.other_memory
+    return memory_named(target[0]) if isinstance(target, Sequence) and len(target) == 1 else None

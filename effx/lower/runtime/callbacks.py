@@ -1,0 +1,349 @@
+"""Python functions that XLA's programs call: how a call looks, how a program gets the functions, what they raise.
+
+A program with such functions runs synchronously, and from Python: so what a function raises comes out of the call
+that ran it, and programs with ordered effects need no order between them. One that could call a pure function and did
+not, a check of errors say, is run by C++ afterwards: see `HostCalls.rare`.
+"""
+
+import contextvars
+import itertools
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, final
+from weakref import ref
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib._jax import ArrayImpl, Device
+
+from effx import dtypes
+from effx.errors import BackendError, callback_errors, hide_internal_frames
+from effx.ir.ops.control import HigherOrder, While
+from effx.ir.ops.host import Hosted
+from effx.ir.program import Atom, Program
+from effx.ir.types import ArrayType, array_type
+from effx.ir.values.described import HostData
+from effx.lower.process_exit import calling_back
+from effx.lower.text.foreign_calls import custom_call_text
+from effx.lower.text.hlo import mlir_module
+
+if TYPE_CHECKING:
+    from effx.lower.text.emit import Body
+
+T = TypeVar("T")
+
+TARGET = "xla_ffi_python_cpu_callback"
+# How many calls after one that raised are answered, where several devices run a program.
+PATIENCE = 100_000
+_FAILURE = re.compile(r"<effx callback failure (\d+)>")
+
+
+def _whole(t: ArrayType) -> ArrayType:
+    """Returns a type of whole bytes: XLA gives Python no smaller elements."""
+    if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
+        return t
+    return array_type({"f": dtypes.float16, "i": dtypes.int8, "u": dtypes.uint8}[t.kind], t.shape)
+
+
+def host_call(
+    body: "Body",
+    op: Hosted,
+    inputs: Sequence[Atom],
+    out_types: Sequence[ArrayType],
+    counts: bool,
+    everywhere: bool = False,
+) -> tuple[str, ...]:
+    """Writes the call of an operation that runs on the host.
+
+    Args:
+        body: where to.
+        op: what is called.
+        inputs: its operands.
+        out_types: of its results.
+        counts: True to keep the call where nothing uses its results.
+        everywhere: True to call on each device that runs the program; else the first calls for all, outside of
+            parallel maps.
+
+    Raises:
+        BackendError: the platform's programs cannot call Python, or several devices are to call at a place where the
+            values are not theirs.
+    """
+    module = body.module
+    if module.platform != "cpu":
+        raise BackendError(
+            f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU"
+        )
+    names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
+    wide = [_whole(t) for t in out_types]
+    index = np.uint64(len(module.hosted))
+    module.hosted.append((op, tuple(wide)))
+    call = custom_call_text(TARGET, names, types, wide, {"index": index}, has_side_effect=counts)
+    if counts and module.devices > 1 and not module.axes:
+        if everywhere:
+            raise BackendError(
+                f"{op.name}: outside of pmap no device has a part of its own to call with; leave out partitioned=True"
+            )
+        # A call without results has a sharding as well. What does not count is left to the partitioner.
+        module.on_first = True
+        shardings = ", ".join(["<@one, []>"] * max(len(wide), 1))
+        call = call.replace("{", f"{{sdy.sharding = #sdy.sharding_per_value<[{shardings}]>, ", 1)
+    found = body.block(call, len(wide))
+    return tuple([body.convert(y, w, t) for y, w, t in zip(found, wide, out_types, strict=True)])
+
+
+def call_in_loops(program: Program) -> bool:
+    """Says whether a loop without a fixed number of iterations calls Python, whose results it may wait for."""
+    waiting, seen = [(program, False)], {(program, False)}
+    while waiting:
+        around, looping = waiting.pop()
+        for op in [e.op for e in around.equations]:
+            if looping and isinstance(op, Hosted):
+                return True
+            if isinstance(op, HigherOrder):
+                inner = {(p, looping or type(op) is While) for p in op.programs} - seen
+                seen |= inner
+                waiting += inner
+    return False
+
+
+_DEVICES = -1  # in place of a thread: the run of several devices
+
+
+@final
+class HostCalls:
+    """The operations that a compiled program runs on the host, and what they raised.
+
+    XLA holds functions that refer to this object weakly, so that an operation that refers to the compiled program can
+    be freed with it.
+
+    An error that XLA is told of ends a run. Two kinds of run go on instead: what raised gives zeros, and so does what
+    would be called after it, without being called; what was raised comes out at the end. One is that of several
+    devices: a device whose run has failed does not come to where devices wait for one another, and XLA ends the process
+    when they have waited for long. The other is that which C++ started, which would raise a ValueError of its own.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "by_cpp",
+        "called",
+        "context",
+        "count",
+        "failures",
+        "finished",
+        "from_python",
+        "operations",
+        "patient",
+        "raised",
+        "together",
+        "zeros",
+    )
+
+    def __init__(
+        self, operations: Sequence[tuple[Hosted, tuple[ArrayType, ...]]], program: Program, together: bool
+    ) -> None:
+        """Takes the operations, with the types of their results; `together` where several devices run the program."""
+        self.operations = tuple(operations)
+        self.together = together
+        # Whether a run may go on with zeros: they do nothing but compute, and no loop waits for another result.
+        self.patient = not (together or program.effects or call_in_loops(program))
+        # Whether a run has ended well, and whether one has called anything.
+        self.finished = self.called = False
+        self.by_cpp = False
+        # Of runs that go on, by their threads, what was raised first; and how often several devices were given zeros.
+        self.raised: dict[int, BaseException] = {}
+        self.zeros = 0
+        # What was raised, by numbers that XLA's error repeats: several threads may run one program.
+        self.failures: dict[int, BaseException] = {}
+        self.count = itertools.count()
+        # The threads in `execute`, each with how many callbacks are around it.
+        self.from_python: set[tuple[int, int]] = set()
+        self.context: contextvars.Context | None = None
+
+    @property
+    def rare(self) -> bool:
+        """Says whether C++ may run the program by itself: it could call what only computes, and has not yet.
+
+        XLA calls in the thread of the run, or where inputs are not ready in one of its own, which knows nothing of the
+        caller's context variables.
+        """
+        return self.finished and not self.called and self.patient
+
+    def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
+        """Returns what XLA is given, in the order in which the text counts the operations."""
+        return [_entry(ref(self), i) for i in range(len(self.operations))]
+
+    def call(self, index: int, values: tuple[HostData, ...], thread: int | None) -> tuple[HostData, ...]:
+        """Runs an operation, in the context of the program's caller; keeps what it raises.
+
+        Args:
+            index: its number.
+            values: its operands.
+            thread: which runs the program; None in a thread of XLA's.
+        """
+        op, types = self.operations[index]
+        self.called = True
+        run = _DEVICES if self.together else thread
+        if not self.together and (thread, _depth.get()) in self.from_python:
+            run = None  # it ends where something raises
+        if run is not None and run in self.raised:
+            return self.nothing(types)
+        if thread is not None:
+            context = contextvars.copy_context()
+        else:
+            context = contextvars.Context() if self.context is None else self.context.copy()
+        try:
+            results = context.run(inside, op, values)
+            return tuple([np.asarray(y, _whole(array_type(y.dtype)).dtype) for y in results])
+        except BaseException as error:  # noqa: BLE001 - raised again where the program was called
+            if run is not None:
+                self.raised.setdefault(run, error)
+                return self.nothing(types)
+            number = next(self.count)
+            self.failures[number] = error
+            raise RuntimeError(f"<effx callback failure {number}>") from None
+
+    def nothing(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
+        """Returns zeros in place of results.
+
+        Raises:
+            RuntimeError: so often, on several devices, that a loop may wait for another result. Then XLA ends the run,
+                or the process.
+        """
+        if self.together:
+            self.zeros += 1
+            if self.zeros > PATIENCE:
+                raise RuntimeError("<effx callback failure>")
+        return tuple([np.zeros(t.shape, t.dtype) for t in types])
+
+    def told(self, error: _jax.JaxRuntimeError) -> BaseException:
+        """Returns what was raised where XLA was told of an error, or what XLA says itself."""
+        found = _FAILURE.search(str(error))
+        return error if found is None else self.failures.pop(int(found[1]), error)
+
+    def execute(self, loaded: _jax.LoadedExecutable, arguments: Sequence[ArrayImpl]) -> _jax.ExecuteResults:
+        """Runs the program to its end.
+
+        Raises:
+            BaseException: whatever an operation raised, as it raised it.
+        """
+        self.context = contextvars.copy_context()
+        here = threading.get_ident(), _depth.get()
+        self.from_python.add(here)
+        try:
+            with calling_back, running():
+                results = loaded.execute_sharded(arguments, with_tokens=True)
+                results.consume_token().block_until_ready()
+            raised = self.raised.get(_DEVICES)
+            if raised is None:
+                self.finished = True
+                return results
+        except _jax.JaxRuntimeError as error:
+            raised = self.raised.get(_DEVICES) or self.told(error)
+        finally:
+            self.from_python.discard(here)
+            if not self.from_python:
+                self.raised.pop(_DEVICES, None)
+                self.zeros = 0
+                if not self.by_cpp:
+                    self.failures.clear()
+        # Outside of the except clause, so that XLA's own words are no part of what the user sees.
+        raise raised
+
+    def checking(self, make: Callable[[ArrayImpl], T]) -> Callable[[ArrayImpl], T]:
+        """Returns what makes something of the first result of a run by C++, once it is at its end; or raises its error.
+
+        It refers to this object weakly, for C++ keeps it.
+        """
+        self.by_cpp = True
+        return partial(_checked, ref(self), make)
+
+
+def _checked(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: ArrayImpl) -> T:
+    found = calls()
+    raised: BaseException | None = None
+    try:
+        if found is not None and found.raised:
+            raised = found.raised.pop(threading.get_ident(), None)
+        result.block_until_ready()
+    except _jax.JaxRuntimeError as error:
+        raised = error if found is None else found.told(error)
+    if raised is None:
+        return make(result)
+    try:
+        raise raised
+    except BaseException as error:
+        hide_internal_frames(error)  # of this frame too: a bare raise adds none
+        raise
+
+
+def _entry(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData, ...]]:
+    def entry(*values: HostData) -> tuple[HostData, ...]:
+        found = calls()
+        if found is None:
+            raise BackendError("callback: the program that called it is gone")
+        # Nothing of Python's is around what runs in a thread of XLA's.
+        return found.call(index, values, None if sys._getframe().f_back is None else threading.get_ident())
+
+    return entry
+
+
+def compile_calling(
+    text: str, devices: Sequence[Device], options: _jax.CompileOptions, calls: HostCalls
+) -> _jax.LoadedExecutable:
+    """Compiles a text whose custom calls run operations on the host."""
+    module = mlir_module(text)  # jaxlib takes functions with a parsed module only
+    return devices[0].client.compile_and_load(
+        module, _jax.DeviceList(tuple(devices)), options, calls.functions()
+    )
+
+
+# How many callbacks are around this one: a part of C++'s key. C++ takes a call with the key of one that has not
+# returned for the first time as endless recursion, or waits for it, which a callback must not.
+_depth: contextvars.ContextVar[int] = contextvars.ContextVar("effx_callback_depth", default=0)
+_keyed: "_jax.config.Config[int]" = _jax.config.Config("effx_callback_depth", 0, include_in_jit_key=True)
+
+
+def inside(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
+    """Runs an operation on the host, one callback deeper."""
+    around, before = _depth.get(), _keyed.get_local()
+    try:
+        _depth.set(around + 1)
+        _keyed.set_local(around + 1)
+        return op.on_host(*values)
+    except Exception as error:
+        if not callback_errors:
+            raise
+        raised: BaseException = error
+    finally:
+        _depth.set(around)
+        _keyed.set_local(before)
+    for change in callback_errors:
+        raised = change(raised)
+    raise raised
+
+
+# What `effects_barrier` waits for: the programs with effects that run in some thread now.
+_runs: set[threading.Event] = set()
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Marks that a program with effects runs."""
+    run = threading.Event()
+    _runs.add(run)
+    try:
+        yield
+    finally:
+        _runs.discard(run)
+        run.set()
+
+
+def wait_for_effects() -> None:
+    """Waits for the programs with effects that other threads run; not inside a callback, which they may wait for."""
+    if not _depth.get():
+        for run in tuple(_runs):
+            run.wait()

@@ -1,0 +1,249 @@
+"""jaxlib's C++ fast path: functions that find a compiled program by their arguments without Python.
+
+A `PjitFunction` flattens its arguments, looks up (tree, types, shardings, flags), and on a hit
+runs the executable and builds the result in C++. On a miss it asks Python. Where the private
+interface is missing, `fallback` gives a Python object with the same results.
+
+Never: trace.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from jaxlib import _jax
+
+from effx import caching, flags, presence
+from effx.flags import Flag, TransferGuard
+from effx.ir.types import ArrayType
+from effx.lower.placement.backends import forked
+from effx.lower.placement.concrete import ConcreteArray, losses, result_structure
+from effx.lower.placement.shards import to_devices
+from effx.lower.runtime.executables import Executable
+from effx.tree.registry import dispatch, refuse_deep
+
+
+class FastPath(NamedTuple):
+    """What jaxlib's C++ reads, under these names, to run without Python."""
+
+    xla_executable: _jax.LoadedExecutable
+    out_pytree_def: Any
+    in_shardings: list[object]
+    out_shardings: list[object]
+    out_avals: list[ArrayType]
+    out_committed: list[bool]
+    kept_var_bitvec: list[bool]
+    in_device_local_layouts: list[None]
+    const_args: list[object]
+
+
+Miss = Callable[..., tuple[object, FastPath | None, bool]]
+
+has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
+
+# One configuration state for each flag that changes what a call means: their global values are part of the C++
+# look-up key. Overrides are a context's, of which C++ knows nothing: jit looks for them first.
+KEYED: tuple[Flag[Any], ...] = (
+    flags.enable_x64,
+    flags.disable_jit,
+    flags.threefry_partitionable,
+    flags.default_prng_impl,
+    flags.default_matmul_precision,
+    flags.numpy_rank_promotion,
+    flags.numpy_dtype_promotion,
+    flags.debug_nans,
+    flags.debug_infs,
+    flags.enable_checks,
+    flags.default_device,
+)
+
+# Flags for which Python looks at each call.
+WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
+    flags.no_execution,
+    flags.debug_key_reuse,
+    flags.transfer_guard_host_to_device,
+    flags.transfer_guard_device_to_device,
+    flags.transfer_guard_device_to_host,
+    flags.thread_guard,
+)
+
+
+def _watch(name: str, value: object) -> None:
+    change = presence.vanish if value in (False, "allow") else presence.appear
+    change(name)
+
+
+for _flag in WATCHED:
+    _watch(_flag.name, _flag.value)
+    _flag.subscribe_global(partial(_watch, _flag.name))
+
+
+def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":
+    state = _jax.config.Config(f"effx_{flag.name}", flag.value, include_in_jit_key=True)
+    flag.subscribe_global(state.set_global)
+    return state
+
+
+_states = {flag.name: _mirror(flag) for flag in KEYED}
+
+
+def _on_device_override(_: object) -> None:
+    # Kernels of single operations are found in C++ whatever overrides there are; of these only the device matters to them.
+    overridden = flags.default_device in (flags.overrides() or ())
+    state = _states["default_device"]
+    state.set_local(flags.default_device.value if overridden else _jax.config.unset)
+
+
+flags.default_device.subscribe(_on_device_override)
+
+# While some context holds a handler that intercepts, or an override, C++ finds nothing: Python looks at the context.
+_contexts: "_jax.config.Config[bool]" = _jax.config.Config("effx_contexts", False, include_in_jit_key=True)
+presence.listeners.append(_contexts.set_global)
+# Another number, and C++ finds nothing of before: a buffer that an executable has as a constant is gone, or a user's own
+# setting has another value for all.
+_losses: "_jax.config.Config[int]" = _jax.config.Config("effx_losses", 0, include_in_jit_key=True)
+
+
+def _on_loss() -> None:
+    _losses.set_global(_losses.get_global() + 1)
+
+
+losses.append(_on_loss)
+forked.append(_on_loss)
+flags.user_context_listeners.append(_on_loss)
+
+# jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
+# jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.
+# (Under effx.compat a module `jax` is effx itself: JAX's is told by the module of its own that sets them.)
+if "jax._src.config" not in sys.modules:
+    _jax.jax_jit.set_disable_jit_state(
+        _jax.config.Config("effx_cpp_disable_jit", False, include_in_jit_key=False)
+    )
+    _jax.jax_jit.set_enable_x64_state(_states["enable_x64"])
+    _jax.jax_jit.set_post_hook_state(_jax.config.Config("effx_cpp_post_hook", None, include_in_jit_key=False))
+
+
+def reads_scalars() -> bool:
+    """Says whether C++ types bare Python numbers as effx does: not when jax's settings are in force, or a context's."""
+    return "jax._src.config" not in sys.modules and flags.overrides() is None
+
+
+def fast_path(executable: Executable, result: object) -> FastPath | None:
+    """Returns the data with which C++ runs an executable that has run, and builds results of `result`'s structure.
+
+    None where the functions that it calls need Python around the run: for the caller's overrides, and to end the run
+    where one raises.
+    """
+    outputs, calls = len(executable.out_types), executable.calls
+    if calls is not None and not (calls.rare and flags.overrides() is None):
+        return None
+    # The hidden arguments stand before the caller's, and are all kept.
+    kept = [True] * len(executable.constants) + list(executable.kept)
+    return FastPath(
+        xla_executable=executable.runnable(),
+        out_pytree_def=result_structure(result, None if calls is None else calls.checking(ConcreteArray)),
+        in_shardings=list(executable.in_shardings),
+        out_shardings=list(executable.out_shardings),
+        out_avals=list(executable.out_types),
+        out_committed=[executable.committed] * outputs,
+        kept_var_bitvec=kept,
+        in_device_local_layouts=[None] * sum(kept),
+        const_args=list(executable.constants),
+    )
+
+
+def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> list[object]:
+    # Called by C++ for arguments that do not lie where the executable wants them.
+    result: list[object] = []
+    for value, sharding in zip(values, shardings, strict=True):
+        buffer = value.buffer if type(value) is ConcreteArray else value
+        device = sharding._device
+        result.append(to_devices(cast("ArrayType", buffer.aval), sharding, [buffer], [device], True))
+    return result
+
+
+_NOTHING: tuple[object, ...] = ()
+
+
+def refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Refuses arguments in which C++ met the recursion limit: it then calls with an error set, not raised.
+
+    Before anything else, since the next call of a function in C would find the error.
+
+    Raises:
+        TreeError: they are nested too deeply.
+    """
+    try:
+        _NOTHING * -1  # where Python looks for one
+    except RecursionError:
+        refuse_deep((args, kwargs))
+        raise
+
+
+# Signatures that C++ knows, of all functions together. More than 4096, jaxlib's own choice: where it is full, each call of
+# what was put out goes through Python, and jaxlib 0.10 then takes one from the count of the wrong function.
+_CAPACITY = 1 << 14
+_cache = _jax.PjitFunctionCache(_CAPACITY) if has_fast_path else None
+if _cache is not None:
+    caching.other_caches.append(_cache.clear)
+
+
+def fast_function(
+    name: str,
+    fun: Callable[..., object],
+    miss: Miss,
+    static_argnums: Sequence[int] = (),
+    static_argnames: Sequence[str] = (),
+    key: object = None,
+) -> Callable[..., Any]:
+    """Returns a function that dispatches in C++ and calls `miss` for what C++ has not seen yet.
+
+    Functions made of one `fun` share what C++ has seen if their keys are equal; None stands for a key of its own.
+    """
+    if not has_fast_path:
+        return fallback(fun, miss)
+    return _jax.pjit(
+        name,
+        fun,
+        miss,
+        list(static_argnums),
+        sorted(static_argnames),
+        (name, object() if key is None else key),
+        dispatch,
+        _move,
+        _cache,
+    )
+
+
+class Fallback:
+    """What `fast_function` gives without the private interface: every call goes through Python."""
+
+    def __init__(self, fun: Callable[..., object], miss: Miss) -> None:
+        self.__wrapped__ = fun
+        self._cache_miss = miss
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self._cache_miss(*args, **kwargs)[0]
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        if instance is None:
+            return self
+        from types import MethodType
+
+        return MethodType(self, instance)
+
+    def _cache_size(self) -> int:
+        return 0
+
+    def _clear_cache(self) -> None:
+        """Nothing is kept."""
+
+
+def fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
+    """Returns a function that takes the miss path each time."""
+    return cast("Callable[..., Any]", Fallback(fun, miss))
+
+
+FastFunction: type[object] = _jax.PjitFunction if has_fast_path else Fallback
+"""The class of what `fast_function` gives."""

@@ -1,0 +1,99 @@
+"""What XLA's refusals and failures become: errors that name the function, and the equation that is to blame."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+import attrs
+
+from effx.effects import are_optional
+from effx.errors import BackendError, DistributedError, place
+from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.parallel import ParallelMap
+from effx.ir.program import Equation, Program, Var
+from effx.ir.types import ArrayType
+from effx.lower.placement.processes import failure_elsewhere
+from effx.lower.placement.shardings import Device
+
+# Programs of one equation that are compiled to find the one that XLA refuses.
+TRIED = 200
+
+Around = Callable[[Program], Program]
+
+
+def refused(program: Program, reason: str, refuses: Callable[[Program], bool]) -> BackendError:
+    """Returns the error for a program that XLA does not compile.
+
+    XLA's own words name no line. So each equation is compiled by itself, those inside of loops and branches before them,
+    until XLA refuses one as well: nothing is done before there is an error, and what is found does fail.
+
+    Args:
+        program: what was to be compiled.
+        reason: XLA's words.
+        refuses: says whether XLA refuses another program in these words.
+    """
+    for e, alone in islice(_alone(program, lambda p: p, set()), TRIED):
+        if refuses(alone):
+            taken, given = [", ".join([repr(x.type) for x in side]) for side in (e.inputs, e.outputs)]
+            error = BackendError(f"compile: XLA refused {e.op.name} ({taken}) -> ({given}): {reason}")
+            place(error, e.source)
+            return error
+    return BackendError(f"compile: XLA refused the program {program.name}: {reason}")
+
+
+def failed(
+    name: str, devices: tuple[Device, ...], out_types: tuple[ArrayType, ...], error: Exception
+) -> BackendError:
+    """Returns the error for a program whose run fails in XLA, now or later, when its results are waited for."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        # A collective says that a connection has ended, and not whose.
+        gone = failure_elsewhere()
+        if gone is not None:
+            return DistributedError(f"{name}: failed on {names(devices)}: {gone}")
+        return BackendError(f"{name}: failed on {names(devices)}: {error}")
+    shown = ", ".join(map(repr, out_types[:4])) + ", ..." * (len(out_types) > 4)
+    size = sum([t.size * t.dtype.itemsize for t in out_types])
+    return BackendError(f"{name}: out of memory on {names(devices)}; the results ({shown}) take {size} bytes")
+
+
+def names(devices: tuple[Device, ...]) -> str:
+    """Returns the first device's name, and the last one's if there are several."""
+    return str(devices[0]) if len(devices) == 1 else f"{devices[0]} to {devices[-1]}"
+
+
+def _alone(program: Program, around: Around, seen: set[object]) -> Iterator[tuple[Equation, Program]]:
+    """Yields equations with programs of each alone, the innermost first, none twice."""
+    for e in program.equations:
+        op = e.op
+        if isinstance(op, HigherOrder):
+            inside = partial(_inside, around, op) if isinstance(op, ParallelMap) else around
+            for inner in op.programs:
+                if inner not in seen:
+                    seen.add(inner)
+                    yield from _alone(inner, inside, seen)
+        key = (op, tuple([x.type for x in e.inputs]))
+        if key in seen:
+            continue
+        seen.add(key)
+        inputs = tuple([Var(x.type) for x in e.inputs])
+        outputs = tuple([Var(x.type) for x in e.outputs])
+        single = attrs.evolve(e, inputs=inputs, outputs=outputs)
+        alone = around(Program(inputs, (single,), outputs, op.name, op.effects))
+        if are_optional(alone.effects):
+            yield e, alone
+
+
+def _inside(around: Around, op: ParallelMap, program: Program) -> Program:
+    """Returns a parallel map of a program, with the axis and the devices of `op`, in what is around that."""
+    every = tuple(range(len(op.axes)))
+    inside = attrs.evolve(
+        op,
+        body=program,
+        cuts_in=(every,) * len(program.inputs),
+        cuts_out=(every,) * len(program.outputs),
+    )
+    inputs = tuple([Var(t) for t in inside.in_types])
+    outputs = tuple([Var(t) for t in inside.infer(*inside.in_types)])
+    return around(
+        Program(inputs, (Equation(inside, inputs, outputs),), outputs, program.name, inside.effects)
+    )

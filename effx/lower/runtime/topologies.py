@@ -1,0 +1,122 @@
+"""Devices that are not there: compiling for them, without running.
+
+XLA compiles for a description of machines, a topology, whose devices have a client of their own that can do nothing else.
+For a TPU the description comes from its plugin, which need not find a TPU. For a CPU it is that of a client with so many
+devices, which is let go at once. In 0.10 jaxlib has no compiler behind such a description of CPUs, so there the
+client is kept, and its devices stand for those that are not there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import prod
+from typing import TypeAlias
+
+from jaxlib import _jax
+from jaxlib._jax import Device
+
+from effx.errors import BackendError
+from effx.lower.compile_options import CompilerOptions, compile_options
+from effx.lower.placement.backends import client, load_plugin
+from effx.lower.runtime.phases import Phase
+from effx.lower.text.hlo import mlir_module
+
+__all__ = ["Options", "compile_only", "deserialized", "serialized", "topology_devices"]
+
+Options: TypeAlias = Mapping[str, str | bool | int | Sequence[int] | float]
+# Descriptions as bytes are in jaxlib 0.11.2 and 0.12, which also compile for CPUs that are not there; not in 0.10.
+_to_bytes: Callable[[_jax.DeviceTopology], bytes] | None = getattr(_jax.DeviceTopology, "serialize", None)
+_of_bytes: Callable[[bytes], _jax.DeviceTopology] | None = getattr(_jax.DeviceTopology, "deserialize", None)
+DESCRIBES_CPUS = _to_bytes is not None
+# More would be a mistake: each takes memory and a moment.
+MOST = 1 << 16
+
+
+def topology_devices(name: str, platform: str, options: Options) -> list[Device]:
+    """Returns the devices of a topology.
+
+    Args:
+        name: as the platform's plugin reads it; of CPUs the sizes of a grid, such as `16x16`.
+        platform: "cpu", or one that there is a plugin of.
+        options: what the plugin is told.
+
+    Raises:
+        BackendError: there is no such platform, it knows no such topology, or CPUs are given options.
+    """
+    if platform == "cpu":
+        if options:
+            raise BackendError(
+                f"get_topology_desc: a topology of CPUs takes a name such as '16x16' alone, got {', '.join(sorted(options))}"
+            )
+        return list(_cpus(_count(name)))
+    load_plugin(platform)
+    try:
+        return _jax.get_default_c_api_topology(platform, name, options)._make_compile_only_devices()
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(
+            f"get_topology_desc: the {platform} plugin gives no topology {name!r}: {error}"
+        ) from error
+
+
+def _count(name: str) -> int:
+    sizes = [int(part) for part in name.split("x") if part.isascii() and part.isdigit()]
+    if len(sizes) != name.count("x") + 1 or not 0 < prod(sizes) <= MOST:
+        raise BackendError(
+            f"get_topology_desc: a topology of CPUs is named by its sizes, such as '16x16', at most {MOST} devices in all, "
+            f"got {name!r}"
+        )
+    return prod(sizes)
+
+
+@cache
+def _cpus(count: int) -> tuple[Device, ...]:
+    client("cpu")  # the one that computes comes first
+    stand_in = _jax.get_tfrt_cpu_client(num_devices=count)
+    if not DESCRIBES_CPUS:
+        return tuple(stand_in.devices())
+    # Described anew from bytes, since a description of a client's devices keeps the client, with four threads a device.
+    return tuple(deserialized(serialized(stand_in.devices())))
+
+
+def serialized(devices: Sequence[Device]) -> bytes:
+    """Returns the description of devices as bytes.
+
+    Raises:
+        BackendError: this jaxlib, or the devices' plugin, has no such form.
+    """
+    if _to_bytes is None:
+        raise BackendError("serialize: jaxlib 0.10 does not write topologies; use a newer one")
+    try:
+        return _to_bytes(_jax.get_topology_for_devices(devices))
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"serialize: the topology cannot be written: {error}") from error
+
+
+def deserialized(data: bytes) -> list[Device]:
+    """Returns the devices of a description.
+
+    Raises:
+        BackendError: it is none, or this jaxlib cannot read it.
+    """
+    if _of_bytes is None:
+        raise BackendError("deserialize: jaxlib 0.10 does not read topologies; use a newer one")
+    try:
+        return _of_bytes(data)._make_compile_only_devices()
+    except (_jax.JaxRuntimeError, ValueError) as error:
+        raise BackendError(f"deserialize: the topology cannot be read: {error}") from error
+
+
+def compile_only(
+    text: str, devices: tuple[Device, ...], name: str, options: CompilerOptions
+) -> _jax.Executable:
+    """Compiles a StableHLO module for devices that are not there.
+
+    Raises:
+        BackendError: XLA refuses the text, or knows no such option.
+    """
+    try:
+        with Phase("/effx/compile", name):
+            return devices[0].client.compile(
+                mlir_module(text), _jax.DeviceList(devices), compile_options(devices, options)
+            )
+    except _jax.JaxRuntimeError as error:
+        raise BackendError(f"compile: XLA refused the program: {error}") from error

@@ -1,0 +1,59 @@
+"""The first product of matrices of a process, computed in a thread while XLA reads a program from disk.
+
+XLA:CPU's libraries for products look at the processor and write their kernels at the first one: 30 ms, a quarter of the
+time to the first result of a process whose program is on disk already.
+"""
+
+import contextlib
+import math
+import threading
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib._jax import Device
+
+from effx import dtypes
+from effx.errors import EffxError
+from effx.ir.types import array_type
+from effx.lower.compile_options import compile_options
+from effx.lower.disk.compile_cache import compiled_before, keep_compiled
+from effx.lower.placement.shardings import single
+from effx.lower.placement.shards import to_devices
+from effx.lower.process_exit import in_xla
+
+__all__ = ["wake"]
+
+_TYPE = array_type(dtypes.float32, (64, 64))
+_PRODUCT = f"""\
+module @product attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main(%0: {_TYPE.mlir}) -> {_TYPE.mlir} {{
+    %1 = stablehlo.dot_general %0, %0, contracting_dims = [0] x [0] : ({_TYPE.mlir}, {_TYPE.mlir}) -> {_TYPE.mlir}
+    return %1 : {_TYPE.mlir}
+  }}
+}}
+"""
+
+
+_begun = threading.Lock()  # taken once, and never given back
+
+
+def wake(device: Device) -> None:
+    """Begins to compute a product on a CPU, once in a process; the product itself is on disk after the first time."""
+    if device.platform == "cpu" and _begun.acquire(blocking=False):
+        with contextlib.suppress(RuntimeError):  # at the end of Python no thread can be started
+            # No daemon: Python waits for it at its end.
+            threading.Thread(target=_multiply, args=(device,), name="effx-wake").start()
+
+
+def _multiply(device: Device) -> None:
+    # Whatever goes wrong here goes wrong again where somebody sees it.
+    with contextlib.suppress(EffxError, _jax.JaxRuntimeError):
+        product = compiled_before(_PRODUCT, (device,), ())
+        if product is None:
+            with in_xla:  # not by `compile_text`: listeners hear of users' programs only
+                product = device.client.compile_and_load(
+                    _PRODUCT, _jax.DeviceList((device,)), compile_options((device,))
+                )
+            keep_compiled(product, _PRODUCT, (device,), (), math.inf)  # however quickly that was
+        x = to_devices(_TYPE, single(device), [np.zeros(_TYPE.shape, _TYPE.dtype)], [device], True)
+        product.execute_sharded([x], with_tokens=True).consume_token().block_until_ready()

@@ -1,0 +1,34 @@
+"""StableHLO text of rematerialised calls and of values with a name or a memory kind.
+
+Never: save anything; splitting has done that.
+"""
+
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
+from effx.ir.program import Atom, Var
+from effx.lower.text.emit import Body, emits
+
+
+@emits(Checkpoint)
+def checkpoint(
+    body: Body, op: Checkpoint, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    return body.call(op.program, [body.name(a) for a in inputs])
+
+
+@emits(CheckpointName)
+def checkpoint_name(
+    body: Body, op: CheckpointName, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> str:
+    return body.name(inputs[0])
+
+
+@emits(Offload)
+def offload(body: Body, op: Offload, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    x, t = body.name(inputs[0]), outputs[0].type.mlir
+    if body.module.platform == "cpu":
+        return x
+    place = op.src if op.back else op.dst
+    return body.line(
+        f"stablehlo.custom_call @annotate_device_placement({x}) "
+        f'{{has_side_effect = true, mhlo.frontend_attributes = {{_xla_buffer_placement = "{place}"}}}} : ({t}) -> {t}'
+    )

@@ -1,0 +1,165 @@
+"""StableHLO text of operations that hold programs: calls, branches and loops.
+
+Bodies are private functions that the regions call, so each program is written once however often it is
+used; XLA puts them in place.
+
+Never: specialise a program; handlers have done that.
+"""
+
+from collections.abc import Callable, Sequence
+
+from effx import dtypes
+from effx.ir.ops.control import Call, Cond, Scan, While, branch_for
+from effx.ir.program import Atom, Var
+from effx.ir.sizes.dimensions import is_symbolic
+from effx.ir.types import ArrayType, array_type
+from effx.lower.text import sizes
+from effx.lower.text.emit import Body, emits
+
+INDEX = array_type(dtypes.int32)
+BOOL = array_type(dtypes.bool_)
+Names = Sequence[str]
+
+
+@emits(Call)
+def call(body: Body, op: Call, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    names = [body.name(a) for a in inputs]
+    return body.inline(op.program, names) if op.inline else body.call(op.program, names)
+
+
+@emits(Cond)
+def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    index, *names = [body.name(a) for a in inputs]
+    if op.platforms:
+        return body.call(op.branches[branch_for(op.platforms, body.module.platform)], names)
+    if len(op.branches) == 1:
+        return body.call(op.branches[0], names)
+    types = [v.type for v in outputs]
+    regions = [
+        "\n".join(body.region(lambda branch=branch: body.call(branch, names), types))  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        for branch in op.branches
+    ]
+    joined = "\n    }, {\n".join(regions)
+    results = ", ".join([t.mlir for t in types])
+    text = f'"stablehlo.case"({index}) ({{\n{joined}\n    }}) : ({INDEX.mlir}) -> ({results})'
+    return body.block(text, len(types))
+
+
+def loop(
+    body: Body,
+    start: Names,
+    types: Sequence[ArrayType],
+    condition: Callable[[Names], str],
+    step: Callable[[Names], Names],
+) -> tuple[str, ...]:
+    """Writes a while loop.
+
+    Args:
+        body: where to write.
+        start: the initial values.
+        types: their types.
+        condition: writes a bool scalar from the current values.
+        step: writes the next values from the current ones.
+    """
+    names = [f"%w{body.fresh()}" for _ in start]
+    test = body.region(lambda: (condition(names),), (BOOL,))
+    iteration = body.region(lambda: step(names), types)
+    bound = ", ".join([f"{n} = {s}" for n, s in zip(names, start, strict=True)])
+    kinds = ", ".join([t.mlir for t in types])
+    text = "\n".join(
+        (f"stablehlo.while({bound}) : {kinds}", "    cond {", *test, "    } do {", *iteration, "    }")
+    )
+    return body.block(text, len(types))
+
+
+@emits(While)
+def while_(body: Body, op: While, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    start = [body.name(a) for a in inputs]
+    n = op.constants
+    results = loop(
+        body,
+        start,
+        op.body.in_types,
+        lambda now: body.call(op.condition, now)[0],
+        lambda now: (*now[:n], *body.call(op.body, now)),
+    )
+    return results[n:]
+
+
+@emits(Scan)
+def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    c, n = op.constants, op.constants + op.carries
+    names = [body.name(a) for a in inputs]
+    in_types = [a.type for a in inputs]
+    slices, parts = op.body.in_types[n:], op.body.out_types[op.carries :]
+    stacked = [v.type for v in outputs[op.carries :]]
+    fixed, moving = names[:c], (*names[c:n], *[body.constant(0, t) for t in stacked])
+
+    def iteration(index: str, now: Names, constants: Names, xs: Names) -> tuple[str, ...]:
+        """Writes one step: slices in, body, slices out."""
+        rows = [_row(body, x, t, s, index) for x, t, s in zip(xs, in_types[n:], slices, strict=True)]
+        results = body.call(op.body, (*constants, *now[: op.carries], *rows))
+        ys = [
+            _put(body, y, t, part, r, index)
+            for y, t, part, r in zip(now[op.carries :], stacked, results[op.carries :], parts, strict=True)
+        ]
+        return (*results[: op.carries], *ys)
+
+    def at(i: int) -> str:
+        return body.constant(op.length - 1 - i if op.reverse else i, INDEX)
+
+    def shifted(i: str, by: int) -> str:
+        """Writes the index of step i + by."""
+        if op.reverse:
+            return body.line(f"stablehlo.subtract {sizes.size(body, op.length - 1 - by)}, {i} : {INDEX.mlir}")
+        return body.line(f"stablehlo.add {i}, {body.constant(by, INDEX)} : {INDEX.mlir}") if by else i
+
+    symbolic = is_symbolic(op.length)
+    unroll = 1 if symbolic else max(1, min(op.unroll, op.length))
+    iterations = op.length // unroll
+    now: tuple[str, ...] = tuple(moving)
+    done = 0
+    if symbolic or iterations > 1:
+        done = iterations * unroll
+        m = len(moving)
+
+        def step(values: Names) -> Names:
+            i, current = values[0], tuple(values[1 : 1 + m])
+            constants, xs = values[1 + m : 1 + m + c], values[1 + m + c :]
+            for k in range(unroll):
+                current = iteration(shifted(i, k), current, constants, xs)
+            following = body.line(f"stablehlo.add {i}, {body.constant(unroll, INDEX)} : {INDEX.mlir}")
+            return (following, *current, *constants, *xs)
+
+        def more(values: Names) -> str:
+            bound = sizes.size(body, done)
+            return body.line(
+                f"stablehlo.compare LT, {values[0]}, {bound}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
+            )
+
+        types = (INDEX, *in_types[c:n], *stacked, *in_types[:c], *in_types[n:])
+        start = (body.constant(0, INDEX), *moving, *fixed, *names[n:])
+        now = loop(body, start, types, more, step)[1 : 1 + m]
+    for i in [] if symbolic else range(done, op.length):
+        now = iteration(at(i), now, fixed, names[n:])
+    return now
+
+
+def _row(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
+    """Writes x[index]."""
+    one = t.with_shape((1, *s.shape))
+    zero = body.constant(0, INDEX) if s.shape else ""
+    starts = [(index, INDEX), *[(zero, INDEX)] * s.ndim]
+    return sizes.reshape(body, sizes.dynamic_slice(body, x, t, starts, one), one, s)
+
+
+def _put(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, index: str) -> str:
+    """Writes y with y[index] = part; XLA updates it in place."""
+    one = t.with_shape((1, *s.shape))
+    row = sizes.reshape(body, part, s, one)
+    zero = body.constant(0, INDEX) if s.shape else ""
+    starts = ", ".join([index, *[zero] * s.ndim])
+    kinds = ", ".join([INDEX.mlir] * t.ndim)
+    return body.line(
+        f"stablehlo.dynamic_update_slice {y}, {row}, {starts} : ({t.mlir}, {one.mlir}, {kinds}) -> {t.mlir}"
+    )

@@ -1,0 +1,367 @@
+"""StableHLO text of elementwise operations, comparisons and conversions."""
+
+import math
+
+from effx import dtypes
+from effx.ir.ops import compare as c
+from effx.ir.ops import convert as v
+from effx.ir.ops import elementwise as e
+from effx.ir.ops.base import Binary, Elementwise, Unary
+from effx.ir.program import Atom, Var
+from effx.ir.types import ArrayType, array_type
+from effx.lower.text import sizes
+from effx.lower.text.emit import Body, emits
+
+Inputs = tuple[Atom, ...]
+Outputs = tuple[Var, ...]
+
+UNARY: dict[type[Unary], str] = {
+    e.Neg: "negate",
+    e.Floor: "floor",
+    e.Ceil: "ceil",
+    e.RoundAwayFromZero: "round_nearest_afz",
+    e.RoundToEven: "round_nearest_even",
+    e.Exp: "exponential",
+    e.Expm1: "exponential_minus_one",
+    e.Log: "log",
+    e.Log1p: "log_plus_one",
+    e.Sqrt: "sqrt",
+    e.Rsqrt: "rsqrt",
+    e.Cbrt: "cbrt",
+    e.Tan: "tan",
+    e.Tanh: "tanh",
+    e.Logistic: "logistic",
+    e.Not: "not",
+    e.PopulationCount: "popcnt",
+    e.CountLeadingZeros: "count_leading_zeros",
+}
+CHLO_UNARY: dict[type[Unary], str] = {
+    e.Asin: "asin",
+    e.Acos: "acos",
+    e.Atan: "atan",
+    e.Sinh: "sinh",
+    e.Cosh: "cosh",
+    e.Asinh: "asinh",
+    e.Acosh: "acosh",
+    e.Atanh: "atanh",
+}
+BINARY: dict[type[Binary], str] = {
+    e.Add: "add",
+    e.Sub: "subtract",
+    e.Mul: "multiply",
+    e.Div: "divide",
+    e.Rem: "remainder",
+    e.Pow: "power",
+    e.Atan2: "atan2",
+    e.Max: "maximum",
+    e.Min: "minimum",
+    e.And: "and",
+    e.Or: "or",
+    e.Xor: "xor",
+    e.ShiftLeft: "shift_left",
+    e.ShiftRightArithmetic: "shift_right_arithmetic",
+    e.ShiftRightLogical: "shift_right_logical",
+}
+
+
+@emits(*UNARY)
+def unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
+    x = inputs[0]
+    return body.line(f"stablehlo.{UNARY[type(op)]} {body.name(x)} : {x.type.mlir}")
+
+
+@emits(e.Sin, e.Cos)
+def sine(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
+    x, t = body.name(inputs[0]), inputs[0].type
+    name = "sine" if type(op) is e.Sin else "cosine"
+    if t.kind != "c":
+        return body.line(f"stablehlo.{name} {x} : {t.mlir}")
+    # sin(a + ib) = sin a cosh b + i cos a sinh b, cos(a + ib) = cos a cosh b - i sin a sinh b. The part with sin a is
+    # a zero of its sign where a is 0, though cosh b and sinh b be infinite; XLA's own form makes NaN of it.
+    r = array_type(dtypes.real_dtype(t.dtype), t.shape)
+    real, mask = r.mlir, array_type(dtypes.bool_, t.shape).mlir
+
+    def unary(what: str, y: str, form: str = real) -> str:
+        return body.line(f"{what} {y} : {form}")
+
+    def times(y: str, z: str) -> str:
+        return body.line(f"stablehlo.multiply {y}, {z} : {real}")
+
+    a, b = [unary(f"stablehlo.{part}", x, f"({t.mlir}) -> {real}") for part in ("real", "imag")]
+    sin, cos = unary("stablehlo.sine", a), unary("stablehlo.cosine", a)
+    cosh, sinh = [unary(f"chlo.{f}", b, f"{real} -> {real}") for f in ("cosh", "sinh")]
+    is_zero = body.line(
+        f"stablehlo.compare EQ, {a}, {body.constant(0.0, r)}, FLOAT : ({real}, {real}) -> {mask}"
+    )
+    if type(op) is e.Sin:
+        parts = (
+            body.line(f"stablehlo.select {is_zero}, {a}, {times(sin, cosh)} : {mask}, {real}"),
+            times(cos, sinh),
+        )
+    else:
+        zero = times(a, unary("stablehlo.sign", b))
+        falling = body.line(f"stablehlo.select {is_zero}, {zero}, {times(sin, sinh)} : {mask}, {real}")
+        parts = times(cos, cosh), unary("stablehlo.negate", falling)
+    return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
+
+
+@emits(*CHLO_UNARY)
+def chlo_unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
+    x = inputs[0]
+    return body.line(f"chlo.{CHLO_UNARY[type(op)]} {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
+
+
+@emits(*BINARY)
+def binary(body: Body, op: Binary, inputs: Inputs, outputs: Outputs) -> str:
+    out = outputs[0].type
+    x, y = inputs
+    shape = out.shape
+    return body.line(f"stablehlo.{BINARY[type(op)]} {body.fit(x, shape)}, {body.fit(y, shape)} : {out.mlir}")
+
+
+@emits(e.NextAfter)
+def next_after(body: Body, op: e.NextAfter, inputs: Inputs, outputs: Outputs) -> str:
+    out = outputs[0].type
+    x, y = [body.fit(a, out.shape) for a in inputs]
+    return body.line(f"chlo.next_after {x}, {y} : {out.mlir}, {out.mlir} -> {out.mlir}")
+
+
+@emits(e.Square)
+def square(body: Body, op: e.Square, inputs: Inputs, outputs: Outputs) -> str:
+    x = body.name(inputs[0])
+    return body.line(f"stablehlo.multiply {x}, {x} : {inputs[0].type.mlir}")
+
+
+@emits(e.Exp2)
+def exp2(body: Body, op: e.Exp2, inputs: Inputs, outputs: Outputs) -> str:
+    t = inputs[0].type
+    if t.kind == "c":
+        scaled = body.line(
+            f"stablehlo.multiply {body.name(inputs[0])}, {body.constant(math.log(2), t)} : {t.mlir}"
+        )
+        return body.line(f"stablehlo.exponential {scaled} : {t.mlir}")
+    # A power of 2 is exact for integers, exp(x log 2) is not.
+    return body.line(f"stablehlo.power {body.constant(2.0, t)}, {body.name(inputs[0])} : {t.mlir}")
+
+
+@emits(e.Sign)
+def sign(body: Body, op: e.Sign, inputs: Inputs, outputs: Outputs) -> str:
+    t = inputs[0].type
+    x = body.name(inputs[0])
+    if t.kind == "u":
+        return body.line(f"stablehlo.minimum {x}, {body.constant(1, t)} : {t.mlir}")
+    return body.line(f"stablehlo.sign {x} : {t.mlir}")
+
+
+@emits(e.IntegerPow)
+def integer_pow(body: Body, op: e.IntegerPow, inputs: Inputs, outputs: Outputs) -> str:
+    t = inputs[0].type
+    n, base, result = abs(op.exponent), body.name(inputs[0]), ""
+    while n:
+        if n & 1:
+            result = body.line(f"stablehlo.multiply {result}, {base} : {t.mlir}") if result else base
+        n >>= 1
+        if n:
+            base = body.line(f"stablehlo.multiply {base}, {base} : {t.mlir}")
+    one = body.constant(1, t)
+    if not result:
+        return one
+    return body.line(f"stablehlo.divide {one}, {result} : {t.mlir}") if op.exponent < 0 else result
+
+
+@emits(e.Abs, e.Real, e.Imag)
+def complex_to_real(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
+    x, out = inputs[0], outputs[0]
+    if x.type.kind == "u":
+        return body.name(x)  # StableHLO has no abs of unsigned integers
+    name = body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
+    if type(op) is not e.Abs or x.type.kind != "c":
+        return name
+    # XLA makes NaN of an infinite number with a NaN part, whose distance from 0 is infinite all the same.
+    t, mask = out.type.mlir, array_type(dtypes.bool_, out.type.shape).mlir
+    infinity = body.constant(math.inf, out.type)
+    for part in ("real", "imag"):
+        number = body.line(f"stablehlo.{part} {body.name(x)} : ({x.type.mlir}) -> {t}")
+        size = body.line(f"stablehlo.abs {number} : ({t}) -> {t}")
+        infinite = body.line(f"stablehlo.compare EQ, {size}, {infinity}, FLOAT : ({t}, {t}) -> {mask}")
+        name = body.line(f"stablehlo.select {infinite}, {infinity}, {name} : {mask}, {t}")
+    return name
+
+
+@emits(e.Complex)
+def complex_(body: Body, op: e.Complex, inputs: Inputs, outputs: Outputs) -> str:
+    out = outputs[0].type
+    re, im = [body.fit(a, out.shape) for a in inputs]
+    return body.line(f"stablehlo.complex {re}, {im} : {out.mlir}")
+
+
+@emits(e.Conj)
+def conj(body: Body, op: e.Conj, inputs: Inputs, outputs: Outputs) -> str:
+    t = inputs[0].type
+    part = array_type(dtypes.real_dtype(t.dtype), t.shape).mlir
+    x = body.name(inputs[0])
+    re = body.line(f"stablehlo.real {x} : ({t.mlir}) -> {part}")
+    im = body.line(f"stablehlo.imag {x} : ({t.mlir}) -> {part}")
+    negated = body.line(f"stablehlo.negate {im} : {part}")
+    return body.line(f"stablehlo.complex {re}, {negated} : {t.mlir}")
+
+
+@emits(e.IsFinite)
+def is_finite(body: Body, op: e.IsFinite, inputs: Inputs, outputs: Outputs) -> str:
+    x = inputs[0]
+    return body.line(f"stablehlo.is_finite {body.name(x)} : ({x.type.mlir}) -> {outputs[0].type.mlir}")
+
+
+@emits(e.Select)
+def select(body: Body, op: e.Select, inputs: Inputs, outputs: Outputs) -> str:
+    out = outputs[0].type
+    which, *cases = inputs
+    names = [body.fit(case, out.shape) for case in cases]
+    if which.type.kind == "b":
+        if len(names) == 1:
+            return names[0]
+        test, t = body.name(which), which.type
+        return _select(body, test, t.mlir, names[1], names[0], out.mlir)
+    # Several cases: halve the range by comparisons.
+    t = which.type
+    mask = array_type(dtypes.bool_, t.shape).mlir
+
+    def choose(low: int, high: int) -> str:
+        if high - low == 1:
+            return names[low]
+        middle = (low + high) // 2
+        test = body.line(
+            f"stablehlo.compare LT, {body.name(which)}, {body.constant(middle, t)}, SIGNED : "
+            f"({t.mlir}, {t.mlir}) -> {mask}"
+        )
+        return _select(body, test, mask, choose(low, middle), choose(middle, high), out.mlir)
+
+    return choose(0, len(names))
+
+
+def _select(body: Body, test: str, mask: str, on_true: str, on_false: str, out: str) -> str:
+    return body.line(f"stablehlo.select {test}, {on_true}, {on_false} : {mask}, {out}")
+
+
+@emits(e.Clamp)
+def clamp(body: Body, op: e.Clamp, inputs: Inputs, outputs: Outputs) -> str:
+    low, x, high = inputs
+    names = ", ".join(map(body.name, inputs))
+    return body.line(
+        f"stablehlo.clamp {names} : ({low.type.mlir}, {x.type.mlir}, {high.type.mlir}) -> {outputs[0].type.mlir}"
+    )
+
+
+COMPARE_KIND = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}
+
+
+@emits(c.Comparison)
+def comparison(body: Body, op: c.Comparison, inputs: Inputs, outputs: Outputs) -> str:
+    x, y = inputs
+    out = outputs[0].type
+    t = array_type(x.type.dtype, out.shape)
+    a, b = body.fit(x, out.shape), body.fit(y, out.shape)
+    if not dtypes.is_key(t.dtype):
+        return body.line(
+            f"stablehlo.compare {op.direction}, {a}, {b}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {out.mlir}"
+        )
+    bits = array_type(dtypes.uint64, out.shape)
+    found = [
+        body.line(
+            f"stablehlo.compare {op.direction}, {m}, {n}, UNSIGNED : ({bits.mlir}, {bits.mlir}) -> {out.mlir}"
+        )
+        for m, n in zip(_halves(body, a, t), _halves(body, b, t), strict=True)
+    ]
+    together = "and" if type(op) is c.Eq else "or"
+    return (
+        found[0]
+        if len(found) == 1
+        else body.line(f"stablehlo.{together} {found[0]}, {found[1]} : {out.mlir}")
+    )
+
+
+def _halves(body: Body, keys: str, t: ArrayType) -> list[str]:
+    """Writes keys as integers of 64 bits: one, or two where a key is stored as a complex number."""
+    if t.mlir.endswith("ui64>"):
+        return [keys]
+    part, bits = array_type(dtypes.float64, t.shape).mlir, array_type(dtypes.uint64, t.shape).mlir
+    values = [body.line(f"stablehlo.{which} {keys} : ({t.mlir}) -> {part}") for which in ("real", "imag")]
+    return [body.line(f"stablehlo.bitcast_convert {value} : ({part}) -> {bits}") for value in values]
+
+
+@emits(v.Convert)
+def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
+    x, t, out = body.name(inputs[0]), inputs[0].type, outputs[0].type
+    if t.mlir == out.mlir:
+        return x
+    if out.kind == "b":
+        zero = body.constant(0, t)
+        return body.line(
+            f"stablehlo.compare NE, {x}, {zero}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {out.mlir}"
+        )
+    if t.dtype == dtypes.float4_e2m1fn and out.kind in "iu":
+        # XLA:CPU takes the largest exponent for infinity, and makes of 6.0 the largest integer.
+        x, t = body.widened(inputs[0])
+    return body.line(f"stablehlo.convert {x} : ({t.mlir}) -> {out.mlir}")
+
+
+@emits(v.Bitcast)
+def bitcast(body: Body, op: v.Bitcast, inputs: Inputs, outputs: Outputs) -> str:
+    x, y = inputs[0], outputs[0].type
+    if dtypes.is_key(y.dtype) and y.mlir.endswith("complex<f64>>"):
+        return _wide_keys(body, body.name(x), y)
+    if dtypes.is_key(x.type.dtype) and x.type.mlir.endswith("complex<f64>>"):
+        return _wide_words(body, body.name(x), x.type)
+    return body.line(f"stablehlo.bitcast_convert {body.name(x)} : ({x.type.mlir}) -> {y.mlir}")
+
+
+def _wide_keys(body: Body, words: str, t: ArrayType) -> str:
+    # Four words are two floats, which are one complex number.
+    given, pairs = array_type(dtypes.uint32, (*t.shape, 4)), array_type(dtypes.uint32, (*t.shape, 2, 2))
+    floats, part = array_type(dtypes.float64, (*t.shape, 2)), array_type(dtypes.float64, (*t.shape, 1))
+    one = array_type(dtypes.float64, t.shape)
+    halves = sizes.reshape(body, words, given, pairs)
+    both = body.line(f"stablehlo.bitcast_convert {halves} : ({pairs.mlir}) -> {floats.mlir}")
+    parts = []
+    for i in range(2):
+        start, limit = (*[0] * t.ndim, i), (*t.shape, i + 1)
+        half = sizes.cut(body, both, floats, part, start, limit, [1] * (t.ndim + 1))
+        parts.append(sizes.reshape(body, half, part, one))
+    return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
+
+
+def _wide_words(body: Body, keys: str, t: ArrayType) -> str:
+    one, pair = array_type(dtypes.float64, t.shape), array_type(dtypes.uint32, (*t.shape, 2))
+    halves = []
+    for which in ("real", "imag"):
+        value = body.line(f"stablehlo.{which} {keys} : ({t.mlir}) -> {one.mlir}")
+        halves.append(body.line(f"stablehlo.bitcast_convert {value} : ({one.mlir}) -> {pair.mlir}"))
+    words = array_type(dtypes.uint32, (*t.shape, 4))
+    return body.line(
+        f"stablehlo.concatenate {halves[0]}, {halves[1]}, dim = {t.ndim} : ({pair.mlir}, {pair.mlir}) -> {words.mlir}"
+    )
+
+
+@emits(v.ReducePrecision)
+def reduce_precision(body: Body, op: v.ReducePrecision, inputs: Inputs, outputs: Outputs) -> str:
+    x = inputs[0]
+    return body.line(
+        f"stablehlo.reduce_precision {body.name(x)}, format = e{op.exponent_bits}m{op.mantissa_bits} : {x.type.mlir}"
+    )
+
+
+@emits(v.StopGradient, v.Copy)
+def identity(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
+    return body.name(inputs[0])
+
+
+@emits(v.OptimizationBarrier)
+def optimization_barrier(
+    body: Body, op: v.OptimizationBarrier, inputs: Inputs, outputs: Outputs
+) -> tuple[str, ...]:
+    if not inputs:
+        return ()
+    names = ", ".join(map(body.name, inputs))
+    types = ", ".join(a.type.mlir for a in inputs)
+    name = body.line(f"stablehlo.optimization_barrier {names} : {types}", len(inputs))
+    return (name,) if len(inputs) == 1 else tuple(f"{name}#{i}" for i in range(len(inputs)))

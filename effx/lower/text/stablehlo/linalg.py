@@ -1,0 +1,85 @@
+"""StableHLO text of matrix products."""
+
+from effx import dtypes
+from effx.errors import BackendError
+from effx.ir.ops.linalg import PRESETS, Algorithm, DotGeneral
+from effx.ir.program import Atom, Var
+from effx.ir.types import ArrayType, array_type
+from effx.lower.text.emit import Body, emits, ints
+
+# XLA refuses others, some of them by ending the process.
+ON_CPU = (
+    "F16_F16_F16",
+    "BF16_BF16_F32",
+    "BF16_BF16_F32_X3",
+    "BF16_BF16_F32_X6",
+    "F32_F32_F32",
+    "F64_F64_F64",
+)
+FLOATS = {"f16": dtypes.float16, "bf16": dtypes.bfloat16, "f32": dtypes.float32, "f64": dtypes.float64}
+
+
+@emits(DotGeneral)
+def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    out = outputs[0].type
+    if len(op.precision) == 2:
+        a, b = op.precision
+        # XLA keeps the layout of elements of less than a byte where it widens them itself, and then refuses that.
+        apart = dtypes.bits(out.dtype) >= 8
+        pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
+        names, types = zip(*pairs, strict=True)
+        return _product(body, op, list(names), list(types), out, f"[{a}, {b}]")
+    algorithm = op.precision
+    if body.module.platform == "cpu" and algorithm not in [PRESETS[name] for name in ON_CPU]:
+        known = [name for name, value in PRESETS.items() if value == algorithm]
+        raise BackendError(
+            f"dot_general: XLA has no algorithm {known[0] if known else algorithm} on CPUs, only {', '.join(ON_CPU)}"
+        )
+    names, types = zip(*[_stored(body, x, algorithm) for x in inputs], strict=True)
+    total = out if algorithm[2] == "any" else array_type(_float(algorithm[2]), out.shape)
+    rounded = [
+        dtypes.mlir_name(t.dtype) if p == "f8" else p for p, t in zip(algorithm[:2], types, strict=True)
+    ]
+    form = (
+        f"[DEFAULT, DEFAULT], algorithm = <lhs_precision_type = {rounded[0]}, rhs_precision_type = {rounded[1]}, "
+        f"accumulation_type = {dtypes.mlir_name(total.dtype)}, lhs_component_count = {algorithm[3]}, "
+        f"rhs_component_count = {algorithm[4]}, num_primitive_operations = {algorithm[5]}, "
+        f"allow_imprecise_accumulation = {'true' if algorithm[6] else 'false'}>"
+    )
+    result = _product(body, op, list(names), list(types), total, form)
+    if total.dtype == out.dtype:
+        return result
+    return body.line(f"stablehlo.convert {result} : ({total.mlir}) -> {out.mlir}")
+
+
+def _product(
+    body: Body, op: DotGeneral, names: list[str], types: list[ArrayType], out: ArrayType, precision: str
+) -> str:
+    batching = f", batching_dims = {ints(op.lhs_batch)} x {ints(op.rhs_batch)}" if op.lhs_batch else ""
+    return body.line(
+        f"stablehlo.dot_general {names[0]}, {names[1]}{batching}, "
+        f"contracting_dims = {ints(op.lhs_contract)} x {ints(op.rhs_contract)}, precision = {precision} "
+        f": ({types[0].mlir}, {types[1].mlir}) -> {out.mlir}"
+    )
+
+
+def _float(name: str) -> dtypes.DType:
+    found = FLOATS.get(name)
+    if found is None:
+        raise BackendError(f"dot_general: no algorithm uses the dtype {name}, only {', '.join(FLOATS)}")
+    return found
+
+
+def _stored(body: Body, x: Atom, algorithm: Algorithm) -> tuple[str, ArrayType]:
+    """Brings an operand to a dtype from which XLA rounds it as the algorithm says."""
+    t, rounded, several = x.type, algorithm[0], algorithm[5] > 1
+    if rounded == "f8":
+        return body.name(x), t
+    if rounded == "bf16" and not several:
+        dtype = t.dtype if t.dtype in (dtypes.float32, dtypes.bfloat16) else dtypes.float32
+    else:
+        dtype = dtypes.float32 if several or rounded == "tf32" else _float(rounded)
+    if dtype == t.dtype:
+        return body.name(x), t
+    wanted = array_type(dtype, t.shape)
+    return body.line(f"stablehlo.convert {body.name(x)} : ({t.mlir}) -> {wanted.mlir}"), wanted

@@ -1,0 +1,106 @@
+"""StableHLO text of operations that move, repeat or cut out elements."""
+
+from effx import dtypes
+from effx.ir.ops import shape as s
+from effx.ir.ops.sizes import Size
+from effx.ir.program import Atom, Literal, Var
+from effx.ir.types import ArrayType, array_type
+from effx.lower.text import sizes
+from effx.lower.text.emit import Body, emits, ints
+
+Inputs = tuple[Atom, ...]
+Outputs = tuple[Var, ...]
+
+
+def _one(body: Body, name: str, inputs: Inputs, outputs: Outputs, tail: str = "") -> str:
+    """Writes `stablehlo.name operands tail : (types) -> type`."""
+    operands = ", ".join(map(body.name, inputs))
+    types = ", ".join([a.type.mlir for a in inputs])
+    return body.line(f"stablehlo.{name} {operands}{tail} : ({types}) -> {outputs[0].type.mlir}")
+
+
+@emits(s.BroadcastInDim)
+def broadcast_in_dim(body: Body, op: s.BroadcastInDim, inputs: Inputs, outputs: Outputs) -> str:
+    if type(inputs[0]) is Literal:
+        return body.constant(inputs[0].value, outputs[0].type)
+    return sizes.broadcast_in_dim(body, body.name(inputs[0]), inputs[0].type, outputs[0].type, op.dims)
+
+
+@emits(s.Reshape)
+def reshape(body: Body, op: s.Reshape, inputs: Inputs, outputs: Outputs) -> str:
+    return sizes.reshape(body, body.name(inputs[0]), inputs[0].type, outputs[0].type)
+
+
+@emits(s.Transpose)
+def transpose(body: Body, op: s.Transpose, inputs: Inputs, outputs: Outputs) -> str:
+    return _one(body, "transpose", inputs, outputs, f", dims = {ints(op.perm)}")
+
+
+@emits(s.Reverse)
+def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
+    return body.line(
+        f"stablehlo.reverse {body.name(inputs[0])}, dims = {ints(op.axes)} : {inputs[0].type.mlir}"
+    )
+
+
+@emits(s.Concatenate)
+def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs) -> str:
+    t = outputs[0].type
+    if dtypes.bits(t.dtype) >= 8:
+        return _one(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
+    # XLA:CPU ends the process on elements of less than a byte.
+    pairs = [body.widened(x) for x in inputs]
+    wide = array_type(pairs[0][1].dtype, t.shape)
+    names, kinds = ", ".join([n for n, _ in pairs]), ", ".join([w.mlir for _, w in pairs])
+    joined = body.line(f"stablehlo.concatenate {names}, dim = {op.axis} : ({kinds}) -> {wide.mlir}")
+    return body.convert(joined, wide, t)
+
+
+@emits(s.Pad)
+def pad(body: Body, op: s.Pad, inputs: Inputs, outputs: Outputs) -> str:
+    x, value = [body.name(a) for a in inputs]
+    return sizes.pad(body, x, inputs[0].type, value, outputs[0].type, op.low, op.high, op.interior)
+
+
+@emits(s.Slice)
+def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
+    x = inputs[0]
+    return sizes.cut(body, body.name(x), x.type, outputs[0].type, op.start, op.limit, op.strides)
+
+
+@emits(s.DynamicSlice)
+def dynamic_slice(body: Body, op: s.DynamicSlice, inputs: Inputs, outputs: Outputs) -> str:
+    x, *starts = inputs
+    places = [wide_index(body, a) for a in starts]
+    return sizes.dynamic_slice(body, body.name(x), x.type, places, outputs[0].type)
+
+
+@emits(s.DynamicUpdateSlice)
+def dynamic_update_slice(body: Body, op: s.DynamicUpdateSlice, inputs: Inputs, outputs: Outputs) -> str:
+    pairs = [(body.name(a), a.type) for a in inputs[:2]] + [wide_index(body, a) for a in inputs[2:]]
+    operands = ", ".join([operand for operand, _ in pairs])
+    types = ", ".join([t.mlir for _, t in pairs])
+    return body.line(f"stablehlo.dynamic_update_slice {operands} : ({types}) -> {outputs[0].type.mlir}")
+
+
+def wide_index(body: Body, atom: Atom) -> tuple[str, ArrayType]:
+    """Returns the name and type of indices, widened to at least 32 bits.
+
+    XLA counts the last valid start in the indices' own dtype. Where an axis is longer than that dtype
+    holds, it wraps around, and the CPU backend then writes outside the array.
+    """
+    t = atom.type
+    if dtypes.bits(t.dtype) >= 32:
+        return body.name(atom), t
+    wide = array_type(dtypes.int32, t.shape)
+    return body.line(f"stablehlo.convert {body.name(atom)} : ({t.mlir}) -> {wide.mlir}"), wide
+
+
+@emits(s.Iota)
+def iota(body: Body, op: s.Iota, inputs: Inputs, outputs: Outputs) -> str:
+    return sizes.iota(body, op.type, op.axis)
+
+
+@emits(Size)
+def size(body: Body, op: Size, inputs: Inputs, outputs: Outputs) -> str:
+    return body.convert(sizes.size(body, op.size), sizes.INDEX, outputs[0].type.strong())

@@ -1,0 +1,53 @@
+"""StableHLO text of what a user tells the partitioner."""
+
+from collections.abc import Sequence
+from math import prod
+
+from effx.errors import BackendError
+from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.program import Atom, Var
+from effx.ir.types import ArrayType
+from effx.lower.placement.shardy import tiling_text
+from effx.lower.text.emit import Body, emits
+
+
+def whole(body: Body, x: str, t: ArrayType, axes: Sequence[int] | None = None) -> str:
+    """Writes a value of which the partitioner leaves some axes whole, or all; as it is where nothing is partitioned."""
+    module = body.module
+    if module.devices == 1 or module.replicated or (module.axes and not module.partly):
+        return x
+    mesh = module.partly[0] if module.partly else module.mesh((module.devices,))
+    may_be_cut = [axes is not None and i not in axes for i in range(t.ndim)]
+    return body.line(f"sdy.sharding_constraint {x} {tiling_text(mesh, [()] * t.ndim, may_be_cut)} : {t.mlir}")
+
+
+@emits(Constrain)
+def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    x, module = body.name(inputs[0]), body.module
+    if module.devices == 1:
+        return x
+    if (module.axes and not module.partly) or module.replicated:
+        raise BackendError(
+            "with_sharding_constraint: inside pmap, and inside shard_map over all axes of a mesh, each device has its own "
+            "part; take the constraint out of it"
+        )
+    if prod(op.sizes) != module.devices:
+        raise BackendError(
+            f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
+        )
+    # Where types speak of some axes only, the others are left to the partitioner.
+    mixed = 0 < len(op.explicit) < len(op.mesh)
+    cutting = {a for axes in op.cuts for a in axes or ()}
+    spoken = [a for a, (name, _) in enumerate(op.mesh) if name in op.explicit]
+    lies = tiling_text(
+        module.mesh(op.sizes, op.devices),
+        [axes or () for axes in op.cuts],
+        [axes is None or mixed for axes in op.cuts],
+        [a for a in spoken if a not in cutting] if mixed and None not in op.cuts else (),
+    )
+    return body.line(f"sdy.sharding_constraint {x} {lies} : {outputs[0].type.mlir}")
+
+
+@emits(Release)
+def release(body: Body, op: Release, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    return body.name(inputs[0])

@@ -1,0 +1,48 @@
+"""Axes that are bound while a function is staged, though nothing maps over them: `axis_env`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from operator import index
+from typing import TypeAlias
+
+from effx.effects import handle
+from effx.errors import TransformError
+from effx.handlers.staging.parallel_maps import Replicas
+from effx.ir.ops.collective import AxisName
+
+AxisEnv: TypeAlias = Sequence[tuple[AxisName, int]]
+"""Names and sizes, the outermost axis first."""
+
+
+def axes_of(what: str, axis_env: AxisEnv | None) -> tuple[tuple[AxisName, int], ...]:
+    """Returns the axes that a user named.
+
+    Raises:
+        TransformError: they are no pairs of names and positive sizes, or a name is there twice.
+    """
+    axes: list[tuple[AxisName, int]] = []
+    try:
+        for name, size in axis_env or ():
+            hash(name)
+            axes.append((name, index(size)))
+    except (TypeError, ValueError):
+        raise TransformError(
+            f"{what}: axis_env must be a sequence of pairs of an axis name and a size, got {axis_env!r}"
+        ) from None
+    for name, size in axes:
+        if size < 1:
+            raise TransformError(
+                f"{what}: axis_env gives the axis {name!r} the size {size}; it must be positive"
+            )
+    if len({name for name, _ in axes}) != len(axes):
+        raise TransformError(f"{what}: axis_env names an axis twice: {axis_env!r}")
+    return tuple(axes)
+
+
+@contextmanager
+def bound(axes: Sequence[tuple[AxisName, int]]) -> Iterator[None]:
+    """Binds axes, the outermost first."""
+    with ExitStack() as stack:
+        for name, size in axes:
+            stack.enter_context(handle(Replicas(size, name)))
+        yield

@@ -1,0 +1,158 @@
+"""From a user's function of pytrees to a program, staged once for each kind of arguments.
+
+The key of a trace is the function itself, weakly; the structure and the types of its arguments; which of them
+are static, with their values; the flags and handlers around that change what tracing returns; and the axes in
+scope. Nothing in a trace refers to the function, so dropping the function frees its programs at once.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias, final
+
+import attrs
+
+from effx import caching, flags
+from effx.caching import WeakStore
+from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
+from effx.handlers.staging.stage import stage
+from effx.ir.program import Staged
+from effx.ir.refs import OnCell
+from effx.ir.types import ArrayType
+from effx.lower.runtime.phases import Phase
+from effx.tracing.arguments import Arguments, FlatFunction, adapted, origin_of
+from effx.tracing.cache_misses import Key, explain
+from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
+
+Types = tuple[ArrayType, ...]
+
+
+@final
+@attrs.frozen(eq=False)
+class Trace(Staged):
+    """A function's program for one kind of arguments, with the values that it closes over.
+
+    Attributes:
+        out_tree: the structure of the function's result.
+        foreign: the frames of handlers to which captured values belong, and mutable references.
+        derived: what transformations make of the trace; lives as long as it does.
+    """
+
+    out_tree: PyTreeDef
+    foreign: tuple[Frame, ...]
+    derived: dict[object, object] = attrs.field(factory=dict)
+
+    @property
+    def out_types(self) -> Types:
+        """The types of the results."""
+        return self.program.out_types
+
+    def holds(self) -> bool:
+        """Says whether the captured values still have their meaning: no handler of theirs has ended."""
+        return all([f.live and is_in_scope(f) for f in self.foreign])
+
+
+# Called with each function that is about to be staged and kept.
+listeners: list[Callable[[Callable[..., PyTree]], None]] = []
+Traces: TypeAlias = dict[Key, Trace]
+
+_traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
+
+
+def _forget() -> None:
+    for traces in _traces.values():
+        traces.clear()
+
+
+caching.other_caches.append(_forget)
+
+
+def traces_of(fun: Callable[..., PyTree]) -> Traces:
+    """Returns the traces of a function, which live as long as it does."""
+    return _traces.get(fun, dict)
+
+
+def trace_settings() -> tuple[object, ...]:
+    """Returns the flags, and what of the handlers around, that change what tracing returns."""
+    once, frame = False, current_frame()
+    if frame is not None:
+        from effx.handlers.recursion.payloads import performs_once  # not loaded to stage outside of handlers
+
+        once = performs_once(frame)
+    return (
+        once,
+        flags.enable_x64.value,
+        flags.default_matmul_precision.value,
+        flags.threefry_partitionable.value,
+        flags.default_prng_impl.value,
+        flags.numpy_rank_promotion.value,
+        flags.numpy_dtype_promotion.value,
+        flags.enable_checks.value,
+        flags.debug_key_reuse.value,
+        tuple([context.value for context in flags.user_contexts]),
+    )
+
+
+def key_of(in_tree: PyTreeDef, types: Types, form: Hashable) -> Key:
+    """Returns by what a function's trace is found, here and now; see `traced`."""
+    return in_tree, types, form, trace_settings(), axes_in_scope()
+
+
+_NO_NAMES = flatten({})[1]
+
+
+def call_tree(args: PyTreeDef) -> PyTreeDef:
+    """Returns the structure of `(args, kwargs)` for positional arguments, whose tuple has the structure `args`."""
+    return tuple_structure((args, _NO_NAMES))
+
+
+def positional(*args: PyTreeDef) -> PyTreeDef:
+    """Returns the structure of `(args, kwargs)` for positional arguments of these structures."""
+    return call_tree(tuple_structure(args))
+
+
+def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
+    """Stages a function for arrays of these types, whatever has been staged before."""
+    return _staged(function, types, origin_of(function.fun))
+
+
+def _staged(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> Trace:
+    with Phase("/effx/stage", function.name):
+        staged = stage(function, types, function.name, function.what, origin)
+    foreign = {x.frame: None for x in staged.captured if x.frame is not None}
+    for effect in staged.program.effects:
+        if isinstance(effect, OnCell) and effect.cell.home is not None:
+            foreign[effect.cell.home] = None
+    return Trace(staged.program, staged.captured, function.out_tree, tuple(foreign))
+
+
+def traced(
+    what: str,
+    fun: Callable[..., PyTree],
+    in_tree: PyTreeDef,
+    types: Types,
+    form: Hashable = None,
+    arguments: Callable[[Arguments], Arguments] | None = None,
+    traces: Traces | None = None,
+) -> Trace:
+    """Stages a function, the first time for these arguments and settings.
+
+    The cache goes by the identity of the function: what it reads is read when it is staged.
+
+    Args:
+        what: the transformation, for errors.
+        fun: the user's function.
+        in_tree: the structure of `(args, kwargs)`. types: those of their leaves.
+        arguments: makes of these arguments those that the function is called with; None to leave them.
+            form: tells apart what `arguments` does.
+        traces: where to look; by default with the function.
+    """
+    known = traces_of(fun) if traces is None else traces
+    key = key_of(in_tree, types, form)
+    found = known.get(key)
+    if found is None or not found.holds():
+        if flags.explain_cache_misses.value:
+            explain(what, fun, known, key)
+        for listener in listeners:
+            listener(fun)
+        function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
+        found = known[key] = _staged(function, types, origin_of(fun))
+    return found

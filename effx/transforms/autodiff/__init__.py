@@ -1,0 +1,1 @@
+"""Differentiation: forward and reverse mode, gradients, Jacobians, checkpointing."""

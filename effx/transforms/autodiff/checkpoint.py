@@ -1,0 +1,283 @@
+"""`checkpoint`: trades computation for memory in reverse-mode differentiation; and what policies save."""
+
+from collections.abc import Callable, Iterable
+from functools import partial, update_wrapper
+from typing import ParamSpec, Protocol, TypeVar, cast, final, overload
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import RefGivenError, TransformError, check_function, resolve
+from effx.handlers.staging.stage import stage
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
+from effx.ir.passes import inline
+from effx.ir.program import Equation, Var
+from effx.ir.values.refs import has_refs
+from effx.tracing.arguments import (
+    Arguments,
+    FlatFunction,
+    adapted,
+    argument_path,
+    as_arrays,
+    positional_names,
+    signature_of,
+)
+from effx.transforms.jit.function import Function
+from effx.transforms.jit.options import Options, counted, matched, names_of, numbers_of
+from effx.tree.registry import PyTree, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Given = tuple[tuple[object, ...], dict[str, object]]
+
+
+class Decorator(Protocol):
+    """What `checkpoint(...)` without a function returns."""
+
+    def __call__(self, fun: Callable[P, R]) -> Callable[P, R]:
+        """Makes the function recompute, with the options that were given."""
+        ...
+
+
+@overload
+def checkpoint(
+    fun: Callable[P, R],
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: "int | Iterable[int]" = (),
+    policy: Policy | None = None,
+    static_argnames: "str | Iterable[str]" = (),
+) -> Callable[P, R]: ...
+@overload
+def checkpoint(
+    fun: None = None,
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: "int | Iterable[int]" = (),
+    policy: Policy | None = None,
+    static_argnames: "str | Iterable[str]" = (),
+) -> Decorator: ...
+def checkpoint(
+    fun: Callable[P, R] | None = None,
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: "int | Iterable[int]" = (),
+    policy: Policy | None = None,
+    static_argnames: "str | Iterable[str]" = (),
+) -> "Callable[P, R] | Decorator":
+    """Makes reverse-mode differentiation compute a function's intermediate values again, not keep them.
+
+    The value does not change. Differentiating keeps the arguments, and of the intermediate values what
+    the policy names; the rest is computed a second time on the way back. Checkpoints nest, and a chain
+    of n steps that is cut in two recursively needs the memory of log n steps. Source: Griewank and
+    Walther, "Algorithm 799: revolve", 2000.
+
+    Args:
+        fun: takes and returns pytrees of arrays. Without it, `checkpoint(...)` is a decorator.
+        concrete: must be False; arguments that Python control flow reads can be static.
+        prevent_cse: True to keep XLA from merging the second computation with the first. Inside a scan,
+            where the loop does that already, False leaves it more freedom.
+        static_argnums, static_argnames: arguments that are no arrays. With one that does not hash, the
+            function is staged at each call.
+        policy: `(op, *operand types) -> bool`, called for each operation: whether its results are kept.
+            See `effx.checkpoint_policies`.
+
+    Returns:
+        A function with the same values.
+
+    Raises:
+        TransformError: `fun` cannot be called, or `concrete` is true.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.checkpoint
+    ... def g(x):
+    ...     return enp.sin(enp.sin(x))
+    >>> print(f"{effx.grad(g)(2.0):.7f}")
+    -0.2556391
+    """
+    if fun is None:
+        return cast(
+            "Decorator",
+            partial(
+                checkpoint,
+                concrete=concrete,
+                prevent_cse=prevent_cse,
+                static_argnums=static_argnums,
+                policy=policy,
+                static_argnames=static_argnames,
+            ),
+        )
+    check_function("checkpoint", fun)
+    if concrete:
+        raise TransformError(
+            "checkpoint: concrete=True is not supported: the function is staged; name the arguments that Python "
+            "control flow reads in static_argnums"
+        )
+    if policy is not None and not callable(policy):
+        raise TransformError(
+            f"checkpoint: policy must be callable, got {policy!r} of type {type(policy).__name__}"
+        )
+    numbers = numbers_of("checkpoint: static_argnums", static_argnums)
+    names = names_of("checkpoint: static_argnames", static_argnames)
+    signature = signature_of(fun)
+    if signature is not None and names:
+        numbers, names = matched("checkpoint", signature, fun, "static", numbers, names)
+    options = Options(numbers, names, (), (), False, False, None)
+    function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
+
+    def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:
+        found = None
+        given: Given = args, kwargs
+        staged = function
+        if numbers or names:
+            held = _held(options, given)
+            if held is not given:
+                given = held
+                staged = Function(adapted(fun, _released), options, "checkpoint", function.operation)
+        try:
+            found = staged.prepare(*given)
+        except RefGivenError:
+            if not has_refs(given):
+                raise
+        if found is None:
+            from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+                closing_over,
+                without_refs,
+            )
+
+            # Not found again: the program says which references it reads and writes.
+            (inner, named), refs = without_refs(given)
+            closed = Function(closing_over(staged.fun, refs), options, "checkpoint", function.operation)
+            trace, _, arrays, _ = closed.prepare(inner, named)
+            return closed.perform(trace, arrays)
+        trace, _, arrays, _ = found
+        return staged.perform(trace, arrays)
+
+    return cast("Callable[P, R]", update_wrapper(recomputing, fun))
+
+
+@final
+@attrs.frozen(eq=False)
+class _Held:
+    """A static argument that does not hash, equal only to itself."""
+
+    value: object
+
+
+def _held(options: Options, arguments: Given) -> Given:
+    """Wraps the static arguments that do not hash; returns the same object if there are none."""
+    args, kwargs = arguments
+    static = counted(options.static_argnums, len(args))
+    loose = [i for i in static if not _hashes(args[i])]
+    named = [name for name in options.static_argnames if name in kwargs and not _hashes(kwargs[name])]
+    if not loose and not named:
+        return arguments
+    return (
+        tuple([_Held(x) if i in loose else x for i, x in enumerate(args)]),
+        {name: _Held(x) if name in named else x for name, x in kwargs.items()},
+    )
+
+
+def _released(arguments: Arguments) -> Arguments:
+    args, kwargs = arguments
+    return (
+        tuple([x.value if isinstance(x, _Held) else x for x in args]),
+        {name: x.value if isinstance(x, _Held) else x for name, x in kwargs.items()},
+    )
+
+
+def _hashes(x: object) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
+remat = checkpoint
+
+
+def checkpoint_name(x: PyTree, name: str) -> PyTree:
+    """Names values, so that a policy of `checkpoint` can say that they are kept.
+
+    Args:
+        x: an array or a pytree of arrays.
+        name: by which `checkpoint_policies.save_only_these_names` and others know them.
+
+    Returns:
+        `x`, unchanged.
+
+    >>> import effx.numpy as enp
+    >>> checkpoint_name(enp.sin(0.0), "hidden")
+    Array(0., dtype=float32, weak_type=True)
+    """
+    if not isinstance(name, str):
+        raise TransformError(f"checkpoint_name: the name must be a string, got {name!r}")
+    leaves, tree = flatten(x)
+    op = CheckpointName(name)
+    return tree.unflatten([op(as_operand(leaf, "checkpoint_name")) for leaf in leaves])
+
+
+def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> list[tuple[object, str]]:
+    """Lists what reverse-mode differentiation of a function would keep.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        args, kwargs: where it would be differentiated; only shapes and dtypes are read.
+
+    Returns:
+        For each value its type and where it comes from.
+    """
+    from effx.handlers.linearize import linearize
+
+    leaves, tree = flatten((args, kwargs))
+    arrays = as_arrays("saved_residuals", leaves, (args, kwargs))
+
+    flat = FlatFunction("saved_residuals", fun, tree)
+
+    def body(inner: list[Array]) -> list[Array]:
+        active = [x.type.kind in "fc" for x in inner]
+        _, linear, _ = linearize(flat, inner, active)
+        return list(linear.residuals)
+
+    staged = stage(body, [x.type for x in arrays], flat.name, "saved_residuals")
+    program = inline(staged.program)
+    made: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
+    first = len(staged.captured)
+    names = positional_names(fun)
+    indices = {x: i - first for i, x in enumerate(program.inputs)}
+    found: list[tuple[object, str]] = []
+    for x in dict.fromkeys(program.outputs):
+        if type(x) is not Var:
+            text = "from a literal"
+        elif x in indices:
+            i = indices[x]
+            text = "from a constant" if i < 0 else f"from the {argument_path((args, kwargs), i, names)}"
+        else:
+            text = _origin(made[x])
+        found.append((x.type, text))
+    return found
+
+
+def _origin(e: Equation) -> str:
+    what = f"named {e.op.label!r}" if isinstance(e.op, CheckpointName) else f"output of {e.op.name}"
+    if e.source is None:
+        return what
+    file, line, function = resolve(e.source)
+    return f"{what} from {file}:{line} ({function})"
+
+
+def print_saved_residuals(f: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
+    """Prints a line for each value that reverse-mode differentiation of a function would keep.
+
+    >>> import effx, effx.numpy as enp
+    >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(enp.sin(x))), 2.0)
+    f32[]~ from the argument x
+    """
+    for t, text in saved_residuals(f, *args, **kwargs):
+        print(t, text)  # noqa: T201 - that is what it is for

@@ -1,0 +1,599 @@
+"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, final, overload
+
+import attrs
+import numpy as np
+from typing_extensions import TypeVarTuple, Unpack
+
+from effx import dtypes, handlers
+from effx.array import Array, HostArray
+from effx.array.promotion import as_operand, convert, zeros
+from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeError, check_function
+from effx.handlers.linear import LinearProgram
+from effx.handlers.sharding_types.axes_in_types import tracked
+from effx.handlers.staging.stage import run_program
+from effx.ir.ops.collective import PSumShared
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.passes.pruning import needed_only
+from effx.ir.program import Program, Var
+from effx.ir.sizes.dimensions import has_symbolic
+from effx.ir.types import ArrayType, array_type
+from effx.ir.values.array import AnyRank, Numeric
+from effx.ir.values.refs import Reference, has_refs
+from effx.tracing.arguments import Auxiliary, FlatFunction, abstract, as_arrays, name_of, origin_of, plain
+from effx.transforms.autodiff.pullbacks import Form, as_tree, flags_of, places_of, pull_back_of
+from effx.transforms.maps.mapped_axes import axis_names
+from effx.tree.partial import Partial
+from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import KeptPullback, OfOperand, Pullback, Pushforward
+
+__all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
+
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+Ts = TypeVarTuple("Ts")
+
+
+def float0_array(t: ArrayType) -> Array:
+    """Returns the one tangent that an integer array has, as an array that programs hold."""
+    return BroadcastInDim(t.shape, ())(HostArray(False, array_type(dtypes.float0)))
+
+
+def float0_zeros(t: ArrayType) -> PyTree:
+    """Returns the one tangent that an integer array has: a NumPy array of dtype float0."""
+    if has_symbolic(t.shape):
+        return float0_array(t)
+    return np.zeros(t.shape, dtypes.float0)
+
+
+def _tangent(what: str, t: ArrayType, value: PyTree) -> Array | None:
+    """Checks one tangent (or cotangent) against its primal's type; integers have float0 ones, which count as zero."""
+    word = "tangent" if what in ("jvp", "linearize") else "cotangent"
+    if getattr(value, "dtype", None) == dtypes.float0:
+        if t.kind in "fc":
+            raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got float0")
+        return None
+    given = as_operand(value, what)
+    if t.kind not in "fc":
+        raise DTypeError(
+            f"{what}: the {word} of {t!r} must have dtype float0, got {given.type!r}; "
+            f"integers and booleans have no tangents"
+        )
+    if given.type.shape != t.shape:
+        raise ShapeError(f"{what}: the {word} of {t!r} must have its shape, got {given.type!r}")
+    if given.type.dtype != t.dtype and not given.type.weak:
+        raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got {given.type!r}")
+    return convert(given, t.dtype, t.weak)
+
+
+def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], list[Array | None], PyTreeDef]:
+    leaves, tree = flatten(primals)
+    moved, moved_tree = flatten(tangents)
+    if tree != moved_tree:
+        raise TreeError(f"{what}: primals and tangents differ in structure: {tree} and {moved_tree}")
+    arrays = as_arrays(what, leaves, (primals, {}))
+    return arrays, [_tangent(what, x.type, t) for x, t in zip(arrays, moved, strict=True)], tree
+
+
+@final
+class WithAuxiliary(FlatFunction):
+    """A user's function of positional arguments whose result may be a pair with auxiliary data.
+
+    Attributes:
+        in_tree: the structure of the tuple of arguments.
+        has_aux: whether the result is such a pair; then the arrays of the data follow the result's. `out_tree`
+            is the structure of what is differentiated.
+        extra: the data.
+    """
+
+    __slots__ = ("extra", "has_aux")
+    extra: Auxiliary
+
+    def __init__(self, what: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, has_aux: bool) -> None:
+        super().__init__(what, fun, in_tree)
+        self.has_aux = has_aux
+
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        """Calls the user's function, and checks that it returns a pair where it must."""
+        result = self.fun(*self.in_tree.unflatten(arrays))
+        if not self.has_aux:
+            return self.flat(result)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TransformError(
+                f"{self.what}: with has_aux=True {self.name} must return a pair (result, aux), "
+                f"got {type(result).__name__}"
+            )
+        found = self.flat(result[0])
+        self.extra = Auxiliary(self.what, self.name, result[1])
+        return [*found, *self.extra.arrays]
+
+    def result(self, values: Sequence[PyTree]) -> Any:
+        """Rebuilds the differentiated result from the first of the values."""
+        tree = self.out_tree
+        return tree.unflatten([plain(v) for v in values[: tree.num_leaves]])
+
+    def auxiliary(self, values: Sequence[PyTree]) -> Any:
+        """Rebuilds the auxiliary data from the last of the values."""
+        return self.extra.rebuilt(values[self.out_tree.num_leaves :])
+
+
+@overload
+def jvp(
+    fun: OfOperand, primals: Sequence[Numeric], tangents: Sequence[PyTree], has_aux: Literal[False] = False
+) -> tuple[Array, Array]: ...
+@overload
+def jvp(
+    fun: Callable[[Unpack[Ts]], R],
+    primals: tuple[Unpack[Ts]],
+    tangents: tuple[Unpack[Ts]],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(  # numbers, NumPy data, and lists of arguments
+    fun: Callable[..., R],
+    primals: Sequence[Numeric | AnyRank] | list[PyTree],
+    tangents: Sequence[PyTree],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
+    primals: tuple[Unpack[Ts]],
+    tangents: tuple[Unpack[Ts]],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+def jvp(
+    fun: Callable[..., PyTree], primals: Sequence[PyTree], tangents: Sequence[PyTree], has_aux: bool = False
+) -> tuple[PyTree, ...]:
+    """Evaluates a function together with its derivative along tangents: forward mode.
+
+    Args:
+        fun: takes the primals as positional arguments.
+        primals: a tuple or list, where to evaluate.
+        tangents: of the same structure, shapes and dtypes; float0 for integers.
+        has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
+
+    Returns:
+        `(result, tangent)`, with has_aux `(result, tangent, aux)`. Integer results have tangents
+        of dtype float0.
+
+    Raises:
+        TreeError, ShapeError, DTypeError: primals and tangents do not fit.
+        RefError: a primal is a mutable reference and its tangent is none, or the other way round.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, dy = effx.jvp(enp.sin, (0.1,), (0.2,))
+    >>> print(f"{y:.6f} {dy:.6f}")
+    0.099833 0.199001
+    """
+    check_function("jvp", fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TransformError(
+            f"jvp: primals and tangents must be tuples or lists of arguments, "
+            f"got {type(primals).__name__} and {type(tangents).__name__}"
+        )
+    if has_refs(tuple(primals)):
+        return _jvp_of_refs(fun, tuple(primals), tuple(tangents), has_aux)
+    arrays, moved, tree = _pairs("jvp", tuple(primals), tuple(tangents))
+    flat = WithAuxiliary("jvp", fun, tree, has_aux)
+    outputs, out_tangents = handlers.jvp.jvp(flat, arrays, moved, origin_of(fun))
+    results = flat.result(outputs)
+    derivative = flat.result([_tangent_out(y, t) for y, t in zip(outputs, out_tangents, strict=True)])
+    return (results, derivative, flat.auxiliary(outputs)) if has_aux else (results, derivative)
+
+
+def _jvp_of_refs(
+    fun: Callable[..., PyTree], primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...], has_aux: bool
+) -> tuple[PyTree, ...]:
+    """Evaluates the derivative along what references hold; they hold the results' afterwards."""
+    from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+
+    name = name_of(fun)
+    whole = borrowing(fun, always=True, has_aux=has_aux)
+    moved = Lending("jvp", name, tangents, {})
+    point = Lending("jvp", name, primals, {})
+    if moved.places != point.places:
+        raise RefError(
+            f"jvp: a primal of {name} that is a Ref needs a tangent that is one, and no other primal does"
+        )
+
+    def along(*directions: PyTree) -> tuple[PyTree, list[PyTree]]:
+        def at(*given: PyTree) -> tuple[PyTree, list[PyTree]]:
+            untyped: Callable[..., tuple[PyTree, ...]] = jvp  # what it returns depends on has_aux
+            (result, finals), (derivative, ends), *aux = untyped(whole, given, directions, has_aux)
+            return ((result, derivative, *aux), ends), finals
+
+        results, ends = point.to(at)
+        return results, ends
+
+    found: tuple[PyTree, ...] = moved.to(along)
+    return found
+
+
+def _tangent_out(y: Array, t: Array | None) -> PyTree:
+    if y.type.kind not in "fc":
+        return float0_zeros(y.type)
+    return zeros(y.type) if t is None else t
+
+
+@final
+@attrs.frozen(eq=False)
+class PushForward:
+    """A recorded derivative as a function of residuals and tangents.
+
+    Attributes:
+        program: takes the residuals, then tangents, in which it is linear; returns the tangents of the
+            dependent results.
+        in_types, out_types: of all primals and results.
+        dependent: for each result whether it has a tangent.
+        in_tree, out_tree: the structures of the primals and the result.
+        wanted: for each primal whether it may have a tangent.
+    """
+
+    program: Program
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    dependent: tuple[bool, ...]
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    wanted: tuple[bool, ...]
+
+    def __call__(self, residuals: tuple[Array, ...], *tangents: PyTree) -> Any:
+        """Applies the derivative."""
+        leaves, tree = flatten(tangents)
+        if tree != self.in_tree:
+            raise TreeError(
+                f"linearize: the structure of the tangents is {tree}, that of the primals {self.in_tree}"
+            )
+        moved = [_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
+        active = [
+            zeros(t) if m is None else m
+            for t, m, w in zip(self.in_types, moved, self.wanted, strict=True)
+            if w and t.kind in "fc"
+        ]
+        results = iter(run_program(self.program, [*residuals, *active]))
+        return self.out_tree.unflatten(
+            [
+                float0_zeros(t) if t.kind not in "fc" else plain(next(results) if d else zeros(t))
+                for t, d in zip(self.out_types, self.dependent, strict=True)
+            ]
+        )
+
+
+@final
+@attrs.frozen(eq=False)
+class PullBack:
+    """A recorded derivative's transpose as a function of residuals and cotangents.
+
+    Attributes:
+        what: the transformation, for errors.
+        program: takes the residuals, then the inputs or their tangents, in which it is linear; returns the
+            dependent results or theirs.
+        in_types, out_types: of all inputs and results.
+        dependent: for each result whether it depends on the inputs.
+        in_tree, out_tree: the structures of the inputs and the result.
+        wanted: for each input whether it may have a tangent.
+    """
+
+    what: str
+    program: Program
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    dependent: tuple[bool, ...]
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    wanted: tuple[bool, ...]
+
+    def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
+        """Applies the transpose."""
+        leaves, tree = flatten(cotangent)
+        if tree != self.out_tree:
+            raise TreeError(
+                f"{self.what}: the structure of the cotangent is {tree}, that of the result {self.out_tree}"
+            )
+        given = [_tangent(self.what, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)]
+        kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
+        found = iter(handlers.transpose.pull_back(self.program, residuals, kept))
+        results: list[PyTree] = []
+        for t, w in zip(self.in_types, self.wanted, strict=True):
+            if t.kind not in "fc":
+                results.append(float0_zeros(t))
+                continue
+            ct = next(found) if w else None
+            results.append(plain(zeros(t) if ct is None else ct))
+        return self.in_tree.unflatten(results)
+
+
+@final
+@attrs.frozen(eq=False)
+class Shared:
+    """A pull-back that sums, over named axes, the cotangents of values that do not vary along them.
+
+    Attributes:
+        pull: the pull-back at each index.
+        axes: the axes' names.
+    """
+
+    pull: PullBack
+    axes: tuple[Hashable, ...]
+
+    def __call__(self, residuals: tuple[Array, ...], primals: tuple[Array, ...], cotangent: PyTree) -> PyTree:
+        """Applies the transpose, and adds up."""
+        leaves, tree = flatten(self.pull(residuals, cotangent))
+        return tree.unflatten([self.summed(ct, x) for ct, x in zip(leaves, primals, strict=True)])
+
+    def summed(self, ct: PyTree, x: Array) -> PyTree:
+        """Returns the sum of one cotangent over the axes along which its primal is shared."""
+        if x.type.kind in "fc":
+            for axis in self.axes:
+                if axis not in tracked.value:  # where types say what varies, it has been summed
+                    ct = PSumShared(axis)(ct, x)
+        return ct
+
+
+def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> LinearProgram:
+    """Drops the outputs of auxiliary data."""
+    n = sum(dependent[:count])
+    if n == len(linear.program.outputs):
+        return linear
+    return LinearProgram(
+        attrs.evolve(linear.program, outputs=linear.program.outputs[:n], derived={}), linear.residuals
+    )
+
+
+@overload
+def linearize(
+    fun: Callable[[Unpack[Ts]], R],
+    *primals: Unpack[Ts],
+    has_aux: Literal[False] = False,
+    in_nzs: PyTree = None,
+) -> tuple[R, Pushforward[R, Unpack[Ts]]]: ...
+@overload
+def linearize(
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
+    *primals: Unpack[Ts],
+    has_aux: Literal[True],
+    in_nzs: PyTree = None,
+) -> tuple[R, Pushforward[R, Unpack[Ts]], Aux]: ...
+def linearize(
+    fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False, in_nzs: PyTree = None
+) -> tuple[PyTree, ...]:
+    """Evaluates a function and returns its derivative at that point as a function of tangents.
+
+    Evaluating the derivative many times costs only its linear part each time.
+
+    Args:
+        fun: takes the primals as positional arguments.
+        primals: where to linearise.
+        has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
+        in_nzs: a tree of bools, which are False for primals that are not differentiated by: their tangents count as zero.
+            A prefix of the primals, in which tuples may stand for other containers; None for all True.
+
+    Returns:
+        `(result, f_jvp)`, with has_aux `(result, f_jvp, aux)`; `f_jvp(*tangents)` gives the
+        derivative along tangents. It is a pytree, so that jit can return it. `f_jvp.out_nzs`, which is not kept by jit,
+        says for each array of the result whether it depends on a primal that is differentiated by.
+
+    Raises:
+        TransformError, TreeError: `in_nzs` is no such tree.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, f_jvp = effx.linearize(lambda x: 3. * enp.sin(x) + enp.cos(x / 2.), 2.)
+    >>> print(f"{y:.4f} {f_jvp(3.):.4f} {f_jvp(4.):.4f}")
+    3.2682 -5.0075 -6.6767
+    """
+    check_function("linearize", fun)
+    leaves, tree = flatten(primals)
+    arrays = as_arrays("linearize", leaves, (primals, {}))
+    flat = WithAuxiliary("linearize", fun, tree, has_aux)
+    wanted = flags_of("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
+    active = [w and x.type.kind in "fc" for x, w in zip(arrays, wanted, strict=True)]
+    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
+    out_tree = flat.out_tree
+    n = out_tree.num_leaves
+    kept = _first(linear, dependent, n)
+    push = PushForward(
+        needed_only(kept.program, final=False),  # the rest may lack a forward rule
+        types_of(arrays),
+        types_of(outputs[:n]),
+        tuple(dependent[:n]),
+        tree,
+        out_tree,
+        tuple(wanted),
+    )
+    results = flat.result(outputs)
+    f_jvp = Partial(push, kept.residuals)
+    vars(f_jvp)["out_nzs"] = as_tree(out_tree, push.dependent)
+    return (results, f_jvp, flat.auxiliary(outputs)) if has_aux else (results, f_jvp)
+
+
+def types_of(arrays: Sequence[Array]) -> tuple[ArrayType, ...]:
+    """Returns the arrays' types."""
+    return tuple([x.type for x in arrays])
+
+
+@overload
+def vjp(
+    fun: Callable[[Unpack[Ts]], R],
+    *primals: Unpack[Ts],
+    has_aux: Literal[False] = False,
+    reduce_axes: Hashable | Sequence[Hashable] = (),
+    saveable_args: PyTree = True,
+    in_nzs: PyTree = None,
+) -> tuple[R, KeptPullback[R, Unpack[Ts]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
+    *primals: Unpack[Ts],
+    has_aux: Literal[True],
+    reduce_axes: Hashable | Sequence[Hashable] = (),
+    saveable_args: PyTree = True,
+    in_nzs: PyTree = None,
+) -> tuple[R, KeptPullback[R, Unpack[Ts]], Aux]: ...
+def vjp(
+    fun: Callable[[Unpack[Ts]], PyTree],
+    *primals: Unpack[Ts],
+    has_aux: bool = False,
+    reduce_axes: Hashable | Sequence[Hashable] = (),
+    saveable_args: PyTree = True,
+    in_nzs: PyTree = None,
+) -> tuple[PyTree, ...]:
+    """Evaluates a function and returns the transpose of its derivative: reverse mode.
+
+    Args:
+        fun: takes the primals as positional arguments.
+        primals: where to differentiate.
+        has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
+        reduce_axes: names of axes of surrounding vmaps or pmaps. The cotangent of a primal that does not vary
+            along such an axis is the sum along it; without this, one for each index.
+        saveable_args: a tree of bools, a prefix of the primals in which tuples may stand for other containers. For False
+            `f_vjp.args_res` has `NotSaveable()` in place of a primal that going back needs: put it back before the call.
+        in_nzs: another such tree, None for all True. A primal for which it is False is not differentiated by, and its
+            cotangent is zero. `f_vjp.out_nzs` says for each array of the result whether it depends on one that is.
+
+    Returns:
+        `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a
+        cotangent of the result's structure and gives a tuple with one for each primal. It is a
+        pytree, so that jit can return it, and a `VJP`: `f_vjp.with_refs(...)` adds cotangents to mutable
+        references, `args_res` and `opaque_residuals` are what it keeps. Integer primals have cotangents of
+        dtype float0. A primal that is a mutable reference is differentiated by what it holds.
+
+    Raises:
+        TransformError, TreeError: `saveable_args` or `in_nzs` is no such tree.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, f_vjp = effx.vjp(lambda x, y: (enp.sin(x), enp.cos(y)), 0.5, 1.0)
+    >>> xbar, ybar = f_vjp((0.7, 0.3))
+    >>> print(f"{xbar:.6f} {ybar:.6f}")
+    0.614308 -0.252441
+    """
+    check_function("vjp", fun)
+    leaves, tree = flatten(primals)
+    axes = axis_names("vjp", reduce_axes)
+    lent = [isinstance(x, Reference) for x in leaves]
+    saved = flags_of("vjp", "saveable_args", saveable_args, tree)
+    wanted = flags_of("vjp", "in_nzs", True if in_nzs is None else in_nzs, tree)
+    if not any(lent):
+        arrays = as_arrays("vjp", leaves, (primals, {}))
+        return _vjp(fun, tree, arrays, has_aux, axes, tree, lent, saved, wanted)
+
+    from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+
+    # What references hold is among the primals, and what they hold at the end among the results.
+    def of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:
+        contents, inner = flatten(args)
+        arrays = as_arrays("vjp", contents, (args, {}))
+        whole = borrowing(fun, always=True, has_aux=has_aux)
+        (result, finals), *others = _vjp(whole, inner, arrays, has_aux, axes, tree, lent, saved, wanted)
+        return (result, *others), finals
+
+    found: tuple[PyTree, ...] = Lending("vjp", name_of(fun), primals, {}).to(of_contents)
+    return found
+
+
+def _vjp(
+    fun: Callable[..., PyTree],
+    tree: PyTreeDef,
+    arrays: list[Array],
+    has_aux: bool,
+    axes: tuple[Hashable, ...],
+    shown: PyTreeDef,
+    lent: Sequence[bool],
+    saved: Sequence[bool],
+    wanted: Sequence[bool],
+) -> tuple[PyTree, ...]:
+    flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, wanted, has_aux)
+    out_tree = flat.out_tree
+    n = out_tree.num_leaves
+    types, depends = types_of(arrays), tuple(dependent[:n])
+    pull = PullBack(
+        "vjp", linear.program, types, types_of(outputs[:n]), depends, tree, out_tree, tuple(wanted)
+    )
+    results = flat.result(outputs)
+    form = Form(
+        flat.name,
+        Shared(pull, axes) if axes else pull,
+        bool(axes),
+        places_of(arrays, linear.residuals),
+        types,
+        shown,
+        tuple(lent),
+        out_tree,
+        depends,
+    )
+    f_vjp = pull_back_of(form, arrays, linear.residuals, saved)
+    return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
+
+
+def record(
+    what: str,
+    fun: Callable[..., object],
+    arrays: list[Array],
+    tree: PyTreeDef,
+    wanted: Sequence[bool],
+    has_aux: bool,
+) -> tuple[WithAuxiliary, list[Array], LinearProgram, list[bool]]:
+    flat = WithAuxiliary(what, fun, tree, has_aux)
+    active = [w and x.type.kind in "fc" for w, x in zip(wanted, arrays, strict=True)]
+    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
+    return flat, outputs, _first(linear, dependent, flat.out_tree.num_leaves), dependent
+
+
+@overload
+def linear_transpose(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts]) -> Pullback[R, Unpack[Ts]]: ...
+@overload
+def linear_transpose(fun: Callable[..., R], *primals: PyTree) -> Callable[[R], PyTree]: ...
+def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
+    fun: Callable[..., PyTree], *primals: PyTree
+) -> PyTree:
+    """Transposes a function that is promised to be linear.
+
+    Costs no evaluation: only shapes and dtypes of the primals are read.
+
+    Args:
+        fun: linear in its arguments.
+        primals: arrays, or anything with `shape` and `dtype`.
+
+    Returns:
+        A function from a cotangent of the result's structure to a tuple with one for each primal.
+
+    Raises:
+        NoRuleError: `fun` is not linear.
+        DTypeError: a primal is an integer.
+
+    >>> import effx
+    >>> f_transpose = effx.linear_transpose(lambda x, y: 0.5 * x - 0.5 * y, 0., 0.)
+    >>> f_transpose(1.0)
+    (Array(0.5, dtype=float32, weak_type=True), Array(-0.5, dtype=float32, weak_type=True))
+    """
+    check_function("linear_transpose", fun)
+    leaves, tree = flatten(primals)
+    types = [abstract("linear_transpose", x) for x in leaves]
+    for t in types:
+        if t.kind not in "fc":
+            raise DTypeError(f"linear_transpose: primals must be floating or complex, got {t!r}")
+    flat = WithAuxiliary("linear_transpose", fun, tree, False)
+    results: list[Array] = []
+
+    def function(arrays: list[Array]) -> list[Array]:
+        results[:] = flat(arrays)
+        return results
+
+    linear, dependent = handlers.linear.record_linear(function, [Var(t) for t in types])
+    pull = PullBack(
+        "linear_transpose",
+        linear.program,
+        tuple(types),
+        types_of(results),
+        tuple(dependent),
+        tree,
+        flat.out_tree,
+        (True,) * len(types),
+    )
+    return Partial(pull, linear.residuals)

@@ -1,0 +1,247 @@
+"""Jacobians and Hessians: one derivative for each basis vector, all at once by `vmap`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import convert
+from effx.array.shaping import moveaxis, reshape
+from effx.errors import DTypeError
+from effx.ir.ops.compare import Eq
+from effx.ir.ops.shape import Iota
+from effx.ir.types import ArrayType, array_type
+from effx.tracing.arguments import Auxiliary, as_arrays, name_of, selecting
+from effx.transforms.autodiff.core import jvp, vjp
+from effx.transforms.maps.vmap import vmap
+from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import HessianOf, JacobianOf
+
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# What they return depends on has_aux, whose value is not known here.
+_jvp: Callable[..., PyTree] = jvp
+_vjp: Callable[..., PyTree] = vjp
+
+
+def _basis(types: Sequence[ArrayType]) -> list[Array]:
+    """Returns for each type a stack of tangents: together the standard basis of all elements."""
+    total = sum(t.size for t in types)
+    start = 0
+    result = []
+    for t in types:
+        # Row i has its 1 at element i - start of this array.
+        counts = array_type(dtypes.int32, (total, t.size))
+        eye = Eq()(Iota(counts, 0)(), Iota(counts, 1)() + start)
+        result.append(reshape(convert(eye, t.dtype), (total, *t.shape)))
+        start += t.size
+    return result
+
+
+def _check_argument(what: str, name: str, t: ArrayType, holomorphic: bool, allow_int: bool = False) -> None:
+    if holomorphic:
+        if t.kind != "c":
+            raise DTypeError(f"{what}: with holomorphic=True arguments of {name} must be complex, got {t!r}")
+    elif t.kind != "f" and not (allow_int and t.kind in "biu") and not (what == "jacrev" and t.kind == "c"):
+        raise DTypeError(f"{what}: {name} must be differentiated by floating arguments, got {t!r}")
+
+
+def _check_result(what: str, name: str, t: ArrayType, holomorphic: bool) -> None:
+    if holomorphic:
+        if t.kind != "c":
+            raise DTypeError(f"{what}: with holomorphic=True {name} must return complex values, got {t!r}")
+    elif t.kind != "f" and not (what == "jacfwd" and t.kind == "c"):
+        raise DTypeError(f"{what}: {name} must return floating values, got {t!r}")
+
+
+@overload
+def jacfwd(
+    fun: Callable[P, R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> JacobianOf[P, R]: ...
+@overload
+def jacfwd(
+    fun: Callable[P, PyTree],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> JacobianOf[P, object]: ...
+def jacfwd(
+    fun: Callable[..., PyTree],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> PyTree:
+    """Returns a function that computes `fun`'s Jacobian, column by column in forward mode: best for tall ones.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        argnums: which positional argument or arguments to differentiate by.
+        has_aux: whether `fun` returns a pair `(result, aux)`.
+        holomorphic: whether `fun` is promised to be holomorphic.
+
+    Returns:
+        A function giving, for each array of shape s in the result and each array of shape t in the argument,
+        an array of shape (*s, *t): the result's structure with the argument's as each leaf. With has_aux a
+        pair of that and the auxiliary data.
+
+    >>> import effx, effx.numpy as enp
+    >>> print(effx.jacfwd(lambda x: enp.stack([x[0] * x[1], x[0] ** 2]))(enp.array([2., 3.])))
+    [[3. 2.]
+     [4. 0.]]
+    """
+    name = name_of(fun)
+
+    @wraps(fun)
+    def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        selected, chosen = selecting("jacfwd", fun, argnums, args, kwargs)
+        leaves, tree = flatten(chosen)
+        arrays = as_arrays("jacfwd", leaves, (chosen, {}))
+        for x in arrays:
+            _check_argument("jacfwd", name, x.type, holomorphic)
+        types = [x.type for x in arrays]
+
+        extra: list[Auxiliary] = []
+
+        def push(*tangents: Array) -> tuple[PyTree, list[Array]]:
+            moved, *aux = _jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[
+                1:
+            ]
+            extra[:] = [Auxiliary("jacfwd", name, data) for data in aux]
+            return moved, [x for data in extra for x in data.arrays]
+
+        columns, gone_by = vmap(push, out_axes=(0, None))(*_basis(types))
+        out_leaves, out_tree = flatten(columns)
+        parts = []
+        for column in out_leaves:
+            _check_result("jacfwd", name, column.type.with_shape(column.type.shape[1:]), holomorphic)
+            moved = moveaxis(column, 0, -1)
+            pieces, start = [], 0
+            for t in types:
+                piece = moved[..., start : start + t.size]
+                pieces.append(reshape(piece, (*column.type.shape[1:], *t.shape)))
+                start += t.size
+            per_argument = tree.unflatten(pieces)
+            parts.append(per_argument if isinstance(argnums, Sequence) else per_argument[0])
+        result = out_tree.unflatten(parts)
+        return (result, extra[0].rebuilt(gone_by)) if has_aux else result
+
+    return jacobian_of
+
+
+@overload
+def jacrev(
+    fun: Callable[P, R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: Literal[False] = False,
+) -> JacobianOf[P, R]: ...
+@overload
+def jacrev(
+    fun: Callable[P, PyTree],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> JacobianOf[P, object]: ...
+def jacrev(
+    fun: Callable[..., PyTree],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> PyTree:
+    """Returns a function that computes `fun`'s Jacobian, row by row in reverse mode: best for wide ones.
+
+    For arguments and the result see `jacfwd`; `allow_int` admits integer arguments, whose
+    Jacobians have dtype float0.
+
+    >>> import effx, effx.numpy as enp
+    >>> print(effx.jacrev(lambda x: enp.stack([x[0] * x[1], x[0] ** 2]))(enp.array([2., 3.])))
+    [[3. 2.]
+     [4. 0.]]
+    """
+    name = name_of(fun)
+
+    @wraps(fun)
+    def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        selected, chosen = selecting("jacrev", fun, argnums, args, kwargs)
+        leaves, tree = flatten(chosen)
+        arrays = as_arrays("jacrev", leaves, (chosen, {}))
+        for x in arrays:
+            _check_argument("jacrev", name, x.type, holomorphic, allow_int)
+        y, pull, *aux = _vjp(selected, *chosen, has_aux=has_aux)
+        out_leaves, out_tree = flatten(y)
+        types = [x.type for x in out_leaves]
+        for t in types:
+            _check_result("jacrev", name, t, holomorphic)
+        total = sum(t.size for t in types)
+        rows = vmap(lambda *cts: pull(out_tree.unflatten(cts)))(*_basis(types)) if total else pull(y)
+        row_leaves = flatten(rows)[0]
+        if not total:  # nothing to pull back: no rows
+            row_leaves = [x.reshape((1, *x.shape))[:0] for x in row_leaves]
+        parts, start = [], 0
+        for t in types:
+            pieces = [x[start : start + t.size].reshape((*t.shape, *x.shape[1:])) for x in row_leaves]
+            per_argument = tree.unflatten(pieces)
+            parts.append(per_argument if isinstance(argnums, Sequence) else per_argument[0])
+            start += t.size
+        result = out_tree.unflatten(parts)
+        return (result, aux[0]) if has_aux else result
+
+    return jacobian_of
+
+
+jacobian = jacrev
+
+
+@overload
+def hessian(
+    fun: Callable[P, R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> HessianOf[P, R]: ...
+@overload
+def hessian(
+    fun: Callable[P, PyTree],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> HessianOf[P, object]: ...
+def hessian(
+    fun: Callable[..., PyTree],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> PyTree:
+    """Returns a function that computes the second derivatives: forward mode over reverse mode.
+
+    For arguments see `jacfwd`.
+
+    Returns:
+        A function giving the result's structure, with the argument's structure in place of each
+        leaf, and again in place of each leaf of that: arrays of shape (*s, *t, *u).
+
+    >>> import effx, effx.numpy as enp
+    >>> print(effx.hessian(lambda x: x[0] ** 3 - 2 * x[0] * x[1] - x[1] ** 6)(enp.array([1., 2.])))
+    [[   6.   -2.]
+     [  -2. -480.]]
+    """
+    return jacfwd(
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+    )

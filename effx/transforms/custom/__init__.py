@@ -1,0 +1,1 @@
+"""Functions with rules that users give: derivatives, batching, names for handlers."""

@@ -1,0 +1,87 @@
+"""`closure_convert`: what a function closes over becomes arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from effx.array import Array, Box
+from effx.errors import DTypeError, ShapeError, TreeError, check_function
+from effx.handlers.staging.stage import run_program
+from effx.tracing.arguments import FlatFunction, abstract, as_arrays, name_of
+from effx.tracing.traces import trace
+from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import OfOperand
+
+__all__ = ["closure_convert"]
+
+R = TypeVar("R")
+
+
+@overload
+def closure_convert(fun: OfOperand, *example_args: PyTree) -> tuple[Callable[..., Array], list[Array]]: ...
+@overload
+def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]: ...
+def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]:
+    """Converts closed-over values to arguments, for rules that depend on them. Only values that may be
+    differentiated are hoisted: floating and complex values that belong to a surrounding transformation.
+    Others stay in the function.
+
+    Args:
+        fun: the function.
+        example_args: arguments, or anything with their shapes and dtypes; `fun` is staged for them.
+
+    Returns:
+        `(converted, consts)`: `converted(*args, *consts)` returns `fun(*args)`. `converted` takes arguments
+        like the examples only.
+
+    Raises:
+        TransformError: `fun` is no function.
+        TreeError, ShapeError, DTypeError: `converted` is called with other arguments than the examples.
+
+    >>> import effx
+    >>> def power(x, exponent):
+    ...     converted, consts = effx.closure_convert(lambda y: y ** exponent, x)
+    ...     return converted(x, *consts) + 10. * len(consts)
+    >>> print(power(3., 2.), effx.value_and_grad(power, 1)(3., 2.)[0])
+    9.0 19.0
+    """
+    check_function("closure_convert", fun)
+    name = name_of(fun)
+    leaves, tree = flatten((example_args, {}))
+    types = [abstract("closure_convert", x) for x in leaves]
+    staged = trace(FlatFunction("closure_convert", fun, tree), types)
+    hoisted = [type(x) is Box and x.type.kind in "fc" for x in staged.captured]
+    consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
+
+    def converted(*args: PyTree) -> R:
+        """Returns what the function returns; the hoisted values are the last arguments."""
+        n = len(args) - len(consts)
+        if n < 0:
+            raise TreeError(
+                f"closure_convert: {name} takes {len(consts)} hoisted values behind its arguments, "
+                f"got {len(args)} arguments in all"
+            )
+        given, given_tree = flatten((args[:n], {}))
+        if given_tree != tree:
+            raise TreeError(
+                f"closure_convert: {name} was converted for arguments of structure {tree.children()[0]}, "
+                f"got {given_tree.children()[0]}"
+            )
+        arrays = as_arrays("closure_convert", given, (args[:n], {}))
+        for i, (x, t) in enumerate(zip(arrays, types, strict=True)):
+            if not x.type.matches(t):
+                kind = ShapeError if x.type.shape != t.shape else DTypeError
+                raise kind(
+                    f"closure_convert: {name} was converted for {t!r} as leaf {i} of its arguments, got {x.type!r}"
+                )
+        values = iter(as_arrays("closure_convert", list(args[n:]), (args[n:], {})))
+        captured = [next(values) if h else x for x, h in zip(staged.captured, hoisted, strict=True)]
+        results = run_program(staged.program, [*captured, *arrays])
+        result: R = staged.out_tree.unflatten(results)
+        return result
+
+    converted.__name__ = name
+    return converted, consts

@@ -1,0 +1,167 @@
+"""Batching that users give: `custom_vmap`, `sequential_vmap`."""
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Generic, ParamSpec, TypeVar, final
+
+from effx.array import Array
+from effx.errors import ShapeError, TransformError, TreeError, check_function
+from effx.ir.ops.control import Scan
+from effx.ir.ops.custom import CustomRules
+from effx.tracing.arguments import PartlyFixed, flatten_output, name_of
+from effx.tracing.traces import trace
+from effx.transforms.custom.invocation import Invocation, kind_of, perform_custom, positional
+from effx.tree.registry import PyTree, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., PyTree])
+
+
+@final
+class custom_vmap(Generic[P, R]):
+    """A function with a rule of its own for `vmap`.
+
+    Differentiation goes through the function, and through the rule under vmap.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+
+    Raises:
+        TransformError: `fun` is no function; on a call, no rule has been defined.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.custom_batching.custom_vmap
+    ... def f(x):
+    ...     return enp.sin(x)
+    >>> @f.def_vmap
+    ... def f_vmap(axis_size, in_batched, x):
+    ...     return enp.cos(x), in_batched[0]
+    >>> print(f(0.), effx.vmap(f)(enp.zeros(2)))
+    0.0 [1. 1.]
+    """
+
+    def __init__(self, fun: Callable[P, R]) -> None:
+        check_function("custom_vmap", fun)
+        update_wrapper(self, fun)
+        self.__name__ = name_of(fun)
+        self.fun = fun
+        self.vmap_rule: Callable[..., PyTree] | None = None
+
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the function."""
+        return {"fun": self.fun, "vmap_rule": self.vmap_rule}
+
+    def def_vmap(self, vmap_rule: F) -> F:
+        """Gives the function its rule.
+
+        Args:
+            vmap_rule: takes the batch's size, a list that says for each argument, in its structure, which leaves
+                have a batch axis in front, and the arguments; returns `(result, out_batched)`, where
+                out_batched says the same of the result, a bool for the whole of a subtree.
+
+        Returns:
+            The rule, so that this can be a decorator.
+        """
+        if not callable(vmap_rule):
+            raise TransformError(
+                f"custom_vmap: def_vmap takes a function, got {vmap_rule!r} of type {type(vmap_rule).__name__}"
+            )
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function; vmap uses the rule."""
+        rule = self.vmap_rule
+        if rule is None:
+            raise TransformError(
+                f"custom_vmap: {self.__name__} was called before its rule was defined with def_vmap"
+            )
+        call = Invocation("custom_vmap", self.fun, positional("custom_vmap", self.fun, args, kwargs), ())
+
+        def batch(
+            size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
+        ) -> tuple[list[Array], list[bool]]:
+            flags = list(call.in_tree.unflatten(batched))
+            with call.closure(constants) as settled:
+                result = rule(size, flags, *call.in_tree.unflatten(values))
+                ys, out_flags = _outputs(call, name_of(rule), size, result)
+                return [settled(y) for y in ys], out_flags
+
+        result: R = perform_custom(call, CustomRules("custom_vmap", self.__name__, batch=batch))
+        return result
+
+
+def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[list[Array], list[bool]]:
+    """Flattens and checks what a rule gave.
+
+    Raises:
+        TransformError, TreeError, ShapeError: it is no such pair, or does not fit the function.
+    """
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TransformError(
+            f"custom_vmap: {name} must return a pair (result, out_batched), got {kind_of(result)}"
+        )
+    out, marks = result
+    ys, tree = flatten_output("custom_vmap", name, out)
+    call.match(name, "a result", tree)
+    flags = [marks] * len(ys) if isinstance(marks, bool) else flatten(marks)[0]
+    if not isinstance(marks, bool) and (
+        flatten(marks)[1] != tree or not all([isinstance(b, bool) for b in flags])
+    ):
+        raise TreeError(
+            f"custom_vmap: {name} must give out_batched as bools in the structure of the result, {tree}, got {marks!r}"
+        )
+    for i, (y, b) in enumerate(zip(ys, flags, strict=True)):
+        t = y.type
+        if b and (not t.shape or t.shape[0] != size):
+            raise ShapeError(
+                f"custom_vmap: {name} gives result{call.result_path(i)} of type {t!r}, marked as batched; "
+                f"expected a leading axis of {size}"
+            )
+        if call.out_types is None:
+            continue
+        expected = call.out_types[i]
+        if (t.shape[1:] if b else t.shape) != expected.shape or t.dtype != expected.dtype:
+            raise ShapeError(
+                f"custom_vmap: {name} gives result{call.result_path(i)} of type {t!r}, marked as "
+                f"{'batched' if b else 'not batched'}, but {call.name} gives {expected!r}"
+            )
+    return ys, flags
+
+
+def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
+    """Makes `vmap` of a function a loop over the batch, for functions that need much memory or cannot be batched.
+
+    Args:
+        f: the function, of pytrees of arrays.
+
+    Returns:
+        The function; under vmap it is a scan over the batch.
+
+    >>> import effx, effx.numpy as enp
+    >>> f = effx.custom_batching.sequential_vmap(lambda x: enp.sum(x) ** 2)
+    >>> print(effx.vmap(f)(enp.arange(6.).reshape(3, 2)))
+    [ 1. 25. 81.]
+    """
+    function = custom_vmap(f)
+    by_position: Callable[..., PyTree] = function
+
+    def one_by_one(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
+        leaves, tree = flatten((args, {}))
+        flags = flatten(tuple(in_batched))[0]
+        # The inputs of the scan: constants first.
+        order = sorted(range(len(leaves)), key=lambda i: flags[i])
+        fixed = len(leaves) - sum(flags)
+        inputs = [leaves[i] for i in order]
+        types = [x.type for x in inputs[:fixed]] + [
+            x.type.with_shape(x.type.shape[1:]) for x in inputs[fixed:]
+        ]
+        # The function with its rule, so that a batch of batches is a loop of loops.
+        element = PartlyFixed("sequential_vmap", by_position, tree, leaves, order, function.__name__)
+        body = trace(element, types)
+        results = Scan(body.program, size, len(body.captured) + fixed)(*body.captured, *inputs)
+        return body.out_tree.unflatten(results), True
+
+    function.def_vmap(one_by_one)
+    return function

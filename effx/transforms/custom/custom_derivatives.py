@@ -1,0 +1,459 @@
+"""Derivatives that users give: `custom_jvp`, `custom_vjp`, `custom_gradient`."""
+
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.effects import current_frame
+from effx.errors import RefGivenError, TransformError, check_function
+from effx.handlers.staging.stage import run_program, stage
+from effx.ir.ops.custom import CustomRules
+from effx.ir.values.refs import Reference, has_refs
+from effx.tracing.arguments import flatten_output, name_of, signature_of
+from effx.transforms.autodiff.core import float0_zeros
+from effx.transforms.custom.custom_rules import ForwardRule, ReverseRule, SymbolicZero, pair, zero_for
+from effx.transforms.custom.invocation import Invocation, perform_custom, positional, positions_of
+from effx.tree.mapping import map as tree_map
+from effx.tree.partial import Partial
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., PyTree])
+
+
+class _Custom(Generic[P, R]):
+    """A function that carries rules: what `custom_jvp` and `custom_vjp` have in common.
+
+    Attributes:
+        fun: the function.
+        nondiff_argnums: positions of the arguments that rules do not differentiate by.
+    """
+
+    what = "custom"
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        check_function(self.what, fun)
+        update_wrapper(self, fun)
+        self.__name__ = name_of(fun)
+        self.fun = fun
+        self.nondiff_argnums = positions_of(
+            self.what, fun, _numbers(self.what, nondiff_argnums), _names(self.what, nondiff_argnames)
+        )
+        signature = signature_of(fun)
+        parameters = () if signature is None else signature.parameters.values()
+        self._by_name = any([p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters])
+        self._forward: ForwardRule | None = None
+        self._reverse: ReverseRule | None = None
+        if isinstance(fun, _Custom):
+            # One function with rules for both modes, each of which takes its own.
+            if fun.nondiff_argnums != self.nondiff_argnums:
+                raise TransformError(
+                    f"{self.what}: {fun.what} of {self.__name__} has nondiff_argnums {fun.nondiff_argnums}, "
+                    f"but {self.what} has {self.nondiff_argnums}; they must be the same"
+                )
+            self._forward, self._reverse = fun._forward, fun._reverse
+            self._inner: _Custom[P, R] | None = fun
+            self.fun = fun.fun
+        else:
+            self._inner = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function; a handler that differentiates uses the rules."""
+        forward, reverse = self._rules()
+        if current_frame() is None and not kwargs and not self._by_name:
+            return self.fun(*args, **kwargs)  # nothing looks at the rules
+        arguments = positional(self.what, self.fun, args, kwargs)
+        call: Invocation | None = None
+        try:
+            call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
+        except RefGivenError:
+            if not has_refs(arguments):
+                raise
+        if call is None:
+            return self._with_refs(forward, reverse, arguments)
+        rules = CustomRules(
+            self.what,
+            self.__name__,
+            None if forward is None else forward.of(call),
+            None if reverse is None else reverse.of(call),
+            shares=reverse is not None and reverse.shares,
+        )
+        result: R = perform_custom(call, rules)
+        return result
+
+    def _with_refs(
+        self, forward: ForwardRule | None, reverse: ReverseRule | None, arguments: tuple[PyTree, ...]
+    ) -> R:
+        """Calls the function with rules that close over the references among its arguments."""
+        from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+            closing_over,
+            with_refs,
+            without_refs,
+        )
+
+        inner, refs = without_refs(arguments)
+        kept: list[Reference] = []
+
+        def fwd(*args: PyTree) -> tuple[PyTree, PyTree]:
+            assert reverse is not None
+            result, residuals = pair(
+                self.what, reverse.fwd_name, "(result, residuals)", closing_over(reverse.fwd, refs)(*args)
+            )
+            residuals, kept[:] = without_refs(residuals)
+            return result, residuals
+
+        def bwd(*args: PyTree) -> PyTree:
+            assert reverse is not None
+            *nondiff, residuals, ct = args
+            return reverse.bwd(*with_refs(nondiff, refs), with_refs(residuals, kept), ct)
+
+        whole = type(self)(closing_over(self.fun, refs), self.nondiff_argnums)
+        if reverse is not None:
+            fwd.__name__, bwd.__name__ = reverse.fwd_name, reverse.bwd_name
+            whole._reverse = ReverseRule(fwd, bwd, reverse.symbolic, reverse.shares)
+        if forward is not None:
+            whole._forward = ForwardRule(closing_over(forward.rule, refs), forward.symbolic)
+        call: Callable[..., R] = whole
+        return call(*inner)
+
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the function."""
+        return {name: vars(self)[name] for name in _REACHED}
+
+    def _rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
+        """Returns the rules, also those that the function inside got later."""
+        forward, reverse = self._forward, self._reverse
+        if self._inner is not None:
+            forward, reverse = forward or self._inner._forward, reverse or self._inner._reverse
+        if forward is None and reverse is None:
+            needed = "defjvp" if self.what == "custom_jvp" else "defvjp"
+            raise TransformError(
+                f"{self.what}: {self.__name__} was called before its rule was defined with {needed}"
+            )
+        return forward, reverse
+
+    # As jit's functions are, and jax's are not: usable as methods, `self` being a nondiff argument.
+    @overload
+    def __get__(self, instance: None, owner: object = None) -> "_Custom[P, R]": ...
+    @overload
+    def __get__(
+        self: "_Custom[Concatenate[S, Q], R]", instance: S, owner: object = None
+    ) -> Callable[Q, R]: ...
+    def __get__(self, instance: object, owner: object = None) -> object:
+        """Binds a method to its object, which must be among the nondiff arguments or a pytree."""
+        function: Callable[..., R] = self
+        return self if instance is None else partial(function, instance)
+
+    def defjvp(self, jvp: Callable[Q, tuple[R, R]], symbolic_zeros: bool = False) -> Callable[Q, tuple[R, R]]:
+        """Gives the function a rule for forward mode, which serves reverse mode too if there is no other.
+
+        Args:
+            jvp: takes the nondiff arguments, then two tuples, of primals and of their tangents; returns a pair
+                `(primal_out, tangent_out)` of equal structure, shapes and dtypes. Integers have tangents of
+                dtype float0. The rule must be linear in the tangents.
+            symbolic_zeros: True to get a `SymbolicZero` for tangents that are known to be zero; else zeros.
+
+        Returns:
+            The rule, so that this can be a decorator.
+        """
+        _as_rule(self.what, "defjvp", jvp)
+        self._forward = ForwardRule(jvp, symbolic_zeros)
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., PyTree] | None) -> None:
+        """Gives the function a rule for forward mode, in parts: one for each argument, which add up.
+
+        Args:
+            jvps: each takes a tangent, the result and all primals, and gives the result's tangent; None for an
+                argument that the result does not depend on.
+
+        Raises:
+            TransformError: there is not one for each argument, or the function has nondiff arguments.
+        """
+        if self.nondiff_argnums:
+            raise TransformError(
+                f"{self.what}: defjvps of {self.__name__} cannot serve a function with nondiff_argnums; use defjvp"
+            )
+        for rule in jvps:
+            if rule is not None:
+                _as_rule(self.what, "defjvps", rule)
+
+        function: Callable[..., PyTree] = self
+
+        def jvp(primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
+            if len(jvps) != len(primals):
+                raise TransformError(
+                    f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
+                    f"{len(primals)} arguments"
+                )
+            out = function(*primals)
+            total: PyTree = None
+            for rule, x, dx in zip(jvps, primals, tangents, strict=True):
+                leaves, tree = flatten(dx)
+                if rule is None or all([type(t) is SymbolicZero for t in leaves]):
+                    continue
+                moved = [
+                    zero_for(p.type, False) if type(t) is SymbolicZero else t
+                    for t, p in zip(leaves, flatten(x)[0], strict=True)
+                ]
+                part = rule(tree.unflatten(moved), out, *primals)
+                total = part if total is None else tree_map(_sum, total, part)
+            return out, tree_map(
+                lambda y: zero_for(as_operand(y).type, True), out
+            ) if total is None else total
+
+        jvp.__name__ = f"defjvps of {self.__name__}"
+        count = _count(self.fun)
+        if count is not None and count != len(jvps):
+            raise TransformError(
+                f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
+                f"{count} arguments"
+            )
+        self._forward = ForwardRule(jvp, True)
+
+    @overload
+    def defvjp(
+        self,
+        fwd: Callable[..., tuple[R, S]],
+        bwd: Callable[[S, R], PyTree],
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(  # with one argument that is not differentiated by
+        self,
+        fwd: Callable[..., tuple[R, S]],
+        bwd: Callable[[PyTree, S, R], PyTree],
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(  # with two
+        self,
+        fwd: Callable[..., tuple[R, S]],
+        bwd: Callable[[PyTree, PyTree, S, R], PyTree],
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(  # cotangents of integers and symbolic zeros are not what the function returns
+        self,
+        fwd: Callable[..., tuple[R, PyTree]],
+        bwd: Callable[..., PyTree],
+        symbolic_zeros: Literal[True],
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None: ...
+    def defvjp(
+        self,
+        fwd: Callable[..., tuple[R, PyTree]],
+        bwd: Callable[..., PyTree],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None:
+        """Gives the function rules for reverse mode.
+
+        Args:
+            fwd: takes the function's arguments, returns `(result, residuals)`; residuals are any pytree.
+            bwd: takes the nondiff arguments, the residuals, and a cotangent of the result's structure; returns
+                a tuple with the cotangent of each other argument. None stands for zero, also for that of a
+                whole argument or subtree, and for the cotangents of integers.
+            symbolic_zeros: True to give `fwd` each leaf of an argument as a `CustomVJPPrimal`, which says
+                whether it is differentiated by, and `bwd` a `SymbolicZero` for cotangents that are zero.
+            optimize_remat: of no effect: compiled code computes no residual that nothing reads.
+            generic_batching: what `vmap` does with a result that all batch elements share. By default it has a batch axis
+                where it is differentiated, so that `out_axes=None` refuses it. True to have it once: `bwd` of the first
+                batch element gets its cotangent, the others zero; where `fwd` gives each element another, the first's is
+                taken. Without effect where there is a rule for forward mode too.
+        """
+        _as_rule(self.what, "defvjp", fwd)
+        _as_rule(self.what, "defvjp", bwd)
+        self._reverse = ReverseRule(fwd, bwd, symbolic_zeros, generic_batching)
+
+
+_REACHED = ("fun", "nondiff_argnums", "_by_name", "_forward", "_reverse", "_inner")
+
+
+def _as_rule(what: str, method: str, rule: object) -> None:
+    if not callable(rule):
+        raise TransformError(f"{what}: {method} takes functions, got {rule!r} of type {type(rule).__name__}")
+
+
+def _numbers(what: str, nums: object) -> tuple[int, ...]:
+    listed = tuple(nums) if isinstance(nums, Sequence) else (nums,)
+    if not all([isinstance(n, int) for n in listed]):
+        raise TransformError(f"{what}: nondiff_argnums must be an int or a sequence of ints, got {nums!r}")
+    return listed
+
+
+def _names(what: str, names: object) -> tuple[str, ...]:
+    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
+    if not all([isinstance(n, str) for n in listed]):
+        raise TransformError(
+            f"{what}: nondiff_argnames must be a string or a sequence of strings, got {names!r}"
+        )
+    return listed
+
+
+def _count(fun: Callable[..., object]) -> int | None:
+    """Returns the number of a function's arguments; None where it is open."""
+    signature = signature_of(fun)
+    if signature is None:
+        return None
+    parameters = signature.parameters.values()
+    if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters]):
+        return None
+    return len(parameters)
+
+
+def _sum(x: PyTree, y: PyTree) -> PyTree:
+    return x if getattr(y, "dtype", None) == dtypes.float0 else x + y
+
+
+@final
+class custom_jvp(_Custom[P, R]):
+    """A function with a rule of its own for forward mode, used wherever it is differentiated.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, which may be anything: the
+            rule gets them first.
+
+    Raises:
+        TransformError: `fun` is no function, or has no such argument; on a call, no rule has been defined.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.custom_jvp
+    ... def log1pexp(x):
+    ...     return enp.log(1. + enp.exp(x))
+    >>> @log1pexp.defjvp
+    ... def log1pexp_jvp(primals, tangents):
+    ...     (x,), (dx,) = primals, tangents
+    ...     return log1pexp(x), (1. - 1. / (1. + enp.exp(x))) * dx
+    >>> print(effx.grad(log1pexp)(100.))
+    1.0
+    """
+
+    what = "custom_jvp"
+
+    @property
+    def jvp(self) -> Callable[..., PyTree] | None:
+        """The rule that `defjvp` was given, or that of `defjvps` for all arguments; None before that."""
+        return None if self._forward is None else self._forward.rule
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether `jvp` gets a `SymbolicZero` for tangents that are known to be zero."""
+        return self._forward is not None and self._forward.symbolic
+
+
+@final
+class custom_vjp(_Custom[P, R]):
+    """A function with rules of its own for reverse mode.
+
+    Forward mode through it is an error, unless it has a rule for that too: `custom_vjp(custom_jvp(f))` has both,
+    and each mode takes its own.
+
+    Args:
+        fun: the function, of pytrees of arrays.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, which may be anything.
+
+    Raises:
+        TransformError: `fun` is no function, or has no such argument; on a call, no rules have been defined.
+
+    >>> import effx
+    >>> @effx.custom_vjp
+    ... def clip_gradient(limit, x):
+    ...     return x
+    >>> def fwd(limit, x):
+    ...     return x, limit
+    >>> def bwd(limit, ct):
+    ...     return None, enp.clip(ct, -limit, limit)
+    >>> import effx.numpy as enp
+    >>> clip_gradient.defvjp(fwd, bwd)
+    >>> print(effx.grad(lambda x: clip_gradient(0.75, x) ** 3)(2.))
+    0.75
+    """
+
+    what = "custom_vjp"
+
+
+def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callable[P, R]:
+    """Makes a function from one that also gives its derivative's transpose.
+
+    Args:
+        fun: returns a pair of its value and a function from a cotangent of the value to the cotangents of the
+            arguments: a tuple, or the cotangent alone where there is one argument.
+
+    Returns:
+        The function, giving the value alone. Only reverse mode goes through it.
+
+    Raises:
+        TransformError: `fun` is no function, or does not return such a pair.
+
+    >>> import effx
+    >>> @effx.custom_gradient
+    ... def f(x):
+    ...     return x ** 2, lambda g: (g * x,)
+    >>> print(f(3.), effx.grad(f)(3.))
+    9.0 3.0
+    """
+    check_function("custom_gradient", fun)
+    name = name_of(fun)
+    by_position: Callable[..., PyTree] = fun
+
+    def value(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        return pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
+
+    def forward(*args: PyTree) -> tuple[PyTree, PyTree]:
+        result, back = pair("custom_gradient", name, "(value, vjp_fun)", by_position(*args))
+        leaves, tree = flatten_output("custom_gradient", name, result)
+        floating = [i for i, y in enumerate(leaves) if y.type.kind in "fc"]
+        kept: list[PyTree] = []
+
+        def body(arrays: list[Array]) -> list[Array]:
+            cts: list[PyTree] = [float0_zeros(y.type) for y in leaves]
+            for i, ct in zip(floating, arrays, strict=True):
+                cts[i] = ct
+            found = back(tree.unflatten(cts))
+            kept[:] = flatten(tuple(found) if isinstance(found, tuple | list) else (found,))
+            return [x for x in kept[0] if isinstance(x, Array)]
+
+        staged = stage(body, [leaves[i].type for i in floating], f"{name}_vjp", "custom_gradient")
+        rest, structure = kept
+
+        def backward(captured: Sequence[Array], ct: PyTree) -> PyTree:
+            cts = flatten(ct)[0]
+            arrays = iter(run_program(staged.program, [*captured, *[cts[i] for i in floating]]))
+            return structure.unflatten([next(arrays) if isinstance(x, Array) else x for x in rest])
+
+        # What vjp_fun closes over are its residuals.
+        return result, Partial(backward, staged.captured)
+
+    update_wrapper(value, fun)
+    forward.__name__ = name
+    wrapped: custom_vjp[P, R] = custom_vjp(value)
+
+    def go_back(backward: Callable[[PyTree], PyTree], ct: PyTree) -> PyTree:
+        return backward(ct)
+
+    go_back.__name__ = f"the vjp_fun of {name}"
+    wrapped.defvjp(forward, go_back)
+    return wrapped

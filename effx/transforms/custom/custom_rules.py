@@ -1,0 +1,310 @@
+"""Rules of users as rules on lists of arrays: what they get, and checks of what they give."""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand, convert, zeros
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.ir.ops.custom import BackwardRule, JvpRule, VjpRule
+from effx.ir.types import ArrayType
+from effx.ir.values.typed import Typed
+from effx.tracing.arguments import name_of
+from effx.transforms.autodiff.core import float0_zeros
+from effx.transforms.custom.invocation import Invocation, kind_of
+from effx.tree.prefixes import flatten_up_to
+from effx.tree.registry import PyTree, flatten
+
+
+@final
+class SymbolicZero(Typed):
+    """A tangent or cotangent that is known to be zero, for rules with `symbolic_zeros`.
+
+    Attributes:
+        type: of the zeros that it replaces; float0 is the dtype of integers' tangents.
+
+    >>> import effx, effx.numpy as enp
+    >>> SymbolicZero(effx.typeof(enp.ones(3)))
+    SymbolicZero(float32[3])
+    """
+
+    __slots__ = ("type",)
+
+    def __init__(self, aval: ArrayType) -> None:
+        self.type = aval
+
+    @staticmethod
+    def from_primal_value(val: PyTree) -> "SymbolicZero":
+        """Returns the zero tangent of an array or a number.
+
+        Raises:
+            DTypeError: it is neither.
+
+        >>> SymbolicZero.from_primal_value(1.5), SymbolicZero.from_primal_value(2)
+        (SymbolicZero(float32[]), SymbolicZero(float0[]))
+        """
+        return SymbolicZero(as_operand(val, "SymbolicZero.from_primal_value").type.to_tangent_aval())
+
+    @property
+    def aval(self) -> ArrayType:
+        """Its type."""
+        return self.type
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype of the zeros would be weak."""
+        return self.type.weak
+
+    def __repr__(self) -> str:
+        name = "float0" if self.dtype == dtypes.float0 else str(self.dtype)
+        return f"SymbolicZero({name}[{','.join(map(str, self.shape))}])"
+
+
+@final
+class CustomVJPPrimal:
+    """A leaf of the arguments of `fwd` where the rules asked for `symbolic_zeros`.
+
+    Attributes:
+        value: the array.
+        perturbed: whether it is differentiated by.
+    """
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Array, perturbed: bool) -> None:
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
+
+
+def custom_vjp_primal_tree_values(tree: PyTree) -> PyTree:
+    """Returns what the `fwd` of rules with `symbolic_zeros` gets as what it gets without: the values alone.
+
+    Args:
+        tree: a pytree whose leaves are `CustomVJPPrimal`.
+
+    Raises:
+        TransformError: a leaf is none.
+
+    >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(as_operand(1.5), perturbed=True)})
+    {'a': Array(1.5, dtype=float32, weak_type=True)}
+    """
+    leaves, structure = flatten(tree)
+    for x in leaves:
+        if type(x) is not CustomVJPPrimal:
+            raise TransformError(
+                f"custom_vjp_primal_tree_values: leaves must be of type CustomVJPPrimal, got {x!r} of type "
+                f"{type(x).__name__}"
+            )
+    return structure.unflatten([x.value for x in leaves])
+
+
+def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
+    """Returns what a rule sees for a zero tangent of a value."""
+    if symbolic:
+        return SymbolicZero(t.to_tangent_aval())
+    return zeros(t) if t.kind in "fc" else float0_zeros(t)
+
+
+def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
+    """Returns the zero tangents of values.
+
+    Args:
+        val: a pytree of arrays and numbers.
+        symbolic_zeros: True to get a `SymbolicZero` for each; else zeros, NumPy's of float0 for integers.
+
+    Raises:
+        DTypeError: a leaf is neither.
+
+    >>> print(zero_from_primal({"a": 1.5}), zero_from_primal([1], symbolic_zeros=True))
+    {'a': Array(0., dtype=float32, weak_type=True)} [SymbolicZero(float0[])]
+    """
+    leaves, tree = flatten(val)
+    return tree.unflatten([zero_for(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves])
+
+
+def _is_zero(x: PyTree) -> bool:
+    return x is None or type(x) is SymbolicZero
+
+
+def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
+    """Returns a tangent that a rule gave, as wide as its primal; None for zero.
+
+    Raises:
+        ShapeError, DTypeError: it does not fit.
+    """
+    if _is_zero(x):
+        return None
+    if getattr(x, "dtype", None) == dtypes.float0:
+        if t.kind in "fc":
+            raise DTypeError(f"{what}: {where} has dtype float0, but {of} is {t!r}")
+        return None
+    try:
+        given = as_operand(x, what)
+    except DTypeError:
+        raise DTypeError(f"{what}: {where} must be an array, got {x!r} of type {type(x).__name__}") from None
+    if t.kind not in "fc":
+        raise DTypeError(
+            f"{what}: {where} is {given.type!r}, but {of} is {t!r}, whose derivative has dtype float0 or is None"
+        )
+    if given.type.shape != t.shape:
+        raise ShapeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their shapes must agree")
+    if given.type.dtype != t.dtype and not given.type.weak:
+        raise DTypeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their dtypes must agree")
+    return convert(given, t.dtype, t.weak)
+
+
+def pair(what: str, rule: str, parts: str, result: object) -> tuple[PyTree, PyTree]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else kind_of(result)
+        raise TransformError(f"{what}: {rule} must return a pair {parts}, got {got}")
+    return result[0], result[1]
+
+
+@final
+class ForwardRule:
+    """A user's rule for forward mode."""
+
+    def __init__(self, rule: Callable[..., PyTree], symbolic_zeros: bool) -> None:
+        self.rule, self.symbolic = rule, symbolic_zeros
+        self.name = name_of(rule)
+
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the rule."""
+        return {"rule": self.rule, "symbolic": self.symbolic}
+
+    def of(self, call: Invocation) -> JvpRule:
+        """Returns the rule on lists of arrays for one call."""
+
+        def jvp(
+            constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
+        ) -> tuple[list[Array], list[Array | None]]:
+            moved = [
+                zero_for(x.type, self.symbolic) if t is None else t
+                for x, t in zip(primals, tangents, strict=True)
+            ]
+            with call.closure(constants) as settled:
+                result = self.rule(
+                    *call.fixed(constants), call.in_tree.unflatten(primals), call.in_tree.unflatten(moved)
+                )
+                out, out_tangent = pair(call.what, self.name, "(primal_out, tangent_out)", result)
+                ys = [settled(y) for y in call.outputs(self.name, out, "primal_out")]
+                leaves, tree = flatten(out_tangent)
+                leaves = [settled(t) for t in leaves]
+            if tree != call.out_tree:
+                raise TreeError(
+                    f"{call.what}: {self.name} gives a primal_out of structure {call.out_tree} and a tangent_out of "
+                    f"structure {tree}; they must be the same"
+                )
+            dys: list[Array | None] = []
+            for i, (dy, y) in enumerate(zip(leaves, ys, strict=True)):
+                path = call.result_path(i)
+                dys.append(
+                    _checked(call.what, f"tangent_out{path} of {self.name}", dy, y.type, f"primal_out{path}")
+                )
+            return ys, dys
+
+        return jvp
+
+
+@final
+class ReverseRule:
+    """A user's pair of rules for reverse mode."""
+
+    def __init__(
+        self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool, shares: bool
+    ) -> None:
+        self.fwd, self.bwd, self.symbolic, self.shares = fwd, bwd, symbolic_zeros, shares
+        self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
+
+    def __reaches__(self) -> dict[str, object]:
+        """Returns what a key of a program on disk must say of the rules."""
+        return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic, "shares": self.shares}
+
+    def of(self, call: Invocation) -> VjpRule:
+        """Returns the rules on lists of arrays for one call."""
+
+        def vjp(
+            constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
+        ) -> tuple[list[Array], list[Array], BackwardRule]:
+            given: Sequence[PyTree] = primals
+            if self.symbolic:
+                given = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
+            with call.closure(constants) as settled:
+                result = self.fwd(*call.arguments(constants, given))
+                out, kept = pair(call.what, self.fwd_name, "(primal_out, residuals)", result)
+                ys = [settled(y) for y in call.outputs(self.fwd_name, out, "primal_out")]
+                leaves, tree = flatten(kept)
+                leaves = [settled(x) for x in leaves]
+            indices = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+            boxes = call.needed_back(constants)
+            types = [y.type for y in ys]
+            in_types = [x.type for x in primals]
+
+            def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array | None]:
+                known = list(leaves)
+                for i, x in zip(indices, residuals[: len(indices)], strict=True):
+                    known[i] = x
+                ct = call.out_tree.unflatten(
+                    [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
+                )
+                constants = call.from_needed(residuals[len(indices) :])
+                with call.closure(constants) as settled:
+                    found = self.bwd(*call.fixed(constants), tree.unflatten(known), ct)
+                    return [x if x is None else settled(x) for x in self.cotangents(call, found, in_types)]
+
+            residuals = [leaves[i] for i in indices]
+            for i in indices:
+                leaves[i] = None
+            return ys, [*residuals, *boxes], backward
+
+        return vjp
+
+    def cotangents(self, call: Invocation, found: PyTree, types: Sequence[ArrayType]) -> list[Array | None]:
+        """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
+        what, count = call.what, len(call.active)
+        if not isinstance(found, tuple | list):
+            raise TreeError(
+                f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {kind_of(found)}"
+            )
+        if len(found) != count:
+            raise TreeError(
+                f"{what}: {self.bwd_name} must return one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {len(found)}"
+            )
+        leaves, tree = flatten(tuple(found))
+        if tree != call.in_tree:
+            leaves = self._with_zeros(call, tuple(found), len(types))
+        cts: list[Array | None] = []
+        for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
+            # The path is computed for errors only.
+            if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
+                cts.append(None if _is_zero(ct) else ct)
+            else:
+                where = f"the cotangent of argument {call.path_of(i)} that {self.bwd_name} gives"
+                cts.append(_checked(what, where, ct, t, f"the argument of {call.name}"))
+        return cts
+
+    def _with_zeros(self, call: Invocation, found: tuple[PyTree, ...], count: int) -> list[PyTree]:
+        """Flattens cotangents in which None stands for the zeros of a whole subtree."""
+        leaves, tree = flatten(found, lambda x: x is None)
+        whole: list[PyTree] = []
+        fits = True
+        try:
+            # PyTree leaf that is no node will do for the arguments'.
+            parts = flatten_up_to(tree, call.in_tree.unflatten([0] * count))
+        except TreeError:
+            parts, fits = [], False
+        for leaf, part in zip(leaves, parts, strict=False):
+            below = flatten(part)[0]
+            fits = fits and (leaf is None or (len(below) == 1 and below[0] is part))
+            whole += [leaf] * len(below)
+        if not fits:
+            raise TreeError(
+                f"{call.what}: {self.bwd_name} gives cotangents of structure {flatten(found)[1]}, but the "
+                f"differentiable arguments of {call.name} have the structure {call.in_tree}"
+            )
+        return whole

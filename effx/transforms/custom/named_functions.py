@@ -1,0 +1,64 @@
+"""`named_function`: functions that handlers may have rules for."""
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Generic, ParamSpec, TypeVar, final
+
+from effx.errors import check_function
+from effx.handlers.authoring.rule_handler import NamedFunction
+from effx.ir.ops.custom import CustomRules, NamedCall
+from effx.ir.types import ArrayType
+from effx.tracing.arguments import name_of
+from effx.transforms.custom.invocation import Invocation, perform_custom, positional
+from effx.tree.registry import PyTreeDef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+class named_function(NamedFunction, Generic[P, R]):
+    """A function that handlers may have rules for; every other handler goes into its body.
+
+    Args:
+        fun: takes pytrees of arrays, by position or by keywords that have one; returns a pytree of arrays.
+
+    Raises:
+        TransformError: `fun` is no function.
+
+    >>> import attrs, effx, effx.numpy as enp
+    >>> from effx.handlers.authoring.intercepting import InterceptHandler
+    >>> @named_function
+    ... def step(x): return enp.where(x > 0, 1.0, 0.0)
+    >>> @attrs.frozen
+    ... class Smooth(InterceptHandler[None]): ...
+    >>> @Smooth.function_rule(step)
+    ... def _(x): return 1.0 / (1.0 + enp.exp(-4.0 * x))
+    >>> f = effx.jit(lambda x: step(x) * 2.0)
+    >>> print(f(0.0), Smooth().run(f, 0.0))
+    0.0 1.0
+    """
+
+    __name__: str
+
+    def __init__(self, fun: Callable[P, R]) -> None:
+        check_function("named_function", fun)
+        self.fun = fun
+        update_wrapper(self, fun)
+        self.__name__ = name_of(fun)
+
+    def __repr__(self) -> str:
+        return f"<named_function {self.__name__}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function, or the rule of an installed handler for it."""
+        what = "named_function"
+        call = Invocation(what, self.fun, positional(what, self.fun, args, kwargs), ())
+
+        def result() -> tuple[PyTreeDef, Sequence[ArrayType]]:
+            assert call.out_types is not None
+            return call.out_tree, call.out_types
+
+        named = NamedCall(self, call.in_tree, result)
+        found: R = perform_custom(call, CustomRules(what, self.__name__, function=named))
+        return found

@@ -1,0 +1,135 @@
+"""Donated arguments: which arrays of a call they are, and what is said where donating them goes wrong."""
+
+from collections.abc import Callable, Sequence
+
+from effx.array import Array
+from effx.errors import DonatedArrayError, TransformError, warn_user
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.runtime.donated_memory import unused
+from effx.lower.runtime.executables import Executable
+from effx.tracing.arguments import Statics, argument_path, positional_names
+from effx.transforms.jit.options import Options, counted
+from effx.tree.registry import PyTreeDef, flatten
+
+
+def donated_leaves(
+    where: tuple[str, str],
+    options: Options,
+    dynamic: tuple[object, ...],
+    named: dict[str, object],
+    static: Statics,
+    leaves: int,
+) -> tuple[bool, ...]:
+    """Says for each dynamic leaf whether the user donated it.
+
+    Args:
+        where: the transformation and the function's name, for errors.
+        options: of the function.
+        dynamic, named: the arguments that are not static.
+        static: those that are.
+        leaves: the number of arrays in dynamic arguments.
+
+    Raises:
+        TransformError: an argument is static as well, counted from the other end.
+    """
+    if not options.donate_argnums and not options.donate_argnames:
+        return (False,) * leaves
+    fixed = {number for number, _ in static if isinstance(number, int)}
+    count = len(dynamic) + len(fixed)
+    donated = counted(options.donate_argnums, count)
+    if donated & fixed:
+        raise TransformError(
+            f"{where[0]}: arguments cannot be both static and donated: {sorted(donated & fixed)} of the "
+            f"{count} positional arguments of {where[1]}"
+        )
+    flags: list[bool] = []
+    for i, a in zip([i for i in range(count) if i not in fixed], dynamic, strict=True):
+        flags += [i in donated] * len(flatten(a)[0])
+    for key in sorted(named):
+        flags += [key in options.donate_argnames] * len(flatten(named[key])[0])
+    return tuple(flags)
+
+
+def check_held(
+    where: tuple[str, str], held: Sequence[Array], donated: Sequence[bool], arrays: Sequence[ConcreteArray]
+) -> None:
+    """Checks that no array is gone, and that none is donated that the function holds and needs itself.
+
+    Args:
+        where: the transformation and the function's name, for errors.
+        held: what the function closes over.
+        donated: for each argument. arrays: the arguments.
+
+    Raises:
+        DonatedArrayError: with the array's type.
+    """
+    what, name = where
+    for x in arrays:
+        x._check_alive(name)
+    captured = [c for c in held if type(c) is ConcreteArray]
+    for c in captured:
+        if c.is_deleted():
+            raise DonatedArrayError(
+                f"{what}: {name} closes over the array {c.type!r}, which is gone: it was donated to a "
+                f"computation or deleted; keep a copy, or pass it as an argument"
+            )
+    for x, gone in zip(arrays, donated, strict=True):
+        if gone and any([x.buffer is c.buffer for c in captured]):
+            raise DonatedArrayError(
+                f"{what}: {name} closes over the array {x.type!r} that it is given as a donated "
+                f"argument; donate a copy, or leave it out of donate_argnums"
+            )
+
+
+def check_once(
+    where: tuple[str, str], kept: Sequence[bool], donated: Sequence[bool], arrays: Sequence[ConcreteArray]
+) -> None:
+    """Checks that no array is donated that the call reads as another argument too.
+
+    Args:
+        where: the transformation and the function's name, for errors.
+        kept: for each argument whether it is passed.
+        donated: for each argument. arrays: the arguments.
+
+    Raises:
+        DonatedArrayError: with the array's type.
+    """
+    passed = [(x, gone) for x, keep, gone in zip(arrays, kept, donated, strict=True) if keep]
+    for i, (x, gone) in enumerate(passed):
+        if gone and any([x.buffer is y.buffer for j, (y, _) in enumerate(passed) if j != i]):
+            raise DonatedArrayError(
+                f"{where[0]}: {where[1]} is given the array {x.type!r} twice, once as a donated argument; "
+                f"donate a copy, or leave it out of donate_argnums"
+            )
+
+
+def warn_unused(
+    where: tuple[str, str],
+    fun: Callable[..., object],
+    options: Options,
+    tree: PyTreeDef,
+    executable: Executable,
+    donated: Sequence[bool],
+) -> None:
+    """Warns, when a program has been compiled, of donated arguments whose memory no result takes.
+
+    Args:
+        where: the transformation and the function's name.
+        fun: the function. options: how it is compiled.
+        tree: the structure of the dynamic arguments `(args, kwargs)`.
+        executable: what was compiled.
+        donated: for each leaf of the arguments.
+    """
+    found = unused(executable, donated)
+    if not found:
+        return
+    names = positional_names(fun)
+    fixed = counted(options.static_argnums, len(names))
+    dynamic = [name for i, name in enumerate(names) if i not in fixed]
+    numbered = tree.unflatten(range(len(donated)))
+    shown = [f"{argument_path(numbered, i, dynamic)} {executable.in_types[i]!r}" for i in found[:4]]
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    warn_user(
+        f"{where[0]}: {where[1]} cannot reuse the donated memory of {', '.join(shown)}{more}: no result takes it; "
+        f"leave it out of donate_argnums"
+    )

@@ -1,0 +1,170 @@
+"""`make_jaxpr` (also `stage`) and `eval_shape`: programs and shapes of users' functions."""
+
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
+from typing import Any, ParamSpec
+
+import attrs
+
+from effx.effects import handle
+from effx.handlers.staging.compile_time_eval import Known
+from effx.ir.types import ArrayType
+from effx.ir.values.refs import has_refs
+from effx.tracing.arguments import FlatFunction, abstract, adapted, argument_numbers, merged, name_of
+from effx.tracing.axis_environments import AxisEnv, axes_of, bound
+from effx.tracing.traces import Trace, trace
+from effx.transforms.jit.stages import shape_of
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typeof"]
+
+P = ParamSpec("P")
+
+
+def flat(
+    what: str,
+    fun: Callable[..., Any],
+    args: tuple[PyTree, ...],
+    kwargs: dict[str, PyTree],
+    static: tuple[int, ...],
+) -> tuple[FlatFunction, list[ArrayType]]:
+    """Returns a function of the dynamic arguments' leaves, and their types."""
+    leaves, tree = flatten(([a for i, a in enumerate(args) if i not in static], kwargs))
+    called = adapted(fun, partial(merged, [(i, args[i]) for i in static])) if static else fun
+    return FlatFunction(what, called, tree), [abstract(what, x) for x in leaves]
+
+
+def shapes(found: Trace) -> PyTree:
+    """Returns the shapes and dtypes of a function's result, in its structure."""
+    return found.out_tree.unflatten([shape_of(t) for t in found.out_types])
+
+
+def make_jaxpr(
+    fun: Callable[P, Any],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    return_shape: bool = False,
+    abstracted_axes: PyTree = None,
+) -> Callable[P, Any]:
+    """Returns a function that stages `fun` and returns its program.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        static_argnums: positional arguments that are part of the program.
+        axis_env: names and sizes of axes that collectives in `fun` may name; they stay in the program's effect row.
+        return_shape: True to get a pair of the program and the result's shapes and dtypes.
+        abstracted_axes: names of sizes, which stand in the program in place of the arguments' own: for each positional
+            argument a dict `{axis: name}`, a tuple of names and None, or None, or a pytree of these for the arrays in
+            it; or one of these for all arguments. A name may be the text of a size, such as `"2*n"`.
+
+    Returns:
+        A function of arguments, or of things with their shapes and dtypes, giving an
+        `effx.ir.Program`. Arrays that `fun` closes over are the program's first inputs; their
+        values are its `constants`. For an argument that is a mutable reference the program takes what that
+        holds, and gives what it holds afterwards behind the result.
+
+    Raises:
+        TransformError, TreeError: `abstracted_axes` does not fit the arguments.
+        ShapeError: two sizes with one name differ.
+
+    >>> import effx, effx.numpy as enp
+    >>> print(effx.make_jaxpr(lambda x: enp.sin(enp.cos(x)))(3.0))
+    <lambda>(a: f32[]~) {
+      b: f32[]~ = cos a
+      c: f32[]~ = sin b
+      return c
+    }
+    >>> print(effx.make_jaxpr(lambda x: effx.lax.psum(x, "i"), axis_env=[("i", 4)])(3.0))
+    <lambda>(a: f32[]~) ! AxisEffect(axis='i') {
+      b: f32[]~ = psum[axis_name='i'] a
+      return b
+    }
+    >>> print(effx.make_jaxpr(lambda x: enp.append(x, 0.0), abstracted_axes={0: "n"})(enp.ones(3)))
+    <lambda>(a: f32[n]) {
+      b: f32[1]~ = reshape[shape=(1,)] 0.0:f32~
+      c: f32[n + 1] = concatenate[axis=0] a b
+      return c
+    }
+    """
+    axes = axes_of("make_jaxpr", axis_env)
+
+    @wraps(fun)
+    def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if has_refs((args, kwargs)):
+            from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+
+            inner, named = Lending("make_jaxpr", name_of(fun), args, kwargs).arguments
+            lent = make_jaxpr(borrowing(fun), static_argnums, axis_env, return_shape, abstracted_axes)
+            return lent(*inner, **named)
+        numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
+        given: tuple[PyTree, ...] = args
+        if abstracted_axes is not None:
+            from effx.transforms.jit.abstracted_axes import AbstractedAxes  # rare, and not loaded before
+
+            named_axes = AbstractedAxes("make_jaxpr", name_of(fun), abstracted_axes)
+            named_axes.refuse_named(kwargs)
+            given = named_axes.abstracted(args, numbers)
+        with bound(axes):
+            found = trace(*flat("make_jaxpr", fun, given, kwargs, tuple(sorted(numbers))))
+        program = attrs.evolve(found.program, constants=found.captured, derived={})
+        return (program, shapes(found)) if return_shape else program
+
+    return staged
+
+
+stage = make_jaxpr
+
+
+def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
+    """Computes shapes and dtypes of `fun(*args, **kwargs)` without computing values.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        args, kwargs: arrays, or anything with `shape` and `dtype`.
+
+    Returns:
+        The result's structure with a `ShapeDtypeStruct` for each array.
+
+    Raises:
+        ShapeError, DTypeError: as `fun` itself would.
+
+    >>> import effx, effx.numpy as enp
+    >>> effx.eval_shape(enp.dot, effx.ShapeDtypeStruct((2000, 3000), "float32"), effx.ShapeDtypeStruct((3000, 5), "float32"))
+    ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
+    """
+    if has_refs((args, kwargs)):
+        from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+
+        lent = Lending("eval_shape", name_of(fun), args, kwargs)
+        return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
+    return shapes(trace(*flat("eval_shape", fun, args, kwargs, ())))
+
+
+def typeof(x: PyTree) -> ArrayType:
+    """Returns the type of an array or number: dtype, shape, and whether it is weak.
+
+    Raises:
+        DTypeError: it is neither.
+
+    >>> import effx
+    >>> effx.typeof(1.5), effx.typeof(effx.numpy.ones((2, 3)))
+    (f32[]~, f32[2,3])
+    """
+    return abstract("typeof", x)
+
+
+def ensure_compile_time_eval() -> handle:
+    """Returns a context in which operations on known values run at once, though a function is being staged.
+
+    Operations on values of that function are staged as before.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.jit
+    ... def f(x):
+    ...     with effx.ensure_compile_time_eval():
+    ...         n = int(enp.sqrt(16.0))
+    ...     return x * n
+    >>> f(2.0)
+    Array(8., dtype=float32, weak_type=True)
+    """
+    return handle(Known())

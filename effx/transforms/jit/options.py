@@ -1,0 +1,197 @@
+"""What users choose for a jitted function: which arguments are static or donated, and where it runs."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from operator import index
+from typing import final
+
+import attrs
+
+from effx.caching import exact
+from effx.errors import TransformError
+from effx.lower.compile_options import EFFORTS, CompilerEffortLevel, CompilerOptions
+from effx.lower.placement.backends import local_devices
+from effx.lower.placement.shardings import Device, device_of
+from effx.tracing.arguments import name_of, signature_of
+from effx.transforms.jit.shardings import JitShardings, jit_shardings, one_device
+from effx.tree.registry import PyTree
+
+
+@final
+@attrs.frozen
+class Options:
+    """What a user chose for one jitted function."""
+
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    donate_argnums: tuple[int, ...]
+    donate_argnames: tuple[str, ...]
+    keep_unused: bool
+    inline: bool
+    device: Device | None
+    compiler_options: CompilerOptions = ()
+    shardings: "JitShardings | None" = None
+
+    @property
+    def needs_guard(self) -> bool:
+        """Whether calls need more than C++ does: static arguments as exact keys, donated arrays buried."""
+        return bool(
+            self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames
+        )
+
+
+def counted(numbers: tuple[int, ...], count: int) -> set[int]:
+    """Returns those of the argument numbers that a call with `count` positional arguments has, from 0."""
+    return {n % count for n in numbers if -count <= n < count}
+
+
+@final
+class Places(dict[int, tuple[set[int], set[int]]]):
+    """By the number of positional arguments: which of them are static, and which donated."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def __missing__(self, count: int) -> tuple[set[int], set[int]]:
+        o = self.options
+        self[count] = found = counted(o.static_argnums, count), counted(o.donate_argnums, count)
+        return found
+
+
+@final
+class Static:
+    """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
+
+    __slots__ = ("hash", "key", "value")
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self.key = exact(value)
+        self.hash = hash(self.key)  # C++ asks for it more than once, and a model's structure takes long
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Static and self.hash == other.hash and self.key == other.key
+
+
+def exactly(x: object) -> object:
+    """Returns a static argument as C++ may compare it."""
+    if type(x) in (bool, int, str, type(None)):
+        return x
+    return Static(x)
+
+
+def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
+    """Returns argument numbers in order, each once; none for None."""
+    if value is None:
+        return ()
+    try:
+        return tuple(sorted({index(n) for n in (value if isinstance(value, Iterable) else (value,))}))
+    except TypeError:
+        raise TransformError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
+
+
+def names_of(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
+    """Returns argument names; none for None."""
+    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for n in names:
+        if not isinstance(n, str):
+            raise TransformError(f"{what} must be a string or a sequence of strings, got {value!r}")
+    return names
+
+
+def options_for(
+    fun: Callable[..., object],
+    static_argnums: "int | Iterable[int] | None",
+    static_argnames: "str | Iterable[str] | None",
+    donate_argnums: "int | Iterable[int] | None",
+    donate_argnames: "str | Iterable[str] | None",
+    keep_unused: bool,
+    inline: bool,
+    device: object,
+    backend: str | None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
+) -> Options:
+    nums, names = (
+        numbers_of("jit: static_argnums", static_argnums),
+        names_of("jit: static_argnames", static_argnames),
+    )
+    donated, donated_names = (
+        numbers_of("jit: donate_argnums", donate_argnums),
+        names_of("jit: donate_argnames", donate_argnames),
+    )
+    signature = signature_of(fun)
+    if signature is not None:
+        nums, names = matched("jit", signature, fun, "static", nums, names)
+        donated, donated_names = matched("jit", signature, fun, "donate", donated, donated_names)
+    both = set(nums) & set(donated) or set(names) & set(donated_names)
+    if both:
+        raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, both))}")
+    where, shardings = device_of(device), jit_shardings(in_shardings, out_shardings)
+    if shardings is not None and (where is not None or backend is not None):
+        raise TransformError("jit: give shardings or a device, not both")
+    if (alone := one_device(shardings)) is not None:
+        where = alone
+    if where is None and backend is not None:
+        where = local_devices(backend)[0]
+    chosen = compiler_options_for("jit", compiler_options)
+    return Options(nums, names, donated, donated_names, keep_unused, inline, where, chosen, shardings)
+
+
+def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> CompilerOptions:
+    """Returns options of XLA's compiler in the order of their names.
+
+    Raises:
+        TransformError: they are no mapping of names to strings and numbers, or a level of effort is none.
+    """
+    if options is None:
+        return ()
+    given: object = options  # what users give is not always what the types say
+    chosen: list[tuple[str, str | bool | int | float]] = []
+    for name, value in sorted(options.items(), key=str) if isinstance(given, Mapping) else [(None, None)]:
+        if not (isinstance(name, str) and isinstance(value, str | bool | int | float)):
+            raise TransformError(
+                f"{what}: compiler_options must be a mapping of names to strings, bools and numbers, got {options!r}"
+            )
+        if name in EFFORTS and not isinstance(value, CompilerEffortLevel):
+            raise TransformError(
+                f"{what}: compiler_options: {name} must be a CompilerEffortLevel, got {value!r} of type "
+                f"{type(value).__name__}"
+            )
+        chosen.append((name, value))
+    return tuple(chosen)
+
+
+def matched(
+    transform: str,
+    signature: inspect.Signature,
+    fun: Callable[..., object],
+    what: str,
+    nums: tuple[int, ...],
+    names: tuple[str, ...],
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Completes argument numbers by names and names by numbers, and checks both."""
+    parameters = list(signature.parameters.values())
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    open_names = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for n in nums:
+        if not variadic and not -len(positional) <= n < len(positional):
+            raise TransformError(
+                f"{transform}: {what}_argnums names argument {n}, but {name_of(fun)} takes {len(positional)} "
+                f"positional arguments"
+            )
+    for name in names:
+        if not open_names and name not in signature.parameters:
+            raise TransformError(
+                f"{transform}: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+            )
+    if not variadic:
+        nums = tuple(n % len(positional) for n in nums)
+    all_names = dict.fromkeys([*names, *[positional[n] for n in nums if 0 <= n < len(positional)]])
+    all_nums = sorted({*nums, *[positional.index(name) for name in names if name in positional]})
+    return tuple(all_nums), tuple(all_names)

@@ -1,0 +1,523 @@
+"""What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypedDict, Unpack, final, overload
+
+import attrs
+
+from effx.array import Array
+from effx.dtypes import DType, DTypeLike, canonicalize
+from effx.effects import Effect
+from effx.errors import BackendError, ShapeError, TransformError, TreeError
+from effx.handlers.evaluate.lowering_passes import in_order
+from effx.ir.program import Program
+from effx.ir.refs import OnCell
+from effx.ir.types import ArrayType, Shape, array_type
+from effx.lower.compile_options import CompilerOptions
+from effx.lower.placement.assignment import Assignment
+from effx.lower.placement.backends import default_device, platform_of
+from effx.lower.placement.concrete import as_concrete
+from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, sharding_of
+from effx.lower.runtime.executables import Executable, cost_estimate
+from effx.lower.text.emit import PLATFORMS
+from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
+from effx.lower.text.module import module_text
+from effx.tracing.arguments import abstract, as_arrays
+from effx.transforms.jit.donation import check_once
+from effx.transforms.jit.options import compiler_options_for
+from effx.transforms.refs.ref_arguments import Lending
+from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
+
+if TYPE_CHECKING:
+    from effx.handlers.refs import OfContents
+    from effx.lower.text.hlo import Module
+
+
+class Changes(TypedDict, total=False):
+    """The attributes of a `ShapeDtypeStruct` that `update` can replace."""
+
+    shape: Sequence[int]
+    dtype: DTypeLike
+    sharding: Sharding | None
+    weak_type: bool
+
+
+@register_leaf
+@final
+class ShapeDtypeStruct:
+    """A shape and dtype instead of an array, for staging without values.
+
+    Attributes:
+        shape, dtype: of the array.
+        sharding: where its parts lie; None where nothing is said.
+        weak_type: whether its dtype gives way to others', as that of a Python number.
+
+    >>> import numpy as np
+    >>> x = ShapeDtypeStruct((2, 3), np.float32)
+    >>> x, x.update(dtype=np.int8)
+    (ShapeDtypeStruct(shape=(2, 3), dtype=float32), ShapeDtypeStruct(shape=(2, 3), dtype=int8))
+    """
+
+    # No attrs class: a library of trees that takes those apart (dm-tree) would take this one apart.
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        *,
+        sharding: Sharding | None = None,
+        weak_type: bool = False,
+    ) -> None:
+        self.shape: Final[Shape] = tuple(shape)
+        self.dtype: Final[DType] = canonicalize(dtype)
+        self.sharding: Final = sharding
+        self.weak_type: Final = weak_type
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):
+            raise AttributeError(
+                f"{name} of a ShapeDtypeStruct is set once; x.update({name}=...) makes another"
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name} of a ShapeDtypeStruct cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShapeDtypeStruct):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Shape, DType, Sharding | None, bool]:
+        return self.shape, self.dtype, self.sharding, self.weak_type
+
+    @classmethod
+    def like(cls, x: PyTree) -> Self:
+        """Returns the description of an array, a number, or anything with `shape` and `dtype`.
+
+        >>> ShapeDtypeStruct.like(1.5)
+        ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
+        """
+        t = abstract("ShapeDtypeStruct.like", x)
+        return cls(t.shape, t.dtype, sharding=getattr(x, "sharding", None), weak_type=t.weak)
+
+    def update(self, **changes: Unpack[Changes]) -> Self:
+        """Returns one like this, with other values of the attributes that are named."""
+        given: Changes = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "sharding": self.sharding,
+            "weak_type": self.weak_type,
+            **changes,
+        }
+        return type(self)(**given)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return array_type(self.dtype, self.shape).size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len(x): a scalar has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        lies = "" if self.sharding is None else f", sharding={self.sharding!r}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{lies}{weak})"
+
+
+def shape_of(t: ArrayType) -> ShapeDtypeStruct:
+    """Returns the public description of a type."""
+    return ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak)
+
+
+@final
+@register_leaf
+@attrs.frozen
+class ArgInfo:
+    """What is known of one array among the arguments of a stage.
+
+    Attributes:
+        shape, dtype: of the array.
+        donated: whether its memory may be reused for results.
+    """
+
+    shape: Shape
+    dtype: DType
+    donated: bool
+
+
+Dialect = Literal["stablehlo", "hlo"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Signature:
+    """What every stage of a function knows of its arguments and results.
+
+    Attributes:
+        name: the function's name.
+        in_tree, out_tree: the structures of the arguments `(args, kwargs)` and of the result.
+        in_types, out_types: of the arrays in them.
+        donated: for each array of the arguments whether its memory may be reused for results.
+    """
+
+    name: str
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    donated: tuple[bool, ...]
+
+
+@attrs.frozen(eq=False)
+class OfFunction:
+    """A stage of a function.
+
+    Attributes:
+        signature: what is known of its arguments and results.
+    """
+
+    signature: Signature
+
+    def __copy__(self) -> Self:
+        """Stages do not change."""
+        return self
+
+    def __deepcopy__(self, copies: dict[int, object]) -> Self:
+        """Stages do not change."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TransformError(
+            f"pickle: {type(self).__name__} of {self.signature.name} belongs to this process; pickle the function, or use "
+            f"effx.experimental.serialize_executable for compiled code"
+        )
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments `(args, kwargs)`."""
+        return self.signature.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the result."""
+        return self.signature.out_tree
+
+    @property
+    def in_avals(self) -> PyTree:
+        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
+        return self.in_tree.unflatten([shape_of(t) for t in self.signature.in_types])
+
+    @property
+    def args_info(self) -> PyTree:
+        """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
+        found = zip(self.signature.in_types, self.signature.donated, strict=True)
+        return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in found])
+
+    @property
+    def out_info(self) -> PyTree:
+        """Shapes and dtypes in the structure of the result."""
+        return self.out_tree.unflatten([shape_of(t) for t in self.signature.out_types])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the donated arrays among all arrays of the arguments."""
+        return tuple([i for i, donated in enumerate(self.signature.donated) if donated])
+
+
+@final
+@attrs.frozen(eq=False)
+class Traced(OfFunction):
+    """A function staged for one kind of arguments.
+
+    Attributes:
+        program: its first inputs are for the values that the function closed over.
+        captured: these values.
+        lent: where arguments are references, the signature of the function of their contents, which was staged: it
+            gives a result, and contents.
+    """
+
+    program: Program
+    captured: tuple[Array, ...]
+    _assign: Callable[[Program, Sequence[Array], Device], Assignment]
+    _compile: Callable[[Program, Sequence[Array], Assignment, CompilerOptions], Executable]
+    _device: Device | None
+    lent: Signature | None = None
+
+    @property
+    def jaxpr(self) -> Program:
+        """The program, under the name that JAX users know."""
+        return self.program
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """The effects that no handler inside of the function has handled."""
+        return self.program.effects
+
+    @property
+    def out_avals(self) -> PyTree:
+        """Shapes and dtypes in the structure of the result."""
+        return self.out_info
+
+    @property
+    def fun_name(self) -> str:
+        """The function's name."""
+        return self.signature.name
+
+    @property
+    def of_contents(self) -> "OfContents | None":
+        """The program as one of what the references hold that the function closes over; None where there are none."""
+        if not any([isinstance(effect, OnCell) for effect in self.program.effects]):
+            return None
+        from effx.handlers.refs import of_contents  # not loaded before it is needed
+
+        return of_contents(self.program)
+
+    @property
+    def pure(self) -> tuple[Program, tuple[Array, ...]]:
+        """The program as it is compiled, and the values of its first inputs."""
+        found = self.of_contents
+        if found is None:
+            return self.program, self.captured
+        return found.staged.program, (*found.staged.captured, *self.captured)
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
+        """Lowers to StableHLO.
+
+        Args:
+            lowering_platforms: one of "cpu", "cuda", "rocm", "tpu", to read the text for a platform that
+                need not be there; None for the one that the function runs on.
+
+        Raises:
+            BackendError: an unknown platform, or more than one.
+        """
+        device = self._device or default_device()
+        # Arguments may lie on a topology of another platform.
+        here = platform_of(device if lowering_platforms else self._assign(*self.pure, device).device)
+        wanted = (here,) if lowering_platforms is None else tuple(lowering_platforms)
+        for p in wanted:
+            if p not in PLATFORMS:
+                raise BackendError(f"lower: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")
+        if len(wanted) != 1:
+            raise BackendError(f"lower: one module is for one platform, got {wanted}; lower for each in turn")
+        return Lowered(self.signature, self, wanted[0], device if wanted[0] == here else None)
+
+
+@final
+@attrs.frozen(eq=False)
+class Lowered(OfFunction):
+    """A function lowered to StableHLO.
+
+    Attributes:
+        traced: the function as it was staged.
+        platform: for which platform.
+    """
+
+    traced: Traced
+    platform: str
+    _device: Device | None
+
+    def as_text(self, dialect: Dialect | None = None, *, debug_info: bool = False) -> str:
+        """Returns the program's text.
+
+        Args:
+            dialect: "stablehlo", by default, or "hlo" for what XLA makes of that before it optimises.
+            debug_info: True for StableHLO in which each line says where it came from.
+
+        Raises:
+            BackendError: another dialect.
+        """
+        if dialect == "hlo":
+            return hlo_computation(self._text(False)).as_hlo_text()
+        if dialect in (None, "stablehlo"):
+            return self._text(debug_info)
+        raise BackendError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+
+    @overload
+    def compiler_ir(self, dialect: Literal["hlo"]) -> XlaComputation: ...
+    @overload
+    def compiler_ir(self, dialect: Literal["stablehlo"] | None = None) -> "Module": ...
+    def compiler_ir(self, dialect: Dialect | None = None) -> "Module | XlaComputation":
+        """Returns the program as jaxlib holds it: an MLIR module, or an `XlaComputation` for the dialect "hlo".
+
+        Raises:
+            BackendError: another dialect.
+        """
+        if dialect == "hlo":
+            return hlo_computation(self._text(True))
+        if dialect in (None, "stablehlo"):
+            return mlir_module(self._text(True))
+        raise BackendError(f"compiler_ir: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+
+    def _text(self, debug_info: bool) -> str:
+        program, captured = self.traced.pure
+        flags = [False] * len(captured) + list(self.signature.donated)
+        assignment = self.traced._assign(program, captured, self._device or default_device())
+        return module_text(
+            in_order(program),
+            self.platform,
+            flags,
+            debug_info,
+            assignment.partitioning(program),
+            assignment.memories(program),
+        )
+
+    def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
+        """Compiles with XLA.
+
+        Args:
+            compiler_options: options of XLA's compiler by name, beside those that `jit` was given.
+
+        Raises:
+            BackendError: the text is for a platform that is not the one here, or XLA knows no such option.
+        """
+        if self._device is None:
+            raise BackendError(
+                f"compile: the module is for {self.platform}, which is not the platform that runs here"
+            )
+        chosen = compiler_options_for("compile", compiler_options)
+        traced = self.traced
+        assignment = traced._assign(*traced.pure, self._device)
+        executable = traced._compile(*traced.pure, assignment, chosen)
+        return Compiled(self.signature, executable, traced.lent, traced.of_contents)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Returns XLA's estimate of the compiled program's costs."""
+        return self.compile().cost_analysis()
+
+
+@final
+@attrs.frozen(eq=False)
+class Compiled(OfFunction):
+    """A compiled function, callable with arguments of exactly the types it was compiled for.
+
+    Attributes:
+        executable: what XLA made of it.
+        lent: as `Traced` has it.
+        contents: what the function closes over that can be written.
+    """
+
+    executable: Executable
+    lent: Signature | None = None
+    contents: "OfContents | None" = None
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
+        """Runs the program on the dynamic arguments. References are read and written as in a call of the function.
+
+        Raises:
+            TreeError, ShapeError: the arguments are not of the types it was compiled for.
+            DonatedArrayError: an array is gone, or is donated and read as another argument too.
+        """
+        if self.lent is None:
+            return self._run(self.signature, args, kwargs)
+        from effx.transforms.refs.ref_arguments import call_lent  # not loaded before it is needed
+
+        run, lent = self._run, self.lent
+        trees = self.in_tree, lent.in_tree
+        return call_lent(self.signature.name, trees, lambda *a, **named: run(lent, a, named), args, kwargs)
+
+    def _run(self, signature: Signature, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
+        leaves, tree = flatten((args, kwargs))
+        if tree != signature.in_tree:
+            raise TreeError(
+                f"{self.signature.name}: compiled for arguments of structure {self.in_tree}, got {tree}"
+            )
+        given = as_arrays("jit", leaves, (args, kwargs))
+        if self.contents is not None:
+            given += self.contents.read()
+        arrays = [as_concrete(x) for x in given]
+        expected = self.executable.in_types
+        for i, (x, t) in enumerate(zip(arrays, expected, strict=True)):
+            if not x.type.matches(t):
+                raise ShapeError(f"{self.signature.name}: compiled for {t!r} as argument {i}, got {x.type!r}")
+        for x in arrays:
+            x._check_alive(self.signature.name)
+        try:
+            results = self.executable.run(arrays)
+        except BackendError as error:
+            if "INVALID_ARGUMENT" in str(error):  # XLA does not say which array it is
+                donated = [*signature.donated, *[False] * (len(arrays) - len(signature.donated))]
+                check_once(("jit", signature.name), self.executable.kept, donated, arrays)
+            raise
+        if self.contents is not None:
+            count = len(signature.out_types)
+            self.contents.write(results[count:])
+            results = results[:count]
+        return signature.out_tree.unflatten(results)
+
+    @property
+    def out_avals(self) -> PyTree:
+        """Shapes and dtypes in the structure of the result."""
+        return self.out_info
+
+    @property
+    def input_shardings(self) -> PyTree:
+        """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
+        places = [SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations]
+        return self.in_tree.unflatten(places[: len(self.signature.in_types)])
+
+    @property
+    def output_shardings(self) -> PyTree:
+        """Where the arrays of the result lie, in its structure."""
+        places = list(map(sharding_of, self.executable.out_shardings))
+        return self.out_tree.unflatten(places[: len(self.signature.out_types)])
+
+    def as_text(self) -> str:
+        """Returns the HLO text that XLA has optimised."""
+        return "\n\n".join([m.to_string() for m in self.executable.loaded.hlo_modules()])
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """Returns XLA's estimate of costs: "flops", "bytes accessed" and more.
+
+        Raises:
+            BackendError: XLA has none, as for CPUs that are not there; `effx.library.scaling.plan` counts by itself.
+        """
+        return dict(cost_estimate(self.executable))
+
+    def memory_analysis(self) -> Any:
+        """Returns the sizes in bytes of arguments, outputs, temporaries and code."""
+        return self.executable.loaded.get_compiled_memory_stats()
+
+    def runtime_executable(self) -> LoadedExecutable:
+        """Returns jaxlib's loaded executable.
+
+        Raises:
+            BackendError: it was compiled for devices that are not there.
+        """
+        return self.executable.runnable()
+
+
+def traced_lent(lending: Lending, trace: Callable[..., Traced], tree: PyTreeDef) -> Traced:
+    """Stages a function for arguments with references.
+
+    Args:
+        lending: of the references in the arguments.
+        trace: stages the function of contents, as `borrowing` gives it.
+        tree: the structure of the dynamic arguments `(args, kwargs)`, in which references are leaves.
+
+    Raises:
+        RefError: the function uses one of the references in another way.
+    """
+
+    def staged(*args: PyTree, **kwargs: PyTree) -> tuple[Traced, list[None]]:
+        return trace(*args, **kwargs), [None] * len(lending.refs)
+
+    inner: Traced = lending.to(staged, writes=False)
+    lent = inner.signature
+    out_tree = lent.out_tree.children()[0]  # of a pair: the result, and contents
+    signature = attrs.evolve(
+        lent, in_tree=tree, out_tree=out_tree, out_types=lent.out_types[: out_tree.num_leaves]
+    )
+    return attrs.evolve(inner, signature=signature, lent=lent)

@@ -1,0 +1,223 @@
+"""`xla_computation`: a function as XLA's own form of its program, before XLA optimises."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Literal, ParamSpec, TypeAlias, overload
+
+from effx.effects import isolated
+from effx.errors import ShapeError, TransformError, TreeError, check_function
+from effx.handlers.evaluate.lowering_passes import in_order
+from effx.ir.types import ArrayType
+from effx.lower.placement.backends import default_device, platform_of
+from effx.lower.placement.concrete import as_concrete
+from effx.lower.text.computation import Parts, computation
+from effx.lower.text.emit import PLATFORMS
+from effx.lower.text.hlo import XlaComputation
+from effx.tracing.arguments import argument_numbers
+from effx.tracing.axis_environments import AxisEnv, axes_of, bound
+from effx.tracing.traces import trace
+from effx.transforms.jit.make_jaxpr import flat, shapes
+from effx.tree.prefixes import broadcast_prefix, prefix_errors
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["xla_computation"]
+
+P = ParamSpec("P")
+
+PartsTree: TypeAlias = PyTree
+"""A tuple of ints, None, or a pytree prefix whose leaves are these."""
+
+# More arguments than some platforms take one by one.
+MANY = 100
+
+
+@overload
+def xla_computation(
+    fun: Callable[P, object],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    in_parts: PartsTree = None,
+    out_parts: PartsTree = None,
+    backend: str | None = None,
+    tuple_args: bool | None = False,
+    instantiate_const_outputs: bool | None = None,
+    return_shape: Literal[False] = False,
+    donate_argnums: "int | Iterable[int]" = (),
+) -> Callable[P, XlaComputation]: ...
+@overload
+def xla_computation(
+    fun: Callable[P, object],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    in_parts: PartsTree = None,
+    out_parts: PartsTree = None,
+    backend: str | None = None,
+    tuple_args: bool | None = False,
+    instantiate_const_outputs: bool | None = None,
+    *,
+    return_shape: Literal[True],
+    donate_argnums: "int | Iterable[int]" = (),
+) -> Callable[P, tuple[XlaComputation, PyTree]]: ...
+def xla_computation(
+    fun: Callable[P, object],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    in_parts: PartsTree = None,
+    out_parts: PartsTree = None,
+    backend: str | None = None,
+    tuple_args: bool | None = False,
+    instantiate_const_outputs: bool | None = None,
+    return_shape: bool = False,
+    donate_argnums: "int | Iterable[int]" = (),
+) -> Callable[P, XlaComputation | tuple[XlaComputation, PyTree]]:
+    """Returns a function that gives `fun`'s XLA computation for example arguments: what XLA is asked to compile,
+    before it optimises. Values that `fun` closes over are constants in it. Nothing is compiled or run, and the devices
+    need not be there.
+
+    Args:
+        fun: takes and returns pytrees of arrays.
+        static_argnums: positional arguments that are part of the computation.
+        axis_env: names and sizes of axes that collectives in `fun` may name. The computation is for as many replicas
+            as the product of the sizes, of which the last axis's stand side by side.
+        in_parts: how arrays among the positional arguments are cut between partitions: for each axis of an array the
+            number of parts, as a tuple of ints, or None for an array that all partitions have whole. One for
+            all, or a pytree prefix of the arguments without the static ones.
+        out_parts: likewise for the result.
+        backend: the platform, "cpu", "gpu", "cuda", "rocm" or "tpu"; None for the one that runs here.
+        tuple_args: True for one argument, a tuple of all; None for that where there are more than 100.
+        instantiate_const_outputs: results that do not depend on arguments are always part of the computation: True or
+            None.
+        return_shape: True to get a pair of the computation and the result's shapes and dtypes.
+        donate_argnums: positional arguments whose memory results may reuse.
+
+    Returns:
+        A function of arguments, or of things with their shapes and dtypes. It gives an `XlaComputation` with
+        `as_hlo_text()`, `as_hlo_dot_graph()`, `as_serialized_hlo_module_proto()`, `name()` and `program_shape()`, whose
+        result is a tuple.
+
+    Raises:
+        TransformError: an option is none, or arguments are both static and donated.
+        TreeError: `in_parts` or `out_parts` is no prefix of the arguments or the result.
+        ShapeError: parts do not fit an array's axes.
+        BackendError: there is no such platform, or XLA refuses the program.
+
+    >>> import effx, effx.numpy as enp
+    >>> c = effx.xla_computation(lambda x: enp.sin(enp.cos(x)))(3.)
+    >>> print(c.as_hlo_text())  # doctest: +ELLIPSIS
+    HloModule xla_computation__lambda_, entry_computation_layout={(f32[])->(f32[])}
+    <BLANKLINE>
+    ENTRY main... {
+      ... = f32[] parameter(0)
+      ...= f32[] cosine(...)
+      ...= f32[] sine(...)
+      ROOT tuple... = (f32[]) tuple(...)
+    }
+    <BLANKLINE>
+    """
+    check_function("xla_computation", fun)
+    axes = axes_of("xla_computation", axis_env)
+    if instantiate_const_outputs is not None and not instantiate_const_outputs:
+        raise TransformError(
+            "xla_computation: instantiate_const_outputs=False is not supported: results that do not depend on "
+            "arguments are always part of the computation; leave it out"
+        )
+
+    @wraps(fun)
+    def computed(*args: P.args, **kwargs: P.kwargs) -> XlaComputation | tuple[XlaComputation, PyTree]:
+        static = set(argument_numbers("xla_computation", static_argnums, len(args)))
+        donated = set(argument_numbers("xla_computation", donate_argnums, len(args)))
+        if static & donated:
+            raise TransformError(
+                f"xla_computation: arguments cannot be both static and donated: {sorted(static & donated)}"
+            )
+        function, types = flat("xla_computation", fun, args, kwargs, tuple(sorted(static)))
+        with bound(axes):
+            found = trace(function, types)
+        if found.foreign:
+            raise TransformError(
+                f"xla_computation: {function.name} closes over a value of {found.foreign[0].handler.describe()}, which a "
+                f"computation cannot hold; pass it as an argument"
+            )
+        numbered = [i for i in range(len(args)) if i not in static]
+        sizes = [len(flatten(args[i])[0]) for i in numbered]
+        named = len(types) - sum(sizes)
+        flags = [i in donated for i, n in zip(numbered, sizes, strict=True) for _ in range(n)]
+        positional = tuple([args[i] for i in numbered])
+        cut_in, cut_out = _parts(
+            [
+                ("in_parts", in_parts, positional, types[: len(types) - named]),
+                ("out_parts", out_parts, found.out_tree.unflatten(found.out_types), found.out_types),
+            ]
+        )
+        if cut_in or cut_out:
+            cut_in += [None] * named
+        with isolated():
+            made = computation(
+                in_order(found.program),
+                [as_concrete(x) for x in found.captured],
+                _platform(backend),
+                axes=axes,
+                donated=[*flags, *[False] * named],
+                in_parts=cut_in,
+                out_parts=cut_out,
+                tuple_args=len(types) > MANY if tuple_args is None else tuple_args,
+            )
+        return (made, shapes(found)) if return_shape else made
+
+    return computed
+
+
+def _platform(backend: str | None) -> str:
+    if backend is None:
+        return platform_of(default_device())
+    if backend in PLATFORMS:
+        return backend
+    if backend != "gpu":
+        raise TransformError(
+            f"xla_computation: backend must be one of gpu, {', '.join(PLATFORMS)}, got {backend!r}"
+        )
+    return "rocm" if platform_of(default_device()) == "rocm" else "cuda"
+
+
+def _is_parts(x: object) -> bool:
+    return x is None or (isinstance(x, tuple) and bool(x) and all([isinstance(n, int) for n in x]))
+
+
+def _parts(
+    sides: Sequence[tuple[str, PartsTree, PyTree, Sequence[ArrayType]]],
+) -> list[list[Parts]]:
+    """Returns the parts of each array of the arguments and of the results; empty where nothing is partitioned.
+
+    Args:
+        sides: for each the option's name, what the user gave, the tree of arrays, and their types.
+    """
+    if all([given is None for _, given, _, _ in sides]):
+        return [[] for _ in sides]
+    found = [_of_arrays(*side) for side in sides]
+    counts = {math.prod(p) for parts in found for p in parts if p is not None}
+    if len(counts) > 1:
+        raise TransformError(
+            f"xla_computation: in_parts and out_parts must all have one number of partitions, got {sorted(counts)}"
+        )
+    return found
+
+
+def _of_arrays(what: str, given: PartsTree, tree: PyTree, types: Sequence[ArrayType]) -> list[Parts]:
+    try:
+        leaves = broadcast_prefix(given, tree, _is_parts)
+    except TreeError:
+        said = prefix_errors(
+            given, tree, _is_parts, what, "the arguments" if what == "in_parts" else "the result"
+        )
+        raise TreeError(f"xla_computation: {'; '.join(said)}") from None
+    parts: list[Parts] = []
+    for leaf, t in zip(leaves, types, strict=True):
+        if not _is_parts(leaf):
+            raise TransformError(f"xla_computation: {what} must hold tuples of ints and None, got {leaf!r}")
+        if leaf is not None and (len(leaf) != t.ndim or min(leaf) < 1):
+            raise ShapeError(
+                f"xla_computation: {what} must give a positive number of parts for each axis, got {leaf} for {t!r}"
+            )
+        parts.append(None if leaf is None else (*leaf,))
+    return parts

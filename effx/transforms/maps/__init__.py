@@ -1,0 +1,1 @@
+"""Mapping a function over an axis: `vmap`, `pmap`, `shard_map`."""

@@ -1,0 +1,166 @@
+"""Where types say how arrays are cut, and where they do not: `auto_axes`, `explicit_axes`."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast, overload
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import ShardingError
+from effx.ir.meshes import AxisType, MeshAxisName
+from effx.ir.ops.sharding import Release
+from effx.lower.placement.meshes import ambient
+from effx.transforms.jit.function import jit
+from effx.transforms.meshes.meshes import MeshInForce, reshard_as
+from effx.tree import PyTree
+from effx.tree.registry import flatten
+
+__all__ = ["auto_axes", "explicit_axes"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Names: TypeAlias = "str | tuple[MeshAxisName, ...] | None"
+
+
+def _axes(what: str, axes: Names) -> tuple[MeshAxisName, ...]:
+    """Returns the axes of the mesh in force that are meant."""
+    mesh = ambient.value
+    if mesh is None:
+        raise ShardingError(f"{what}: there is no mesh in force; use effx.set_mesh")
+    named = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    for name in named:
+        if name not in mesh.axis_names:
+            raise ShardingError(f"{what}: the mesh has no axis {name!r}; it has {mesh.axis_names}")
+    return named
+
+
+def _in_force(names: tuple[MeshAxisName, ...], kind: AxisType) -> MeshInForce:
+    """Returns the mesh in force, with other types of some axes."""
+    mesh = ambient.value
+    assert mesh is not None
+    return MeshInForce(mesh.update_axis_types(dict.fromkeys(names, kind)))
+
+
+@overload
+def auto_axes(f: Callable[P, R], /, *, axes: Names = None, out_sharding: PyTree = None) -> Callable[P, R]: ...
+@overload
+def auto_axes(
+    f: None = None, /, *, axes: Names = None, out_sharding: PyTree = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def auto_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Names = None, out_sharding: PyTree = None
+) -> Any:
+    """Leaves what a function does to the partitioner: inside, types do not say how arrays are cut.
+
+    Args:
+        f: the function; without it a decorator is returned.
+        axes: which of the mesh's axes are Auto inside; all by default.
+        out_sharding: how the results lie: a sharding or PartitionSpec, or a pytree of them that is a prefix of the results.
+
+    Returns:
+        The function. It takes `out_sharding` too where none is given here.
+
+    Raises:
+        ShardingError: no mesh is in force, it has no such axis, or nothing says how the results lie.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.sharding import AxisType, PartitionSpec as P, auto_axes
+    >>> flipped = auto_axes(lambda x: x[::-1].cumsum(), out_sharding=P("i"))
+    >>> with effx.set_mesh(effx.make_mesh((1,), ("i",), AxisType.Explicit)):
+    ...     print(flipped(effx.device_put(enp.arange(3), P("i"))).type)
+    i32[3@i]
+    """
+    if f is None:
+        return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
+    function = f
+
+    @wraps(function)
+    def left_alone(*args: Any, **kwargs: Any) -> Any:
+        lies = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
+        if lies is None:
+            raise ShardingError(
+                "auto_axes: types cannot say how the results lie; give out_sharding, to auto_axes or to the function"
+            )
+        names = _axes("auto_axes", axes)
+        given, kw = _each((args, kwargs), lambda x: _released(x, names))
+        with _in_force(names, AxisType.Auto):
+            results = function(*given, **kw)
+        return reshard_as("auto_axes", results, lies)
+
+    return left_alone
+
+
+def _each(tree: PyTree, change: Callable[[Any], Any]) -> Any:
+    leaves, form = flatten(tree)
+    return form.unflatten([change(x) for x in leaves])
+
+
+def _released(x: Any, names: tuple[MeshAxisName, ...]) -> Any:
+    if not isinstance(x, Array):
+        return x
+    array = as_operand(x, "auto_axes")
+    return array if array.type.cut is None else Release(names)(array)
+
+
+@overload
+def explicit_axes(
+    f: Callable[P, R], /, *, axes: Names = None, in_sharding: PyTree = None
+) -> Callable[P, R]: ...
+@overload
+def explicit_axes(
+    f: None = None, /, *, axes: Names = None, in_sharding: PyTree = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def explicit_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Names = None, in_sharding: PyTree = None
+) -> Any:
+    """Lets types say how arrays are cut inside a function, where outside the partitioner settles it.
+
+    Args:
+        f: the function; without it a decorator is returned.
+        axes: which of the mesh's axes are Explicit inside; all by default.
+        in_sharding: how the arguments lie: a sharding or PartitionSpec, or a pytree of them that is a prefix of the
+            positional arguments.
+
+    Returns:
+        The function. It takes `in_sharding` too where none is given here. Of its results types say nothing outside.
+
+    Raises:
+        ShardingError: no mesh is in force, it has no such axis, or nothing says how the arguments lie.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.sharding import PartitionSpec as P, explicit_axes
+    >>> def double(x):
+    ...     print(x.type)
+    ...     return 2 * x
+    >>> with effx.set_mesh(effx.make_mesh((1,), ("i",))):
+    ...     y = effx.jit(explicit_axes(double, in_sharding=P("i")))(enp.ones(3))
+    f32[3@i]
+    """
+    if f is None:
+        return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
+    function = f
+
+    def inner(lies: PyTree) -> Callable[..., Any]:
+        # Staged by itself: what is around does not ask types how arrays lie.
+        return jit(lambda args, kwargs: function(*reshard_as("explicit_axes", args, lies), **kwargs))
+
+    given = None if in_sharding is None else inner(in_sharding)
+
+    @wraps(function)
+    def explicit(*args: Any, **kwargs: Any) -> Any:
+        run = given
+        if run is None:
+            lies = kwargs.pop("in_sharding", None)
+            if lies is None:
+                raise ShardingError(
+                    "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the "
+                    "function"
+                )
+            run = inner(lies)
+        names = _axes("explicit_axes", axes)
+        with _in_force(names, AxisType.Explicit):
+            results = run(args, kwargs)
+        return _each(results, lambda x: _released(x, names))
+
+    return cast("Any", explicit)

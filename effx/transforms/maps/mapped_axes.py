@@ -1,0 +1,176 @@
+"""Which axis of each array `vmap` and `pmap` map, and its size; and names of axes."""
+
+from collections.abc import Hashable, Sequence
+from operator import index
+from typing import Any, final
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import ShapeError, TransformError, TreeError
+from effx.ir.sizes.dimensions import as_size
+from effx.tracing.arguments import argument_path
+from effx.tree.prefixes import broadcast_prefix
+from effx.tree.registry import PyTree, flatten
+
+AxisTree = Any
+"""An int, None, or a pytree prefix of them; its leaves are axes."""
+
+
+@final
+@attrs.frozen(eq=False)
+class MappedAxes:
+    """What a user said of the axes of one mapped function.
+
+    Attributes:
+        what: the transformation, for errors. name: the function's, for errors.
+        in_axes, out_axes: the mapped axis of arguments and results.
+        axis_size: its size, if the user gave it.
+    """
+
+    what: str
+    name: str
+    in_axes: AxisTree
+    out_axes: AxisTree
+    axis_size: int | None
+
+    def inputs(
+        self, leaves: Sequence[PyTree], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> tuple[list[int], list[Array], list[int], int]:
+        """Finds the mapped leaves of a call.
+
+        Returns:
+            Their indices among all leaves, their arrays, the mapped axes, counted from 0, and the axes' size.
+
+        Raises:
+            TreeError: `in_axes` is no prefix of the arguments.
+            ShapeError: an axis is out of range, or sizes differ.
+            TransformError: there are too few arguments, an axis is no int, or nothing is mapped and no size is
+                given.
+        """
+        if isinstance(self.in_axes, tuple) and len(self.in_axes) != len(args):
+            raise TransformError(
+                f"{self.what}: in_axes has {len(self.in_axes)} entries, but {self.name} got {len(args)} "
+                f"positional arguments"
+            )
+        wanted = self.axes_of(args, kwargs)
+        indices: list[int] = []
+        arrays: list[Array] = []
+        axes: list[int] = []
+        for i, (leaf, axis) in enumerate(zip(leaves, wanted, strict=True)):
+            if axis is None:
+                continue
+            x = as_operand(leaf, self.what)
+            ndim = x.type.ndim
+            if not -ndim <= axis < ndim:
+                why = (
+                    f"{x.type!r} with {ndim} axes"
+                    if ndim
+                    else f"a scalar {x.type!r}; use in_axes=None for it"
+                )
+                raise ShapeError(
+                    f"{self.what}: in_axes asks for axis {axis} of {argument_path((args, kwargs), i)} of "
+                    f"{self.name}, which is {why}"
+                )
+            indices.append(i)
+            arrays.append(x)
+            axes.append(axis % ndim)
+        sizes = [x.type.shape[axis] for x, axis in zip(arrays, axes, strict=True)]
+        if not sizes and self.axis_size is None:
+            raise TransformError(
+                f"{self.what}: no argument of {self.name} is mapped; give axis_size, or an axis in in_axes for at "
+                f"least one"
+            )
+        size = sizes[0] if self.axis_size is None else as_size(self.axis_size)
+        if any([n != size for n in sizes]):
+            parts = [
+                f"{argument_path((args, kwargs), i)} {x.type!r} axis {axis} is {n}"
+                for i, x, axis, n in zip(indices, arrays, axes, sizes, strict=True)
+            ]
+            given = "" if self.axis_size is None else f", axis_size is {self.axis_size}"
+            raise ShapeError(
+                f"{self.what}: sizes of the mapped axes of {self.name} differ: {', '.join(parts)}{given}"
+            )
+        return indices, arrays, axes, size
+
+    def axes_of(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[int | None]:
+        """Returns the axis in `in_axes` for each leaf of a call's arguments; keyword arguments are mapped over axis 0.
+
+        Raises:
+            TreeError, TransformError: as `inputs`.
+        """
+        return [*self._of_leaves("in_axes", args), *[0] * len(flatten(kwargs)[0])]
+
+    def outputs(self, result: PyTree) -> list[int | None]:
+        """Returns the axis in `out_axes` for each leaf of a result.
+
+        Raises:
+            TreeError: `out_axes` is no prefix of the result.
+            TransformError: an axis is no int.
+        """
+        return self._of_leaves("out_axes", result)
+
+    def out_axis(self, axis: int, ndim: int) -> int:
+        """Returns an axis in `out_axes`, counted from 0, of a result with `ndim` axes, the mapped one among them.
+
+        Raises:
+            ShapeError: the axis is out of range.
+        """
+        if not -ndim <= axis < ndim:
+            raise ShapeError(
+                f"{self.what}: out_axes asks for axis {axis} of a result of {self.name} with {ndim} axes"
+            )
+        return axis % ndim
+
+    def _of_leaves(self, which: str, full: PyTree) -> list[int | None]:
+        try:
+            found = broadcast_prefix(getattr(self, which), full, is_leaf=_is_none)
+        except TreeError as error:
+            raise TreeError(
+                f"{self.what}: {which} must be an int, None, or a pytree prefix of the "
+                f"{'arguments' if which == 'in_axes' else 'results'}: {error.message}"
+            ) from None
+        axes: list[int | None] = []
+        for axis in found:
+            try:
+                axes.append(None if axis is None else index(axis))
+            except TypeError:
+                raise TransformError(f"{self.what}: {which} must hold ints and None, got {axis!r}") from None
+        return axes
+
+
+def _is_none(x: object) -> bool:
+    return x is None
+
+
+def mapped_axes(
+    what: str, name: str, in_axes: AxisTree, out_axes: AxisTree, axis_size: int | None
+) -> MappedAxes:
+    """Checks what a user said of the axes.
+
+    Raises:
+        TransformError: `in_axes` is of another kind.
+    """
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, int | tuple)):
+        raise TransformError(
+            f"{what}: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
+        )
+    return MappedAxes(what, name, in_axes, out_axes, axis_size)
+
+
+def axis_names(what: str, names: Hashable | Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Returns the names in `reduce_axes`.
+
+    Raises:
+        TransformError: one does not hash.
+    """
+    found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
+    for name in found:
+        try:
+            hash(name)
+        except TypeError:
+            raise TransformError(f"{what}: reduce_axes must hold names of axes, got {name!r}") from None
+    return found

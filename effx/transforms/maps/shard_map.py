@@ -1,0 +1,529 @@
+"""`shard_map`: runs a function on the parts of arrays that the devices of a mesh hold."""
+
+from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from math import prod
+from operator import index
+from typing import Any, ParamSpec, TypeVar, cast, final, overload
+
+import attrs
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.errors import ShardingError, TransformError, TreeError, check_function
+from effx.handlers.sharding_types.axes_in_types import differing
+from effx.handlers.staging.parallel_maps import replicas_around, stage_replica
+from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.ir.ops.parallel import NamedSizes, ParallelMap
+from effx.ir.ops.shape import Reshape, Transpose
+from effx.ir.ops.sharding import Constrain
+from effx.ir.passes.sharding_propagation import cuts_of
+from effx.ir.types import ArrayType, names_shown, type_sharding, without_axes
+from effx.lower.placement.meshes import Mesh, ambient
+from effx.tracing.arguments import FlatFunction, argument_path, name_of, origin_of
+from effx.transforms.jit.function import Function
+from effx.transforms.jit.options import Options
+from effx.transforms.meshes.meshes import constrain, mapped_over
+from effx.tree.mapping import flatten_with_path
+from effx.tree.prefixes import broadcast_prefix, keystr
+from effx.tree.registry import PyTree, flatten
+
+__all__ = ["shard_map", "smap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Specs = Any
+"""A PartitionSpec, or a pytree prefix of them."""
+
+NO_AXES: AbstractSet[MeshAxisName] = frozenset()
+
+
+@final
+class _Infer:
+    """What stands for `in_specs` that are not given."""
+
+    def __repr__(self) -> str:
+        return "Infer"
+
+    def __reduce__(self) -> str:
+        return "Infer"
+
+
+Infer = _Infer()
+
+
+@overload
+def shard_map(
+    f: Callable[P, R],
+    /,
+    *,
+    out_specs: Specs,
+    in_specs: Specs = Infer,
+    mesh: Mesh | AbstractMesh | None = None,
+    axis_names: AbstractSet[MeshAxisName] = NO_AXES,
+    check_vma: bool = True,
+) -> Callable[P, R]: ...
+@overload
+def shard_map(
+    f: None = None,
+    /,
+    *,
+    out_specs: Specs,
+    in_specs: Specs = Infer,
+    mesh: Mesh | AbstractMesh | None = None,
+    axis_names: AbstractSet[MeshAxisName] = NO_AXES,
+    check_vma: bool = True,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    out_specs: Specs,
+    in_specs: Specs = Infer,
+    mesh: Mesh | AbstractMesh | None = None,
+    axis_names: AbstractSet[MeshAxisName] = NO_AXES,
+    check_vma: bool = True,
+) -> Callable[..., Any]:
+    """Returns a function that runs `f` on all devices of a mesh at once, each on its own parts of the arguments. The
+    devices communicate in collectives such as `effx.lax.psum`, by the names of the mesh's axes. It is compiled as under
+    `jit`, and composes with `jit`, `grad`, `vmap`, loops and handlers of users'.
+
+    With `check_vma` the type of each value says along which axes it differs between devices: `f32[4]{V:data}`.
+    Gradients inside of `f` with respect to a value that does not differ are then summed over the devices, as it is one
+    value; `lax.pcast` makes copies that are one for each device.
+
+    Args:
+        f: takes and returns pytrees of arrays: the parts. Left out, a decorator is returned.
+        out_specs: for each result a PartitionSpec: along which mesh axes the parts are joined. Along an axis that it
+            does not name, parts must be equal. One for all, or a pytree prefix of the result.
+        in_specs: for each argument a PartitionSpec: along which mesh axes it is cut, into equal parts; along the others
+            each device gets all. One for all arguments, or a pytree prefix of the tuple of arguments. Left out, types say
+            it, for axes of the mesh that are Explicit.
+        mesh: the mesh; None for the mesh in force when the function is called.
+        axis_names: the mesh axes that `f` knows; the partitioner cuts along the others. Empty for all axes.
+        check_vma: whether types say what differs, and parts that must be equal are checked to be so. False: gradients
+            inside of `f` are those of one device, and of parts that must be equal the first device's counts.
+
+    Returns:
+        A function of whole arrays; by position only. Results lie on the mesh as `out_specs` say.
+
+    Raises:
+        ShardingError: specs name axes that there are not, an array cannot be cut into equal parts, a result differs
+            along an axis that its spec does not name, the type of an argument says otherwise than `in_specs`, or these
+            are left out and an axis is not Explicit, or there is no mesh.
+        TreeError: specs are no prefix of the arguments or the result.
+        TransformError: arguments are given by name, or it is inside pmap.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.sharding import PartitionSpec as P
+    >>> mesh = effx.make_mesh((1,), ("data",))
+    >>> @effx.shard_map(mesh=mesh, in_specs=P("data"), out_specs=P())
+    ... def total(x):
+    ...     return effx.lax.psum(x.sum(), "data")
+    >>> total(enp.arange(4.))
+    Array(6., dtype=float32)
+    """
+
+    def mapped(fun: Callable[..., Any]) -> Callable[..., Any]:
+        check_function("shard_map", fun)
+        return _shard_map(
+            fun, "shard_map", mesh, in_specs, out_specs, frozenset(axis_names), bool(check_vma), _is_spec
+        )
+
+    if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
+        raise ShardingError(f"shard_map: mesh must be a Mesh, got {mesh!r} of type {type(mesh).__name__}")
+    if not isinstance(axis_names, AbstractSet | list | tuple):
+        raise ShardingError(
+            f"shard_map: axis_names must be a set of names of mesh axes, got {axis_names!r}; write {{{axis_names!r}}}"
+        )
+    return mapped if f is None else mapped(f)
+
+
+@overload
+def smap(
+    f: Callable[P, R], /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Callable[P, R]: ...
+@overload
+def smap(
+    f: None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def smap(
+    f: "Callable[P, R] | None" = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
+) -> Any:
+    """Returns a function that runs `f` along one axis of the mesh in force: `shard_map` in the manner of `vmap`.
+
+    Args:
+        f: takes and returns pytrees of arrays: the parts. Without it a decorator is returned.
+        in_axes: for each argument the array axis that is cut, None for what each device gets whole; a pytree prefix.
+            Left out, types say it, if the mesh axis is Explicit.
+        out_axes: likewise for the results, along which axis parts are joined.
+        axis_name: the mesh axis; along others the partitioner cuts.
+
+    Raises:
+        As `shard_map`; TransformError: an axis is no int and not None, or negative.
+
+    >>> import effx, effx.numpy as enp
+    >>> with effx.set_mesh(effx.make_mesh((1,), ("data",))):
+    ...     print(effx.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name="data")(enp.ones(2)))
+    [2. 2.]
+    """
+    if f is None:
+        return partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    check_function("smap", f)
+
+    def spec(axis: object) -> PartitionSpec:
+        if axis is None:
+            return PartitionSpec()
+        try:
+            at = index(cast("int", axis))
+        except TypeError:
+            at = -1
+        if at < 0:
+            raise TransformError(f"smap: in_axes and out_axes hold ints from 0 and None, got {axis!r}")
+        return PartitionSpec(*[None] * at, axis_name)
+
+    def specs(axes: object) -> PyTree:
+        leaves, form = flatten(axes, lambda x: x is None)
+        return form.unflatten(list(map(spec, leaves)))
+
+    found = _shard_map(
+        f,
+        "smap",
+        None,
+        in_axes if in_axes is Infer else specs(in_axes),
+        specs(out_axes),
+        frozenset([axis_name]),
+        True,
+        _is_spec,
+    )
+    return cast("Callable[P, R]", found)
+
+
+def _is_spec(x: object) -> bool:
+    return isinstance(x, PartitionSpec) or x is None
+
+
+def _shard_map(
+    fun: Callable[..., Any],
+    what: str,
+    mesh: Mesh | AbstractMesh | None,
+    in_specs: Specs,
+    out_specs: Specs,
+    axis_names: frozenset[MeshAxisName],
+    checked: bool,
+    is_leaf: Callable[[object], bool],
+) -> Callable[..., Any]:
+    if isinstance(in_specs, list):
+        in_specs = tuple(in_specs)
+    for which, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
+        if specs is Infer and which == "in_specs":
+            continue
+        for spec in flatten(specs, is_leaf)[0]:
+            if not isinstance(spec, PartitionSpec):
+                raise ShardingError(
+                    f"{what}: {which} must hold PartitionSpecs, got {spec!r} of type {type(spec).__name__}; P() is for "
+                    f"what is whole on each device"
+                )
+            if PartitionSpec.UNCONSTRAINED in spec.partitions:
+                raise ShardingError(
+                    f"{what}: {which}: {spec!r}: inside, each axis is cut or whole, so UNCONSTRAINED says nothing; "
+                    f"leave mesh axes out of axis_names for the partitioner"
+                )
+    shards = Shards(fun, what, name_of(fun), mesh, in_specs, out_specs, axis_names, checked)
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        return shards.run(args, kwargs)
+
+    mapped.__name__ = shards.name
+    mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
+    return Function(mapped, Options((), (), (), (), False, False, None), what).public()
+
+
+@final
+@attrs.frozen(eq=False)
+class Shards:
+    """The parameters of one `shard_map`.
+
+    Attributes:
+        fun: what each device runs. what: "shard_map" or "smap", for errors. name: the function's.
+        mesh: None for the mesh in force. in_specs, out_specs: prefixes.
+        axis_names: the mesh axes that are the function's; empty for all.
+        checked: whether types say what differs.
+    """
+
+    fun: Callable[..., Any]
+    what: str
+    name: str
+    mesh: Mesh | AbstractMesh | None
+    in_specs: Specs
+    out_specs: Specs
+    axis_names: frozenset[MeshAxisName]
+    checked: bool
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Performs the parallel map."""
+        if kwargs:
+            raise TransformError(
+                f"{self.what}: {self.name} takes arguments by position, as in_specs says how each is cut; got "
+                f"{', '.join(sorted(kwargs))} by name"
+            )
+        mesh, axes = self.place()
+        leaves, tree = flatten((args, {}))
+        paths = [argument_path((args, {}), i) for i in range(len(leaves))]
+        operands = [as_operand(x, self.what) for x in leaves]
+        if self.in_specs is Infer:
+            specs = [self.inferred(x.type, mesh, axes) for x in operands]
+        else:
+            specs = self.specs_of("in_specs", self.in_specs, args, mesh, axes)
+        cutters = [
+            Cutter(self, mesh, axes, spec, f"{path} of {self.name}")
+            for spec, path in zip(specs, paths, strict=True)
+        ]
+        for c, x in zip(cutters, operands, strict=True):
+            c.check_type(x.type)
+        types = [c.part(x.type) for c, x in zip(cutters, operands, strict=True)]
+        replica = FlatFunction(self.what, self.fun, tree, self.name)
+        joiners: list[Cutter] = []
+
+        def part(arrays: list[Array]) -> list[Array]:
+            found = replica(arrays)
+            result = replica.out_tree.unflatten(found)
+            wanted = self.specs_of("out_specs", self.out_specs, result, mesh, axes)
+            for y, spec, (path, _) in zip(found, wanted, flatten_with_path(result)[0], strict=True):
+                joiner = Cutter(self, mesh, axes, spec, f"result{keystr(path)} of {self.name}")
+                joiner.check_result(y.type)
+                joiners.append(joiner)
+            if not self.checked:
+                return found
+            return [differing(y, joiner.names) for y, joiner in zip(found, joiners, strict=True)]
+
+        origin = origin_of(self.fun)
+        staged = stage_replica(part, types, axes, self.name, origin, self.checked, "shard_map", mesh)
+        op = ParallelMap(
+            staged.program,
+            axes,
+            (*[()] * len(staged.captured), *[c.cut for c in cutters]),
+            tuple([j.cut for j in joiners]),
+            mesh.shape_tuple,
+            tuple([d.id for d in mesh.ordered]) if isinstance(mesh, Mesh) else None,
+            mesh.ordered[0].platform if isinstance(mesh, Mesh) else None,
+            self.checked,
+        )
+        parts = [c.divided(x) for c, x in zip(cutters, operands, strict=True)]
+        results = op(*staged.captured, *parts)
+        return replica.out_tree.unflatten([j.joined(y) for j, y in zip(joiners, results, strict=True)])
+
+    def place(self) -> tuple[Mesh | AbstractMesh, NamedSizes]:
+        """Returns the mesh, and names and sizes of the axes to bind."""
+        mesh = ambient.value if self.mesh is None else self.mesh
+        if mesh is None or mesh.empty:
+            raise ShardingError(
+                f"{self.what}: {self.name} has no mesh, and none is in force; give mesh, or use effx.set_mesh"
+            )
+        above = replicas_around()
+        if "pmap" in above:
+            raise TransformError(
+                f"{self.what}: {self.name} is inside pmap, whose replicas are on no mesh; map over two mesh axes instead"
+            )
+        sizes = dict(mesh.shape_tuple)
+        unknown = [n for n in self.axis_names if n not in sizes]
+        if unknown:
+            raise ShardingError(
+                f"{self.what}: the mesh has no axis {unknown[0]!r}, which axis_names names; it has {mesh.axis_names}"
+            )
+        taken = mapped_over(mesh)
+        again = [n for n in mesh.axis_names if n in taken and n in self.axis_names]
+        if again:
+            raise ShardingError(
+                f"{self.what}: {self.name} maps over the mesh axis {again[0]!r}, over which a shard_map around it maps"
+            )
+        wanted = self.axis_names or sizes.keys()
+        axes = tuple([(n, k) for n, k in mesh.shape_tuple if n in wanted and n not in taken])
+        if not axes:
+            raise ShardingError(
+                f"{self.what}: {self.name} has no axis to map over: shard_maps around it map over {mesh.axis_names}"
+            )
+        return mesh, axes
+
+    def inferred(self, t: ArrayType, mesh: Mesh | AbstractMesh, axes: NamedSizes) -> PartitionSpec:
+        """Returns the spec that a type says.
+
+        Raises:
+            ShardingError: types do not speak of one of the axes.
+        """
+        names = [name for name, _ in axes]
+        silent = [name for name in names if name not in mesh.explicit_axes]
+        if silent:
+            raise ShardingError(
+                f"{self.what}: in_specs must say how the arguments of {self.name} are cut along {silent[0]!r}: it is an "
+                f"{AxisType.Auto} axis, of which types say nothing; use P() for what each device gets whole"
+            )
+        return PartitionSpec(*[tuple([n for n in cut if n in names]) for cut in cuts_of(t)])
+
+    def specs_of(
+        self, which: str, specs: Specs, full: PyTree, mesh: Mesh | AbstractMesh, axes: NamedSizes
+    ) -> list[PartitionSpec]:
+        """Returns the spec of each leaf of the arguments or the result.
+
+        Raises:
+            TreeError, ShardingError: as `shard_map`.
+        """
+        try:
+            found: list[PartitionSpec] = broadcast_prefix(specs, full, _is_spec)
+        except TreeError as error:
+            raise TreeError(
+                f"{self.what}: {which} of {self.name} must be a PartitionSpec or a pytree prefix of the "
+                f"{'arguments' if which == 'in_specs' else 'result'}: {error.message}"
+            ) from None
+        names = [name for name, _ in axes]
+        for spec in found:
+            check_spec(f"{self.what}: {which}", mesh, spec)
+            for name in [n for entry in spec for n in axes_of(entry)]:
+                if name not in names:
+                    raise ShardingError(
+                        f"{self.what}: {which} of {self.name} cuts along {name!r}, which is none of the axes that it maps "
+                        f"over: {', '.join(map(repr, names))}"
+                    )
+        return found
+
+
+@final
+@attrs.frozen(eq=False)
+class Cutter:
+    """How one array is cut into parts, or joined from them.
+
+    Attributes:
+        shards: of which `shard_map`. mesh: the mesh. axes: the axes that it maps over.
+        spec: along which of them the array is cut. where: the array, for errors.
+        dims: for each array axis that the spec names the numbers of the axes that cut it.
+        cut: these in order. names: their names.
+    """
+
+    shards: Shards
+    mesh: Mesh | AbstractMesh
+    axes: NamedSizes
+    spec: PartitionSpec
+    where: str
+    dims: list[tuple[int, ...]] = attrs.field(init=False)
+    cut: tuple[int, ...] = attrs.field(init=False)
+    names: frozenset[Hashable] = attrs.field(init=False)
+
+    @dims.default
+    def _dims(self) -> list[tuple[int, ...]]:
+        at = {name: i for i, (name, _) in enumerate(self.axes)}
+        return [tuple([at[n] for n in axes_of(entry)]) for entry in self.spec]
+
+    @cut.default
+    def _cut(self) -> tuple[int, ...]:
+        return tuple([a for dim in self.dims for a in dim])
+
+    @names.default
+    def _names(self) -> frozenset[Hashable]:
+        return frozenset([self.axes[a][0] for a in self.cut])
+
+    def sizes(self, ndim: int) -> list[tuple[int, ...]]:
+        """Returns for each array axis the sizes of the axes that cut it."""
+        found = [tuple([self.axes[a][1] for a in dim]) for dim in self.dims]
+        return found + [()] * (ndim - len(found))
+
+    def check_rank(self, t: ArrayType) -> None:
+        """Raises a ShardingError if the spec names more axes than the array has."""
+        if len(self.spec) > t.ndim:
+            raise ShardingError(
+                f"{self.shards.what}: {self.spec!r} speaks of {len(self.spec)} axes, but {self.where} is {t!r}"
+            )
+
+    def check_type(self, t: ArrayType) -> None:
+        """Raises a ShardingError if the type says that the array is cut otherwise than the spec does."""
+        if t.cut is None:
+            return
+        bound = [name for name, _ in self.axes]
+        own = [tuple([n for n in cut if n in bound]) for cut in cuts_of(t)]
+        if not any(own):
+            return  # a part of what is whole is there already
+        entries = [axes_of(entry) for entry in self.spec]
+        entries += [()] * (t.ndim - len(entries))
+        if own != entries:
+            raise ShardingError(
+                f"{self.shards.what}: in_specs says {self.spec!r} of {self.where}, but its type is {t!r}; leave in_specs "
+                f"out, or lay it out otherwise with effx.reshard"
+            )
+
+    def part(self, t: ArrayType) -> ArrayType:
+        """Returns the type of a part.
+
+        Raises:
+            ShardingError: there are no equal parts.
+        """
+        self.check_rank(t)
+        shape: list[int] = []
+        for d, (n, sizes) in enumerate(zip(t.shape, self.sizes(t.ndim), strict=True)):
+            if n % prod(sizes):
+                names = " x ".join([repr(x) for x in axes_of(self.spec[d])])
+                raise ShardingError(
+                    f"{self.shards.what}: axis {d} of {self.where}, {t!r}, cannot be cut into {prod(sizes)} equal parts "
+                    f"along {names}"
+                )
+            shape.append(n // prod(sizes))
+        vma = t.vma | self.names if self.shards.checked else t.vma
+        found = t.with_shape(tuple(shape)).varying(vma)
+        if t.cut is None:
+            return found
+        bound = [name for name, _ in self.axes]
+        return found.lying(type_sharding(t.cut.mesh, without_axes(cuts_of(t), bound)))
+
+    def check_result(self, t: ArrayType) -> None:
+        """Raises a ShardingError if a part has too few axes, or differs where the spec says that it does not."""
+        self.check_rank(t)
+        bound = frozenset([name for name, _ in self.axes])
+        differs = (t.vma & bound) - self.names
+        if differs:
+            shown = ", ".join(names_shown(differs))
+            raise ShardingError(
+                f"{self.shards.what}: out_specs says {self.spec!r} of {self.where}, but its parts {t!r} may differ along "
+                f"{shown}; name the axis in out_specs, combine the parts by psum or pmax, or give check_vma=False if they "
+                f"are equal"
+            )
+
+    def constraint(self, ndim: int) -> Constrain | None:
+        """Returns the operation that says how the whole array lies; None where that is left open."""
+        if len(self.axes) != len(self.mesh.axis_names) or self.mesh.size == 1:
+            return None
+        return constrain(self.mesh, self.spec, ndim)
+
+    def divided(self, x: Array) -> Array:
+        """Returns the array with the axes that cut it in front."""
+        if not self.cut:
+            return x
+        op = self.constraint(x.type.ndim)
+        x = x if op is None else op(x)
+        shape: list[int] = []
+        leading: list[int] = []
+        rest: list[int] = []
+        for n, sizes in zip(x.type.shape, self.sizes(x.type.ndim), strict=True):
+            leading += range(len(shape), len(shape) + len(sizes))
+            rest.append(len(shape) + len(sizes))
+            shape += [*sizes, n // prod(sizes)]
+        return _reordered(Reshape(tuple(shape))(x), (*leading, *rest))
+
+    def joined(self, y: Array) -> Array:
+        """Returns the whole array of one that has the axes that cut it in front."""
+        if not self.cut:
+            return y
+        k = len(self.cut)
+        parts = y.type.shape[k:]
+        order: list[int] = []
+        shape: list[int] = []
+        front = 0
+        for d, (n, sizes) in enumerate(zip(parts, self.sizes(len(parts)), strict=True)):
+            order += [*range(front, front + len(sizes)), k + d]
+            front += len(sizes)
+            shape.append(prod(sizes) * n)
+        whole = Reshape(tuple(shape))(_reordered(y, tuple(order)))
+        op = self.constraint(whole.type.ndim)
+        return whole if op is None else op(whole)
+
+
+def _reordered(x: Array, order: Sequence[int]) -> Array:
+    return x if list(order) == list(range(x.type.ndim)) else Transpose(tuple(order))(x)

@@ -1,0 +1,1 @@
+"""Meshes, shardings and devices, as users see them."""

@@ -1,0 +1,227 @@
+"""Where data lies, for pytrees: devices, moving to and from them, waiting."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from effx.array import Array, Box
+from effx.array.promotion import as_operand
+from effx.errors import BackendError, ShapeError, TransformError, TreeError
+from effx.ir.meshes import PartitionSpec
+from effx.ir.ops.checkpoint import Offload
+from effx.lower.placement import concrete
+from effx.lower.placement.backends import default_device
+from effx.lower.placement.concrete import joined
+from effx.lower.placement.memories import Space, default_kind, kind_of_space
+from effx.lower.placement.shardings import (
+    Device,
+    NamedSharding,
+    SingleDeviceSharding,
+    device_name,
+    grid_sharding,
+)
+from effx.transforms.meshes.meshes import in_force, laid_out, shardings_for
+from effx.tree.mapping import map as tree_map
+from effx.tree.registry import PyTree, flatten
+
+__all__ = [
+    "block_until_ready",
+    "copy_to_host_async",
+    "device_get",
+    "device_put",
+    "device_put_replicated",
+    "device_put_sharded",
+    "live_arrays",
+]
+
+T = TypeVar("T")
+
+
+def device_put(
+    x: PyTree, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> Any:
+    """Moves the arrays of a pytree to a device, or lays them out on several.
+
+    Args:
+        x: arrays, numbers, or a pytree of them.
+        device: a device, a sharding, a PartitionSpec of the mesh in force, or a `memory.Space` in which arrays lie as they
+            do; or a pytree of them that is a prefix of `x`. None for the default device, to which nothing is bound.
+        donate: True to give the memory of the arrays away: they are gone where they were not on the device already.
+        may_alias: False for arrays that share no memory with those given; True and None let them.
+
+    Raises:
+        DTypeError: a leaf is no array or number.
+        TransformError: both `donate` and `may_alias` are true.
+        ShardingError: an array cannot be cut so, a PartitionSpec is given and no mesh is in force, or `Space.Any` is given.
+        TreeError: `device` is no prefix of `x`.
+
+    >>> import effx
+    >>> effx.device_put([1, 2.0])
+    [Array(1, dtype=int32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
+    """
+    if donate and may_alias:
+        raise TransformError("device_put: what is donated cannot be shared; leave out donate or may_alias")
+
+    def moved(leaf: PyTree, target: object) -> Array:
+        if isinstance(target, PartitionSpec):
+            target = in_force("device_put", target)
+        if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):
+            return _in_program(leaf, target)
+        y = concrete.device_put(leaf, target)
+        if type(leaf) is not concrete.ConcreteArray or type(y) is not concrete.ConcreteArray:
+            return y
+        shared = concrete.shares_memory(leaf, y)
+        if may_alias is False and shared:
+            return concrete.copied(y)
+        if donate and not shared:
+            leaf.delete()
+        return y
+
+    leaves, form = flatten(x)
+    targets = shardings_for("device_put", device, x)
+    return form.unflatten([moved(leaf, target) for leaf, target in zip(leaves, targets, strict=True)])
+
+
+def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) -> Array:
+    """Says of a value in a program how it shall lie, and in which memory."""
+    if isinstance(target, Space):
+        if target is Space.Any:
+            kind_of_space("device_put", target, default_device())  # raises
+        return Offload("device", "pinned_host", back=target is Space.Device)(x)
+    y = laid_out("device_put", target, x)
+    return (
+        y
+        if target.other_memory is not None
+        else Offload(default_kind(target.ordered_devices[0]), "pinned_host", back=True)(y)
+    )
+
+
+def _grid(what: str, devices: Sequence[Device]) -> NamedSharding:
+    """Returns the sharding of arrays whose leading axis has one entry on each device."""
+    listed = tuple(devices)
+    for d in listed:
+        if not isinstance(d, Device):
+            raise BackendError(f"{what}: devices must hold devices, got {d!r} of type {type(d).__name__}")
+    if not listed:
+        raise BackendError(f"{what}: devices must name at least one device, got none")
+    if len(set(listed)) != len(listed):
+        raise BackendError(f"{what}: devices repeats a device: {', '.join(map(device_name, listed))}")
+    return grid_sharding(listed, (len(listed),), (0,))
+
+
+def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> Any:
+    """Stacks one array for each device, each on its own, as `pmap` takes and returns them.
+
+    Args:
+        shards: one pytree of arrays for each device, alike in structure, shapes and dtypes.
+        devices: where to put them.
+
+    Returns:
+        A pytree of arrays with a leading axis of the number of devices.
+
+    Raises:
+        ShapeError: there are not as many shards as devices, or shapes or dtypes differ.
+        TreeError: the structures differ.
+        BackendError: `devices` is empty, repeats a device or holds something else.
+
+    >>> import effx
+    >>> effx.device_put_sharded([2.0], effx.devices()[:1])
+    Array([2.], dtype=float32)
+    """
+    sharding = _grid("device_put_sharded", devices)
+    if len(shards) != len(sharding.ordered_devices):
+        raise ShapeError(
+            f"device_put_sharded: needs one shard for each device, got {len(shards)} shards "
+            f"for {len(sharding.ordered_devices)} devices"
+        )
+    flat = [flatten(shard) for shard in shards]
+    tree = flat[0][1]
+    for i, (_, other) in enumerate(flat):
+        if other != tree:
+            raise TreeError(f"device_put_sharded: shard 0 has the structure {tree}, shard {i} has {other}")
+    stacked = [_stacked(list(parts), sharding) for parts in zip(*[leaves for leaves, _ in flat], strict=True)]
+    return tree.unflatten(stacked)
+
+
+def _stacked(parts: list[PyTree], sharding: NamedSharding) -> Array:
+    arrays = [as_operand(x, "device_put_sharded") for x in parts]
+    t = arrays[0].type.strong()
+    for i, x in enumerate(arrays):
+        if not x.type.matches(t):
+            raise ShapeError(f"device_put_sharded: shard 0 is {t!r}, shard {i} is {x.type!r}")
+    concrete_parts = [concrete.as_concrete(x) for x in arrays]
+    for x in concrete_parts:
+        x._check_alive("device_put_sharded")
+    return joined(t.with_shape((len(arrays), *t.shape)), sharding, concrete_parts)
+
+
+def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:
+    """Puts a copy of each array on each device, stacked as `pmap` takes them.
+
+    Args:
+        x: arrays, numbers, or a pytree of them.
+        devices: where to put the copies.
+
+    Returns:
+        A pytree of arrays with a leading axis of the number of devices.
+
+    Raises:
+        BackendError: `devices` is empty, repeats a device or holds something else.
+
+    >>> import effx
+    >>> effx.device_put_replicated(2.0, effx.devices()[:1])
+    Array([2.], dtype=float32)
+    """
+    n = len(_grid("device_put_replicated", devices).ordered_devices)
+    return tree_map(lambda leaf: device_put_sharded([leaf] * n, devices), x)
+
+
+def device_get(x: PyTree) -> Any:
+    """Copies the arrays of a pytree to the host as NumPy arrays; what is no array stays.
+
+    >>> import effx, effx.numpy as enp
+    >>> effx.device_get({"a": enp.ones(2)})
+    {'a': array([1., 1.], dtype=float32)}
+    """
+    leaves = flatten(x)[0]
+    for leaf in leaves:
+        if type(leaf) is concrete.ConcreteArray:
+            leaf.copy_to_host_async()
+    return tree_map(lambda leaf: leaf.host("device_get") if isinstance(leaf, Array) else leaf, x)
+
+
+def copy_to_host_async(x: T) -> T:
+    """Starts the copies to the host that later conversions of a pytree's arrays need; returns the pytree.
+
+    >>> import effx, effx.numpy as enp
+    >>> effx.copy_to_host_async(enp.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    for leaf in flatten(x)[0]:
+        if type(leaf) is concrete.ConcreteArray:
+            leaf.copy_to_host_async()
+    return x
+
+
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """Returns the arrays whose memory on a platform is not freed.
+
+    Args:
+        platform: its name; None for the default one.
+
+    >>> import effx, effx.numpy as enp
+    >>> x = enp.ones(7)
+    >>> any(y.shape == (7,) for y in effx.live_arrays())
+    True
+    """
+    return concrete.live_arrays(platform)
+
+
+def block_until_ready(x: T) -> T:
+    """Waits until the arrays of a pytree have been computed; returns the pytree.
+
+    >>> import effx, effx.numpy as enp
+    >>> effx.block_until_ready(enp.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    concrete.block_until_ready(flatten(x)[0])
+    return x

@@ -1,0 +1,328 @@
+"""The mesh in force, and what users do with meshes: make them, lay arrays out on them, and say so inside of programs."""
+
+from collections.abc import Sequence
+from contextlib import ContextDecorator
+from math import prod
+from types import TracebackType
+from typing import Any, TypeVar, final
+
+import numpy as np
+
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.effects import axes_in_scope
+from effx.errors import DeviceCountError, ShardingError, TreeError
+from effx.handlers.staging.parallel_maps import replicas_around
+from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.ir.ops.checkpoint import Offload
+from effx.ir.ops.sharding import Constrain
+from effx.ir.types import TypeSharding
+from effx.lower.placement.backends import devices as all_devices
+from effx.lower.placement.concrete import ConcreteArray, memory_in
+from effx.lower.placement.memories import Space
+from effx.lower.placement.meshes import Mesh, ambient
+from effx.lower.placement.shardings import Device, NamedSharding, Sharding, SingleDeviceSharding
+from effx.tree.prefixes import broadcast_prefix
+from effx.tree.registry import PyTree, flatten
+
+__all__ = [
+    "get_abstract_mesh",
+    "get_mesh",
+    "make_mesh",
+    "reshard",
+    "set_mesh",
+    "use_abstract_mesh",
+    "with_sharding_constraint",
+]
+
+T = TypeVar("T")
+
+_EMPTY, _ABSTRACT = Mesh(np.empty((), object), ()), AbstractMesh((), ())
+
+
+def make_mesh(
+    axis_sizes: Sequence[int],
+    axis_names: "str | Sequence[MeshAxisName]",
+    axis_types: "AxisType | Sequence[AxisType] | None" = None,
+    *,
+    devices: Sequence[Device] | None = None,
+) -> Mesh:
+    """Makes a mesh of the first devices.
+
+    Args:
+        axis_sizes: the number of devices along each axis.
+        axis_names: the axes' names, all different.
+        axis_types: an AxisType for all axes or for each: Auto, the default.
+        devices: which ones, as many as `axis_sizes` says or more; all devices by default.
+
+    Raises:
+        DeviceCountError: there are fewer devices.
+        ShardingError: sizes, names and types do not fit together.
+
+    >>> import effx
+    >>> effx.make_mesh((1, 1), ("data", "model")).shape["data"]
+    1
+    """
+    sizes = tuple(axis_sizes)
+    AbstractMesh(sizes, axis_names, axis_types)  # checks them
+    there = list(all_devices()) if devices is None else list(devices)
+    if prod(sizes) > len(there):
+        raise DeviceCountError(
+            f"make_mesh: a mesh of {' x '.join(map(str, sizes))} needs {prod(sizes)} devices, but there are {len(there)}; "
+            f"set EFFX_NUM_CPU_DEVICES before the start for more CPU devices"
+        )
+    grid = np.empty(prod(sizes), object)
+    grid[:] = there[: prod(sizes)]
+    return Mesh(grid.reshape(sizes), axis_names, axis_types)
+
+
+@final
+class MeshInForce(ContextDecorator):
+    """What `set_mesh` gives: as a context manager it puts back what was in force before."""
+
+    __slots__ = ("_before", "_mesh", "_override")
+
+    def __init__(self, mesh: Mesh | AbstractMesh | None) -> None:
+        self._mesh, self._before = mesh, ambient.outside
+        ambient.assign(mesh)
+
+    def __enter__(self) -> Mesh | AbstractMesh | None:
+        ambient.assign(self._before)
+        self._override = ambient(self._mesh)
+        self._override.__enter__()
+        return self._mesh
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._override.__exit__(kind, error, traceback)
+
+
+def set_mesh(mesh: Mesh | None) -> MeshInForce:
+    """Puts a mesh in force: a PartitionSpec alone then means a sharding on it.
+
+    Args:
+        mesh: the mesh; None for none.
+
+    Returns:
+        A context manager, with which the mesh is in force in a block only; without `with` it stays.
+
+    Raises:
+        ShardingError: it is no Mesh.
+
+    >>> import effx
+    >>> from effx.sharding import PartitionSpec as P
+    >>> with effx.set_mesh(effx.make_mesh((1,), ("data",))):
+    ...     x = effx.device_put(effx.numpy.ones(4), P("data"))
+    >>> x.sharding.spec
+    P('data')
+    """
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise ShardingError(f"set_mesh: expected a Mesh, got {mesh!r} of type {type(mesh).__name__}")
+    return MeshInForce(mesh)
+
+
+def use_abstract_mesh(mesh: AbstractMesh) -> MeshInForce:
+    """Puts a mesh without devices in force, in a block: functions are traced for it.
+
+    Raises:
+        ShardingError: it is no AbstractMesh.
+
+    >>> from effx.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
+    >>> with use_abstract_mesh(AbstractMesh((4,), ("data",))):
+    ...     get_abstract_mesh().size
+    4
+    """
+    if not isinstance(mesh, AbstractMesh):
+        raise ShardingError(
+            f"use_abstract_mesh: expected an AbstractMesh, got {mesh!r} of type {type(mesh).__name__}"
+        )
+    return MeshInForce(mesh)
+
+
+def get_mesh() -> Mesh:
+    """Returns the mesh in force; one without axes where there is none.
+
+    >>> import effx
+    >>> effx.sharding.get_mesh().empty
+    True
+    """
+    mesh = ambient.value
+    return mesh if isinstance(mesh, Mesh) else _EMPTY
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """Returns the mesh in force without its devices; one without axes where there is none. Axes over which a `shard_map`
+    around maps are of the type Manual.
+    """
+    mesh = ambient.value
+    if mesh is None:
+        return _ABSTRACT
+    bound = mapped_over(mesh)
+    found = mesh.abstract_mesh
+    return found.update_axis_types(dict.fromkeys(bound, AxisType.Manual)) if bound else found
+
+
+def mapped_over(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
+    """Returns the axes of a mesh over which a `shard_map` around maps."""
+    if "shard_map" not in replicas_around():
+        return ()
+    names = [name for name, _ in axes_in_scope()]
+    return tuple([n for n in mesh.axis_names if n in names])
+
+
+def in_force(what: str, spec: PartitionSpec) -> NamedSharding:
+    """Returns what a PartitionSpec alone means.
+
+    Raises:
+        ShardingError: no mesh with devices is in force.
+    """
+    mesh = ambient.value
+    if not isinstance(mesh, Mesh):
+        raise ShardingError(
+            f"{what}: {spec!r} alone means a sharding on the mesh in force, and there is none; "
+            f"use effx.set_mesh, or give a NamedSharding"
+        )
+    return NamedSharding(mesh, spec)
+
+
+def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
+    """Returns the operation that says how an array with this many axes shall lie; None for one device.
+
+    Raises:
+        ShardingError: it is no sharding, or one of more axes, or no mesh is in force.
+    """
+    if isinstance(sharding, SingleDeviceSharding):
+        return None
+    mesh: Mesh | AbstractMesh | None
+    if isinstance(sharding, TypeSharding):
+        if sharding.is_fully_replicated:
+            return None
+        mesh, spec = sharding.mesh, sharding.spec
+    elif isinstance(sharding, NamedSharding):
+        mesh, spec = sharding.mesh, sharding.spec
+    elif isinstance(sharding, PartitionSpec):
+        mesh, spec = ambient.value, sharding
+        if mesh is None:
+            in_force(what, spec)
+        assert mesh is not None
+        check_spec(what, mesh, spec)
+    else:
+        raise ShardingError(
+            f"{what}: expected a NamedSharding or a PartitionSpec, got {sharding!r} of type {type(sharding).__name__}"
+        )
+    for name in [n for entry in spec for n in axes_of(entry)]:
+        if name in mapped_over(mesh):
+            raise ShardingError(
+                f"{what}: {spec!r} cuts along {name!r}, over which a shard_map around maps: each device has its own part "
+                f"already"
+            )
+    if len(spec) > ndim:
+        raise ShardingError(f"{what}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
+    return constrain(mesh, spec, ndim)
+
+
+def constrain(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int) -> Constrain:
+    """Returns the operation that says that an array with this many axes lies so."""
+    at = {name: i for i, name in enumerate(mesh.axis_names)}
+    cuts = [
+        None if entry is PartitionSpec.UNCONSTRAINED else tuple([at[n] for n in axes_of(entry)])
+        for entry in spec
+    ]
+    devices = platform = None
+    if isinstance(mesh, Mesh):
+        devices, platform = tuple([d.id for d in mesh.ordered]), mesh.ordered[0].platform
+    whole = [()] * (ndim - len(cuts))
+    return Constrain(mesh.shape_tuple, (*cuts, *whole), devices, platform, mesh.explicit_axes)
+
+
+def laid_out(what: str, sharding: object, x: Array) -> Array:
+    """Says how an array lies, and in which memory.
+
+    In a program the default memory says nothing: it is where values are that were not put elsewhere.
+    """
+    op = constraint(what, sharding, x.type.ndim)
+    y = x if op is None else op(x)
+    if not isinstance(sharding, Sharding):
+        return y
+    kind = sharding.other_memory
+    if kind is not None:
+        return Offload("device", kind)(y)
+    return (
+        Offload("device", "pinned_host", back=True)(y)
+        if type(y) is ConcreteArray and memory_in(y) is not None
+        else y
+    )
+
+
+def is_sharding(x: object) -> bool:
+    """Says whether something is a leaf in a tree of shardings."""
+    return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space)
+
+
+def shardings_for(what: str, given: PyTree, tree: PyTree) -> list[Any]:
+    """Returns the sharding for each leaf of a tree, given for all or for parts of it.
+
+    Raises:
+        TreeError: they do not fit.
+    """
+    try:
+        return broadcast_prefix(given, tree, lambda x: is_sharding(x) or isinstance(x, TypeSharding))
+    except TreeError as error:
+        reason = error.message.partition(": ")[2]
+        raise TreeError(f"{what}: the shardings are no prefix of the arrays: {reason}") from None
+
+
+def with_sharding_constraint(x: T, shardings: PyTree) -> T:
+    """Says how arrays lie at this point of a program; XLA's partitioner settles what is between such points.
+
+    Args:
+        x: a pytree of arrays.
+        shardings: a NamedSharding, or a PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix
+            of `x`, in which None leaves arrays alone. `PartitionSpec.UNCONSTRAINED` leaves one axis alone.
+
+    Returns:
+        The same values. Derivatives lie likewise, and under vmap the new axis is left to the partitioner.
+
+    Raises:
+        ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        TreeError: `shardings` is no prefix of `x`.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.sharding import NamedSharding, PartitionSpec as P
+    >>> rows = NamedSharding(effx.make_mesh((1,), ("data",)), P("data"))
+    >>> effx.jit(lambda x: effx.lax.with_sharding_constraint(x * 2, rows))(enp.ones(2))
+    Array([2., 2.], dtype=float32)
+    """
+    return reshard_as("with_sharding_constraint", x, shardings)
+
+
+def reshard(xs: T, out_shardings: PyTree) -> T:
+    """Lays arrays out otherwise, in programs and outside of them.
+
+    Args:
+        xs: a pytree of arrays. out_shardings: as for `with_sharding_constraint`.
+
+    Raises:
+        ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        TreeError: `out_shardings` is no prefix of `xs`.
+    """
+    return reshard_as("reshard", xs, out_shardings)
+
+
+def reshard_as(what: str, xs: T, out_shardings: PyTree) -> T:
+    """Lays arrays out otherwise, as `reshard` does, for a function that errors name."""
+    leaves, form = flatten(xs)
+    found = shardings_for(what, out_shardings, xs)
+    results: list[PyTree] = []
+    for leaf, sharding in zip(leaves, found, strict=True):
+        if sharding is None:
+            results.append(leaf)
+            continue
+        array: Array = as_operand(leaf, what)
+        results.append(laid_out(what, sharding, array))
+    result: T = form.unflatten(results)
+    return result

@@ -1,0 +1,1 @@
+"""Mutable references, and references as arguments of transformed functions."""

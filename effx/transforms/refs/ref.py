@@ -1,0 +1,513 @@
+"""Mutable references: `new_ref`, `Ref`, and functions that read and write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import index as as_int
+from typing import TYPE_CHECKING, Any, Literal, cast, final
+
+import attrs
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array
+from effx.array.promotion import as_operand, broadcast_to, convert, zeros
+from effx.effects import Frame, current_frame
+from effx.errors import BackendError, DTypeError, IndexingError, RefError, ShapeError, current_source
+from effx.handlers.refs import home_of_new, part_type, reading, writing
+from effx.ir.ops.convert import StopGradient
+from effx.ir.refs import Cell, Cut, Operand, Part, Place, RefAddUpdate, RefGet, RefNew, RefSet, RefSwap
+from effx.ir.types import ArrayType, Shape
+from effx.ir.values.array import Index
+from effx.ir.values.refs import Reference
+from effx.tracing.arguments import abstract, plain
+
+if TYPE_CHECKING:
+    from effx.ir.values.array import Operand as Value
+    from effx.tree.registry import PyTree
+
+__all__ = [
+    "AbstractRef",
+    "Ref",
+    "addupdate",
+    "empty_ref",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "set",
+    "swap",
+]
+
+Kind = Literal["no_grad_no_remat"]
+
+
+@final
+@attrs.frozen(repr=False)
+class AbstractRef:
+    """The type of a reference.
+
+    Attributes:
+        inner_aval: the type of what it holds.
+        memory_space: None: effx keeps contents where arrays are.
+        kind: what `new_ref` was given.
+    """
+
+    inner_aval: ArrayType
+    memory_space: None = None
+    kind: Kind | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of what it holds."""
+        return self.inner_aval.shape
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The dtype of what it holds."""
+        return self.inner_aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of what it holds."""
+        return self.inner_aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements of what it holds."""
+        return self.inner_aval.size
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.inner_aval!r}}}"
+
+
+class _Mutable(Reference):
+    """What is read and written by index."""
+
+    __slots__ = ("_cell", "_path")
+    _cell: Cell
+    _path: tuple[Index, ...]  # the indices of `.at`, from the outermost
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]  # an attribute in the base
+        """The type of what is there."""
+        return _part_of(self._cell, self._path)
+
+    @property
+    def aval(self) -> AbstractRef:
+        """The type of the reference."""
+        return AbstractRef(self.type, None, "no_grad_no_remat" if self._cell.stops else None)
+
+    @property
+    def at(self) -> At:
+        """Views of parts: what is written to `ref.at[2:5]` is written to the ref."""
+        return At(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError(f"len(ref): a Ref {self.type!r} has no axes, and so no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __bool__(self) -> bool:
+        raise RefError(f"bool(ref): a Ref {self.type!r} has no truth value; read it with ref[...]")
+
+    if not TYPE_CHECKING:  # to type checkers a reference is nothing that arrays are made of
+
+        def __array__(self, dtype=None, copy=None):
+            raise RefError(f"numpy.asarray(ref): a Ref {self.type!r} is no array; read it with ref[...]")
+
+    def __getitem__(self, index: Index) -> Array:
+        path = (*self._path, *_parts(index))
+        cell = self._cell
+        if current_frame() is cell.home and not cell.gone:
+            assert cell.content is not None
+            return cast("Array", plain(reading(cell.content, path)))
+        found = encoded(path)
+        if found is None:
+            return reading(self._whole(), path)
+        place, arrays = found
+        (result,) = RefGet(cell, place, _place_type(cell, place, arrays))(*arrays)
+        return cast("Array", plain(result))
+
+    def __setitem__(self, index: Index, value: Value) -> None:
+        self._write(index, value, "set")
+
+    def addupdate(self, x: Value, idx: Index = ()) -> None:
+        """Adds to what is at an index; where one comes twice, both are added.
+
+        Args:
+            x: what is added, broadcast to what is there.
+            idx: an index as arrays take them; () for the whole.
+        """
+        self._write(idx, x, "add")
+
+    def _whole(self) -> Array:
+        (content,) = RefGet(self._cell, (), self._cell.type)()
+        return content
+
+    def _write(self, index: Index, value: Value, combiner: Literal["set", "add"]) -> None:
+        cell = self._cell
+        path = (*self._path, *_parts(index))
+        x = _as_element(cell, as_operand(value, "ref"))
+        if current_frame() is cell.home and not cell.gone:
+            assert cell.content is not None
+            if not path:
+                x = broadcast_to(x, cell.type.shape)
+            cell.content = writing(cell.content, path, x, combiner)
+            return
+        found = encoded(path)
+        if found is None:
+            RefSet(cell, (), cell.type)(writing(self._whole(), path, x, combiner))
+            return
+        place, arrays = found
+        part = _place_type(cell, place, arrays)
+        operation = RefSet if combiner == "set" else RefAddUpdate
+        operation(cell, place, part)(broadcast_to(x, part.shape), *arrays)
+
+    def _swap(self, index: Index, value: Value) -> Array:
+        cell = self._cell
+        path = (*self._path, *_parts(index))
+        found = encoded(path)
+        if (current_frame() is cell.home and not cell.gone) or found is None:
+            before = self[index]
+            self[index] = value
+            return before
+        place, arrays = found
+        part = _place_type(cell, place, arrays)
+        x = broadcast_to(_as_element(cell, as_operand(value, "ref")), part.shape)
+        (result,) = RefSwap(cell, place, part)(x, *arrays)
+        return result
+
+
+@final
+class Ref(_Mutable):
+    """A reference to an array that can be written: `new_ref` makes one.
+
+    `ref[i]` reads and `ref[i] = x` writes, with all indices that arrays take; `ref[...]` is the whole. Functions under
+    `jit`, loops and branches may close over a ref or take it as an argument; what they write is there afterwards.
+
+    >>> import effx, effx.numpy as enp
+    >>> total = effx.new_ref(enp.zeros(3))
+    >>> @effx.jit
+    ... def add(x):
+    ...     total[...] += x
+    >>> add(enp.ones(3))
+    >>> add(enp.arange(3.0))
+    >>> total
+    Ref([1., 2., 3.], dtype=float32)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell, self._path = cell, ()
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]  # as in the base
+        """The type of what it holds."""
+        return self._cell.type
+
+    @property
+    def sharding(self) -> Any:
+        """The sharding of what it holds over devices."""
+        return self[...].sharding
+
+    @property
+    def committed(self) -> bool:
+        """Whether what it holds is bound to its device."""
+        return self[...].committed
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return made, (self[...], self._cell.stops)  # a copy is another reference to what this one holds now
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Returns the address of what it holds on the device, until the next write."""
+        return self[...].unsafe_buffer_pointer()
+
+    def __repr__(self) -> str:
+        content = self._cell.content
+        if self._cell.gone or content is None or content.frame is not None:
+            return repr(self._cell)
+        lines = repr(plain(content)).replace("Array(", "Ref(", 1).splitlines()
+        return "\n".join([line if i == 0 else line[2:] for i, line in enumerate(lines)])
+
+
+@final
+class View(_Mutable):
+    """A part of what a reference holds: `ref.at[index]`."""
+
+    __slots__ = ()
+
+    def __init__(self, cell: Cell, path: tuple[Index, ...]) -> None:
+        self._cell, self._path = cell, path
+
+    def __repr__(self) -> str:
+        return f"{self._cell!r}{''.join([f'.at[{part!r}]' for part in self._path])}"
+
+
+@final
+@attrs.frozen
+class At:
+    """`ref.at`: indexing gives a view.
+
+    Attributes:
+        whole: what is viewed.
+    """
+
+    whole: _Mutable
+
+    def __getitem__(self, index: Index) -> View:
+        view = View(self.whole._cell, (*self.whole._path, *_parts(index)))
+        view.type  # noqa: B018 - refuses a bad index here
+        return view
+
+
+def _parts(index: Index) -> tuple[Index, ...]:
+    """Returns no index for the whole, else one."""
+    only = index[0] if type(index) is tuple and len(index) == 1 else index
+    return () if only is Ellipsis or (type(index) is tuple and not index) else (index,)
+
+
+def _as_element(cell: Cell, x: Array) -> Array:
+    """Converts what is written to the dtype; it loses its tangent if the cell says so.
+
+    Raises:
+        DTypeError: that would lose something.
+    """
+    t = cell.type
+    if cell.stops:
+        x = StopGradient()(x)
+    if x.type.dtype == t.dtype and not x.type.weak:
+        return x
+    if dtypes.promote(t.dtype, False, x.type.dtype, x.type.weak)[0] != t.dtype:
+        raise DTypeError(
+            f"ref: a value {x.type!r} does not go into a Ref {t!r} without loss; convert it with astype"
+        )
+    return convert(x, t.dtype)
+
+
+def encoded(path: tuple[Index, ...]) -> tuple[Place, list[Array]] | None:
+    """Returns an index as operations keep it, and the arrays in it; None where it holds a mask.
+
+    Raises:
+        IndexingError: something in it is no index.
+    """
+    arrays: list[Array] = []
+    place: list[tuple[Part, ...]] = []
+    for index in path:
+        if isinstance(index, list):
+            return None  # arrays say what is wrong with it
+        parts: list[Part] = []
+        for part in index if isinstance(index, tuple) else (index,):
+            if part is None or part is Ellipsis or type(part) is int:
+                parts.append(part)
+            elif isinstance(part, slice):
+                parts.append(Cut(*[_bound(part, n) for n in (part.start, part.stop, part.step)]))
+            elif isinstance(part, bool | np.bool_):
+                return None
+            elif isinstance(part, Array | np.ndarray | list | tuple):
+                array = part if isinstance(part, Array) else as_operand(np.asarray(part))
+                if array.type.kind not in "iu":
+                    return None  # a mask, or what arrays refuse
+                arrays.append(array)
+                parts.append(Operand())
+            else:
+                parts.append(_whole_number(part))
+        place.append(tuple(parts))
+    return tuple(place), arrays
+
+
+def _bound(part: slice, n: object) -> int | None:
+    return None if n is None else _whole_number(n, part)
+
+
+def _whole_number(n: object, part: object = None) -> int:
+    try:
+        return as_int(n)  # type: ignore[arg-type]  # what is no int raises
+    except TypeError:
+        raise IndexingError(
+            f"ref: an index must be an int, slice, None, Ellipsis or array, got {n if part is None else part!r}"
+        ) from None
+
+
+def _place_type(cell: Cell, place: Place, arrays: list[Array]) -> ArrayType:
+    return part_type(cell.type, place, tuple([x.type for x in arrays])) if place else cell.type
+
+
+def _part_of(cell: Cell, path: tuple[Index, ...]) -> ArrayType:
+    found = encoded(path)
+    if found is None:
+        return reading(zeros(cell.type), path).type
+    return _place_type(cell, *found)
+
+
+def made(x: Array, stops: bool = False) -> Ref:
+    """Returns a new reference to an array, which belongs to the current handlers."""
+    home = home_of_new()
+    cell = Cell(x.type.strong(), home, current_source(), stops)
+    x = _as_element(cell, x)
+    if current_frame() is home:
+        cell.content = x
+    else:
+        RefNew(cell, (), cell.type)(x)
+    return Ref(cell)
+
+
+def new_ref(
+    init_val: Value, *, memory_space: None = None, kind: Kind | None = None, pin: bool = False
+) -> Ref:
+    """Makes a mutable reference.
+
+    Args:
+        init_val: what it holds at first, `T[*shape]`.
+        memory_space: None; there is no other place for contents.
+        kind: None, or "no_grad_no_remat" for a ref that takes no derivatives: what is written loses its tangent.
+        pin: False; contents are not pinned.
+
+    Returns:
+        The reference. It lives as long as the function that it is made in: `jit` and other transformations refuse to
+        return it.
+
+    Raises:
+        DTypeError: `init_val` is no array or number.
+        BackendError: a memory space, or pin=True.
+
+    >>> import effx, effx.numpy as enp
+    >>> ref = new_ref(enp.arange(3))
+    >>> ref[1] += 10
+    >>> ref
+    Ref([ 0, 11,  2], dtype=int32)
+    """
+    _check_memory("new_ref", memory_space, pin)
+    if kind not in (None, "no_grad_no_remat"):
+        raise RefError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
+    return made(cast("Array", plain(as_operand(init_val, "new_ref"))), kind is not None)
+
+
+def empty_ref(ty: PyTree, memory_space: None = None, pin: bool = False) -> Ref:
+    """Makes a mutable reference without saying what it holds; effx fills it with zeros.
+
+    Args:
+        ty: something with `shape` and `dtype`.
+        memory_space: None. pin: False.
+
+    >>> import effx
+    >>> empty_ref(effx.ShapeDtypeStruct((2,), "float32"))
+    Ref([0., 0.], dtype=float32)
+    """
+    _check_memory("empty_ref", memory_space, pin)
+    return made(cast("Array", plain(zeros(abstract("empty_ref", ty).strong()))))
+
+
+def _check_memory(what: str, memory_space: object, pin: bool) -> None:
+    if memory_space is not None:
+        raise BackendError(f"{what}: memory_space must be None, got {memory_space!r}")
+    if pin:
+        raise BackendError(f"{what}: contents are arrays, which XLA places; leave out pin=True")
+
+
+def freeze(ref: Ref) -> Array:
+    """Returns what a ref holds, and ends it: any later use is an error.
+
+    Raises:
+        RefError: the ref was made outside of the function that is staged, or is one of its arguments.
+
+    >>> import effx, effx.numpy as enp
+    >>> ref = new_ref(enp.arange(3))
+    >>> freeze(ref)
+    Array([0, 1, 2], dtype=int32)
+    """
+    _check_ending("freeze", ref)
+    content = ref[...]
+    ref._cell.gone = "the ref was frozen; it cannot be used any more"
+    return content
+
+
+def free_ref(ref: Ref) -> None:
+    """Ends a ref: any later use is an error, and what it holds can be freed.
+
+    Raises:
+        RefError: the ref was made outside of the function that is staged, or is one of its arguments.
+
+    >>> import effx
+    >>> free_ref(new_ref(1.0))
+    """
+    _check_ending("free_ref", ref)
+    ref._cell.gone = "the ref was freed; it cannot be used any more"
+    ref._cell.content = None
+
+
+def _check_ending(what: str, ref: Ref) -> None:
+    _check_ref(what, ref)
+    cell = ref._cell
+    frame: Frame | None = current_frame()
+    while frame is not None and frame is not cell.home:
+        if frame.handler.only_records:
+            raise RefError(
+                f"{what}: {cell!r} was made outside of the function that {frame.handler.describe()} stages, "
+                f"which may run again; call {what} where it was made"
+            )
+        frame = frame.outer
+    if cell.lent:
+        raise RefError(f"{what}: {cell!r} is an argument, and its caller has it; call {what} there")
+    if cell.gone:
+        raise RefError(f"{cell!r}: {cell.gone}")
+
+
+def _check_ref(what: str, ref: object, kind: type[_Mutable] = Ref) -> None:
+    if not isinstance(ref, kind):
+        raise RefError(f"{what}: expected a Ref, got {ref!r} of type {type(ref).__name__}")
+
+
+def get(ref: Ref | View, idx: Index = None) -> Array:
+    """Returns `ref[idx]`; without an index the whole.
+
+    >>> import effx, effx.numpy as enp
+    >>> get(new_ref(enp.arange(5)), slice(1, 3))
+    Array([1, 2], dtype=int32)
+    """
+    _check_ref("get", ref, _Mutable)
+    return ref[() if idx is None else idx]
+
+
+def set(ref: Ref | View, idx: Index | None, value: Value) -> None:
+    """Does `ref[idx] = value`; None stands for the whole.
+
+    >>> import effx, effx.numpy as enp
+    >>> ref = new_ref(enp.zeros(3))
+    >>> set(ref, 1, 10.0)
+    >>> ref
+    Ref([ 0., 10.,  0.], dtype=float32)
+    """
+    _check_ref("set", ref, _Mutable)
+    ref[() if idx is None else idx] = value
+
+
+def swap(ref: Ref | View, idx: Index | None, value: Value) -> Array:
+    """Writes `value` at an index, and returns what was there; None stands for the whole.
+
+    >>> import effx, effx.numpy as enp
+    >>> ref = new_ref(enp.arange(5))
+    >>> swap(ref, 3, 10)
+    Array(3, dtype=int32)
+    >>> ref
+    Ref([ 0,  1,  2, 10,  4], dtype=int32)
+    """
+    _check_ref("swap", ref, _Mutable)
+    return ref._swap(() if idx is None else idx, value)
+
+
+def addupdate(ref: Ref | View, idx: Index | None, x: Value) -> None:
+    """Adds to what is at an index; None stands for the whole. An array index may name an element twice.
+
+    >>> import effx, effx.numpy as enp
+    >>> ref = new_ref(enp.arange(3))
+    >>> addupdate(ref, enp.array([1, 1]), 10)
+    >>> ref
+    Ref([ 0, 21,  2], dtype=int32)
+    """
+    _check_ref("addupdate", ref, _Mutable)
+    ref.addupdate(x, () if idx is None else idx)
