@@ -86,7 +86,8 @@ from effx.transforms.custom.custom_derivatives import *
 from effx.transforms.autodiff.forward_backward import *
 from effx.transforms.autodiff.gradients import *
 from effx.transforms.autodiff.jacobians import *
-from effx.transforms.jit.function import *
+from effx.transforms.jit.function import Jitted as Jitted
+from effx.transforms.jit.jit import jit as jit
 from effx.tracing.name_scopes import *
 from effx.ir.meshes import PartitionSpec as P
 from effx.lower.placement.shardings import NamedSharding as NamedSharding

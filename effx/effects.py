@@ -9,7 +9,6 @@ Never: know what an array is, or import anything but `effx.errors`, `effx.cachin
 """
 
 import copyreg
-import importlib
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
@@ -20,6 +19,7 @@ import attrs
 from effx import presence
 from effx.caching import compare_strictly
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
+from effx.ports import evaluation
 
 __all__ = [
     "Frame",
@@ -345,11 +345,11 @@ class _Unset(Handler):
     """The outermost handler until something is performed, so that no import has to wait for XLA."""
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        importlib.import_module("effx.handlers.evaluate.handler")
+        set_outermost(evaluation.outermost.handler())
         return outermost.handler.handle(outermost, op, operands)
 
 
-# The frame that all stacks end in. effx.handlers.evaluate.handler puts XLA there.
+# The frame that all stacks end in.
 outermost = Frame(_Unset(), None)
 
 

@@ -5,7 +5,6 @@ Never: know a certain setting, or who reads it (layers subscribe instead).
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar, cast, final, overload
 
-from effx import presence
+from effx import ports, presence
 from effx.flag_values import check_bool, parse_bool
 
 __all__ = [
@@ -52,7 +51,7 @@ class Overrides(dict["AnyFlag", Entered]):
 
 def _flag(name: str) -> object:
     """Returns a setting of effx by name, for pickle."""
-    return getattr(importlib.import_module("effx.flags"), name)
+    return getattr(ports.flags.flags, name)
 
 
 class AnyFlag(ABC):

@@ -16,7 +16,7 @@ from effx.lax.products import Precision
 from effx.numpy.elementwise import floor, sinc
 from effx.numpy.indexing import take
 from effx.numpy.linear import tensordot
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 

@@ -21,7 +21,7 @@ from effx.numpy.creation import as_int
 from effx.numpy.sorting import argsort
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]

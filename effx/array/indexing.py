@@ -8,7 +8,6 @@ this.
 Never: wait for a device, except for boolean masks, whose number of true elements is a size of the result.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 from operator import index as as_int
 from typing import Any, final
@@ -16,7 +15,7 @@ from typing import Any, final
 import attrs
 import numpy as np
 
-from effx import dtypes
+from effx import dtypes, ports
 from effx.array import arithmetic
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array
 
@@ -610,9 +609,7 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: Lo
         return write(x, index, function(get_at(x, index, how)), "set", how)
     zero = scalar(0, dtypes.int32)
     counts = write(broadcast_to(zero, x.type.shape), index, 1, "add", how)
-    # Loops are in a layer above.
-    loops = importlib.import_module("effx.lax.control.loops")
-    result: Array = loops.while_loop(
+    result: Array = ports.loops.loops.while_loop(
         lambda carry: (counts > carry[0]).any(),
         lambda carry: (
             carry[0] + 1,

@@ -1,7 +1,5 @@
 """Namespaces named as in `jax.experimental`."""
 
-from importlib import import_module
-
 from effx.lazy import lazy
 
 _find, __dir__ = lazy(__name__)
@@ -10,7 +8,8 @@ _find, __dir__ = lazy(__name__)
 def __getattr__(name: str) -> object:
     if name == "host_callback":
         try:
-            return import_module(f"{__name__}.{name}")
+            from effx.experimental import host_callback
         except ImportError as error:
             raise AttributeError(str(error)) from None
+        return host_callback
     return _find(name)

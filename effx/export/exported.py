@@ -1,12 +1,11 @@
 """An exported function: what is in an artifact, and how it is called."""
 
-import importlib
 from collections.abc import Callable
 from typing import Any, Final, final
 
 import attrs
 
-from effx import dtypes
+from effx import dtypes, ports
 from effx.array import Array
 from effx.errors import BackendError, TransformError, TreeError
 from effx.families.exported_call import ExportedCall
@@ -177,8 +176,7 @@ class Exported:
         """
         if type(vjp_order) is not int or vjp_order < 0:
             raise TransformError(f"serialize: vjp_order must be an int of at least 0, got {vjp_order!r}")
-        # The format's library is for few.
-        output: bytearray = importlib.import_module("effx.export.writing").written(self, vjp_order)
+        output: bytearray = ports.export.writing.written(self, vjp_order)
         return output
 
     def call(self, *args: Any, **kwargs: Any) -> Any:

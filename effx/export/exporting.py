@@ -25,7 +25,8 @@ from effx.lower.runtime.executables import used_inputs
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.portable import portable_module
 from effx.transforms.autodiff.core import float0_array, vjp
-from effx.transforms.jit.function import Jitted, jit
+from effx.transforms.jit.function import Jitted
+from effx.transforms.jit.jit import jit
 from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_of
 
 __all__ = ["default_export_platform", "export"]

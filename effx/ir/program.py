@@ -1,8 +1,6 @@
 """Programs, the typed IR that staging makes and every handler can interpret, and their printed form."""
 
-import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast, final
 
 import attrs
@@ -14,6 +12,7 @@ from effx.errors import ProgramError, Source, resolve, source_at
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, name_shown
+from effx.ports import program_views
 
 if TYPE_CHECKING:
     from effx.ir.values.array import Array, TextPrinter
@@ -193,7 +192,7 @@ class Program:
         >>> program.pretty_print(use_color=False) == str(program), program.pretty_print(use_color=True).count("\x1b[")
         (True, 10)
         """
-        shown: str = _viewing().text(self, source_info, use_color)
+        shown: str = program_views.viewing.text(self, source_info, use_color)
         return shown
 
     def _repr_pretty_(self, printer: "TextPrinter", cycle: bool) -> None:
@@ -210,7 +209,7 @@ class Program:
         >>> page.startswith("<!DOCTYPE html>"), page.count('class="equation"')
         (True, 1)
         """
-        shown: str = _viewing().page(self)
+        shown: str = program_views.viewing.page(self)
         return shown
 
     def to_dot(self) -> str:
@@ -220,17 +219,12 @@ class Program:
         >>> effx.make_jaxpr(enp.sin)(1.0).to_dot().splitlines()[0]
         'digraph "sin" {'
         """
-        drawn: str = _viewing().graph(self)
+        drawn: str = program_views.viewing.graph(self)
         return drawn
 
     def _repr_html_(self) -> str | None:
-        shown: str | None = _viewing().frame(self)
+        shown: str | None = program_views.viewing.frame(self)
         return shown
-
-
-def _viewing() -> ModuleType:
-    """Returns the module that shows programs. It stands far above this one, since it tells costs."""
-    return importlib.import_module("effx.viewing")
 
 
 def effect_row(equations: "tuple[Equation, ...] | list[Equation]") -> frozenset[Effect]:

@@ -4,13 +4,13 @@ A reference is no value. An operation names the cell that it reads or writes, an
 finds the frame that the cell belongs to. Only indices and what is written are operands.
 """
 
-import importlib
 import itertools
 from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, final
 
 import attrs
 
+from effx import ports
 from effx.effects import Effect, Frame, Operation, Value
 from effx.errors import Source
 from effx.ir.ops.base import TupleOperation
@@ -71,8 +71,7 @@ class OnCell(Effect):
 
     def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[mutable-override]  # None elsewhere
         """Takes the operation to the frames that intercept it and to the cell's home."""
-        discharge = importlib.import_module("effx.handlers.refs")
-        return cast("R", discharge.carry_out(op, operands))
+        return cast("R", ports.refs.discharge.carry_out(op, operands))
 
 
 @final
@@ -143,8 +142,7 @@ class RefOperation(TupleOperation):
 
     def decompose(self, *operands: Value) -> "tuple[Array, ...]":
         """Reads or writes the whole, for a handler that owns an index or a part."""
-        discharge = importlib.import_module("effx.handlers.refs")
-        return cast("tuple[Array, ...]", discharge.of_whole(self, operands))
+        return cast("tuple[Array, ...]", ports.refs.discharge.of_whole(self, operands))
 
 
 @final

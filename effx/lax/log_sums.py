@@ -19,7 +19,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import array_type
 from effx.lax.control.branches import platform_dependent
 from effx.lax.control.scans import scan
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cumlogsumexp"]
 

@@ -16,7 +16,7 @@ from effx.families.special import Erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import Slice
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity",

@@ -15,7 +15,7 @@ from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["one_hot", "standardize"]

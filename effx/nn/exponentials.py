@@ -22,7 +22,7 @@ from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "softmax"]
 

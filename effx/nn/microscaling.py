@@ -26,7 +26,7 @@ from effx.lax.operands import ints
 from effx.lax.products import DotDimensionNumbers, dot_general
 from effx.nn.scaled import scaled_matmul
 from effx.transforms.custom.custom_derivatives import custom_vjp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["get_scaled_dot_general_config", "scaled_dot_general"]
 

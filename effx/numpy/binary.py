@@ -16,7 +16,7 @@ from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
 from effx.numpy.ufuncs import universal
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 if TYPE_CHECKING:
     from effx.array import Operand

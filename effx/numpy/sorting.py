@@ -19,7 +19,7 @@ from effx.ir.ops.shape import Reverse
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.numpy.creation import as_int, filled
 from effx.numpy.known import known_data
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.sizes.division import larger
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -47,7 +47,7 @@ def _with_refused(func: Callable[..., Any]) -> inspect.Signature:
 
 def _named(name: str) -> object:
     """Returns a function of effx.numpy, for pickle."""
-    return getattr(importlib.import_module("effx.numpy"), name)
+    return getattr(sys.modules[__package__], name)
 
 
 class ufunc(Generic[P, R]):
@@ -126,7 +126,7 @@ class ufunc(Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Those of effx.numpy pickle as names."""
-        numpy = importlib.import_module("effx.numpy")
+        numpy = sys.modules[__package__]
         if getattr(numpy, self.__name__, None) is self:
             return _named, (self.__name__,)
         return object.__reduce_ex__(self, 2)

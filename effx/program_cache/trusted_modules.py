@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import effx
+from effx import version
 from effx.array import Array, Box, HostArray
 from effx.effects import Handler, RuleTable
 from effx.lazy import loaded
@@ -34,7 +34,7 @@ __all__ = [
     "versions",
 ]
 
-_PACKAGE = os.path.dirname(os.path.abspath(effx.__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(version.__file__)) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _TRUSTED = words(
     """effx numpy ml_dtypes attr attrs math cmath operator _operator functools _functools itertools collections
@@ -201,4 +201,4 @@ def versions() -> str:
         if spec is not None and spec.origin is not None:
             state = os.stat(spec.origin)
             others.append(f"{package} {state.st_size} {state.st_mtime_ns}")
-    return "\n".join([effx.__version__, _source()[0], np.__version__, sys.version, *others])
+    return "\n".join([version.__version__, _source()[0], np.__version__, sys.version, *others])

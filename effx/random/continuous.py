@@ -9,7 +9,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError
 from effx.random import floats
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, is_fine, sizes_of
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [

@@ -22,7 +22,7 @@ from effx.lax.elementwise.gamma import lgamma
 from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
 from effx.random.floats import uniform_floats, unit_floats
 from effx.random.generators import split_key
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["binomial", "geometric", "multinomial", "poisson"]

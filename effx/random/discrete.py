@@ -16,7 +16,7 @@ from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, is_f
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, uniform_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
 from effx.random.threefry import unsigned
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["bernoulli", "bits", "categorical", "rademacher", "randint"]

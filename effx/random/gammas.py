@@ -28,7 +28,7 @@ from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, unit_floats
 from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.maps.vmap import vmap
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 

@@ -24,7 +24,7 @@ from effx.ir.types import array_type
 from effx.lower.placement.concrete import put
 from effx.random.arguments import as_key, sizes_of, taken
 from effx.random.generators import IMPLEMENTATIONS, fold_words, split_key, words_of
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = [
     "Key", "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data",

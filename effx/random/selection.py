@@ -23,7 +23,7 @@ from effx.random.arguments import ShapeLike, as_key, is_fine, sizes_of
 from effx.random.discrete import randint
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import one_of, random_bits, split_key
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = ["choice", "permutation"]

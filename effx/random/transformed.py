@@ -15,7 +15,7 @@ from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, siz
 from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, uniform_floats, unit_floats
 from effx.random.generators import split_key
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.out_sharding import OutSharding, lay_out
 
 __all__ = [

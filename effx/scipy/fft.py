@@ -18,7 +18,7 @@ from effx.families.fft import Fft
 from effx.ir.ops.elementwise import Complex
 from effx.numpy.creation import as_int
 from effx.numpy.padding import pad
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 

@@ -13,7 +13,7 @@ from effx.errors import ConcretizationError, OptionError, ShapeError
 from effx.numpy.creation import array
 from effx.numpy.shaping import flip
 from effx.numpy.sorting import searchsorted
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["RegularGridInterpolator"]
 

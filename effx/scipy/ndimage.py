@@ -9,7 +9,7 @@ from effx.array.arithmetic import inexact_dtype, where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.numpy.elementwise import floor
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["map_coordinates"]
 

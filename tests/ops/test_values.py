@@ -17,7 +17,7 @@ from effx.ir.ops.collective import AllToAll, Collective, PCast, PPermute, PSumSc
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomTangent
 from effx.laws.samples import Data
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from tests.ops.rows import Row, Sample, assert_close, f32, host, on_device, t
 from tests.ops.table import CASES, ROWS, Case, name
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from typing import Self, cast, overload
 
 import numpy as np
 
 import effx.numpy as enp
+from effx import ports
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
@@ -254,9 +254,7 @@ def bcoo_fromdense(
 
 def _by_handler(mat: M, function: Callable[[Array], Array]) -> M:
     """Returns what the handler of sparse arrays makes of a function of an array."""
-    # Its module needs this class, so it is imported at the first call, as by the methods of arrays.
-    on_sparse = import_module("effx.experimental.sparse.transform").on_sparse
-    return cast("M", on_sparse(function)(mat))
+    return cast("M", ports.sparse.transform.on_sparse(function)(mat))
 
 
 def as_bcoo(x: JAXSparse) -> BCOO:

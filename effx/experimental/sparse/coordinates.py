@@ -18,7 +18,7 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.errors import DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 Shape = tuple[int, ...]
 

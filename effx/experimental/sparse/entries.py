@@ -12,7 +12,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ConcretizationError, ShapeError
 from effx.experimental.sparse.coordinates import M, Shape, apart, places
 from effx.numpy.creation import as_int
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["bcoo_extract", "bcoo_sort_indices", "bcoo_sum_duplicates", "bcoo_todense"]
 

@@ -16,7 +16,7 @@ from effx.experimental.sparse.compressed import numbers_of
 from effx.lax.control.solves import custom_linear_solve
 from effx.numpy.creation import as_int
 from effx.scipy.linalg import lu_factor, lu_solve
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["lobpcg_standard", "spsolve"]
 

@@ -30,7 +30,7 @@ from effx.ir.ops import shape as s
 from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import ReduceSum
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.maps.vmap import vmap
 
 

@@ -17,7 +17,7 @@ from effx.experimental.sparse.handler import on_sparse as on_sparse
 from effx.lax.conv_shapes import ConvDimensionNumbers
 from effx.lax.index import GatherDimensionNumbers, GatherScatterMode
 from effx.lax.products import PrecisionLike
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.tree.registry import PyTree
 
 __all__ = ["Sparsify", "bcoo_conv_general_dilated", "bcoo_gather", "sparsify"]

@@ -1,8 +1,6 @@
 """What debugging flags ask of results and keys: NaN, infinities, keys that are used twice."""
 
-import importlib
 from collections.abc import Sequence
-from types import ModuleType
 from typing import final
 
 import attrs
@@ -54,8 +52,3 @@ def not_finite(results: Sequence[Array]) -> Fault | None:
                 index = f" at index {list(where)}" if where else ""
                 return Fault(f"{which} {x.type!r} has {what}{index}; {flag.name} is on")
     return None
-
-
-def key_watcher() -> ModuleType:
-    """Returns the module that follows keys, which stands above this one."""
-    return importlib.import_module("effx.random.reuse")

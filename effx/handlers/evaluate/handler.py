@@ -3,7 +3,6 @@
 Never: be installed; it is where every stack ends.
 """
 
-import importlib
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import TypeVar, cast, final
@@ -16,7 +15,6 @@ from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
 from effx.errors import AxisNameError, NoRuleError
-from effx.flags import debug_infs, debug_key_reuse, debug_nans, enable_checks, no_execution
 from effx.handlers.evaluate.by_numpy import CALLS, RULES, by_numpy, is_same
 from effx.handlers.evaluate.lowering_passes import in_order
 from effx.handlers.sharding_types.axes_in_types import typed_results
@@ -278,17 +276,3 @@ def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
     return NoRuleError(
         f"{name}: no handler takes the effect{'s' * (len(labels) > 1)} {', '.join(labels)}{advice}"
     )
-
-
-effects.set_outermost(Evaluate())
-
-
-def _look(on: bool) -> None:
-    # For good: other contexts may have the flag on. Each operation costs 0.2 us more from then on.
-    if on:
-        effects.set_outermost(importlib.import_module("effx.handlers.evaluate.result_checks").Checked())
-
-
-for _flag in (debug_nans, debug_infs, debug_key_reuse, enable_checks, no_execution):
-    _flag.subscribe(_look)
-    _look(_flag.value)

@@ -2,9 +2,9 @@
 effects data: a token goes through its calls, branches and loops.
 """
 
-import importlib
 from typing import cast
 
+from effx import ports
 from effx.effects import isolated
 from effx.ir.ops.host import ORDERED
 from effx.ir.passes import needed_only
@@ -23,7 +23,6 @@ def in_order(program: Program) -> Program:
         return program
     found = program.derived.get("in order")
     if found is None:
-        tokens = importlib.import_module("effx.handlers.authoring.tokens")
         with isolated():
-            found = program.derived["in order"] = tokens.threaded(program)
+            found = program.derived["in order"] = ports.ordered_effects.tokens.threaded(program)
     return cast("Program", found)

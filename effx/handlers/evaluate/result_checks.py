@@ -8,12 +8,12 @@ from typing import TypeVar, cast, final
 
 import attrs
 
-from effx import dtypes
+from effx import dtypes, ports
 from effx.array import Array
 from effx.effects import Frame, Handler, Operation, Value, are_optional
 from effx.errors import ProgramError
 from effx.flags import debug_key_reuse, enable_checks
-from effx.handlers.evaluate.debugging import debugging, key_watcher, not_finite
+from effx.handlers.evaluate.debugging import debugging, not_finite
 from effx.handlers.evaluate.handler import Evaluate, alone, program_of
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -42,9 +42,9 @@ def _watched(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) 
         return cast("tuple[Array, ...]", results[0] if op.multiple else (results[0],))
 
     if isinstance(op, HigherOrder):
-        key_watcher().watched(program, concrete, once)
+        ports.random_keys.reuse.watched(program, concrete, once)
     else:
-        key_watcher().watched_operation(op, program, concrete, once)
+        ports.random_keys.reuse.watched_operation(op, program, concrete, once)
     return results[0]
 
 

@@ -4,11 +4,11 @@ unless they are the same in all iterations. The branches of a cond return their 
 which are matched by type.
 """
 
-import importlib
 from collections.abc import Sequence
 
 import attrs
 
+from effx import ports
 from effx.array import Array
 from effx.array.promotion import zeros
 from effx.effects import Operation
@@ -269,7 +269,7 @@ def while_(op: While, linear_in: tuple[bool, ...], once: bool) -> Parts:
     )
     if not {DEBUG, ORDERED_DEBUG}.isdisjoint(op.effects):
         # The known part has shown what there is to see.
-        program = importlib.import_module("effx.handlers.authoring.tokens").quiet(program)
+        program = ports.ordered_effects.tokens.quiet(program)
     return Parts(
         known=None if all(carry) else known,
         known_operands=known_in,

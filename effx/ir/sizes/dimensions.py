@@ -7,7 +7,6 @@ all values of the variables, else an error that names the sizes.
 Never: read or print specifications of shapes (`effx.ir.sizes.shape_text`), or decide inequalities (`effx.ir.sizes.bounds`).
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, cast, final
@@ -16,6 +15,7 @@ import attrs
 
 from effx.errors import InconclusiveDimensionOperation, ShapeError
 from effx.ir.sizes.monomials import Applied, Monomial, Terms, order, quotient, show, times
+from effx.ports import sizes
 
 if TYPE_CHECKING:
     # For the type checker a symbolic size is an int, so that shapes are tuples of ints everywhere. At run time it is
@@ -57,7 +57,7 @@ class SymbolicScope:
     def __attrs_post_init__(self) -> None:
         if not self.constraints:
             return
-        parse_constraint = _above("shape_text").parse_constraint
+        parse_constraint = sizes.shape_text.parse_constraint
         put = object.__setattr__
         plain = SymbolicScope()
         for text in self.constraints:
@@ -249,9 +249,7 @@ class Dim(_Int):
         }[relation]
         if true or false:
             return true
-        named = ", ".join(
-            sorted({*_above("evaluating").variables(self), *_above("evaluating").variables(other)})
-        )
+        named = ", ".join(sorted({*sizes.evaluation.variables(self), *sizes.evaluation.variables(other)}))
         strict = {">": f"{self!r} >= {other + 1!r}", "<": f"{self + 1!r} <= {other!r}"}
         constraint = strict.get(relation, f"{self!r} {relation} {other!r}")
         raise InconclusiveDimensionOperation(
@@ -266,7 +264,7 @@ class Dim(_Int):
         low, high = _bounds(self)
         if low > 0 or high < 0:
             return True
-        named = ", ".join(_above("evaluating").variables(self))
+        named = ", ".join(sizes.evaluation.variables(self))
         raise InconclusiveDimensionOperation(
             f"symbolic size: whether {self!r} is zero depends on the values of {named}"
         )
@@ -284,7 +282,7 @@ class Dim(_Int):
 
     def __effx_array__(self) -> Any:
         """Returns the size as an integer scalar of weak type, which is known when the program runs."""
-        return _above("ops.sizes").Size(self)()
+        return sizes.operations.Size(self)()
 
     # NumPy's arrays leave operators to this class.
     __array_ufunc__ = None
@@ -309,20 +307,15 @@ def _made(terms: tuple[tuple[Monomial, int], ...], scope: SymbolicScope) -> Dim:
 _METHODS: Final = {">=": "__ge__", "<=": "__le__", ">": "__gt__", "<": "__lt__"}
 
 
-def _above(name: str) -> Any:
-    """Returns a module of the IR that stands above this one, since it computes with sizes."""
-    return importlib.import_module(f"effx.ir.{name}")
-
-
 def _divide(function: str, x: int, y: int) -> int:
     """Returns a quotient or remainder."""
-    found: int = getattr(_above("division"), function)(x, y)
+    found: int = getattr(sizes.division, function)(x, y)
     return found
 
 
 def _bounds(n: int) -> tuple[float, float]:
     """Returns between which numbers a size lies."""
-    found: tuple[float, float] = _above("bounds").bounds(n)
+    found: tuple[float, float] = sizes.bounds.bounds(n)
     return found
 
 

@@ -8,7 +8,7 @@ from effx.array.arithmetic import conj
 from effx.array.promotion import as_operand, convert
 from effx.array.shaping import matrix_transpose
 from effx.families.linalg.matrices import check_matrix
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 
 def widened(what: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:

@@ -13,7 +13,7 @@ from effx.lax import linalg
 from effx.lax.linalg.operands import symmetrized
 from effx.numpy.linalg.operands import inexact
 from effx.numpy.sorting import argsort
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 

@@ -11,7 +11,7 @@ from effx.errors import ShapeError
 from effx.ir.ops.elementwise import Sqrt
 from effx.numpy.linalg.factors import svdvals
 from effx.numpy.linalg.systems import inv
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 

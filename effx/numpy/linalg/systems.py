@@ -19,7 +19,7 @@ from effx.numpy import einsums
 from effx.numpy.creation import as_int
 from effx.numpy.linalg.factors import eigvalsh, svdvals
 from effx.numpy.linalg.operands import inexact
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = [
     "det", "inv", "lstsq", "matrix_power", "matrix_rank", "multi_dot", "pinv", "slogdet", "solve", "tensorinv",

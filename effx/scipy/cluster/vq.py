@@ -7,7 +7,7 @@ from effx.array.shaping import expand_dims, reshape
 from effx.dtypes import int32
 from effx.errors import DTypeError, ShapeError
 from effx.numpy.elementwise import sqrt
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["vq"]
 

@@ -11,7 +11,7 @@ from effx.ir.ops.shape import Reverse
 from effx.lax.convolution import conv_general_dilated
 from effx.numpy import fft
 from effx.numpy.padding import pad
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 

@@ -10,7 +10,7 @@ from effx.array.promotion import as_operand, convert, host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
 from effx.errors import OptionError, ShapeError
 from effx.numpy.creation import as_int
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["detrend"]
 

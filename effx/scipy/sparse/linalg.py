@@ -23,7 +23,7 @@ from effx.lax.linalg import qr, triangular_solve
 from effx.numpy.creation import as_int
 from effx.numpy.elementwise import sqrt
 from effx.transforms.autodiff.core import linear_transpose
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["bicgstab", "cg", "gmres"]

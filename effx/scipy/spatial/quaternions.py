@@ -18,7 +18,7 @@ from effx.numpy.binary import arctan2, hypot
 from effx.numpy.elementwise import cos, sin, sqrt
 from effx.numpy.indexing import take_along_axis
 from effx.numpy.linear import cross, matmul
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 # Below this square of an angle or of its tangent the series are as exact as the formulas, in double precision.
 SMALL = 1e-4

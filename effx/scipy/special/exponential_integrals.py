@@ -16,7 +16,7 @@ from effx.lax.elementwise.gamma import digamma, lgamma
 from effx.lax.elementwise.trigonometric import cos, sin
 from effx.scipy.operands import real_floats, strong_like, with_slope
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["exp1", "expi", "expn", "sici"]
 

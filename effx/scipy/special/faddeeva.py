@@ -11,7 +11,7 @@ from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.parts import complex as complex_of
 from effx.lax.elementwise.trigonometric import cos, sin
 from effx.scipy.operands import real_floats, strong_like, with_slope
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["dawsn", "fresnel", "wofz"]
 

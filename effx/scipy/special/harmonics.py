@@ -17,7 +17,7 @@ from effx.lax.elementwise.trigonometric import cos, sin
 from effx.numpy.known import known_data
 from effx.scipy.operands import real_floats
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["sph_harm_y"]
 

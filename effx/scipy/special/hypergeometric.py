@@ -15,7 +15,7 @@ from effx.scipy.operands import real_floats, strong_like
 from effx.scipy.special.gammas import gammasgn
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["hyp1f1", "hyp2f1"]
 

@@ -10,7 +10,7 @@ from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.scipy.operands import real_floats, strong_like
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["erf", "erfc", "erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
 

@@ -15,7 +15,7 @@ from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.special import erf, erfc
 from effx.scipy.operands import real_floats, strong_like, with_slope
 from effx.transforms.custom.custom_derivatives import custom_jvp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["bernoulli", "bessel_jn", "owens_t", "spence"]
 

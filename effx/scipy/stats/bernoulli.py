@@ -3,7 +3,7 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.scipy.stats.families import Family, weighted_log, weighted_log1p
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 

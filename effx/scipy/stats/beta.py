@@ -6,7 +6,7 @@ from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import betainc
 from effx.scipy.stats.families import Family, log_of, weighted_log, weighted_log1p
 from effx.scipy.stats.saddle import log_beta
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 

@@ -5,7 +5,7 @@ from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import log1p
 from effx.scipy.stats.families import Family
 from effx.scipy.stats.saddle import log_beta
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 

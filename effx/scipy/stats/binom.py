@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.arithmetic import floor
 from effx.scipy.stats.families import Family
 from effx.scipy.stats.saddle import log_binomial
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 

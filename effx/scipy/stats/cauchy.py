@@ -6,7 +6,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.trigonometric import atan2, tan
 from effx.scipy.stats.families import Family, log1p_square, log_of
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

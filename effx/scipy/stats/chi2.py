@@ -5,7 +5,7 @@ import math
 from effx.array import Array, Operand
 from effx.scipy.stats import gamma
 from effx.scipy.stats.families import Family, half_line
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 

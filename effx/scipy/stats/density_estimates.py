@@ -21,7 +21,7 @@ from effx.random import normal, split
 from effx.random.selection import choice
 from effx.scipy.operands import real_floats
 from effx.scipy.special.normals import ndtr
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.tree.registry import register_record
 
 __all__ = ["gaussian_kde"]

@@ -11,7 +11,7 @@ from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.operands import like, real_floats
 from effx.scipy.stats.families import weighted_log
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 

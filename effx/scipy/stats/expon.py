@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import exp, expm1, log1p
 from effx.nn.exponentials import log1mexp
 from effx.scipy.stats.families import Family, half_line
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

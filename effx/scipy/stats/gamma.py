@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import igamma, igammac, lgamma
 from effx.scipy.stats.families import Family, half_line, log_of, weighted_log
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 

@@ -8,7 +8,7 @@ from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac, lgamma
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf"]
 

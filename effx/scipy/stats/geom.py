@@ -5,7 +5,7 @@ import math
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log
 from effx.scipy.stats.families import Family, weighted_log1p
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 

@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
 from effx.scipy.stats import gumbel_r
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

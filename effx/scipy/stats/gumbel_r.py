@@ -8,7 +8,7 @@ from effx.array.arithmetic import minimum, where
 from effx.lax.elementwise.exponential import exp, expm1, log
 from effx.nn.exponentials import log1mexp
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

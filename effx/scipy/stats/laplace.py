@@ -6,7 +6,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, where
 from effx.lax.elementwise.exponential import exp
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf"]
 

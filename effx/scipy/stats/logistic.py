@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import absolute
 from effx.lax.elementwise.exponential import exp, log, log1p, logistic
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 

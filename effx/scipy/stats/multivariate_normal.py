@@ -13,7 +13,7 @@ from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.eigen import eigh
 from effx.lax.linalg.factors import cholesky, triangular_solve
 from effx.scipy.operands import like, real_floats
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 

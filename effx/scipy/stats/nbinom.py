@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log1p
 from effx.scipy.stats.families import Family, half_line
 from effx.scipy.stats.saddle import log_binomial
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 

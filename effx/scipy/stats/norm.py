@@ -7,7 +7,7 @@ from effx.families.quantiles import NDTRI
 from effx.lax.elementwise.special import erfc
 from effx.scipy.special.normals import log_normal_below
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

@@ -14,7 +14,7 @@ from effx.lax.elementwise.gamma import igammac
 from effx.scipy.operands import real_floats, strong_like
 from effx.scipy.stats.families import Family, half_line
 from effx.scipy.stats.saddle import log_poisson
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 

@@ -13,7 +13,7 @@ from effx.errors import DTypeError, OptionError
 from effx.lax.elementwise.exponential import sqrt
 from effx.lax.shape import iota
 from effx.numpy.sorting import argsort, sort
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 

@@ -8,7 +8,7 @@ from effx.lax.elementwise.exponential import log, sqrt
 from effx.scipy.stats import norm
 from effx.scipy.stats.families import Family, log1p_square
 from effx.scipy.stats.saddle import log_beta
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 

@@ -9,7 +9,7 @@ from effx.nn.exponentials import log1mexp
 from effx.scipy.special.normals import log_normal_below
 from effx.scipy.stats import norm
 from effx.scipy.stats.families import Family, each
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 

@@ -8,7 +8,7 @@ from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.special import bessel_i0e
 from effx.lax.elementwise.trigonometric import sin
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 

@@ -6,7 +6,7 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.trigonometric import sin
 from effx.scipy.stats.families import Family
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 

@@ -5,7 +5,7 @@ from typing import ParamSpec
 
 from effx.tracing.arguments import selecting
 from effx.transforms.autodiff.core import vjp
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.tree.registry import PyTree
 
 __all__ = ["fwd_and_bwd"]

@@ -7,14 +7,12 @@ cut on the host, where that needs no compilation. Sizes that are known anyway, a
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
-from importlib import import_module
-from types import ModuleType
 from typing import Final, Generic, ParamSpec, TypeVar, cast, final
 
 import attrs
 import numpy as np
 
-from effx import flags
+from effx import flags, ports
 from effx.array import Array, HostArray
 from effx.effects import current_frame
 from effx.errors import (
@@ -150,7 +148,7 @@ class Bucketed(Generic[P, R]):
         if not lengths or not all(lengths.values()) or not may_pad(arrays):
             return self.exact(*args, **kwargs)
 
-        padded_size: Callable[[int, tuple[tuple[str, int], ...]], int] = _padding("handler").padded_size
+        padded_size: Callable[[int, tuple[tuple[str, int], ...]], int] = ports.padding.handler.padded_size
 
         def run(smallest: int) -> Cut:
             sizes = tuple([(name, bucket(n, smallest)) for name, n in lengths.items()])
@@ -244,19 +242,14 @@ def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) 
             return structure.unflatten(found)
 
         arrays = as_arrays("jit", leaves, (known.args, {}))
-        handler = _padding("handler").Padding(lengths.values, dict(sizes))
-        results, out = _padding("functions").padded_call(of_leaves, arrays, shapes, handler)
+        handler = ports.padding.handler.Padding(lengths.values, dict(sizes))
+        results, out = ports.padding.functions.padded_call(of_leaves, arrays, shapes, handler)
         shown = [tuple([str(n) if is_symbolic(n) else n for n in y.shape]) for y in results]
         return Cut(out.unflatten([y.value for y in results]), tuple(shown))
 
     update_wrapper(padded, fun)
     padded.__name__ = name_of(fun)
     return padded
-
-
-def _padding(name: str) -> ModuleType:
-    """Returns a module of the handler of padded arrays, which stands above, with those that are shipped."""
-    return import_module(f"effx.library.padding.{name}")
 
 
 def _known_of(sizes: Mapping[str, int], smallest: int) -> SymbolicScope:

@@ -7,9 +7,8 @@ program. Outside of all handlers the program is compiled and run; under handlers
 
 import copyreg
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, update_wrapper
-from importlib import import_module
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -25,17 +24,16 @@ from typing import (
     runtime_checkable,
 )
 
-from effx import flags, presence
+from effx import flags, ports, presence
 from effx.array import Array
 from effx.effects import are_optional, current_frame, isolated
 from effx.errors import (
     BackendError,
     RefGivenError,
     TransformError,
-    check_function,
     hide_internal_frames,
 )
-from effx.handlers.evaluate.debugging import debugging, key_watcher, not_finite
+from effx.handlers.evaluate.debugging import debugging, not_finite
 from effx.handlers.evaluate.lowering_passes import in_order
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
@@ -61,7 +59,7 @@ from effx.transforms.jit.call_arguments import Given, adding
 from effx.transforms.jit.device_assignment import placed, planned, usual_place
 from effx.transforms.jit.donation import check_held, check_once, donated_leaves, warn_unused
 from effx.transforms.jit.function_cache import Form, SharedKey, shared_key
-from effx.transforms.jit.options import Options, Places, Static, counted, exactly, options_for
+from effx.transforms.jit.options import Options, Places, Static, counted, exactly
 from effx.transforms.jit.shardings import constrained, lying
 from effx.transforms.jit.stages import Lowered, Signature, Traced
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -70,7 +68,7 @@ if TYPE_CHECKING:
     from effx.program_cache.entries import Restored
     from effx.program_cache.lookup import Question
 
-__all__ = ["Decorator", "Jitted", "jit"]
+__all__ = ["Decorator", "Jitted"]
 
 
 @runtime_checkable
@@ -322,7 +320,7 @@ class Function(Generic[P, R]):
         settled = settled and (all([type(x) is ConcreteArray for x in given.leaves]) or reads_scalars())
         if trace is not None and flags.debug_key_reuse.value:
             held = [*trace.captured, *concrete]
-            results = key_watcher().watched(trace.program, held, lambda: executable.run(concrete))
+            results = ports.random_keys.reuse.watched(trace.program, held, lambda: executable.run(concrete))
         else:
             results = executable.run(concrete)
         if trace is not None and debugging() and (found := not_finite(results)) is not None:
@@ -564,130 +562,3 @@ class Function(Generic[P, R]):
 
 
 copyreg.pickle(type(fast_function("f", counted, lambda: ((), None, False))), reduced)  # type: ignore[arg-type]  # wants Any
-
-
-@overload
-def jit(
-    fun: Callable[P, R],
-    *,
-    in_shardings: PyTree = None,
-    out_shardings: PyTree = None,
-    static_argnums: "int | Iterable[int] | None" = None,
-    static_argnames: "str | Iterable[str] | None" = None,
-    donate_argnums: "int | Iterable[int] | None" = None,
-    donate_argnames: "str | Iterable[str] | None" = None,
-    keep_unused: bool = False,
-    inline: bool = False,
-    device: object = None,
-    backend: str | None = None,
-    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
-    abstracted_axes: PyTree = None,
-) -> Jitted[P, R]: ...
-@overload
-def jit(
-    fun: None = None,
-    *,
-    in_shardings: PyTree = None,
-    out_shardings: PyTree = None,
-    static_argnums: "int | Iterable[int] | None" = None,
-    static_argnames: "str | Iterable[str] | None" = None,
-    donate_argnums: "int | Iterable[int] | None" = None,
-    donate_argnames: "str | Iterable[str] | None" = None,
-    keep_unused: bool = False,
-    inline: bool = False,
-    device: object = None,
-    backend: str | None = None,
-    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
-    abstracted_axes: PyTree = None,
-) -> "Decorator": ...
-def jit(
-    fun: Callable[P, R] | None = None,
-    *,
-    in_shardings: PyTree = None,
-    out_shardings: PyTree = None,
-    static_argnums: "int | Iterable[int] | None" = None,
-    static_argnames: "str | Iterable[str] | None" = None,
-    donate_argnums: "int | Iterable[int] | None" = None,
-    donate_argnames: "str | Iterable[str] | None" = None,
-    keep_unused: bool = False,
-    inline: bool = False,
-    device: object = None,
-    backend: str | None = None,
-    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
-    abstracted_axes: PyTree = None,
-) -> "Jitted[P, R] | Decorator":
-    """Compiles a function with XLA: staged once for each kind of arguments, then run in C++.
-
-    Args:
-        fun: takes and returns pytrees of arrays. Without it, `jit(...)` is a decorator.
-        in_shardings, out_shardings: how positional arguments and results lie on several devices: a NamedSharding, or a
-            PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix of the tuple of dynamic
-            arguments, or of the result. None leaves it to arguments and to the partitioner.
-        static_argnums, static_argnames: arguments that are part of the program; hashable. A
-            program is staged for each value.
-        donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
-            afterwards is an error.
-        keep_unused: True to pass arguments that the program does not read.
-        inline: True to inline the body where an outer function is staged.
-        device: where to run; by default where the arguments are.
-        backend: the platform to run on, if no device is given.
-        compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`.
-        abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
-            compiled for these.
-
-    Returns:
-        The compiled function, with `.trace`, `.lower`, `.eval_shape` and `.clear_cache`.
-
-    Raises:
-        TransformError: static or donated arguments that do not exist or are not hashable.
-        BackendError: at the first call, a compiler option that XLA does not know.
-        ShardingError: at the call, an array cannot be cut as asked, or lies otherwise already.
-        DTypeError: an argument is no array and not static.
-        NoRuleError: at a call, with `abstracted_axes`, an operation has no meaning for padded arrays.
-
-    >>> import effx, effx.numpy as enp
-    >>> @effx.jit
-    ... def selu(x, alpha=1.67, lmbda=1.05):
-    ...     return lmbda * enp.where(x > 0, x, alpha * enp.exp(x) - alpha)
-    >>> selu(enp.array([-1., 2.]))
-    Array([-1.1084234,  2.1      ], dtype=float32)
-    """
-    if fun is None:
-        return cast(
-            "Decorator",
-            partial(
-                jit,
-                in_shardings=in_shardings,
-                out_shardings=out_shardings,
-                static_argnums=static_argnums,
-                static_argnames=static_argnames,
-                donate_argnums=donate_argnums,
-                donate_argnames=donate_argnames,
-                keep_unused=keep_unused,
-                inline=inline,
-                device=device,
-                backend=backend,
-                compiler_options=compiler_options,
-                abstracted_axes=abstracted_axes,
-            ),
-        )
-    check_function("jit", fun)
-    options = options_for(
-        fun,
-        static_argnums,
-        static_argnames,
-        donate_argnums,
-        donate_argnames,
-        keep_unused,
-        inline,
-        device,
-        backend,
-        compiler_options,
-        in_shardings,
-        out_shardings,
-    )
-    if abstracted_axes is None:
-        return Function(fun, options).public()
-    # It stands above this module, by which it compiles.
-    found: Jitted[P, R] = import_module("effx.transforms.jit.buckets").jitted(fun, options, abstracted_axes)
-    return found

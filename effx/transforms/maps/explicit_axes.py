@@ -10,7 +10,7 @@ from effx.errors import ShardingError
 from effx.ir.meshes import AxisType, MeshAxisName
 from effx.ir.ops.sharding import Release
 from effx.lower.placement.meshes import ambient
-from effx.transforms.jit.function import jit
+from effx.transforms.jit.jit import jit
 from effx.transforms.meshes.meshes import MeshInForce, reshard_as
 from effx.tree import PyTree
 from effx.tree.registry import flatten

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 
-from effx import __version__
 from effx.errors import BackendError
 from effx.lower.placement import backends
 from effx.lower.placement.backends import jaxlib_version
 from effx.lower.placement.shardings import Device
+from effx.version import __version__
 
 __all__ = [
     "device_count",

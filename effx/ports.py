@@ -1,0 +1,150 @@
+"""Ports: what modules need of layers above them, which they must not import.
+
+Here stands what is needed; `effx.wiring`, which stands above all layers, says where it comes from. What a port names
+is imported when it is first used, so that loading effx loads neither XLA nor functions that nobody calls.
+
+Never: import another effx module.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+__all__ = [
+    "array_methods",
+    "evaluation",
+    "export",
+    "flags",
+    "loops",
+    "ordered_effects",
+    "padding",
+    "program_views",
+    "random_keys",
+    "refs",
+    "sizes",
+    "sparse",
+]
+
+
+class Port:
+    """Modules that stand above, by the names that a subclass annotates."""
+
+    def __init__(self) -> None:
+        self._loaders: dict[str, Callable[[], ModuleType]] = {}
+
+    def connect(self, **loaders: Callable[[], ModuleType]) -> None:
+        """Says for each name what imports its module."""
+        self._loaders.update(loaders)
+
+    if not TYPE_CHECKING:  # a checker goes by the annotations
+
+        def __getattr__(self, name: str) -> ModuleType:
+            # Only the first use comes here: from then on the module is an attribute, which costs 20 ns.
+            loaders = cast("dict[str, Callable[[], ModuleType]]", self.__dict__.get("_loaders", {}))
+            if name not in loaders:
+                raise AttributeError(
+                    f"{type(self).__name__} has no module {name!r}; effx.wiring connects them"
+                )
+            module = self.__dict__[name] = loaders[name]()
+            return module
+
+
+class ArrayMethods(Port):
+    """What the methods and operators of arrays do."""
+
+    arithmetic: ModuleType
+    creation: ModuleType
+    display: ModuleType
+    indexing: ModuleType
+    inspection: ModuleType
+    numpy: ModuleType
+    operators: ModuleType
+    out_sharding: ModuleType
+    reducing: ModuleType
+    shaping: ModuleType
+    sorting: ModuleType
+
+
+class Evaluation(Port):
+    """The handler that runs what no other handler takes."""
+
+    outermost: ModuleType
+
+
+class Export(Port):
+    """How exported functions are written: the format's library is an extra, and for few."""
+
+    writing: ModuleType
+
+
+class Flags(Port):
+    """All settings: one is pickled as its name."""
+
+    flags: ModuleType
+
+
+class Loops(Port):
+    """Loops of functions, for methods of arrays."""
+
+    loops: ModuleType
+
+
+class OrderedEffects(Port):
+    """Handlers that order callbacks' effects, or leave those of debugging out: they are written as users write theirs."""
+
+    tokens: ModuleType
+
+
+class Padding(Port):
+    """The handler of padded arrays, which is shipped with those of the library."""
+
+    functions: ModuleType
+    handler: ModuleType
+
+
+class ProgramViews(Port):
+    """How programs look on pages and in terminals, which tells their costs too."""
+
+    viewing: ModuleType
+
+
+class RandomKeys(Port):
+    """Which random keys are used twice."""
+
+    reuse: ModuleType
+
+
+class Refs(Port):
+    """What reading and writing mutable references means under handlers."""
+
+    discharge: ModuleType
+
+
+class Sizes(Port):
+    """What symbolic sizes compute with each other: each of these modules needs their class."""
+
+    bounds: ModuleType
+    division: ModuleType
+    evaluation: ModuleType
+    operations: ModuleType
+    shape_text: ModuleType
+
+
+class Sparse(Port):
+    """What the handler of sparse arrays makes of functions of arrays."""
+
+    transform: ModuleType
+
+
+array_methods = ArrayMethods()
+evaluation = Evaluation()
+export = Export()
+flags = Flags()
+loops = Loops()
+ordered_effects = OrderedEffects()
+padding = Padding()
+program_views = ProgramViews()
+random_keys = RandomKeys()
+refs = Refs()
+sizes = Sizes()
+sparse = Sparse()

@@ -1,0 +1,142 @@
+"""`jit`: a function becomes a program, compiled once for each kind of arguments."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import ParamSpec, TypeVar, cast, overload
+
+from effx.errors import check_function
+from effx.transforms.jit.function import Decorator, Function, Jitted
+from effx.transforms.jit.options import options_for
+from effx.tree.registry import PyTree
+
+__all__ = ["jit"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
+    static_argnums: "int | Iterable[int] | None" = None,
+    static_argnames: "str | Iterable[str] | None" = None,
+    donate_argnums: "int | Iterable[int] | None" = None,
+    donate_argnames: "str | Iterable[str] | None" = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: object = None,
+    backend: str | None = None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    abstracted_axes: PyTree = None,
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    fun: None = None,
+    *,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
+    static_argnums: "int | Iterable[int] | None" = None,
+    static_argnames: "str | Iterable[str] | None" = None,
+    donate_argnums: "int | Iterable[int] | None" = None,
+    donate_argnames: "str | Iterable[str] | None" = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: object = None,
+    backend: str | None = None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    abstracted_axes: PyTree = None,
+) -> "Decorator": ...
+def jit(
+    fun: Callable[P, R] | None = None,
+    *,
+    in_shardings: PyTree = None,
+    out_shardings: PyTree = None,
+    static_argnums: "int | Iterable[int] | None" = None,
+    static_argnames: "str | Iterable[str] | None" = None,
+    donate_argnums: "int | Iterable[int] | None" = None,
+    donate_argnames: "str | Iterable[str] | None" = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: object = None,
+    backend: str | None = None,
+    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    abstracted_axes: PyTree = None,
+) -> "Jitted[P, R] | Decorator":
+    """Compiles a function with XLA: staged once for each kind of arguments, then run in C++.
+
+    Args:
+        fun: takes and returns pytrees of arrays. Without it, `jit(...)` is a decorator.
+        in_shardings, out_shardings: how positional arguments and results lie on several devices: a NamedSharding, or a
+            PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix of the tuple of dynamic
+            arguments, or of the result. None leaves it to arguments and to the partitioner.
+        static_argnums, static_argnames: arguments that are part of the program; hashable. A
+            program is staged for each value.
+        donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
+            afterwards is an error.
+        keep_unused: True to pass arguments that the program does not read.
+        inline: True to inline the body where an outer function is staged.
+        device: where to run; by default where the arguments are.
+        backend: the platform to run on, if no device is given.
+        compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`.
+        abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
+            compiled for these.
+
+    Returns:
+        The compiled function, with `.trace`, `.lower`, `.eval_shape` and `.clear_cache`.
+
+    Raises:
+        TransformError: static or donated arguments that do not exist or are not hashable.
+        BackendError: at the first call, a compiler option that XLA does not know.
+        ShardingError: at the call, an array cannot be cut as asked, or lies otherwise already.
+        DTypeError: an argument is no array and not static.
+        NoRuleError: at a call, with `abstracted_axes`, an operation has no meaning for padded arrays.
+
+    >>> import effx, effx.numpy as enp
+    >>> @effx.jit
+    ... def selu(x, alpha=1.67, lmbda=1.05):
+    ...     return lmbda * enp.where(x > 0, x, alpha * enp.exp(x) - alpha)
+    >>> selu(enp.array([-1., 2.]))
+    Array([-1.1084234,  2.1      ], dtype=float32)
+    """
+    if fun is None:
+        return cast(
+            "Decorator",
+            partial(
+                jit,
+                in_shardings=in_shardings,
+                out_shardings=out_shardings,
+                static_argnums=static_argnums,
+                static_argnames=static_argnames,
+                donate_argnums=donate_argnums,
+                donate_argnames=donate_argnames,
+                keep_unused=keep_unused,
+                inline=inline,
+                device=device,
+                backend=backend,
+                compiler_options=compiler_options,
+                abstracted_axes=abstracted_axes,
+            ),
+        )
+    check_function("jit", fun)
+    options = options_for(
+        fun,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        keep_unused,
+        inline,
+        device,
+        backend,
+        compiler_options,
+        in_shardings,
+        out_shardings,
+    )
+    if abstracted_axes is None:
+        return Function(fun, options).public()
+    from effx.transforms.jit.buckets import jitted  # symbolic sizes, which few functions have
+
+    return jitted(fun, options, abstracted_axes)
