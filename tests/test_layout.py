@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tools.measure_house import House
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "effx"
+HOUSE = House(ROOT)
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 BANNED_WORDS = frozenset({"aval", "avals", "utils", "misc", "common", "helpers"})
@@ -112,6 +115,37 @@ def test_jax_is_not_imported(path: Path) -> None:
     inside = path.relative_to(PACKAGE).parts
     if inside[0] not in ("lower", "tree", "tree.py"):
         assert "jaxlib" not in roots
+
+
+# Modules that import by a name which is no literal import, each for a reason; what stands above is reached by effx.ports.
+IMPORT_BY_STRING = {
+    "effx.lazy": "a namespace loads the module that its stub names when a name of it is asked for",
+    "effx.handlers": "rules are many modules: a program that never differentiates loads none of those for it",
+    "effx.ir.catalogue": "it lists all operations, so it loads every module that may hold one",
+    "effx.compat.finder": "it answers imports of modules of jax, whose names are the user's",
+    "effx.compat.primitives": "a primitive's operation is loaded when it is asked for; there are a hundred",
+    "effx.compat.config": "absl, which few have",
+    "effx.distributed.clusters": "mpi4py, which few have",
+    "effx.experimental.array_serialization.stores": "tensorstore, an extra",
+    "effx.export.writing": "flatbuffers, an extra",
+}
+
+
+def test_imports_by_string_have_reasons() -> None:
+    """What import-linter cannot see is listed here, and nothing else."""
+    assert set(HOUSE.string_imports()) == set(IMPORT_BY_STRING)
+
+
+def test_no_circle_hides() -> None:
+    """Imports by string, those for type checkers and those in functions taken together, no module reaches
+    itself by way of others.
+    """
+    assert HOUSE.largest_circle() == set()
+
+
+def test_only_the_package_imports_the_wiring() -> None:
+    """`effx.wiring` may import any layer, so nothing in a layer may import it."""
+    assert [name for name, modules in HOUSE.imports.items() if "effx.wiring" in modules] == ["effx"]
 
 
 def test_jax_is_not_loaded_at_run_time() -> None:
