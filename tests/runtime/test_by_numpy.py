@@ -160,11 +160,11 @@ def test_nothing_waits_long(answered: list[bool]) -> None:
     wait = effx.jit(lambda x: effx.pure_callback(lambda y: (go_on.wait(), y)[1], x, x))
     y = wait(enp.ones(3))
     try:
-        assert not module._are_ready((y,))  # type: ignore[arg-type]  # a concrete array
+        assert not module._are_ready((y,))
     finally:
         go_on.set()
     y.block_until_ready()
-    assert module._are_ready((y,))  # type: ignore[arg-type]  # a concrete array
+    assert module._are_ready((y,))
 
 
 def test_the_result_does_not_share_memory(answered: list[bool]) -> None:
