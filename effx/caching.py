@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from weakref import ref
 
-__all__ = ["WeakStore", "clear_caches", "clear_kernels", "exact", "same"]
+__all__ = ["WeakStore", "clear_caches", "clear_kernels", "exact_key", "has_same_bits"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -75,10 +75,10 @@ def clear_caches() -> None:
         clear()
 
 
-_PLAIN = frozenset({bool, bytes, int, str, type, type(None)})
+_PLAIN_TYPES = frozenset({bool, bytes, int, str, type, type(None)})
 
 
-def _parts(value: object) -> tuple[object, ...] | None:
+def _compared_fields(value: object) -> tuple[object, ...] | None:
     """Returns the compared fields of a record that compares by them; None for anything else."""
     cls = type(value)
     fields: Any = getattr(cls, "__attrs_attrs__", None)
@@ -96,28 +96,30 @@ def _parts(value: object) -> tuple[object, ...] | None:
     return tuple([getattr(value, name) for name in compared])
 
 
-def exact(value: object) -> Hashable:
+def exact_key(value: object) -> Hashable:
     """Returns a key that is equal for values of the same types and bits only: 1, 1.0 and True differ, 0.0 and -0.0 do.
 
-    >>> exact(0.0) == exact(-0.0), exact((1,)) == exact((True,)), exact(float("nan")) == exact(float("nan"))
-    (False, False, True)
+    >>> exact_key(0.0) == exact_key(-0.0), exact_key((1,)) == exact_key((True,))
+    (False, False)
+    >>> exact_key(float("nan")) == exact_key(float("nan"))
+    True
     """
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in _PLAIN_TYPES:
         return kind, value
     if isinstance(value, float):
         return kind, float(value).hex()
     if isinstance(value, complex):
         return kind, float(value.real).hex(), float(value.imag).hex()
     if isinstance(value, tuple):
-        return kind, tuple([exact(x) for x in value])
+        return kind, tuple([exact_key(x) for x in value])
     if isinstance(value, frozenset):
-        return kind, frozenset([exact(x) for x in value])
-    parts = _parts(value)
-    return (kind, value) if parts is None else (kind, exact(parts))
+        return kind, frozenset([exact_key(x) for x in value])
+    parts = _compared_fields(value)
+    return (kind, value) if parts is None else (kind, exact_key(parts))
 
 
-def same(x: object, y: object) -> bool:
+def has_same_bits(x: object, y: object) -> bool:
     """Says whether two values are of the same types and bits."""
     if x is y:
         return True
@@ -126,25 +128,25 @@ def same(x: object, y: object) -> bool:
         return False
     if kind is tuple:
         a, b = cast("tuple[object, ...]", x), cast("tuple[object, ...]", y)
-        return len(a) == len(b) and all(map(same, a, b))
-    return x == y if kind in _PLAIN else exact(x) == exact(y)
+        return len(a) == len(b) and all(map(has_same_bits, a, b))
+    return x == y if kind in _PLAIN_TYPES else exact_key(x) == exact_key(y)
 
 
-def _strictly(names: tuple[str, ...]) -> Callable[[object, object], bool]:
+def _make_strict_eq(names: tuple[str, ...]) -> Callable[[object, object], bool]:
     def __eq__(self: object, other: object) -> bool:  # noqa: N807  it becomes a method
         if other.__class__ is not self.__class__:
             return NotImplemented
-        return all(same(getattr(self, name), getattr(other, name)) for name in names)
+        return all(has_same_bits(getattr(self, name), getattr(other, name)) for name in names)
 
     return __eq__
 
 
-_strict_code = _strictly(()).__code__
+_strict_code = _make_strict_eq(()).__code__
 
 
-def compare_strictly(cls: type[object]) -> None:
-    """Makes an attrs class that compares by its fields compare them by `same`."""
+def make_comparison_strict(cls: type[object]) -> None:
+    """Makes an attrs class that compares by its fields compare them by `has_same_bits`."""
     code = getattr(cls.__dict__.get("__eq__"), "__code__", None)
     if code is not None and code.co_filename.startswith("<attrs generated"):
         fields: Any = cls.__attrs_attrs__  # type: ignore[attr-defined]  # attrs calls this for its own classes
-        cls.__eq__ = _strictly(tuple([f.name for f in fields if f.eq]))  # type: ignore[method-assign]  # the point
+        cls.__eq__ = _make_strict_eq(tuple([f.name for f in fields if f.eq]))  # type: ignore[method-assign]  # the point

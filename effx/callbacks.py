@@ -13,7 +13,7 @@ from effx.families.callbacks.function import HostFunction
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.shardings import Device, SingleDeviceSharding
 from effx.lower.runtime.callbacks import wait_for_effects
-from effx.tracing.arguments import as_arrays, name_of
+from effx.tracing.arguments import as_arrays, callable_name
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["VmapMethod", "effects_barrier", "io_callback", "pure_callback"]
@@ -145,39 +145,39 @@ def _call(
     outs, out_tree = flatten(declared)
 
     def call(xs: list[Array]) -> PyTree:
-        given, named = in_tree.unflatten(xs)
-        return callback(*given, **named)
+        positional, named = in_tree.unflatten(xs)
+        return callback(*positional, **named)
 
     function = HostFunction(
         what,
-        name_of(callback),
+        callable_name(callback),
         call,
         tuple([x.type.strong() for x in arrays]),
         out_tree,
-        _device(what, sharding),
+        _callback_device(what, sharding),
     )
-    types = tuple([_declared(what, leaf) for leaf in outs])
+    types = tuple([_declared_type(what, leaf) for leaf in outs])
     return out_tree.unflatten(
         PythonCallback(function, types, kind, ordered, vmap_method=vmap_method)(*arrays)
     )
 
 
-def _declared(what: str, leaf: object) -> ArrayType:
+def _declared_type(what: str, leaf: object) -> ArrayType:
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         raise DTypeError(
             f"{what}: result_shape_dtypes must hold arrays or things with shape and dtype, got {leaf!r} of type "
             f"{type(leaf).__name__}"
         )
-    wanted = dtypes.canonicalize(np.dtype(dtype))
-    if dtypes.is_key(wanted):
+    canonical = dtypes.canonicalize(np.dtype(dtype))
+    if dtypes.is_key(canonical):
         raise DTypeError(
             f"{what}: a Python function cannot give keys; let it give their words, for wrap_key_data"
         )
-    return array_type(wanted, tuple(map(int, shape)))
+    return array_type(canonical, tuple(map(int, shape)))
 
 
-def _device(what: str, sharding: object) -> Device | None:
+def _callback_device(what: str, sharding: object) -> Device | None:
     if sharding is None:
         return None
     if not isinstance(sharding, SingleDeviceSharding) or sharding.device.platform != "cpu":

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Answer(Protocol):
+class CheckpointPolicy(Protocol):
     """A policy."""
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
@@ -73,7 +73,7 @@ class _OnlyNames:
 
 @final
 @attrs.frozen
-class _NamesBut:
+class _NamesExcept:
     labels: frozenset[str]
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> bool:
@@ -82,7 +82,7 @@ class _NamesBut:
 
 @final
 @attrs.frozen
-class _AnythingBut:
+class _AnythingExcept:
     labels: frozenset[str]
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> bool:
@@ -91,7 +91,7 @@ class _AnythingBut:
 
 @final
 @attrs.frozen
-class _Both:
+class _EitherPolicy:
     first: Policy
     second: Policy
 
@@ -103,10 +103,10 @@ class _Both:
 @final
 @attrs.frozen
 class _OffloadDots:
-    where: Offload
+    offload: Offload
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
-        return self.where if dots_with_no_batch_dims_saveable(op, *types) else False
+        return self.offload if dots_with_no_batch_dims_saveable(op, *types) else False
 
 
 @final
@@ -114,44 +114,46 @@ class _OffloadDots:
 class _OffloadNames:
     saved: frozenset[str]
     offloaded: frozenset[str]
-    where: Offload
+    offload: Offload
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
-        return self.where if is_named(op, self.offloaded) else is_named(op, self.saved)
+        return self.offload if is_named(op, self.offloaded) else is_named(op, self.saved)
 
 
-def _labels(what: str, names: tuple[object, ...]) -> frozenset[str]:
+def _check_labels(what: str, names: tuple[object, ...]) -> frozenset[str]:
     for name in names:
         if not isinstance(name, str):
             raise TransformError(f"{what}: names must be strings, got {name!r}")
     return frozenset([str(name) for name in names])
 
 
-def save_only_these_names(*names: str) -> Answer:
+def save_only_these_names(*names: str) -> CheckpointPolicy:
     """Keeps values that `checkpoint_name` gave one of these names."""
-    return _OnlyNames(_labels("save_only_these_names", names))
+    return _OnlyNames(_check_labels("save_only_these_names", names))
 
 
-def save_any_names_but_these(*names: str) -> Answer:
+def save_any_names_but_these(*names: str) -> CheckpointPolicy:
     """Keeps named values, but not those with one of these names."""
-    return _NamesBut(_labels("save_any_names_but_these", names))
+    return _NamesExcept(_check_labels("save_any_names_but_these", names))
 
 
-def save_anything_except_these_names(*names: str) -> Answer:
+def save_anything_except_these_names(*names: str) -> CheckpointPolicy:
     """Keeps all values, named or not, but those with one of these names.
 
     What a name marks is also the result of the operation before it, which has no name and is kept: to have
     a value computed again, combine names with a policy that does not keep it.
     """
-    return _AnythingBut(_labels("save_anything_except_these_names", names))
+    return _AnythingExcept(_check_labels("save_anything_except_these_names", names))
 
 
-def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Answer:
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> CheckpointPolicy:
     """Keeps what either policy keeps."""
-    return _Both(policy_1, policy_2)
+    return _EitherPolicy(policy_1, policy_2)
 
 
-def offload_dot_with_no_batch_dims(offload_src: str = "device", offload_dst: str = "pinned_host") -> Answer:
+def offload_dot_with_no_batch_dims(
+    offload_src: str = "device", offload_dst: str = "pinned_host"
+) -> CheckpointPolicy:
     """Keeps the results of matrix products without batch dimensions in another memory, the host's say."""
     return _OffloadDots(Offload(offload_src, offload_dst))
 
@@ -162,14 +164,14 @@ def save_and_offload_only_these_names(
     names_which_can_be_offloaded: "tuple[str, ...] | list[str]",
     offload_src: str = "device",
     offload_dst: str = "pinned_host",
-) -> Answer:
+) -> CheckpointPolicy:
     """Keeps values with some names where they are, and values with others in another memory.
 
     Raises:
         TransformError: a name stands in both lists.
     """
-    saved = _labels("save_and_offload_only_these_names", tuple(names_which_can_be_saved))
-    offloaded = _labels("save_and_offload_only_these_names", tuple(names_which_can_be_offloaded))
+    saved = _check_labels("save_and_offload_only_these_names", tuple(names_which_can_be_saved))
+    offloaded = _check_labels("save_and_offload_only_these_names", tuple(names_which_can_be_offloaded))
     both = saved & offloaded
     if both:
         raise TransformError(

@@ -13,11 +13,11 @@ def is_supported_dtype(dtype: DTypeLike) -> bool:
     >>> is_supported_dtype("bfloat16"), is_supported_dtype("int4")
     (True, False)
     """
-    found = dtypes.as_dtype(dtype)
-    return not dtypes.is_key(found) and found.name in _SHARED
+    canonical = dtypes.as_dtype(dtype)
+    return not dtypes.is_key(canonical) and canonical.name in _SUPPORTED_NAMES
 
 
-_SHARED = frozenset(
+_SUPPORTED_NAMES = frozenset(
     ["bool", "bfloat16"]
     + [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
     + ["float16", "float32", "float64", "complex64", "complex128"]

@@ -31,11 +31,11 @@ class Narrow(Scalar):
     """A dtype that does not depend on the `enable_x64` flag: no component has 64 bits."""
 
 
-class Real(Scalar):
+class RealScalar(Scalar):
     """A dtype of real numbers, bool included."""
 
 
-class Integer(Real):
+class Integer(RealScalar):
     """A signed or unsigned integer."""
 
 
@@ -43,7 +43,7 @@ class Inexact(Scalar):
     """A floating or complex dtype."""
 
 
-class Floating(Real, Inexact):
+class Floating(RealScalar, Inexact):
     """A real floating dtype, those of ml_dtypes included."""
 
 
@@ -54,33 +54,33 @@ class ComplexFloating(Inexact):
 DTypeLike: TypeAlias = DType | type[object] | str | SupportsDType
 
 
-def _named(scalar: type[object]) -> DType:
+def _scalar_class_dtype(scalar: type[object]) -> DType:
     return np.dtype(cast("type[np.generic]", scalar))
 
 
 bool_: Final[DType] = np.dtype(np.bool_)
-int2: Final[DType] = _named(ml_dtypes.int2)
-int4: Final[DType] = _named(ml_dtypes.int4)
+int2: Final[DType] = _scalar_class_dtype(ml_dtypes.int2)
+int4: Final[DType] = _scalar_class_dtype(ml_dtypes.int4)
 int8: Final[DType] = np.dtype(np.int8)
 int16: Final[DType] = np.dtype(np.int16)
 int32: Final[DType] = np.dtype(np.int32)
 int64: Final[DType] = np.dtype(np.int64)
-uint2: Final[DType] = _named(ml_dtypes.uint2)
-uint4: Final[DType] = _named(ml_dtypes.uint4)
+uint2: Final[DType] = _scalar_class_dtype(ml_dtypes.uint2)
+uint4: Final[DType] = _scalar_class_dtype(ml_dtypes.uint4)
 uint8: Final[DType] = np.dtype(np.uint8)
 uint16: Final[DType] = np.dtype(np.uint16)
 uint32: Final[DType] = np.dtype(np.uint32)
 uint64: Final[DType] = np.dtype(np.uint64)
-float4_e2m1fn: Final[DType] = _named(ml_dtypes.float4_e2m1fn)
-float8_e3m4: Final[DType] = _named(ml_dtypes.float8_e3m4)
-float8_e4m3: Final[DType] = _named(ml_dtypes.float8_e4m3)
-float8_e4m3b11fnuz: Final[DType] = _named(ml_dtypes.float8_e4m3b11fnuz)
-float8_e4m3fn: Final[DType] = _named(ml_dtypes.float8_e4m3fn)
-float8_e4m3fnuz: Final[DType] = _named(ml_dtypes.float8_e4m3fnuz)
-float8_e5m2: Final[DType] = _named(ml_dtypes.float8_e5m2)
-float8_e5m2fnuz: Final[DType] = _named(ml_dtypes.float8_e5m2fnuz)
-float8_e8m0fnu: Final[DType] = _named(ml_dtypes.float8_e8m0fnu)
-bfloat16: Final[DType] = _named(ml_dtypes.bfloat16)
+float4_e2m1fn: Final[DType] = _scalar_class_dtype(ml_dtypes.float4_e2m1fn)
+float8_e3m4: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e3m4)
+float8_e4m3: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fn: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e4m3fnuz)
+float8_e5m2: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e5m2)
+float8_e5m2fnuz: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu: Final[DType] = _scalar_class_dtype(ml_dtypes.float8_e8m0fnu)
+bfloat16: Final[DType] = _scalar_class_dtype(ml_dtypes.bfloat16)
 float16: Final[DType] = np.dtype(np.float16)
 float32: Final[DType] = np.dtype(np.float32)
 float64: Final[DType] = np.dtype(np.float64)
@@ -131,34 +131,34 @@ _BITS: Final[dict[DType, int]] = {
 }  # fmt: skip
 
 
-def _short(dtype: DType) -> str:
+def _make_short_name(dtype: DType) -> str:
     if dtype in TINY_FLOATS:
         return dtype.name.replace("float", "f")
     special = {"bool": "bool", "bfloat16": "bf16"}.get(dtype.name)
     return special or f"{dtype.name[0]}{_BITS[dtype]}"
 
 
-def _mlir(dtype: DType) -> str:
+def _make_mlir_name(dtype: DType) -> str:
     if dtype in SIGNED:
         return f"i{_BITS[dtype]}"
     if dtype in UNSIGNED:
         return f"ui{_BITS[dtype]}"
     if dtype in TINY_FLOATS:
-        width, _, layout = _short(dtype).partition("_")
+        width, _, layout = _make_short_name(dtype).partition("_")
         return width + layout.upper()
     if dtype in COMPLEX:
         return f"complex<f{_BITS[dtype] // 2}>"
-    return "i1" if dtype == bool_ else _short(dtype)
+    return "i1" if dtype == bool_ else _make_short_name(dtype)
 
 
 _KEY_NAMES: Final[dict[DType, str]] = {d: str((d.names or ())[0]) for d in KEYS.values()}
-_SHORT: Final[dict[DType, str]] = {**{d: _short(d) for d in ALL}, **_KEY_NAMES, float0: "float0"}
+_SHORT: Final[dict[DType, str]] = {**{d: _make_short_name(d) for d in ALL}, **_KEY_NAMES, float0: "float0"}
 _FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
 # float0 has no StableHLO type; where one must be written, XLA sees the smallest type there is.
 # A key is an element as wide as its words together, so that whatever moves elements moves keys.
 _MLIR: Final[dict[DType, str]] = {
-    **{d: _mlir(d) for d in ALL},
-    **{d: _mlir(uint64 if d.itemsize == 8 else complex128) for d in KEYS.values()},
+    **{d: _make_mlir_name(d) for d in ALL},
+    **{d: _make_mlir_name(uint64 if d.itemsize == 8 else complex128) for d in KEYS.values()},
     float0: "i1",
 }
 _NARROW: Final[dict[DType, DType]] = {
@@ -172,7 +172,7 @@ _EXPECTED: Final = "expected a bool, integer, float or complex dtype of at most 
 _CANONICAL: Final[dict[bool, dict[object, DType]]] = {False: {}, True: {}}
 
 
-_WIDENED: Final = frozenset(_NARROW.values())
+_NARROWED_DTYPES: Final = frozenset(_NARROW.values())
 
 
 def canonicalize(dtype: DTypeLike) -> DType:
@@ -190,15 +190,15 @@ def canonicalize(dtype: DTypeLike) -> DType:
     """
     x64 = enable_x64.value
     try:
-        found = _CANONICAL[x64].get(dtype)
+        canonical = _CANONICAL[x64].get(dtype)
     except TypeError:  # unhashable, such as an array
-        found = None
-    if found is None:
+        canonical = None
+    if canonical is None:
         native = as_dtype(dtype)
-        found = native if x64 else _NARROW.get(native, native)
+        canonical = native if x64 else _NARROW.get(native, native)
         if isinstance(dtype, (np.dtype, type, str)):
-            _CANONICAL[x64][dtype] = found
-    return found
+            _CANONICAL[x64][dtype] = canonical
+    return canonical
 
 
 def canonicalize_dtype(dtype: DTypeLike | None, allow_extended_dtype: bool = False) -> DType:
@@ -214,31 +214,31 @@ def canonicalize_dtype(dtype: DTypeLike | None, allow_extended_dtype: bool = Fal
     >>> canonicalize_dtype("float64")
     dtype('float32')
     """
-    found = canonicalize(float if dtype is None else dtype)
-    if is_key(found) and not allow_extended_dtype:
+    canonical = canonicalize(float if dtype is None else dtype)
+    if is_key(canonical) and not allow_extended_dtype:
         raise DTypeError(
-            f"canonicalize_dtype: got {short_name(found)}, a dtype of random keys, without allow_extended_dtype"
+            f"canonicalize_dtype: got {short_name(canonical)}, a dtype of random keys, without allow_extended_dtype"
         )
-    return found
+    return canonical
 
 
-def requested(dtype: DTypeLike) -> DType:
+def canonicalize_requested(dtype: DTypeLike) -> DType:
     """The dtype that effx uses for what a user asked for; warns at the user's line where that is narrower.
 
     Python's types ask for no width.
 
-    >>> requested(int), requested("float16")
+    >>> canonicalize_requested(int), canonicalize_requested("float16")
     (dtype('int32'), dtype('float16'))
     """
-    found = canonicalize(dtype)
-    if found in _WIDENED and dtype is not int and dtype is not float and dtype is not complex:
-        asked = as_dtype(dtype)
-        if asked != found:
+    canonical = canonicalize(dtype)
+    if canonical in _NARROWED_DTYPES and dtype is not int and dtype is not float and dtype is not complex:
+        wide = as_dtype(dtype)
+        if wide != canonical:
             warn_user(
-                f"dtype {asked.name} is not enabled and becomes {found.name}; effx.config.update('enable_x64', "
+                f"dtype {wide.name} is not enabled and becomes {canonical.name}; effx.config.update('enable_x64', "
                 f"True) or EFFX_ENABLE_X64=1 enables 64 bits"
             )
-    return found
+    return canonical
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
@@ -247,13 +247,13 @@ def as_dtype(dtype: DTypeLike) -> DType:
     >>> as_dtype(float), as_dtype(">i8")
     (dtype('float64'), dtype('int64'))
     """
-    found = _numpy_dtype(dtype)
-    if found in _SHORT:
-        return _FROM_SHORT[_SHORT[found]]  # the one object we use for it: promotion compares by `is`
-    native = found.newbyteorder("=")
+    numpy_dtype = _numpy_dtype(dtype)
+    if numpy_dtype in _SHORT:
+        return _FROM_SHORT[_SHORT[numpy_dtype]]  # the one object we use for it: promotion compares by `is`
+    native = numpy_dtype.newbyteorder("=")
     if native in _SHORT:
         return _FROM_SHORT[_SHORT[native]]
-    raise DTypeError(f"canonicalize: got {found}, {_EXPECTED}")
+    raise DTypeError(f"canonicalize: got {numpy_dtype}, {_EXPECTED}")
 
 
 def _numpy_dtype(dtype: DTypeLike) -> DType:
@@ -339,10 +339,10 @@ def itemsize_bits(dtype: DTypeLike) -> int:
     >>> itemsize_bits("int4"), itemsize_bits(bool), itemsize_bits("complex64")
     (4, 8, 64)
     """
-    found = as_dtype(dtype)
-    if found not in _ALL:
-        raise DTypeError(f"itemsize_bits: got {short_name(found)}, expected a dtype of numbers")
-    return 8 if found == bool_ else _BITS[found]
+    canonical = as_dtype(dtype)
+    if canonical not in _ALL:
+        raise DTypeError(f"itemsize_bits: got {short_name(canonical)}, expected a dtype of numbers")
+    return 8 if canonical == bool_ else _BITS[canonical]
 
 
 def is_bool(dtype: DType) -> bool:
@@ -502,10 +502,10 @@ class finfo(np.finfo[np.floating]):
 
     def __new__(cls, dtype: DTypeLike) -> np.finfo[np.floating]:  # type: ignore[misc]  # what is made is no finfo of ours
         """Returns the limits."""
-        found = real_dtype(as_dtype(dtype))
-        if found not in _IS_FLOATING:
-            raise DTypeError(f"finfo: got {found}, expected a float or complex dtype")
-        return ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __new__ untyped
+        real = real_dtype(as_dtype(dtype))
+        if real not in _IS_FLOATING:
+            raise DTypeError(f"finfo: got {real}, expected a float or complex dtype")
+        return ml_dtypes.finfo(real)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __new__ untyped
 
 
 def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
@@ -514,10 +514,10 @@ def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
     >>> iinfo(int4).max
     7
     """
-    found = as_dtype(int_type)
-    if found not in _IS_INTEGER:
-        raise DTypeError(f"iinfo: got {found}, expected an integer dtype")
-    return ml_dtypes.iinfo(found)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __init__ untyped
+    canonical = as_dtype(int_type)
+    if canonical not in _IS_INTEGER:
+        raise DTypeError(f"iinfo: got {canonical}, expected an integer dtype")
+    return ml_dtypes.iinfo(canonical)  # type: ignore[no-untyped-call]  # ml_dtypes leaves __init__ untyped
 
 
 _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
@@ -546,8 +546,8 @@ def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
     members = _MEMBERS.get(b) if isinstance(b, type) else None
     if isinstance(a, type) and a in _MEMBERS:
         return members is not None and _MEMBERS[a] <= members
-    found = as_dtype(a)
-    return found == as_dtype(b) if members is None else found in members
+    canonical = as_dtype(a)
+    return canonical == as_dtype(b) if members is None else canonical in members
 
 
 # Promotion. The lattice of JAX's documentation: a value may be used at any type above its own, and the
@@ -581,7 +581,7 @@ _UPPER: Final = _upper_sets(_ABOVE)
 _STRICT_UPPER: Final = _upper_sets(_STRICT_ABOVE)
 
 
-def _join(upper: dict[str, frozenset[str]], nodes: Iterable[str]) -> str | None:
+def _least_upper_bound(upper: dict[str, frozenset[str]], nodes: Iterable[str]) -> str | None:
     """The least node above all of them, if there is one."""
     shared = frozenset.intersection(*(upper[node] for node in nodes))
     # The least element is the one that all the others are above.
@@ -610,10 +610,10 @@ def promote(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool
     # A strong dtype promotes to itself in either mode, so the second flag is read for the others only.
     strict = (a is not b or (a_weak and b_weak)) and numpy_dtype_promotion.value == "strict"
     table = (_STRICT if strict else _PROMOTED)[x64]
-    found = table.get(key)
-    if found is None:
-        found = table[key] = _promote(((a, a_weak), (b, b_weak)), x64, strict)
-    return found
+    promoted = table.get(key)
+    if promoted is None:
+        promoted = table[key] = _promote(((a, a_weak), (b, b_weak)), x64, strict)
+    return promoted
 
 
 def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tuple[DType, bool]:
@@ -632,27 +632,33 @@ def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tup
     if all_weak and not strict:
         # Weak values alone join like strong ones, and the join then gives the default of its kind:
         # unsigned stays unsigned so, and u64 with i64 becomes a float.
-        joined = _join(upper, [_SHORT[dtype] for dtype, _ in args])
+        node = _least_upper_bound(upper, [_SHORT[dtype] for dtype, _ in args])
     else:
-        joined = _join(upper, [_node(dtype, weak) for dtype, weak in args])
-    if joined is None:
+        node = _least_upper_bound(upper, [_lattice_node(dtype, weak) for dtype, weak in args])
+    if node is None:
         mode = " with numpy_dtype_promotion='strict'" if strict else ""
-        said = " and ".join(_SHORT[dtype] + " (weak)" * weak for dtype, weak in args)
-        raise TypePromotionError(f"promote: {said} have no implicit promotion{mode}, convert with astype")
-    if joined in _WEAK_NODES:
-        found, weak = _WEAK_NODES[joined], True
+        operand_text = " and ".join(_SHORT[dtype] + " (weak)" * weak for dtype, weak in args)
+        raise TypePromotionError(
+            f"promote: {operand_text} have no implicit promotion{mode}, convert with astype"
+        )
+    if node in _WEAK_NODES:
+        promoted, weak = _WEAK_NODES[node], True
     else:
-        found, weak = _FROM_SHORT[joined], all_weak
+        promoted, weak = _FROM_SHORT[node], all_weak
         if weak:
-            found = uint64 if found in _IS_UNSIGNED else _WEAK_NODES.get(_node(found, True), found)
-    return narrow.get(found, found), weak
+            promoted = (
+                uint64
+                if promoted in _IS_UNSIGNED
+                else _WEAK_NODES.get(_lattice_node(promoted, True), promoted)
+            )
+    return narrow.get(promoted, promoted), weak
 
 
 _ALL: Final = frozenset(ALL)
 _WEAK_NODES: Final[dict[str, DType]] = {"i*": int64, "f*": float64, "c*": complex128}
 
 
-def _node(dtype: DType, weak: bool) -> str:
+def _lattice_node(dtype: DType, weak: bool) -> str:
     """Where a value stands in the lattice; bool is never weak."""
     if weak and dtype in _IS_INTEGER:
         return "i*"
@@ -702,9 +708,9 @@ def weak_dtype(value: object) -> tuple[DType, bool]:
     ((dtype('int32'), True), (dtype('float32'), False), (dtype('int8'), False))
     """
     scalars = _SCALARS[enable_x64.value]
-    found = scalars.get(type(value))
-    if found is not None:
-        return found
+    scalar = scalars.get(type(value))
+    if scalar is not None:
+        return scalar
     if isinstance(value, (np.dtype, str)):
         return canonicalize(value), False
     if isinstance(value, type):
@@ -730,14 +736,14 @@ def scalar_type_of(x: object) -> type[bool | int | float | complex]:
     """
     if isinstance(x, (np.dtype, str, type)):
         raise DTypeError(f"scalar_type_of: got {x!r}, expected an array or a number")
-    found, _ = weak_dtype(x)
-    if found not in _ALL:
-        raise DTypeError(f"scalar_type_of: got an array of {short_name(found)}, expected one of numbers")
-    if is_bool(found):
+    canonical, _ = weak_dtype(x)
+    if canonical not in _ALL:
+        raise DTypeError(f"scalar_type_of: got an array of {short_name(canonical)}, expected one of numbers")
+    if is_bool(canonical):
         return bool
-    if is_integer(found):
+    if is_integer(canonical):
         return int
-    return complex if is_complex(found) else float
+    return complex if is_complex(canonical) else float
 
 
 @overload
@@ -756,8 +762,8 @@ def result_type(*args: object, return_weak_type_flag: bool = False) -> DType | t
     >>> result_type(3, 2.0, return_weak_type_flag=True)
     (dtype('float32'), True)
     """
-    found = result_type_and_weak(*args)
-    return found if return_weak_type_flag else found[0]
+    promoted = result_type_and_weak(*args)
+    return promoted if return_weak_type_flag else promoted[0]
 
 
 def result_type_and_weak(*args: object) -> tuple[DType, bool]:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, final
 import attrs
 
 from effx import presence
-from effx.caching import compare_strictly
+from effx.caching import make_comparison_strict
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
 from effx.ports import evaluation
 
@@ -29,11 +29,11 @@ __all__ = [
     "RuleTable",
     "Value",
     "decomposes",
+    "describe_stack",
     "forward",
     "handle",
     "perform",
     "scope_within",
-    "stack_of",
 ]
 
 R_co = TypeVar("R_co", covariant=True)
@@ -112,7 +112,7 @@ class Label(Effect):
         return False
 
 
-def are_optional(row: frozenset[Effect]) -> bool:
+def all_optional(row: frozenset[Effect]) -> bool:
     """Says whether a program with this effect row runs without a handler."""
     return not row or all([e.optional for e in row])
 
@@ -173,7 +173,7 @@ class Operation(Generic[R_co]):
         # Kernels and programs are found by operations, and 0.0 == -0.0. The operations of the IR have no
         # such parameters: their validators admit one type each.
         if not cls.__module__.startswith("effx.ir."):
-            compare_strictly(cls)
+            make_comparison_strict(cls)
 
     @classmethod
     def can_decompose(cls) -> bool:
@@ -206,7 +206,7 @@ class Handler:
 
     @classmethod
     def __attrs_init_subclass__(cls) -> None:
-        compare_strictly(cls)
+        make_comparison_strict(cls)
 
     def handle(self, frame: "Frame", op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Interprets `op`. Runs with the next handler outward as the current one."""
@@ -307,25 +307,27 @@ current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
 # The scopes around a program that is staged again under a handler; recorded with the operation that holds it.
-scope_around: ContextVar[str] = ContextVar("effx_scope_around", default="")
-# A box for True if what is staged again depends on `scope_around`.
-scope_asked: ContextVar[list[bool] | None] = ContextVar("effx_scope_asked", default=None)
+surrounding_scope: ContextVar[str] = ContextVar("effx_scope_around", default="")
+# A box for True if what is staged again depends on `surrounding_scope`.
+scope_read_flag: ContextVar[list[bool] | None] = ContextVar("effx_scope_asked", default=None)
 # By name: a function that is pickled by value, as cloudpickle does with those of a session, brings what it reads.
 _Variable = ContextVar[Frame | None] | ContextVar[str] | ContextVar[list[bool] | None]
-_variables: dict[str, _Variable] = {v.name: v for v in (_current, current_scope, scope_around, scope_asked)}
+_variables: dict[str, _Variable] = {
+    v.name: v for v in (_current, current_scope, surrounding_scope, scope_read_flag)
+}
 
 
-def _variable(name: str) -> _Variable:
+def _variable_by_name(name: str) -> _Variable:
     return _variables[name]
 
 
-def _reduced(variable: ContextVar[object]) -> tuple[Callable[[str], _Variable], tuple[str]]:
+def _reduce_variable(variable: ContextVar[object]) -> tuple[Callable[[str], _Variable], tuple[str]]:
     if _variables.get(variable.name) is not variable:
         raise TypeError(f"cannot pickle {type(variable).__qualname__!r} object")
-    return _variable, (variable.name,)
+    return _variable_by_name, (variable.name,)
 
 
-copyreg.pickle(ContextVar, _reduced)
+copyreg.pickle(ContextVar, _reduce_variable)
 
 
 def scope_within(outer: str, scope: str) -> str:
@@ -333,15 +335,15 @@ def scope_within(outer: str, scope: str) -> str:
     return f"{outer}/{scope}" if outer and scope else outer or scope
 
 
-def whole_scope() -> str:
+def full_scope() -> str:
     """Returns the scopes of what is performed now, with those around the program that is being staged again."""
-    asked = scope_asked.get()
-    if asked is not None:
-        asked[0] = True
-    return scope_within(scope_around.get(), current_scope.get())
+    was_read = scope_read_flag.get()
+    if was_read is not None:
+        was_read[0] = True
+    return scope_within(surrounding_scope.get(), current_scope.get())
 
 
-class _Unset(Handler):
+class _UnloadedOutermost(Handler):
     """The outermost handler until something is performed, so that no import has to wait for XLA."""
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -350,7 +352,7 @@ class _Unset(Handler):
 
 
 # The frame that all stacks end in.
-outermost = Frame(_Unset(), None)
+outermost = Frame(_UnloadedOutermost(), None)
 
 
 def set_outermost(handler: Handler) -> None:
@@ -364,7 +366,7 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
     Raises:
         EffxError: whatever the handlers report; the error names the handler stack.
     """
-    frame = entered = _current.get()
+    frame = entry_frame = _current.get()
     if frame is None:
         return outermost.handler.handle(outermost, op, operands)
     effects = op.effects
@@ -400,11 +402,11 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         return frame.handler.handle(frame, op, operands)
     except EffxError as error:
         # The performs nearer to the user run this later, so the last one wins: the whole stack.
-        error.handlers = stack_of(entered)
+        error.handlers = describe_stack(entry_frame)
         raise
     finally:
-        if _current.get() is not entered:
-            _current.set(entered)
+        if _current.get() is not entry_frame:
+            _current.set(entry_frame)
 
 
 def forward(op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -412,12 +414,14 @@ def forward(op: Operation[R], operands: tuple[Value, ...]) -> R:
     return perform(op, operands)
 
 
-def stack_of(frame: Frame | None) -> str:
+def describe_stack(frame: Frame | None) -> str:
     """Describes a handler stack from the outermost frame to the innermost: `jit > jvp`."""
     if frame is None:
         return ""
     # A handler that only helps another has nothing to say.
-    return " > ".join(reversed([said for f in frame.outward() if (said := f.handler.describe())]))
+    return " > ".join(
+        reversed([description for f in frame.outward() if (description := f.handler.describe())])
+    )
 
 
 def axes_in_scope() -> tuple[tuple[Hashable, int], ...]:
@@ -455,7 +459,7 @@ class handle:
         try:
             self.entered = True
             if self.frame.opaque:
-                presence.appear(self.frame)
+                presence.add_key(self.frame)
             _current.set(self.frame)
         except BaseException:
             self._leave()
@@ -472,13 +476,13 @@ class handle:
             raise
         if error is not None:
             if isinstance(error, EffxError) and not error.handlers:
-                error.handlers = stack_of(self.frame)  # raised outside of any operation
+                error.handlers = describe_stack(self.frame)  # raised outside of any operation
             hide_internal_frames(error)
 
     def _leave(self) -> None:
         frame = self.frame
         if frame.opaque:
-            presence.vanish(frame)
+            presence.discard_key(frame)
         # After what may fail at the recursion limit: the finaliser leaves a frame that lives once more.
         frame.live = False
         current = _current.get()
@@ -501,33 +505,33 @@ class handle:
             self._leave()
 
 
-class resumed:
+class use_frame:
     """Makes a frame the current one for the length of a `with` block; None for no handlers.
 
     For a handler that expresses an operation by others, which it wants to handle itself, and for what is to run
     where another frame is innermost.
     """
 
-    __slots__ = ("before", "frame")
+    __slots__ = ("frame", "previous")
 
     def __init__(self, frame: Frame | None) -> None:
         self.frame = frame
-        self.before = _current.get()
+        self.previous = _current.get()
 
     def __enter__(self) -> None:
         try:
             _current.set(self.frame)
         except BaseException:
-            _current.set(self.before)
+            _current.set(self.previous)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _current.set(self.before)
+        _current.set(self.previous)
 
 
-class isolated(resumed):
+class isolated(use_frame):
     """Removes all handlers for the length of a `with` block, so that nothing but XLA sees what it does."""
 
     __slots__ = ()
@@ -536,7 +540,7 @@ class isolated(resumed):
         super().__init__(None)
 
 
-class Found(dict[type[Operation[object]], F | None]):
+class ResolvedRules(dict[type[Operation[object]], F | None]):
     """The rules that a table has found, which looks for a missing one."""
 
     __slots__ = ("resolve",)
@@ -559,14 +563,14 @@ class RuleTable(Generic[F]):
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_found", "_registered", "find", "owner")
+    __slots__ = ("_base", "_children", "_registered", "_resolved", "find", "owner")
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
         self._registered: dict[type[Operation[object]], F] = {}
-        self._found: Found[F] = Found(self._resolve)
+        self._resolved: ResolvedRules[F] = ResolvedRules(self._resolve)
         # Each operation that is handled asks: a method in C.
-        self.find: Callable[[type[Operation[object]]], F | None] = self._found.__getitem__
+        self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
         self._base = base
         self._children: list[RuleTable[F]] = []
         if base is not None:
@@ -581,19 +585,19 @@ class RuleTable(Generic[F]):
         def register(rule: F) -> F:
             for kind in kinds:
                 self._registered[kind] = rule
-            self._forget()
+            self._clear_resolved()
             return rule
 
         return register
 
-    def registered(self) -> dict[type[Operation[object]], F]:
+    def own_rules(self) -> dict[type[Operation[object]], F]:
         """Returns the rules of this table alone."""
         return dict(self._registered)
 
-    def _forget(self) -> None:
-        self._found.clear()
+    def _clear_resolved(self) -> None:
+        self._resolved.clear()
         for child in self._children:
-            child._forget()
+            child._clear_resolved()
 
     def _resolve(self, kind: type[Operation[object]]) -> F | None:
         # The most specific class wins; between a table and its base, the table itself.
@@ -632,7 +636,7 @@ def decomposes(*kinds: type[Operation[R]]) -> Callable[[Callable[..., R]], Calla
     return decompositions.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
-def no_rule(op: Operation[R], handler: Handler) -> NoRuleError:
+def no_rule_error(op: Operation[R], handler: Handler) -> NoRuleError:
     """Returns the error for an operation that a handler cannot interpret."""
     return NoRuleError(
         f"{op.name}: the handler {handler.describe()} has no rule for this operation, "

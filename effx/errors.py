@@ -66,7 +66,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the package
 _FROZEN = "<frozen "  # the parts of Python that run between a user's `import`, or `python -m`, and effx
 # What the names of files begin with whose frames are passed over; one tuple, for `str.startswith`.
-_left_out: list[tuple[str, ...]] = [(_PACKAGE, _GENERATED, _FROZEN)]
+_hidden_prefixes: list[tuple[str, ...]] = [(_PACKAGE, _GENERATED, _FROZEN)]
 # By id, because hashing a code object hashes all of its constants and names; the values keep
 # the ids taken.
 _internal_code: dict[int, CodeType] = {}
@@ -75,15 +75,15 @@ _internal_code: dict[int, CodeType] = {}
 def is_internal(code: CodeType) -> bool:
     if id(code) in _internal_code:
         return True
-    if code.co_filename.startswith(_left_out[0]):
+    if code.co_filename.startswith(_hidden_prefixes[0]):
         _internal_code[id(code)] = code
         return True
     return False
 
 
-def leave_out(path: str) -> None:
+def hide_frames_of(path: str) -> None:
     """Passes over the frames of a file, or of all files in a folder, as over effx's own."""
-    _left_out[0] = (*_left_out[0], path)
+    _hidden_prefixes[0] = (*_hidden_prefixes[0], path)
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -115,7 +115,7 @@ Source = tuple[CodeType, int] | None
 
 # What handlers perform for one operation of the user's has that operation's position; a
 # handler that performs several sets it, so that the stack is searched once.
-source_in_force: ContextVar[Source] = ContextVar("effx_source", default=None)
+active_source: ContextVar[Source] = ContextVar("effx_source", default=None)
 
 
 # The positions that were found last, by code object (by id, which the positions keep taken) and offset: what is
@@ -129,67 +129,67 @@ def current_source(depth: int = 2) -> Source:
     Args:
         depth: how many frames of effx's own are known to be innermost: looking at one costs 100 ns.
     """
-    known = source_in_force.get()
-    if known is not None:
-        return known
+    active = active_source.get()
+    if active is not None:
+        return active
     frame: FrameType | None = sys._getframe(depth)
     internal = _internal_code
     while frame is not None:
         code = frame.f_code
         if id(code) not in internal:
-            found = _positions.get(id(code))
-            if found is None or len(found) >= 256:
-                found = None if is_internal(code) else _no_positions(code)
-            if found is not None:
+            positions = _positions.get(id(code))
+            if positions is None or len(positions) >= 256:
+                positions = None if is_internal(code) else _new_positions(code)
+            if positions is not None:
                 offset = frame.f_lasti
-                return found.get(offset) or found.setdefault(offset, (code, offset))
+                return positions.get(offset) or positions.setdefault(offset, (code, offset))
         frame = frame.f_back
     return None
 
 
-def _no_positions(code: CodeType) -> dict[int, tuple[CodeType, int]]:
+def _new_positions(code: CodeType) -> dict[int, tuple[CodeType, int]]:
     if len(_positions) >= 1024:
         _positions.clear()
-    found = _positions[id(code)] = {-1: (code, -1)}
-    return found
+    positions = _positions[id(code)] = {-1: (code, -1)}
+    return positions
 
 
 def source_of(source: Source) -> str:
     """Returns `file.py:12 in function` for a recorded position, `?` for none."""
     if source is None:
         return "?"
-    file, line, function = resolve(source)
+    file, line, function = resolve_source(source)
     return f"{os.path.basename(file)}:{line} in {function}"
 
 
-def place(error: "EffxError", source: Source) -> None:
+def set_error_position(error: "EffxError", source: Source) -> None:
     """Says in an error which position in the source caused it, unless a position further in has been found."""
-    if source is not None and not error.is_placed:
-        error.at, error.is_placed = source_of(source), True
+    if source is not None and not error.has_position:
+        error.at, error.has_position = source_of(source), True
 
 
-def resolve(source: tuple[CodeType, int]) -> tuple[str, int, str]:
+def resolve_source(source: tuple[CodeType, int]) -> tuple[str, int, str]:
     """Returns file, line and function name of a recorded position."""
     code, offset = source
     starts, lines = _line_table(code)
     return code.co_filename, lines[bisect_right(starts, offset) - 1], code.co_name
 
 
-def source_at(file: str, line: int, function: str) -> tuple[CodeType, int]:
+def make_source(file: str, line: int, function: str) -> tuple[CodeType, int]:
     """Returns a position in a source that need not be there, of a program of another process say."""
-    known = _elsewhere.get((file, line, function))
-    if known is None:
-        if len(_elsewhere) >= 4096:
-            _elsewhere.clear()
-        code = _nowhere.__code__.replace(co_filename=file, co_name=function, co_firstlineno=line)
-        known = _elsewhere[file, line, function] = code, -1
-    return known
+    source = _made_sources.get((file, line, function))
+    if source is None:
+        if len(_made_sources) >= 4096:
+            _made_sources.clear()
+        code = _placeholder_code.__code__.replace(co_filename=file, co_name=function, co_firstlineno=line)
+        source = _made_sources[file, line, function] = code, -1
+    return source
 
 
-_elsewhere: dict[tuple[str, int, str], tuple[CodeType, int]] = {}
+_made_sources: dict[tuple[str, int, str], tuple[CodeType, int]] = {}
 
 
-def _nowhere() -> None: ...
+def _placeholder_code() -> None: ...
 
 
 _LineTable = tuple[list[int], list[int]]
@@ -200,16 +200,16 @@ _line_tables: dict[int, tuple[CodeType, _LineTable]] = {}
 
 def _line_table(code: CodeType) -> _LineTable:
     """Returns the offsets at which a function's instructions change lines, and the lines."""
-    found = _line_tables.get(id(code))
-    if found is None:
+    entry = _line_tables.get(id(code))
+    if entry is None:
         starts, lines = [-1], [code.co_firstlineno]
         for start, _, number in code.co_lines():
             starts.append(start)
             lines.append(code.co_firstlineno if number is None else number)
         if len(_line_tables) >= 1024:
             _line_tables.clear()
-        found = _line_tables[id(code)] = code, (starts, lines)
-    return found[1]
+        entry = _line_tables[id(code)] = code, (starts, lines)
+    return entry[1]
 
 
 def _position(frame: FrameType | None) -> str | None:
@@ -224,7 +224,7 @@ class EffxError(Exception):
     Attributes:
         message: the text without position.
         at: the user's line, such as `train.py:12 in loss`: that of the call, or of the operation where that is known.
-        is_placed: whether it is the operation's.
+        has_position: whether it is the operation's.
         handlers: the handler stack, such as `jit > jvp`; filled in while the error travels outward.
 
     >>> str(EffxError("sin: got a string")).splitlines()[0]
@@ -235,7 +235,7 @@ class EffxError(Exception):
         super().__init__(message)
         self.message = message
         self.at: str | None = _position(user_frame(2))
-        self.is_placed = False
+        self.has_position = False
         self.handlers: str = ""
 
     def __str__(self) -> str:
@@ -455,23 +455,23 @@ def check_function(what: str, fun: object) -> None:
 
 def hide_internal_frames(error: BaseException) -> None:
     """Shortens an error's traceback in place, unless the flag `traceback_filtering` is off."""
-    if hiding[0]():
+    if hide_frames_setting[0]():
         error.__traceback__ = without_internal_frames(error.__traceback__)
 
 
-hiding: list[Callable[[], object]] = [lambda: True]  # effx.flags puts the flag there
+hide_frames_setting: list[Callable[[], object]] = [lambda: True]  # effx.flags puts the flag there
 
 
 def without_internal_frames(traceback: TracebackType | None) -> TracebackType | None:
     """Returns the traceback without effx's own frames, so that it ends at the user's line."""
-    kept: list[TracebackType] = []
+    user_entries: list[TracebackType] = []
     entry = traceback
     while entry is not None:
         if not is_internal(entry.tb_frame.f_code):
-            kept.append(entry)
+            user_entries.append(entry)
         entry = entry.tb_next
     result: TracebackType | None = None
-    for entry in reversed(kept):
+    for entry in reversed(user_entries):
         # An interrupt may come between the instructions of lines: then there is no number.
         line = entry.tb_lineno or entry.tb_frame.f_code.co_firstlineno
         result = TracebackType(result, entry.tb_frame, entry.tb_lasti, line)

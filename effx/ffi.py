@@ -184,16 +184,16 @@ def ffi_call(
     """
     what = "ffi_call"
     check_method(what, vmap_method)
-    given: object = target_name
-    if not isinstance(given, str):
+    untyped_name: object = target_name
+    if not isinstance(untyped_name, str):
         raise BackendError(f"{what}: target_name must be a string, got {target_name!r}")
-    several = isinstance(result_shape_dtypes, tuple | list)
+    has_several = isinstance(result_shape_dtypes, tuple | list)
     results = result_shape_dtypes if isinstance(result_shape_dtypes, tuple | list) else [result_shape_dtypes]
-    version = _version(what, custom_call_api_version, legacy_backend_config)
-    out_layouts = output_layouts if several or output_layouts is None else [output_layouts]
+    version = _check_version(what, custom_call_api_version, legacy_backend_config)
+    out_layouts = output_layouts if has_several or output_layouts is None else [output_layouts]
     op = ForeignCall(
         target_name,
-        tuple([_declared(what, i, result) for i, result in enumerate(results)]),
+        tuple([_declared_type(what, i, result) for i, result in enumerate(results)]),
         in_layouts=_as_layouts(what, "input_layouts", input_layouts),
         out_layouts=_as_layouts(what, "output_layouts", out_layouts),
         aliases=tuple(sorted([(index(i), index(o)) for i, o in (input_output_aliases or {}).items()])),
@@ -211,8 +211,14 @@ def ffi_call(
             )
         arrays = as_arrays(what, args, (args, {}))
         texts = tuple([(name, attribute_text(name, v, what)) for name, v in sorted(attributes.items())])
-        found = attrs.evolve(op, attributes=texts)(*arrays)
-        return found[0] if not several else found if isinstance(result_shape_dtypes, tuple) else list(found)
+        outputs = attrs.evolve(op, attributes=texts)(*arrays)
+        return (
+            outputs[0]
+            if not has_several
+            else outputs
+            if isinstance(result_shape_dtypes, tuple)
+            else list(outputs)
+        )
 
     return call  # type: ignore[return-value]  # the overloads say which
 
@@ -265,7 +271,7 @@ def build_ffi_lowering_function(
     if skip_ffi_layout_processing and (operand_layouts is not None or result_layouts is not None):
         raise BackendError(f"{what}: skip_ffi_layout_processing leaves layouts to XLA; give none")
     legacy = backend_config if isinstance(backend_config, str) else None
-    version = _version(what, api_version, legacy)
+    version = _check_version(what, api_version, legacy)
     fixed = {} if backend_config is None or isinstance(backend_config, str) else dict(backend_config)
     if fixed and version < TYPED:
         raise BackendError(f"{what}: with api_version={version} backend_config must be a string, got {fixed}")
@@ -349,7 +355,7 @@ def ffi_lowering(
     return rule
 
 
-def _version(what: str, version: int, legacy: str | None) -> int:
+def _check_version(what: str, version: int, legacy: str | None) -> int:
     if version not in (1, 2, 3, TYPED):
         raise BackendError(f"{what}: the version of a custom call must be 1, 2, 3 or 4, got {version!r}")
     if legacy is not None and version >= TYPED:
@@ -359,22 +365,22 @@ def _version(what: str, version: int, legacy: str | None) -> int:
     return int(version)
 
 
-def _declared(what: str, place: int, result: object) -> ArrayType:
+def _declared_type(what: str, position: int, result: object) -> ArrayType:
     shape, dtype = getattr(result, "shape", None), getattr(result, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         raise DTypeError(
             f"{what}: result_shape_dtypes must be one thing with shape and dtype or a tuple or list of such, "
-            f"got {result!r} of type {type(result).__name__} for result {place}"
+            f"got {result!r} of type {type(result).__name__} for result {position}"
         )
     return array_type(dtypes.canonicalize(np.dtype(dtype)), tuple(map(int, shape)))
 
 
 def _as_layouts(what: str, name: str, layouts: Sequence[object] | None) -> tuple[Layout, ...]:
-    found: list[Layout] = []
+    parsed: list[Layout] = []
     for layout in layouts or ():
         if layout is not None and not (
             isinstance(layout, Sequence) and all([isinstance(axis, int | np.integer) for axis in layout])
         ):
             raise BackendError(f"{what}: {name} must hold sequences of axes, or None, got {layout!r}")
-        found.append(None if layout is None else tuple([int(axis) for axis in layout]))
-    return tuple(found)
+        parsed.append(None if layout is None else tuple([int(axis) for axis in layout]))
+    return tuple(parsed)

@@ -21,8 +21,8 @@ __all__ = [
     "AnyFlag",
     "Flag",
     "FlagGroup",
-    "Overridden",
     "Override",
+    "OverrideGroup",
     "Switch",
     "UserContext",
     "make_user_context",
@@ -33,7 +33,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-Entered: TypeAlias = "tuple[object, Entered | None, int]"
+OverrideEntry: TypeAlias = "tuple[object, OverrideEntry | None, int]"
 
 _LOCK = threading.Lock()
 # All overrides of a context, in one variable, so that one look says whether there are any: for each flag a
@@ -43,13 +43,13 @@ _overrides: ContextVar[Overrides | None] = ContextVar("effx_flags", default=None
 overrides = _overrides.get
 
 
-class Overrides(dict["AnyFlag", Entered]):
+class Overrides(dict["AnyFlag", OverrideEntry]):
     """What a context overrides; never empty where it is in force."""
 
     __slots__ = ("__weakref__",)
 
 
-def _flag(name: str) -> object:
+def _flag_by_name(name: str) -> object:
     """Returns a setting of effx by name, for pickle."""
     return getattr(ports.flags.flags, name)
 
@@ -136,13 +136,13 @@ class Flag(AnyFlag, Generic[T]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled by name, for functions that are pickled by value; its value is each process's own."""
-        return _flag, (self.name,)
+        return _flag_by_name, (self.name,)
 
     @property
     def value(self) -> T:
         """The value in force in this context: the innermost override, else the global value."""
-        found = overrides()
-        override = None if found is None else found.get(self)
+        active = overrides()
+        override = None if active is None else active.get(self)
         return self._global if override is None else cast("T", override[0])
 
     def set(self, value: T) -> None:
@@ -151,12 +151,12 @@ class Flag(AnyFlag, Generic[T]):
 
     def assign(self, value: object) -> None:
         checked = self._check(self.name, value)
-        before, self._global = self._global, checked
+        previous, self._global = self._global, checked
         try:
             for callback in self._global_callbacks.all:
                 callback(checked)
         except BaseException:  # a callback may refuse the value
-            self._global = before
+            self._global = previous
             raise
         self._notify()
 
@@ -201,26 +201,26 @@ class Flag(AnyFlag, Generic[T]):
 
     def _enter(self, value: T, owner: int) -> None:
         outer = overrides()
-        within = Overrides(outer or {})
-        within[self] = (value, within.get(self), owner)
+        inner = Overrides(outer or {})
+        inner[self] = (value, inner.get(self), owner)
         try:
-            presence.stay(within)
-            _overrides.set(within)
+            presence.add_while_alive(inner)
+            _overrides.set(inner)
             self._notify()
         except BaseException:
             _overrides.set(outer)
             raise
 
     def _exit(self) -> None:
-        left = Overrides(overrides() or {})
-        inner = left.pop(self, None)
-        if inner is None:
+        remaining = Overrides(overrides() or {})
+        entry = remaining.pop(self, None)
+        if entry is None:
             raise RuntimeError(f"{self.name}: left an override that this context never entered")
-        if inner[1] is not None:
-            left[self] = inner[1]
-        if left:
-            presence.stay(left)
-        _overrides.set(left or None)
+        if entry[1] is not None:
+            remaining[self] = entry[1]
+        if remaining:
+            presence.add_while_alive(remaining)
+        _overrides.set(remaining or None)
         self._notify()
 
 
@@ -243,7 +243,7 @@ class Switch(Flag[bool]):
 
 
 @final
-class Disabling(Switch):
+class DisablingSwitch(Switch):
     """A switch that turns something off; its value's name is JAX's."""
 
     __slots__ = ()
@@ -260,8 +260,8 @@ class UserContext(Flag[T]):
 
     def __init__(self, default: T) -> None:
         self.name, self.env = f"user_context_{len(user_contexts)}", ""
-        self._check = _unchecked
-        self._callbacks, self._global_callbacks = Subscribers(), Subscribers((_tell,))
+        self._check = _check_hashable
+        self._callbacks, self._global_callbacks = Subscribers(), Subscribers((_notify_context_listeners,))
         self._global = default
         user_contexts.append(self)
 
@@ -271,12 +271,12 @@ class UserContext(Flag[T]):
         return self._global
 
 
-def _tell(_: object) -> None:
+def _notify_context_listeners(_: object) -> None:
     for listener in user_context_listeners:
         listener()
 
 
-def _unchecked(where: str, value: object) -> Any:
+def _check_hashable(where: str, value: object) -> Any:
     hash(value)  # it is part of a key
     return value
 
@@ -337,16 +337,16 @@ class FlagGroup(AnyFlag, Generic[T]):
         for flag in self.flags:
             flag.assign(value)
 
-    def __call__(self, new_val: T) -> Overridden[T]:
+    def __call__(self, new_val: T) -> OverrideGroup[T]:
         """A context manager, or decorator, in which the flags have this value."""
-        return Overridden(tuple([flag(new_val) for flag in self.flags]))
+        return OverrideGroup(tuple([flag(new_val) for flag in self.flags]))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}={self.value!r}>"
 
 
 @final
-class Overridden(ContextDecorator, Generic[T]):
+class OverrideGroup(ContextDecorator, Generic[T]):
     """A context manager, or decorator, that enters several overrides."""
 
     __slots__ = ("_overrides",)
@@ -387,11 +387,11 @@ class Override(ContextDecorator, Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        before = overrides()
+        entered_overrides = overrides()
         try:
             self._flag._exit()
         except KeyboardInterrupt:
-            if overrides() is before:
+            if overrides() is entered_overrides:
                 self._flag._exit()
             raise
 

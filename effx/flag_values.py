@@ -69,7 +69,7 @@ def check_matmul_precision(where: str, value: object) -> MatmulPrecision | None:
     """
     if value is None:
         return None
-    return cast("MatmulPrecision", _one_of(where, value, MatmulPrecision, " or None"))
+    return cast("MatmulPrecision", _check_choice(where, value, MatmulPrecision, " or None"))
 
 
 def check_rank_promotion(where: str, value: object) -> RankPromotion:
@@ -78,7 +78,7 @@ def check_rank_promotion(where: str, value: object) -> RankPromotion:
     >>> check_rank_promotion("numpy_rank_promotion", "warn")
     'warn'
     """
-    return cast("RankPromotion", _one_of(where, value, RankPromotion))
+    return cast("RankPromotion", _check_choice(where, value, RankPromotion))
 
 
 def check_dtype_promotion(where: str, value: object) -> DTypePromotion:
@@ -88,7 +88,7 @@ def check_dtype_promotion(where: str, value: object) -> DTypePromotion:
     Traceback (most recent call last):
     ValueError: numpy_dtype_promotion: got 'lax', expected one of 'standard', 'strict'
     """
-    return cast("DTypePromotion", _one_of(where, value, DTypePromotion))
+    return cast("DTypePromotion", _check_choice(where, value, DTypePromotion))
 
 
 def check_prng_impl(where: str, value: object) -> PrngImplementation:
@@ -97,10 +97,10 @@ def check_prng_impl(where: str, value: object) -> PrngImplementation:
     >>> check_prng_impl("default_prng_impl", "rbg")
     'rbg'
     """
-    return cast("PrngImplementation", _one_of(where, value, PrngImplementation))
+    return cast("PrngImplementation", _check_choice(where, value, PrngImplementation))
 
 
-def _one_of(where: str, value: object, literal: object, also: str = "") -> object:
+def _check_choice(where: str, value: object, literal: object, also: str = "") -> object:
     choices = get_args(literal)
     if type(value) is str and value in choices:
         return value
@@ -150,7 +150,7 @@ def check_transfer_guard(where: str, value: object) -> TransferGuard:
     >>> check_transfer_guard("transfer_guard", "disallow")
     'disallow'
     """
-    return cast("TransferGuard", _one_of(where, value, TransferGuard))
+    return cast("TransferGuard", _check_choice(where, value, TransferGuard))
 
 
 def check_collection_guard(where: str, value: object) -> CollectionGuard:
@@ -159,7 +159,7 @@ def check_collection_guard(where: str, value: object) -> CollectionGuard:
     >>> check_collection_guard("array_garbage_collection_guard", "log")
     'log'
     """
-    return cast("CollectionGuard", _one_of(where, value, CollectionGuard))
+    return cast("CollectionGuard", _check_choice(where, value, CollectionGuard))
 
 
 def check_raw_keys(where: str, value: object) -> RawKeys:
@@ -168,7 +168,7 @@ def check_raw_keys(where: str, value: object) -> RawKeys:
     >>> check_raw_keys("legacy_prng_key", "warn")
     'warn'
     """
-    return cast("RawKeys", _one_of(where, value, RawKeys))
+    return cast("RawKeys", _check_choice(where, value, RawKeys))
 
 
 def check_cpu_collectives(where: str, value: object) -> CpuCollectives:
@@ -177,7 +177,7 @@ def check_cpu_collectives(where: str, value: object) -> CpuCollectives:
     >>> check_cpu_collectives("cpu_collectives_implementation", "gloo")
     'gloo'
     """
-    return cast("CpuCollectives", _one_of(where, "none" if value is None else value, CpuCollectives))
+    return cast("CpuCollectives", _check_choice(where, "none" if value is None else value, CpuCollectives))
 
 
 def check_device(where: str, value: object) -> object:

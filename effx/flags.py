@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar, final
 from effx import errors
 from effx.flag_kinds import (
     AnyFlag,
-    Disabling,
+    DisablingSwitch,
     Flag,
     FlagGroup,
     Override,
@@ -111,7 +111,7 @@ T = TypeVar("T")
 FLAGS: Final[dict[str, AnyFlag]] = {}
 
 enable_x64: Final = Switch("enable_x64", False)
-disable_jit: Final = Disabling("disable_jit", False)
+disable_jit: Final = DisablingSwitch("disable_jit", False)
 threefry_partitionable: Final = Switch("threefry_partitionable", True)
 enable_checks: Final = Switch("enable_checks", False)
 debug_nans: Final = Switch("debug_nans", False)
@@ -148,15 +148,15 @@ cache_min_compile_seconds: Final[Flag[float]] = Flag(
 cache_programs: Final = Switch("cache_programs", True)
 
 
-def _guard(direction: str) -> Flag[TransferGuard]:
+def _make_transfer_guard(direction: str) -> Flag[TransferGuard]:
     for_all = os.environ.get("EFFX_TRANSFER_GUARD")
     default = "allow" if for_all is None else check_transfer_guard("EFFX_TRANSFER_GUARD", for_all)
     return Flag(f"transfer_guard_{direction}", default, check_transfer_guard, parse_text)
 
 
-transfer_guard_host_to_device: Final = _guard("host_to_device")
-transfer_guard_device_to_device: Final = _guard("device_to_device")
-transfer_guard_device_to_host: Final = _guard("device_to_host")
+transfer_guard_host_to_device: Final = _make_transfer_guard("host_to_device")
+transfer_guard_device_to_device: Final = _make_transfer_guard("device_to_device")
+transfer_guard_device_to_host: Final = _make_transfer_guard("device_to_host")
 transfer_guard: Final = FlagGroup(
     "transfer_guard",
     (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host),
@@ -185,7 +185,7 @@ FLAGS.update({flag.name: flag for flag in _ALL})
 
 
 @final
-class _Reading(Generic[T]):
+class _FlagAttribute(Generic[T]):
     """An attribute of `config`: a flag's value in force, which cannot be set."""
 
     def __init__(self, flag: Flag[T], doc: str) -> None:
@@ -206,78 +206,88 @@ class Config:
 
     __slots__ = ()
 
-    enable_x64 = _Reading(enable_x64, "Whether 64-bit dtypes are kept; otherwise they become 32-bit.")
-    disable_jit = _Reading(disable_jit, "Whether `jit` and control flow run operation by operation.")
-    threefry_partitionable = _Reading(
+    enable_x64 = _FlagAttribute(enable_x64, "Whether 64-bit dtypes are kept; otherwise they become 32-bit.")
+    disable_jit = _FlagAttribute(disable_jit, "Whether `jit` and control flow run operation by operation.")
+    threefry_partitionable = _FlagAttribute(
         threefry_partitionable, "Whether threefry bits are generated so that they can be partitioned."
     )
-    enable_checks = _Reading(enable_checks, "Whether programs are checked after every pass and handler.")
-    debug_nans = _Reading(debug_nans, "Whether a NaN in a result raises an error.")
-    debug_infs = _Reading(debug_infs, "Whether an infinity in a result raises an error.")
-    debug_key_reuse = _Reading(debug_key_reuse, "Whether using a random key twice raises an error.")
-    log_compiles = _Reading(log_compiles, "Whether each compilation is logged.")
-    traceback_filtering = _Reading(traceback_filtering, "Whether effx's own frames are hidden in tracebacks.")
-    default_matmul_precision = _Reading(
+    enable_checks = _FlagAttribute(
+        enable_checks, "Whether programs are checked after every pass and handler."
+    )
+    debug_nans = _FlagAttribute(debug_nans, "Whether a NaN in a result raises an error.")
+    debug_infs = _FlagAttribute(debug_infs, "Whether an infinity in a result raises an error.")
+    debug_key_reuse = _FlagAttribute(debug_key_reuse, "Whether using a random key twice raises an error.")
+    log_compiles = _FlagAttribute(log_compiles, "Whether each compilation is logged.")
+    traceback_filtering = _FlagAttribute(
+        traceback_filtering, "Whether effx's own frames are hidden in tracebacks."
+    )
+    default_matmul_precision = _FlagAttribute(
         default_matmul_precision, "Precision of matrix products and convolutions that ask for none."
     )
-    numpy_rank_promotion = _Reading(numpy_rank_promotion, "What broadcasting between different ranks does.")
-    numpy_dtype_promotion = _Reading(numpy_dtype_promotion, "Whether different dtypes promote implicitly.")
-    default_prng_impl = _Reading(default_prng_impl, "The generator of keys that name none.")
-    num_cpu_devices = _Reading(
+    numpy_rank_promotion = _FlagAttribute(
+        numpy_rank_promotion, "What broadcasting between different ranks does."
+    )
+    numpy_dtype_promotion = _FlagAttribute(
+        numpy_dtype_promotion, "Whether different dtypes promote implicitly."
+    )
+    default_prng_impl = _FlagAttribute(default_prng_impl, "The generator of keys that name none.")
+    num_cpu_devices = _FlagAttribute(
         num_cpu_devices,
         "How many devices the CPU backend offers; read once, when the backend starts. Where it is 1, and not by its "
         "environment variable, `--xla_force_host_platform_device_count` in `XLA_FLAGS` counts.",
     )
-    cpu_collectives_implementation = _Reading(
+    cpu_collectives_implementation = _FlagAttribute(
         cpu_collectives_implementation,
         "What carries collectives between the CPUs of several processes; read once, when the backend starts.",
     )
-    platforms = _Reading(platforms, "Platforms to start, in order of preference; None lets effx choose.")
+    platforms = _FlagAttribute(
+        platforms, "Platforms to start, in order of preference; None lets effx choose."
+    )
 
-    explain_cache_misses = _Reading(
+    explain_cache_misses = _FlagAttribute(
         explain_cache_misses,
         "Whether each new staging is logged with what differs from the nearest earlier one.",
     )
-    check_tracer_leaks = _Reading(
+    check_tracer_leaks = _FlagAttribute(
         check_tracer_leaks,
         "Whether a value that outlives the staging of its function raises an error at once.",
     )
-    no_tracing = _Reading(no_tracing, "Whether staging a function for new arguments raises an error.")
-    no_execution = _Reading(no_execution, "Whether running a compiled program raises an error.")
-    enable_custom_prng = _Reading(enable_custom_prng, "Whether `random.PRNGKey` gives typed keys.")
-    legacy_prng_key = _Reading(legacy_prng_key, "What a key of plain words, given to a sampler, does.")
-    default_device = _Reading(
+    no_tracing = _FlagAttribute(no_tracing, "Whether staging a function for new arguments raises an error.")
+    no_execution = _FlagAttribute(no_execution, "Whether running a compiled program raises an error.")
+    enable_custom_prng = _FlagAttribute(enable_custom_prng, "Whether `random.PRNGKey` gives typed keys.")
+    legacy_prng_key = _FlagAttribute(legacy_prng_key, "What a key of plain words, given to a sampler, does.")
+    default_device = _FlagAttribute(
         default_device, "The device, or platform, of what no array or argument binds to another one."
     )
-    cache_dir = _Reading(
+    cache_dir = _FlagAttribute(
         cache_dir, "The directory of compiled programs that outlive the process; None for no such cache."
     )
-    cache_max_size = _Reading(cache_max_size, "How many bytes the cache in cache_dir may take.")
-    cache_min_compile_seconds = _Reading(
+    cache_max_size = _FlagAttribute(cache_max_size, "How many bytes the cache in cache_dir may take.")
+    cache_min_compile_seconds = _FlagAttribute(
         cache_min_compile_seconds, "How many seconds compiling must take for the cache to keep the result."
     )
-    cache_programs = _Reading(
+    cache_programs = _FlagAttribute(
         cache_programs, "Whether the cache in cache_dir has staged programs too, so that tracing is skipped."
     )
-    transfer_guard_host_to_device = _Reading(
+    transfer_guard_host_to_device = _FlagAttribute(
         transfer_guard_host_to_device, "What moving data from the host to a device does."
     )
-    transfer_guard_device_to_device = _Reading(
+    transfer_guard_device_to_device = _FlagAttribute(
         transfer_guard_device_to_device, "What moving data between devices does."
     )
-    transfer_guard_device_to_host = _Reading(
+    transfer_guard_device_to_host = _FlagAttribute(
         transfer_guard_device_to_host, "What moving data from a device to the host does."
     )
 
-    array_garbage_collection_guard = _Reading(
+    array_garbage_collection_guard = _FlagAttribute(
         array_garbage_collection_guard,
         "What happens to an array that Python's garbage collector frees, because it was in a cycle of references.",
     )
-    thread_guard = _Reading(
+    thread_guard = _FlagAttribute(
         thread_guard,
         "Whether only the thread that set it runs programs on the devices of several processes.",
     )
-    pprint_use_color = _Reading(
+    pprint_use_color = _FlagAttribute(
         pprint_use_color,
         "Whether programs are shown in colours where the output is a terminal; their `str` never is.",
     )
@@ -343,7 +353,7 @@ class Config:
         return f"<Config {', '.join(f'{name}={value!r}' for name, value in self.values().items())}>"
 
 
-errors.hiding[0] = traceback_filtering.read
+errors.hide_frames_setting[0] = traceback_filtering.read
 
 config: Final = Config()
 

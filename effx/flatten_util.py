@@ -11,7 +11,7 @@ from effx.array.arithmetic import astype
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import concatenate, reshape
 from effx.errors import DTypeError, ShapeError
-from effx.numpy.creation import filled
+from effx.numpy.creation import make_filled
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["ravel_pytree"]
@@ -41,7 +41,7 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     arrays = [as_operand(leaf, "ravel_pytree") for leaf in leaves]
     types = [x.type for x in arrays]
     parts = [reshape(x, -1) for x in promote_dtypes(*arrays)] if arrays else []
-    flat = concatenate(parts) if parts else filled((0,), 0, dtypes.canonicalize(float))
+    flat = concatenate(parts) if parts else make_filled((0,), 0, dtypes.canonicalize(float))
     flat = convert(flat, flat.type.dtype)
     shape, dtype = flat.type.shape, flat.type.dtype
     ends = [int(end) for end in np.cumsum([math.prod(t.shape) for t in types])]

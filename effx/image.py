@@ -8,8 +8,8 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
-from effx.array.promotion import as_operand, convert, host_array, scalar
-from effx.array.shaping import as_shape, expand_dims, moveaxis, normalize_axis
+from effx.array.promotion import as_operand, convert, scalar, to_host_array
+from effx.array.shaping import expand_dims, moveaxis, normalize_axis, to_shape
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.products import Precision
@@ -70,7 +70,7 @@ _NAMES = {
 }
 
 
-def _method(what: str, method: str | ResizeMethod) -> ResizeMethod:
+def _parse_method(what: str, method: str | ResizeMethod) -> ResizeMethod:
     if isinstance(method, ResizeMethod):
         return method
     if not isinstance(method, str):
@@ -78,7 +78,7 @@ def _method(what: str, method: str | ResizeMethod) -> ResizeMethod:
     return ResizeMethod.from_string(method)
 
 
-def _kernel(method: ResizeMethod, x: Array) -> Array:
+def _kernel_values(method: ResizeMethod, x: Array) -> Array:
     """Returns the kernel's values at distances."""
     if method is ResizeMethod.LINEAR:
         return arithmetic.maximum(1 - x, 0)
@@ -94,46 +94,46 @@ def _kernel(method: ResizeMethod, x: Array) -> Array:
 
 
 def _weights(
-    method: ResizeMethod, size: int, whole: Array, fraction: Array, inverse: Array, antialias: bool
+    method: ResizeMethod, size: int, integer_part: Array, fraction: Array, inverse: Array, antialias: bool
 ) -> Array:
     """Returns of each old element its weight in each new one, of shape `[size, new]`.
 
     Args:
         method: the kernel.
         size: how many old elements there are.
-        whole, fraction: the places of the new elements' middles, where those of the old ones are 0, 1, ...
+        integer_part, fraction: the places of the new elements' middles, where those of the old ones are 0, 1, ...
         inverse: the distance of new elements.
         antialias: True to widen the kernel where new elements are further apart than old ones.
     """
     if method is ResizeMethod.CUBIC_PYTORCH and antialias:
         method = ResizeMethod.CUBIC
-    old = host_array(np.arange(size).astype(fraction.type.dtype)[:, None])
-    offsets = (expand_dims(whole, 0) - old) + expand_dims(fraction, 0)
+    old = to_host_array(np.arange(size).astype(fraction.type.dtype)[:, None])
+    offsets = (expand_dims(integer_part, 0) - old) + expand_dims(fraction, 0)
     if method is ResizeMethod.AREA:
         half = inverse / 2
         low, high = arithmetic.maximum(offsets - half, -0.5), arithmetic.minimum(offsets + half, 0.5)
         weights = arithmetic.maximum(high - low, 0)
     else:
         wide = arithmetic.maximum(inverse, 1) if antialias else 1
-        weights = _kernel(method, abs(offsets) / wide)
+        weights = _kernel_values(method, abs(offsets) / wide)
         if method is ResizeMethod.CUBIC_PYTORCH:
             # What the kernel has beyond the edges counts for the outermost elements.
             for edge, beyond in ((0, (-1, -2)), (size - 1, (size, size + 1))):
-                more = [_kernel(method, abs((whole - i) + fraction)) for i in beyond]
+                more = [_kernel_values(method, abs((integer_part - i) + fraction)) for i in beyond]
                 weights = weights.at[edge].add(more[0] + more[1])
     total = reducing.sum(weights, 0, keepdims=True)
     usable = abs(total) > 1000 * float(dtypes.finfo(np.float32).eps)
     weights = arithmetic.where(usable, weights / arithmetic.where(usable, total, 1), 0)
-    place = whole + fraction
-    return arithmetic.where((place >= -0.5) & (place <= size - 0.5), weights, 0)
+    position = integer_part + fraction
+    return arithmetic.where((position >= -0.5) & (position <= size - 0.5), weights, 0)
 
 
-def _weighted(x: Array, axis: int, weights: Array, precision: object) -> Array:
-    found = tensordot(x, convert(weights, x.type.dtype), axes=((axis,), (0,)), precision=precision)
-    return moveaxis(found, -1, axis)
+def _apply_weights(x: Array, axis: int, weights: Array, precision: object) -> Array:
+    resampled = tensordot(x, convert(weights, x.type.dtype), axes=((axis,), (0,)), precision=precision)
+    return moveaxis(resampled, -1, axis)
 
 
-def _wide(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
+def _widen_image(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
     """Returns an image whose numbers have at least 32 bits, and the dtype of the result."""
     x = arithmetic.to_inexact(as_operand(image, what))
     dtype = x.type.dtype
@@ -141,29 +141,29 @@ def _wide(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
 
 
 @jit(static_argnames=("shape", "method", "antialias", "precision"), inline=True)
-def _resized(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, precision: object) -> Array:
+def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, precision: object) -> Array:
     if method is ResizeMethod.NEAREST:
         x = image
         for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
             if n != m:
                 # The old element in which the middle of a new one lies.
-                x = take(x, host_array((2 * np.arange(m) + 1) * n // (2 * m)), axis=axis, mode="clip")
+                x = take(x, to_host_array((2 * np.arange(m) + 1) * n // (2 * m)), axis=axis, mode="clip")
         return x
-    x, dtype = _wide("resize", image)
+    x, dtype = _widen_image("resize", image)
     real = dtypes.real_dtype(x.type.dtype)
     for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
         if n != m:
-            places = (np.arange(m) + 0.5) * (n / max(m, 1)) - 0.5
-            whole = np.floor(places)
+            positions = (np.arange(m) + 0.5) * (n / max(m, 1)) - 0.5
+            integer_part = np.floor(positions)
             weights = _weights(
                 method,
                 n,
-                host_array(whole.astype(real)),
-                host_array((places - whole).astype(real)),
+                to_host_array(integer_part.astype(real)),
+                to_host_array((positions - integer_part).astype(real)),
                 scalar(n / max(m, 1), real),
                 antialias,
             )
-            x = _weighted(x, axis, weights, precision)
+            x = _apply_weights(x, axis, weights, precision)
     return convert(x, dtype)
 
 
@@ -196,17 +196,21 @@ def resize(
     >>> resize(np.array([0.0, 2.0, 4.0, 6.0]), (2,), "area").tolist()
     [1.0, 5.0]
     """
-    x, sizes, found = as_operand(image, "resize"), as_shape("resize", shape), _method("resize", method)
+    x, sizes, parsed_method = (
+        as_operand(image, "resize"),
+        to_shape("resize", shape),
+        _parse_method("resize", method),
+    )
     if len(sizes) != x.type.ndim:
         raise ShapeError(f"resize: shape must have one size for each axis of {x.type!r}, got {list(sizes)}")
     for axis, (n, m) in enumerate(zip(x.type.shape, sizes, strict=True)):
         if m and not n:
             raise ShapeError(f"resize: axis {axis} of {x.type!r} has no elements to make {m} of")
-    return _resized(x, sizes, found, bool(antialias), precision)
+    return _resize(x, sizes, parsed_method, bool(antialias), precision)
 
 
 @jit(static_argnames=("shape", "axes", "method", "antialias", "precision"), inline=True)
-def _moved(
+def _scale_and_translate(
     image: Array,
     scale: Array,
     translation: Array,
@@ -216,15 +220,17 @@ def _moved(
     antialias: bool,
     precision: object,
 ) -> Array:
-    x, dtype = _wide("scale_and_translate", image)
+    x, dtype = _widen_image("scale_and_translate", image)
     real = dtypes.real_dtype(x.type.dtype)
     for i, axis in enumerate(axes):
         inverse = 1 / convert(scale[i], real)
-        middles = host_array((np.arange(shape[axis]) + 0.5).astype(real))
-        place = (middles - convert(translation[i], real)) * inverse - 0.5
-        whole = floor(place)
-        weights = _weights(method, image.type.shape[axis], whole, place - whole, inverse, antialias)
-        x = _weighted(x, axis, weights, precision)
+        middles = to_host_array((np.arange(shape[axis]) + 0.5).astype(real))
+        position = (middles - convert(translation[i], real)) * inverse - 0.5
+        integer_part = floor(position)
+        weights = _weights(
+            method, image.type.shape[axis], integer_part, position - integer_part, inverse, antialias
+        )
+        x = _apply_weights(x, axis, weights, precision)
     return convert(x, dtype)
 
 
@@ -263,9 +269,9 @@ def scale_and_translate(
     [0.0, 1.0, 2.0, 3.0]
     """
     what = "scale_and_translate"
-    x, sizes, found = as_operand(image, what), as_shape(what, shape), _method(what, method)
+    x, sizes, parsed_method = as_operand(image, what), to_shape(what, shape), _parse_method(what, method)
     axes = tuple([normalize_axis(what, axis, x.type.ndim, x.type) for axis in spatial_dims])
-    if found is ResizeMethod.NEAREST:
+    if parsed_method is ResizeMethod.NEAREST:
         raise DTypeError(f"{what}: the method must not be 'nearest', which has no slope; use resize")
     if len(sizes) != x.type.ndim:
         raise ShapeError(f"{what}: shape must have one size for each axis of {x.type!r}, got {list(sizes)}")
@@ -282,4 +288,4 @@ def scale_and_translate(
             raise ShapeError(
                 f"{what}: {name} must have a number for each of {len(axes)} spatial_dims, got {v.type!r}"
             )
-    return _moved(x, factor, shift, sizes, axes, found, bool(antialias), precision)
+    return _scale_and_translate(x, factor, shift, sizes, axes, parsed_method, bool(antialias), precision)

@@ -14,11 +14,11 @@ import sys
 import time
 from collections.abc import Callable
 
-__all__ = ["lazy", "loaded", "started"]
+__all__ = ["lazy", "loaded_values", "start_time"]
 
-started = time.time()  # what changes on disk from now on is not what runs
+start_time = time.time()  # what changes on disk from now on is not what runs
 # What was loaded for each (namespace, name): a user may have put something else in its place since.
-loaded: dict[tuple[str, str], object] = {}
+loaded_values: dict[tuple[str, str], object] = {}
 _ALL = re.compile(r"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
@@ -33,20 +33,20 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
     """
     homes: dict[str, tuple[str, str]] = {}
 
-    def known() -> dict[str, tuple[str, str]]:
+    def load_homes() -> dict[str, tuple[str, str]]:
         if not homes:
-            homes.update(_homes(package))
+            homes.update(_find_homes(package))
         return homes
 
-    def shown() -> list[str]:
-        return [name for name in known() if not name.startswith("_")]
+    def public_names() -> list[str]:
+        return [name for name in load_homes() if not name.startswith("_")]
 
     def find(name: str) -> object:
         if name == "__all__":
-            return shown()
+            return public_names()
         # Python asks for names of its own; the stub need not be read for these. Some names of the array API look alike.
-        own = name.startswith("__") and not name.startswith("__array_")
-        home = None if own else known().get(name)
+        is_dunder = name.startswith("__") and not name.startswith("__array_")
+        home = None if is_dunder else load_homes().get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, attribute = home
@@ -56,31 +56,31 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
             raise AttributeError(f"module {package!r} cannot load {name!r}: {error}") from error
         if attribute:
             value = getattr(value, attribute)
-        loaded[package, name] = value
+        loaded_values[package, name] = value
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
 
-    return find, lambda: sorted(shown())
+    return find, lambda: sorted(public_names())
 
 
-def _homes(package: str) -> dict[str, tuple[str, str]]:
+def _find_homes(package: str) -> dict[str, tuple[str, str]]:
     """Returns for each name of a namespace its module and its name there, "" for the module itself."""
-    found: dict[str, tuple[str, str]] = {}
+    homes: dict[str, tuple[str, str]] = {}
     for node in ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"").body:
         if not isinstance(node, ast.ImportFrom):
             continue
         for alias in node.names:
             name = alias.asname or alias.name
             if node.module is None:  # from . import module
-                found[name] = f"{package}.{alias.name}", ""
+                homes[name] = f"{package}.{alias.name}", ""
             elif alias.name == "*":
-                found.update({public: (node.module, public) for public in _public(node.module)})
+                homes.update({public: (node.module, public) for public in _public_names(node.module)})
             else:
-                found[name] = node.module, alias.name
-    return dict(sorted(found.items()))
+                homes[name] = node.module, alias.name
+    return dict(sorted(homes.items()))
 
 
-def _public(module: str) -> list[str]:
+def _public_names(module: str) -> list[str]:
     """Returns a module's `__all__` without loading the module, where its source is there."""
     parent, _, name = module.rpartition(".")
     try:

@@ -10,19 +10,19 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Number, Operand, arithmetic, indexing, reducing
-from effx.array.promotion import as_operand, host_array, scalar
+from effx.array.promotion import as_operand, scalar, to_host_array
 from effx.array.shaping import concatenate, reshape
 from effx.errors import ConcretizationError, DTypeError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
 from effx.lax.control.associative import associative_scan
 from effx.lax.index import GatherScatterMode
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.numpy.sorting import argsort
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -33,7 +33,7 @@ REDUCTIONS: dict[str, Callable[[Array, int], Array]] = {
 Mode = str | GatherScatterMode | None
 
 
-def _neutral(what: str, x: Array) -> Number:
+def _neutral_element(what: str, x: Array) -> Number:
     """Returns the value of a segment without elements."""
     kind, lowest = x.type.kind, what == "segment_max"
     if what in ("segment_sum", "segment_prod"):
@@ -50,7 +50,7 @@ def _neutral(what: str, x: Array) -> Number:
     return int(info.min if lowest else info.max)
 
 
-def _segments(
+def _reduce_segments(
     function: Callable[..., Array],
     combiner: str,
     data: Operand,
@@ -63,7 +63,7 @@ def _segments(
     out_sharding: OutSharding,
 ) -> Array:
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding, function, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
             mode,
         )  # fmt: skip
@@ -83,17 +83,17 @@ def _segments(
                 f"{what}: num_segments must be given where the segment_ids {ids.type!r} are abstract"
             ) from error
         num_segments = int(numbers.max(initial=-1)) + 1
-    count = as_int(what, "num_segments", num_segments)
+    count = check_int(what, "num_segments", num_segments)
     if count < 0:
         raise ShapeError(f"{what}: num_segments must not be negative, got {count}")
-    found = GatherScatterMode.from_any(mode).value
-    how = "drop" if found in ("fill", "one_hot") else found
+    mode_name = GatherScatterMode.from_any(mode).value
+    index_mode = "drop" if mode_name in ("fill", "one_hot") else mode_name
     n, rest, dtype = ids.type.size, x.type.shape[1:], x.type.dtype
-    size = n if bucket_size is None else as_int(what, "bucket_size", bucket_size)
+    size = n if bucket_size is None else check_int(what, "bucket_size", bucket_size)
     if bucket_size is not None and size < 1:
         raise ShapeError(f"{what}: bucket_size must be positive, got {size}")
     buckets = -(-n // max(size, 1))
-    start = _neutral(what, x)
+    start = _neutral_element(what, x)
     if bucket_size is None or buckets < 2:
         shape, bucket = (count, *rest), 0
     else:
@@ -101,14 +101,14 @@ def _segments(
     if not count or 0 in x.type.shape:
         return BroadcastInDim((count, *rest), ())(scalar(start, dtype, weak=False))
     if combiner == "mul" and x.type.kind in "fc":
-        return _products(shape, bucket, bool(indices_are_sorted), bool(unique_indices), how, ids, x)
-    return _combined(
-        x, ids, combiner, start, shape, bucket, bool(indices_are_sorted), bool(unique_indices), how
+        return _products(shape, bucket, bool(indices_are_sorted), bool(unique_indices), index_mode, ids, x)
+    return _combine_segments(
+        x, ids, combiner, start, shape, bucket, bool(indices_are_sorted), bool(unique_indices), index_mode
     )
 
 
 @jit(static_argnames=("combiner", "start", "shape", "bucket", "ordered", "unique", "mode"), inline=True)
-def _combined(
+def _combine_segments(
     x: Array,
     ids: Array,
     combiner: str,
@@ -123,11 +123,11 @@ def _combined(
     out = BroadcastInDim(shape, ())(scalar(start, x.type.dtype, weak=False))
     index: Array | tuple[Array, Array] = ids
     if bucket:
-        index = host_array(np.arange(ids.type.size, dtype=np.int32) // bucket), ids
+        index = to_host_array(np.arange(ids.type.size, dtype=np.int32) // bucket), ids
     # Negative numbers are out of bounds: segments are not counted from the end.
-    how = indexing.Lookup(None if mode == "promise_in_bounds" else mode, ordered, unique, False)
-    found = indexing.write(out, index, x, combiner, how)
-    return REDUCTIONS[combiner](found, 0) if bucket else found
+    lookup = indexing.IndexingMode(None if mode == "promise_in_bounds" else mode, ordered, unique, False)
+    combined = indexing.update_at(out, index, x, combiner, lookup)
+    return REDUCTIONS[combiner](combined, 0) if bucket else combined
 
 
 @partial(custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
@@ -135,7 +135,7 @@ def _products(
     shape: Shape, bucket: int, ordered: bool, unique: bool, mode: str, ids: Array, x: Array
 ) -> Array:
     """Returns the products of floating or complex numbers, with a derivative of every order."""
-    return _combined(x, ids, "mul", 1, shape, bucket, ordered, unique, mode)
+    return _combine_segments(x, ids, "mul", 1, shape, bucket, ordered, unique, mode)
 
 
 @_products.defjvp
@@ -164,23 +164,25 @@ def _products_in_order(x: Array, ids: Array, count: int, mode: str) -> Array:
         ids = arithmetic.remainder(ids, count)
     order = argsort(ids)
     ids, x = ids[order], x[order]
-    wall = (1,) * (x.type.ndim - 1)
+    trailing_ones = (1,) * (x.type.ndim - 1)
     changes = ids[1:] != ids[:-1]
-    first = concatenate([host_array([True]), changes])
-    last = concatenate([changes, host_array([True])])
+    first = concatenate([to_host_array([True]), changes])
+    last = concatenate([changes, to_host_array([True])])
 
-    def joined(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
+    def combine(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
         (f, p), (g, q) = left, right
         return f | g, arithmetic.where(g, q, p * q)
 
-    _, products = associative_scan(joined, (reshape(first, (-1, *wall)), x))
+    _, products = associative_scan(combine, (reshape(first, (-1, *trailing_ones)), x))
     empty = BroadcastInDim((count, *x.type.shape[1:]), ())(scalar(0, x.type.dtype, weak=False))
-    how = indexing.Lookup("drop", wraps=False)
+    lookup = indexing.IndexingMode("drop", wraps=False)
     # One element of each segment counts, so that this is no sum.
-    found = indexing.write(empty, ids, arithmetic.where(reshape(last, (-1, *wall)), products, 0), "add", how)
+    products_by_segment = indexing.update_at(
+        empty, ids, arithmetic.where(reshape(last, (-1, *trailing_ones)), products, 0), "add", lookup
+    )
     none = BroadcastInDim((count,), ())(scalar(True, dtypes.bool_, weak=False))
-    filled = indexing.write(none, ids, False, "set", how)
-    return arithmetic.where(reshape(filled, (-1, *wall)), 1, found)
+    filled = indexing.update_at(none, ids, False, "set", lookup)
+    return arithmetic.where(reshape(filled, (-1, *trailing_ones)), 1, products_by_segment)
 
 
 def segment_sum(
@@ -219,7 +221,7 @@ def segment_sum(
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([5., 0., 2.], dtype=float32)
     """
-    return _segments(
+    return _reduce_segments(
         segment_sum, "add", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
         mode, out_sharding,
     )  # fmt: skip
@@ -240,7 +242,7 @@ def segment_prod(
     >>> segment_prod(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([4., 1., 2.], dtype=float32)
     """
-    return _segments(
+    return _reduce_segments(
         segment_prod, "mul", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
         mode, out_sharding,
     )  # fmt: skip
@@ -263,7 +265,7 @@ def segment_max(
     >>> segment_max(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([  4., -inf,   2.], dtype=float32)
     """
-    return _segments(
+    return _reduce_segments(
         segment_max, "max", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
         mode, out_sharding,
     )  # fmt: skip
@@ -286,7 +288,7 @@ def segment_min(
     >>> segment_min(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     Array([ 1., inf,  2.], dtype=float32)
     """
-    return _segments(
+    return _reduce_segments(
         segment_min, "min", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
         mode, out_sharding,
     )  # fmt: skip

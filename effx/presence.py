@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from weakref import ref
 
-__all__ = ["anywhere", "appear", "listeners", "stay", "vanish"]
+__all__ = ["add_key", "add_while_alive", "discard_key", "is_any_present", "listeners"]
 
 # Called with whether there is any, after each change.
 listeners: list[Callable[[bool], None]] = []
@@ -19,40 +19,40 @@ _present: set[object] = set()
 _lock = threading.RLock()  # a collection inside may let go of another
 
 
-def anywhere() -> bool:
+def is_any_present() -> bool:
     """Says whether there is any."""
     return bool(_present)
 
 
-def appear(key: object) -> None:
+def add_key(key: object) -> None:
     """Notes something that holds from now on, until it vanishes."""
     with _lock:
         _present.add(key)
-        _tell()
+        _notify_listeners()
 
 
-def vanish(key: object) -> None:
+def discard_key(key: object) -> None:
     """Notes that something holds no longer."""
     with _lock:
         _present.discard(key)
-        _tell()
+        _notify_listeners()
 
 
-def stay(x: object) -> None:
+def add_while_alive(x: object) -> None:
     """Notes something that holds as long as it lives: contexts may be copied, and outlive the block that made it."""
     key = id(x), object()
-    appear(key)
-    _refs[key] = ref(x, partial(_gone, key))
+    add_key(key)
+    _refs[key] = ref(x, partial(_on_collected, key))
 
 
 _refs: dict[object, "ref[object]"] = {}
 
 
-def _gone(key: object, _: object) -> None:
+def _on_collected(key: object, _: object) -> None:
     _refs.pop(key, None)
-    vanish(key)
+    discard_key(key)
 
 
-def _tell() -> None:
+def _notify_listeners() -> None:
     for listener in listeners:
         listener(bool(_present))

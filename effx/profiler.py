@@ -119,7 +119,7 @@ class ProfileSession:
         with _lock:
             if _running:
                 raise BackendError("start_trace: a profile is being taken already; stop_trace() ends it")
-            self._session = profiling.begin(self._options)
+            self._session = profiling.start_session(self._options)
             _running.append(self)
         return self
 
@@ -134,7 +134,7 @@ class ProfileSession:
                 raise BackendError("stop_trace: no profile is being taken")
             session, self._session = self._session, None
             _running.clear()
-            self._data = data = profiling.end(session)
+            self._data = data = profiling.stop_session(session)
         if self._log_dir is not None:
             self.export_profile_data(self._log_dir, self._link, self._perfetto)
         return data

@@ -32,11 +32,11 @@ _TOLERANCE = {
 }  # fmt: skip
 
 
-def _leaves(tree: PyTree) -> list[Array]:
+def _leaf_arrays(tree: PyTree) -> list[Array]:
     return [as_operand(x, "check_grads") for x in flatten(tree)[0]]
 
 
-def _numbers(x: Array) -> np.ndarray[Any, Any]:
+def _as_widest(x: Array) -> np.ndarray[Any, Any]:
     """Returns values in the widest dtype; zeros for the tangents of integers."""
     if x.type.dtype == dtypes.float0:
         return np.zeros(x.type.shape)
@@ -48,15 +48,15 @@ def _numbers(x: Array) -> np.ndarray[Any, Any]:
 Tolerance = float | Mapping[DTypeLike, float] | None
 
 
-def _least(arrays: Sequence[Array], table: dict[str, float], given: Tolerance) -> float:
-    if isinstance(given, Mapping):
-        table = table | {str(dtypes.as_dtype(dtype)): value for dtype, value in given.items()}
-    elif given is not None:
-        return given
+def _tolerance_for(arrays: Sequence[Array], table: dict[str, float], user_tolerance: Tolerance) -> float:
+    if isinstance(user_tolerance, Mapping):
+        table = table | {str(dtypes.as_dtype(dtype)): value for dtype, value in user_tolerance.items()}
+    elif user_tolerance is not None:
+        return user_tolerance
     return max([table.get(str(x.type.dtype), 0.0) for x in arrays], default=table["float64"])
 
 
-def _directions(generator: np.random.Generator, like: PyTree) -> PyTree:
+def _draw_tangents(generator: np.random.Generator, like: PyTree) -> PyTree:
     """Draws a tangent for each floating leaf; integers have those of dtype float0."""
     leaves, tree = flatten(like)
     drawn: list[PyTree] = []
@@ -72,25 +72,33 @@ def _directions(generator: np.random.Generator, like: PyTree) -> PyTree:
     return tree.unflatten(drawn)
 
 
-def _moved(args: tuple[PyTree, ...], tangents: PyTree, step: float) -> tuple[PyTree, ...]:
+def _step_along(args: tuple[PyTree, ...], tangents: PyTree, step: float) -> tuple[PyTree, ...]:
     leaves, tree = flatten(args)
-    moved: list[PyTree] = []
+    stepped: list[PyTree] = []
     for x, t in zip(leaves, flatten(tangents)[0], strict=True):
         if np.asarray(t).dtype == dtypes.float0:
-            moved.append(x)
+            stepped.append(x)
         else:
-            moved.append(
-                asarray(_numbers(as_operand(x)) + step * _numbers(as_operand(t)), as_operand(x).type.dtype)
+            stepped.append(
+                asarray(
+                    _as_widest(as_operand(x)) + step * _as_widest(as_operand(t)), as_operand(x).type.dtype
+                )
             )
-    result: tuple[PyTree, ...] = tree.unflatten(moved)
+    result: tuple[PyTree, ...] = tree.unflatten(stepped)
     return result
 
 
-def _difference(
+def _central_difference(
     f: Function, args: tuple[PyTree, ...], tangents: PyTree, step: float
 ) -> list[np.ndarray[Any, Any]]:
-    above, below = _leaves(f(*_moved(args, tangents, step))), _leaves(f(*_moved(args, tangents, -step)))
-    return [(_numbers(a) - _numbers(b)) / (2 * step) for a, b in zip(above, below, strict=True)]
+    forward_values, backward_values = (
+        _leaf_arrays(f(*_step_along(args, tangents, step))),
+        _leaf_arrays(f(*_step_along(args, tangents, -step))),
+    )
+    return [
+        (_as_widest(a) - _as_widest(b)) / (2 * step)
+        for a, b in zip(forward_values, backward_values, strict=True)
+    ]
 
 
 def _compare(
@@ -99,16 +107,16 @@ def _compare(
     np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol, err_msg=what)
 
 
-def _checked(
+def _check_value(
     what: str, value: PyTree, f: Function, args: tuple[PyTree, ...], atol: Tolerance, rtol: Tolerance
 ) -> tuple[list[Array], float, float]:
     """Compares a value with the function's own; returns its arrays and the tolerances for all else."""
-    outputs = _leaves(value)
-    arrays = [*_leaves(args), *outputs]
-    above, relative = _least(arrays, _TOLERANCE, atol), _least(arrays, _TOLERANCE, rtol)
-    for a, b in zip(outputs, _leaves(f(*args)), strict=True):
-        _compare(what, _numbers(a), _numbers(b), above, relative)
-    return outputs, above, relative
+    outputs = _leaf_arrays(value)
+    arrays = [*_leaf_arrays(args), *outputs]
+    absolute, relative = _tolerance_for(arrays, _TOLERANCE, atol), _tolerance_for(arrays, _TOLERANCE, rtol)
+    for a, b in zip(outputs, _leaf_arrays(f(*args)), strict=True):
+        _compare(what, _as_widest(a), _as_widest(b), absolute, relative)
+    return outputs, absolute, relative
 
 
 def check_jvp(
@@ -137,14 +145,14 @@ def check_jvp(
     >>> check_jvp(enp.sin, lambda primals, tangents: effx.jvp(enp.sin, primals, tangents), (0.3,))
     """
     args = tuple(args)
-    inputs = _leaves(args)
-    tangents = _directions(np.random.default_rng(0), args)
+    inputs = _leaf_arrays(args)
+    tangents = _draw_tangents(np.random.default_rng(0), args)
     value, tangent = f_jvp(args, tangents)
-    outputs, above, relative = _checked(f"{err_msg} jvp: the value", value, f, args, atol, rtol)
-    expected = _difference(f, args, tangents, _least(inputs, _STEP, eps))
+    outputs, absolute, relative = _check_value(f"{err_msg} jvp: the value", value, f, args, atol, rtol)
+    expected = _central_difference(f, args, tangents, _tolerance_for(inputs, _STEP, eps))
     for y, dy, e in zip(outputs, flatten(tangent)[0], expected, strict=True):
         if y.type.kind in "fc":
-            _compare(f"{err_msg} jvp: the tangent", _numbers(as_operand(dy)), e, above, relative)
+            _compare(f"{err_msg} jvp: the tangent", _as_widest(as_operand(dy)), e, absolute, relative)
 
 
 def check_vjp(
@@ -174,16 +182,16 @@ def check_vjp(
     """
     args = tuple(args)
     generator = np.random.default_rng(0)
-    inputs = _leaves(args)
-    tangents = _directions(generator, args)
+    inputs = _leaf_arrays(args)
+    tangents = _draw_tangents(generator, args)
     value, pull_back = f_vjp(*args)
-    outputs, above, relative = _checked(f"{err_msg} vjp: the value", value, f, args, atol, rtol)
-    cotangent = _directions(generator, value)
-    found = pull_back(cotangent)
-    difference = _difference(f, args, tangents, _least(inputs, _STEP, eps))
+    outputs, absolute, relative = _check_value(f"{err_msg} vjp: the value", value, f, args, atol, rtol)
+    cotangent = _draw_tangents(generator, value)
+    in_cts = pull_back(cotangent)
+    difference = _central_difference(f, args, tangents, _tolerance_for(inputs, _STEP, eps))
     forward = sum(
         [
-            np.sum(_numbers(as_operand(c)) * d)
+            np.sum(_as_widest(as_operand(c)) * d)
             for y, c, d in zip(outputs, flatten(cotangent)[0], difference, strict=True)
             if y.type.kind in "fc"
         ],
@@ -191,13 +199,13 @@ def check_vjp(
     )
     backward = sum(
         [
-            np.sum(_numbers(as_operand(c)) * _numbers(as_operand(t)))
-            for x, c, t in zip(inputs, flatten(found)[0], flatten(tangents)[0], strict=True)
+            np.sum(_as_widest(as_operand(c)) * _as_widest(as_operand(t)))
+            for x, c, t in zip(inputs, flatten(in_cts)[0], flatten(tangents)[0], strict=True)
             if x.type.kind in "fc"
         ],
         np.float64(0),
     )
-    _compare(f"{err_msg} vjp: the pairing", np.real(backward), np.real(forward), above, relative)
+    _compare(f"{err_msg} vjp: the pairing", np.real(backward), np.real(forward), absolute, relative)
 
 
 def check_grads(
@@ -227,21 +235,21 @@ def check_grads(
     >>> check_grads(lambda x: enp.sin(x) * x, (0.5,), order=2)
     """
     args = tuple(args)
-    strange = [m for m in modes if m not in ("fwd", "rev")]
-    if strange:
-        raise TransformError(f"check_grads: modes are 'fwd' and 'rev', got {strange[0]!r}")
+    unknown = [m for m in modes if m not in ("fwd", "rev")]
+    if unknown:
+        raise TransformError(f"check_grads: modes are 'fwd' and 'rev', got {unknown[0]!r}")
 
-    def check(g: Function, at: tuple[PyTree, ...], order: int, path: str) -> None:
+    def check(g: Function, point: tuple[PyTree, ...], order: int, path: str) -> None:
         if "fwd" in modes:
-            check_jvp(g, lambda p, t: jvp(g, p, t), at, atol, rtol, eps, f"{path}fwd:")
+            check_jvp(g, lambda p, t: jvp(g, p, t), point, atol, rtol, eps, f"{path}fwd:")
             if order > 1:
-                tangents = _directions(np.random.default_rng(order), at)
-                check(lambda *x: jvp(g, x, tangents)[1], at, order - 1, f"{path}fwd of ")
+                tangents = _draw_tangents(np.random.default_rng(order), point)
+                check(lambda *x: jvp(g, x, tangents)[1], point, order - 1, f"{path}fwd of ")
         if "rev" in modes:
-            check_vjp(g, lambda *x: vjp(g, *x), at, atol, rtol, eps, f"{path}rev:")
+            check_vjp(g, lambda *x: vjp(g, *x), point, atol, rtol, eps, f"{path}rev:")
             if order > 1:
-                cotangent = _directions(np.random.default_rng(order), g(*at))
-                check(lambda *x: vjp(g, *x)[1](cotangent), at, order - 1, f"{path}rev of ")
+                cotangent = _draw_tangents(np.random.default_rng(order), g(*point))
+                check(lambda *x: vjp(g, *x)[1](cotangent), point, order - 1, f"{path}rev of ")
 
     check(f, args, order, "")
 

@@ -17,7 +17,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import Array, lax
-from effx.caching import WeakStore, exact, same
+from effx.caching import WeakStore, exact_key, has_same_bits
 from effx.errors import BackendError, DonatedArrayError, TransformError
 from effx.handling import ArrayOperation, ArrayType, BoxHandler, Site
 from effx.ir.ops.elementwise import Mul
@@ -247,14 +247,14 @@ def test_memory_stays_flat() -> None:
 
 def test_compiled_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache of compiled text is bounded by the number of texts and by their length."""
-    kept: Any = type(xla._kept)()
-    monkeypatch.setattr(xla, "_kept", kept)
-    monkeypatch.setattr(xla, "_KEPT_LENGTH", 2000)
+    kept: Any = type(xla._compiled_texts)()
+    monkeypatch.setattr(xla, "_compiled_texts", kept)
+    monkeypatch.setattr(xla, "_MOST_TEXT_LENGTH", 2000)
     for i in range(12):
         effx.jit(lambda x, i=i: enp.sin(x) * (i + 0.125))(1.0)
         assert kept
         assert sum(len(text) for text, *_ in kept) <= 2000
-    monkeypatch.setattr(xla, "_KEPT_LENGTH", 1)
+    monkeypatch.setattr(xla, "_MOST_TEXT_LENGTH", 1)
     effx.jit(lambda x: enp.sin(x) * 99.125)(1.0)
     assert len(kept) == 1
 
@@ -329,11 +329,11 @@ VALUES += [
 def test_exact_keys() -> None:
     """Keys are equal for the same type and bits, and for nothing else."""
     for (i, x), (j, y) in itertools.product(enumerate(VALUES), enumerate(VALUES)):
-        assert (exact(x) == exact(y)) == (i == j), (x, y)
-        assert same(x, y) == (i == j), (x, y)
+        assert (exact_key(x) == exact_key(y)) == (i == j), (x, y)
+        assert has_same_bits(x, y) == (i == j), (x, y)
         if i == j:
-            assert hash(exact(x)) == hash(exact(y))
-    assert exact(float("nan")) == exact(-float("nan") * -1)
+            assert hash(exact_key(x)) == hash(exact_key(y))
+    assert exact_key(float("nan")) == exact_key(-float("nan") * -1)
 
 
 @attrs.frozen
@@ -387,7 +387,7 @@ STATIC: list[Any] = [0.0, -0.0, 0, False, 1, 1.0, True, float("nan"), (0.0,), (-
 
 def seen_as(y: Any) -> float:
     """Numbers the values by type and bits."""
-    return float([exact(v) for v in STATIC].index(exact(y)))
+    return float([exact_key(v) for v in STATIC].index(exact_key(y)))
 
 
 KEYED: dict[str, Callable[[Any], Any]] = {
@@ -468,7 +468,7 @@ def test_clear_caches() -> None:
     assert [np.asarray(call(x)).tolist() for call in calls] == [b.tolist() for b in before]
     assert len(staged) == count
     effx.clear_caches()
-    assert not xla._kept
+    assert not xla._compiled_texts
     assert calls[0]._cache_size() == 0  # type: ignore[attr-defined]  # of C++
     assert [np.asarray(call(x)).tolist() for call in calls] == [b.tolist() for b in before]
     assert len(staged) > count
@@ -486,17 +486,19 @@ def test_clear_caches_inside() -> None:
     assert [float(f(1.0)), float(f(1.0)), float(effx.grad(f)(1.0))] == [4.0, 4.0, 2.0]
 
 
-@pytest.mark.skipif(not memory_maps.in_use(), reason="only Linux says how many memory maps there are")
+@pytest.mark.skipif(
+    not memory_maps.count_memory_maps(), reason="only Linux says how many memory maps there are"
+)
 def test_room_for_executables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels make room for other executables before the system has no more, and what is held is an error."""
     effx.clear_caches()
     gc.collect()  # what goes later would make room
-    room = memory_maps.Room()
-    room.most, room.enough = memory_maps.in_use() + 400, memory_maps.in_use() + 200
-    monkeypatch.setattr(memory_maps, "_room", room)
+    room = memory_maps.MemoryMapBudget()
+    room.most, room.enough = memory_maps.count_memory_maps() + 400, memory_maps.count_memory_maps() + 200
+    monkeypatch.setattr(memory_maps, "_budget", room)
     for n in range(200, 300):
         assert float((enp.ones(n) * 2.0).sum()) == 2.0 * n
-    assert memory_maps.in_use() < room.most
+    assert memory_maps.count_memory_maps() < room.most
     held: list[Any] = []
     with pytest.raises(BackendError) as error:
         held.extend([effx.jit(lambda x, n=n: x * n).lower(1.0).compile() for n in range(1000)])

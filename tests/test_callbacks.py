@@ -29,7 +29,7 @@ from effx import debug, lax
 from effx.errors import BackendError, DTypeError, NoRuleError, ShapeError, TransformError, TreeError
 from effx.experimental import io_callback
 from effx.families.callbacks.callback import PythonCallback
-from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.handling import InterceptHandler, Reference, handle
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import SingleDeviceSharding
@@ -462,8 +462,8 @@ def test_only_ordered_effects_have_tokens() -> None:
     """Programs without them stay the objects that they are; those with them call by tokens only."""
     plain = effx.jit(lambda x: x * 2).trace(1.0).program
     loose = effx.jit(lambda x: debug.print("{}", x)).trace(1.0).program
-    assert in_order(plain) is plain
-    assert in_order(loose) is loose
+    assert order_effects(plain) is plain
+    assert order_effects(loose) is loose
     strict = effx.jit(lambda x: debug.print("{}", x, ordered=True))
     assert "(tensor<i32>, tensor<f32>) -> tensor<i32>" in strict.lower(1.0).as_text()
     assert [(e.name, e.ordered, e.droppable) for e in strict.trace(1.0).program.effects] == [  # type: ignore[attr-defined]  # labels

@@ -28,7 +28,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, flags, lax
 from effx.effects import current_frame, current_scope, handle
-from effx.errors import EffxError, NotFiniteError, ShapeError, source_in_force, without_internal_frames
+from effx.errors import EffxError, NotFiniteError, ShapeError, active_source, without_internal_frames
 from effx.flags import FLAGS, config, overrides
 from effx.handling import ArrayOperation, ArrayType, InterceptHandler, Site, emits
 from effx.ir.ops.elementwise import Sin
@@ -422,7 +422,7 @@ def test_contexts_in_tasks() -> None:
 
 
 def stacks() -> tuple[object, ...]:
-    return current_frame(), current_scope.get(), source_in_force.get(), overrides()
+    return current_frame(), current_scope.get(), active_source.get(), overrides()
 
 
 def busy(x: Any) -> None:

@@ -16,11 +16,11 @@ from effx.effects import (
     RuleTable,
     Value,
     current_frame,
+    describe_stack,
     forward,
     handle,
     must_happen,
     perform,
-    stack_of,
 )
 
 R = TypeVar("R")
@@ -89,7 +89,7 @@ def test_only_the_owner_of_a_box_is_asked() -> None:
         assert perform(Count(), (Number(0, outer),)).n == 1
         assert perform(Count(), (Number(0, inner),)).n == 2
         assert perform(Count(), (Number(0, outer), Number(0, inner))).n == 2  # the innermost owner
-        assert stack_of(current_frame()) == "answer(1) > answer(2)"
+        assert describe_stack(current_frame()) == "answer(1) > answer(2)"
     assert not outer.live
     assert not inner.live
     assert current_frame() is None

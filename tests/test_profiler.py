@@ -102,7 +102,9 @@ def test_runs_are_kept_apart(tmp_path: Path) -> None:
             make(scope)(x).block_until_ready()
     data = session.profile_data
     assert data is not None
-    found = [o.name for known in hlo_names.origins(data.serialized).values() for o in known.values()]
+    found = [
+        o.name for known in hlo_names.instruction_origins(data.serialized).values() for o in known.values()
+    ]
     assert {n for n in found if "tanh" in n} == {"red/tanh", "blue/tanh"}
 
 
@@ -186,7 +188,7 @@ def test_profiles_at_the_same_time(tmp_path: Path) -> None:
         first.export_profile_data(tmp_path)
     assert len([*tmp_path.glob("plugins/profile/*/*.xplane.pb")]) == 1
     assert "still seen" in names(second.profile_data)
-    foreign = profiling.begin(None)
+    foreign = profiling.start_session(None)
     session = profiler.ProfileSession().start()
     with pytest.raises(BackendError) as error:
         session.stop()
@@ -194,7 +196,7 @@ def test_profiles_at_the_same_time(tmp_path: Path) -> None:
         "stop_trace: nothing was collected, as another profile of this process was being taken: "
         "ALREADY_EXISTS: Another profiling session active."
     )
-    assert "still seen" not in names(profiling.end(foreign))
+    assert "still seen" not in names(profiling.stop_session(foreign))
     with profiler.trace() as third:
         pass
     assert third.profile_data is not None
@@ -315,7 +317,7 @@ BROKEN = [b"\x0a", b"\x0a\x05ab", b"\xff" * 20, b"\x0b\x01", b"\x0a\x03\x12\x09x
 def test_broken_profiles(data: bytes) -> None:
     """Data that end early, or hold groups, are no profile."""
     with pytest.raises(ProgramError, match=r"^profile: the data are no serialised XSpace: "):
-        hlo_names.origins(data)
+        hlo_names.instruction_origins(data)
 
 
 def test_unreadable_profiles(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import debug
-from effx.debug.shardings import drawing
+from effx.debug.shardings import draw_sharding
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
 from effx.ir.values.array import Array
 from effx.lower.placement.shardings import SingleDeviceSharding, grid_sharding
@@ -82,28 +82,28 @@ def test_drawings(
 def test_sizes() -> None:
     """The drawing is as wide as asked for, and boxes are never narrower than asked for."""
     x = spread((4,), (0,), (8,))
-    width = {w: len(drawing((8,), x.sharding, max_width=w).splitlines()[0]) for w in (40, 80)}
+    width = {w: len(draw_sharding((8,), x.sharding, max_width=w).splitlines()[0]) for w in (40, 80)}
     assert width[40] <= 40 < width[80] <= 80
-    assert len(drawing((8,), x.sharding, max_width=10, min_width=20).splitlines()[0]) > 4 * 18
+    assert len(draw_sharding((8,), x.sharding, max_width=10, min_width=20).splitlines()[0]) > 4 * 18
 
 
 def test_colors() -> None:
     """Each box has a colour of its own, of the given map; the text is the same."""
     x = spread((2, 2), (0, 1), (4, 4))
-    plain = drawing((4, 4), x.sharding)
+    plain = draw_sharding((4, 4), x.sharding)
     seen = []
 
     def mapped(v: float) -> tuple[float, float, float] | str:
         seen.append(v)
         return "#ff8000" if v == 0 else (0.0, v, 2.0)
 
-    painted = drawing((4, 4), x.sharding, color_map=mapped)
+    painted = draw_sharding((4, 4), x.sharding, color_map=mapped)
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
     assert sorted(seen) == pytest.approx([0, 1 / 3, 2 / 3, 1])
     assert {"48;2;255;128;0", "48;2;0;255;255", "48;2;0;85;255", "48;2;0;170;255"} == set(
         re.findall(r"30;(48[0-9;]*)m", painted)
     )
-    assert "\x1b" in drawing((4, 4), x.sharding, color_map=debug.shardings.rainbow)
+    assert "\x1b" in draw_sharding((4, 4), x.sharding, color_map=debug.shardings.rainbow_color)
 
 
 def test_inspecting() -> None:

@@ -108,7 +108,7 @@ def test_structure(program: Program) -> None:
     """A page has each program and each equation once, and each value is defined once, before it is used."""
     shown = Page(program.to_html())
     assert shown.classes["program"] == programs_of(program)
-    assert shown.classes["equation"] == shown.classes["operation"] == pages.count(program)
+    assert shown.classes["equation"] == shown.classes["operation"] == pages.count_equations(program)
     printed = str(program)
     assert shown.classes["equation"] == sum(
         len(body.splitlines()) - 3 for body in printed.split("\n\n") if body.strip()
@@ -131,7 +131,7 @@ def test_graph(program: Program) -> None:
     """A graph has a cluster for each program, a box for each equation, and an edge for each variable that is used."""
     text = program.to_dot()
     assert text.count("subgraph cluster_") == programs_of(program)
-    assert text.count("shape=box") == pages.count(program)
+    assert text.count("shape=box") == pages.count_equations(program)
     assert text.count("{") == text.count("}")
     nodes = set(re.findall(r"^ +(p\w+) \[", text, re.MULTILINE))
     ends = re.findall(r"^ +(p\w+) -> (p\w+) \[", text, re.MULTILINE)

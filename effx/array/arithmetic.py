@@ -130,7 +130,7 @@ def _float_remainder(a: Array, b: Array) -> Array:
     return where(other_sign, perform(ADD, (rest, b)), rest)
 
 
-def remaining(a: Array, b: Array) -> Array:
+def truncated_remainder(a: Array, b: Array) -> Array:
     """Returns the remainder of integers with the dividend's sign; of a division by 0 it is 0."""
     rest = perform(REM, (a, b))
     from effx.ir.values.boxes import HostArray
@@ -150,7 +150,7 @@ def remainder(x: Operand, y: Operand) -> Array:
         a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
     if kind == "f":
         return _float_remainder(a, b)
-    rest = remaining(a, b)
+    rest = truncated_remainder(a, b)
     if kind == "u":
         return rest
     other_sign = perform(AND, (perform(NE, (rest < 0, b < 0)), rest != 0))
@@ -282,7 +282,7 @@ def conj(x: Operand) -> Array:
 def astype(x: Operand, dtype: Any) -> Array:
     """Converts elements to a dtype; complex numbers lose their imaginary part."""
     x = as_operand(x)
-    target = dtypes.requested(dtype)
+    target = dtypes.canonicalize_requested(dtype)
     if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
         x = real(x)
     return convert(x, target)
@@ -291,7 +291,7 @@ def astype(x: Operand, dtype: Any) -> Array:
 def view(x: Operand, dtype: Any) -> Array:
     """Reads the bits as another dtype; the last axis grows or shrinks with the width."""
     x = as_operand(x)
-    target = dtypes.requested(dtype)
+    target = dtypes.canonicalize_requested(dtype)
     old, new = dtypes.bits(x.type.dtype), dtypes.bits(target)
     if old == new:
         return Bitcast(target)(x)
@@ -326,8 +326,11 @@ def dot(x: Operand, y: Operand, precision: Any = None, preferred: Any = None) ->
     """NumPy's dot: sums over the last axis of x and the second to last (or only) axis of y."""
     a, b = promote_factors(x, y, preferred=preferred)
     if not a.type.shape or not b.type.shape:
-        wanted = preferred_of(preferred)
-        return perform(MUL, (a, b) if wanted is None else (convert(a, wanted), convert(b, wanted)))
+        preferred_dtype = resolve_preferred_dtype(preferred)
+        return perform(
+            MUL,
+            (a, b) if preferred_dtype is None else (convert(a, preferred_dtype), convert(b, preferred_dtype)),
+        )
     axis = max(b.type.ndim - 2, 0)
     if a.type.shape[-1] != b.type.shape[axis]:
         raise ShapeError(
@@ -335,7 +338,10 @@ def dot(x: Operand, y: Operand, precision: Any = None, preferred: Any = None) ->
             f"rhs {b.type!r} axis {axis} is {b.type.shape[axis]}"
         )
     return DotGeneral(
-        (a.type.ndim - 1,), (axis,), precision=precision_of(precision), preferred=preferred_of(preferred)
+        (a.type.ndim - 1,),
+        (axis,),
+        precision=resolve_precision(precision),
+        preferred=resolve_preferred_dtype(preferred),
     )(a, b)
 
 
@@ -345,16 +351,16 @@ def matmul(x: Operand, y: Operand, precision: Any = None, preferred: Any = None)
     from effx.array.shaping import transpose
 
     a, b = promote_factors(x, y, preferred=preferred)
-    for what, t in (("lhs", a.type), ("rhs", b.type)):
+    for side, t in (("lhs", a.type), ("rhs", b.type)):
         if not t.shape:
-            raise ShapeError(f"matmul: operands need at least one axis, {what} is {t!r}; use x * y")
+            raise ShapeError(f"matmul: operands need at least one axis, {side} is {t!r}; use x * y")
     n, axis = a.type.shape[-1], max(b.type.ndim - 2, 0)
     if n != b.type.shape[axis]:
         raise ShapeError(
             f"matmul: contracting sizes differ: lhs {a.type!r} axis {a.type.ndim - 1} is {n}, "
             f"rhs {b.type!r} axis {axis} is {b.type.shape[axis]}"
         )
-    op_precision, op_preferred = precision_of(precision), preferred_of(preferred)
+    op_precision, op_preferred = resolve_precision(precision), resolve_preferred_dtype(preferred)
     if a.type.ndim <= 2 or b.type.ndim <= 2:
         # One side has no batch axes: contract directly. With the batch on the right, the row axis of lhs
         # comes first and is moved after the batch axes.
@@ -383,47 +389,47 @@ _PRECISIONS = {
 }
 
 
-def precision_of(precision: object) -> Precision:
+def resolve_precision(precision: object) -> Precision:
     """Returns what DotGeneral takes, from a name, a pair of names, an enum, an algorithm, or None for the default."""
     from effx.flags import default_matmul_precision
 
     if isinstance(precision, tuple) and len(precision) == 7:
         return (*[_algorithm_dtype(p) for p in precision[:3]], *map(int, precision[3:6]), bool(precision[6]))  # type: ignore[return-value]  # of seven parts
     if isinstance(precision, tuple):
-        return pair_of("dot_general", precision)
+        return precision_pair("dot_general", precision)
     if precision is None:
         precision = default_matmul_precision.value
     name = getattr(precision, "name", precision)
     if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]
-    return pair_of("dot_general", precision)
+    return precision_pair("dot_general", precision)
 
 
 def _algorithm_dtype(dtype: DTypeLike) -> str:
     return dtypes.mlir_name(dtypes.as_dtype(dtype))
 
 
-def pair_of(what: str, precision: object) -> tuple[str, str]:
+def precision_pair(function_name: str, precision: object) -> tuple[str, str]:
     """Returns a pair of precisions, from a name, a pair of names, an enum, or None for the default."""
     from effx.flags import default_matmul_precision
 
     if isinstance(precision, tuple) and len(precision) == 2:
-        return pair_of(what, precision[0])[0], pair_of(what, precision[1])[0]
+        return precision_pair(function_name, precision[0])[0], precision_pair(function_name, precision[1])[0]
     if precision is None:
         precision = default_matmul_precision.value
     name = getattr(precision, "name", precision)
     key = name.lower() if isinstance(name, str) else name
     if not isinstance(key, str | None) or key not in _PRECISIONS:
-        more = ", an algorithm or its name" if what == "dot_general" else ""
+        more = ", an algorithm or its name" if function_name == "dot_general" else ""
         raise OptionError(
-            f"{what}: precision must be 'default', 'high' or 'highest'{more}, got {precision!r}"
+            f"{function_name}: precision must be 'default', 'high' or 'highest'{more}, got {precision!r}"
         )
     return _PRECISIONS[key], _PRECISIONS[key]
 
 
-def preferred_of(preferred: Any) -> DType | None:
+def resolve_preferred_dtype(preferred: Any) -> DType | None:
     """Returns the dtype of `preferred_element_type`, None for none."""
-    return None if preferred is None else dtypes.requested(preferred)
+    return None if preferred is None else dtypes.canonicalize_requested(preferred)
 
 
 def horner(x: Array, coefficients: Sequence[float]) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from effx import dtypes, ports
 from effx.array import arithmetic
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, host_array
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, to_host_array
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
@@ -26,7 +26,7 @@ from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIn
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.sizes.dimensions import as_size, is_symbolic
-from effx.ir.sizes.division import larger, smaller
+from effx.ir.sizes.division import maximum, minimum
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, Index, Number, Operand
 
@@ -35,7 +35,7 @@ MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 
 @final
 @attrs.frozen
-class Slicing:
+class ResolvedSlice:
     """A slice with its bounds resolved: `size` elements from `start`, which is computed where it is an array, in steps of
     `step`.
     """
@@ -72,9 +72,9 @@ class IndexPlan:
 
     def arrays(self) -> list[int]:
         """The axes indexed by arrays, or by ints beside an array: NumPy's advanced indices."""
-        if not any(not isinstance(e, Slicing | int) for e in self.entries):
+        if not any(not isinstance(e, ResolvedSlice | int) for e in self.entries):
             return []
-        return [i for i, e in enumerate(self.entries) if not isinstance(e, Slicing)]
+        return [i for i, e in enumerate(self.entries) if not isinstance(e, ResolvedSlice)]
 
     def are_adjacent(self, advanced: list[int]) -> bool:
         """Says whether nothing stands between advanced indices; their axes then stay where they are."""
@@ -85,7 +85,7 @@ class IndexPlan:
 
 @final
 @attrs.frozen
-class Chosen:
+class MaskIndices:
     """The indices along one axis at which a boolean mask is true.
 
     Attributes:
@@ -101,7 +101,7 @@ class Chosen:
 
 @final
 @attrs.frozen
-class Lookup:
+class IndexingMode:
     """How `x.at[i]` takes its indices.
 
     Attributes:
@@ -121,7 +121,7 @@ class Lookup:
             raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {self.mode!r}")
 
 
-def normalize(x: Array, index: Index, mode: str | None = None, wraps: bool = True) -> IndexPlan:
+def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = True) -> IndexPlan:
     """Resolves an index to one entry for each axis.
 
     Args:
@@ -145,13 +145,13 @@ def normalize(x: Array, index: Index, mode: str | None = None, wraps: bool = Tru
                 f"convert it to an array first"
             )
         if isinstance(part, bool | np.bool_):
-            part = host_array(np.asarray(part))
+            part = to_host_array(np.asarray(part))
         if isinstance(part, np.ndarray) and part.ndim == 0 and part.dtype.kind in "iu":
             part = int(part)
         if isinstance(part, Array | np.ndarray):
             array = as_operand(part)
             if array.type.kind == "b":
-                expanded += _nonzero(array)
+                expanded += _nonzero_indices(array)
                 continue
             if array.type.kind not in "iu":
                 raise IndexingError(f"getitem: an index array must be integer or boolean, got {array.type!r}")
@@ -160,7 +160,7 @@ def normalize(x: Array, index: Index, mode: str | None = None, wraps: bool = Tru
     ellipses = [i for i, p in enumerate(expanded) if p is Ellipsis]
     if len(ellipses) > 1:
         raise IndexingError("getitem: an index may hold one Ellipsis (...) only")
-    added = [p is None or (type(p) is Chosen and p.size is None) for p in expanded]
+    added = [p is None or (type(p) is MaskIndices and p.size is None) for p in expanded]
     consumed = len(expanded) - len(ellipses) - sum(added)
     if consumed > t.ndim:
         raise IndexingError(f"getitem: {consumed} indices for the {t.ndim} axes of {t!r}")
@@ -173,19 +173,19 @@ def normalize(x: Array, index: Index, mode: str | None = None, wraps: bool = Tru
     entries: list[Entry] = []
     axis = 0
     for part in expanded:
-        if part is None or (type(part) is Chosen and part.size is None):
+        if part is None or (type(part) is MaskIndices and part.size is None):
             shape.append(1)
-            entries.append(Slicing(0, 1, 1) if part is None else part.indices)
+            entries.append(ResolvedSlice(0, 1, 1) if part is None else part.indices)
             continue
         n = t.shape[axis]
         shape.append(n)
-        entries.append(_entry(part, n, axis, x, mode, wraps))
+        entries.append(_resolve_entry(part, n, axis, x, mode, wraps))
         axis += 1
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
 
-def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:
-    if isinstance(part, Chosen):
+def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:
+    if isinstance(part, MaskIndices):
         if part.size != n:
             raise IndexingError(
                 f"getitem: the mask {part.mask!r} does not fit {x.type!r}: axis {axis} has size {n}, "
@@ -194,42 +194,42 @@ def _entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool
         return part.indices
     if isinstance(part, slice):
         if any([is_symbolic(k) for k in (n, part.start, part.stop, part.step)]):
-            return _symbolic_slicing(part, n)
+            return _resolve_symbolic_slice(part, n)
         try:
             start, stop, step = part.indices(n)
         except ConcretizationError:
             raise
         except TypeError:
             raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
-        return Slicing(start, len(range(start, stop, step)), step)
+        return ResolvedSlice(start, len(range(start, stop, step)), step)
     if isinstance(part, Window):
-        return _window(part, n, axis, x, mode)
+        return _resolve_window(part, n, axis, x, mode)
     if isinstance(part, Array):
-        return part if wraps else _uncounted(part, n)
+        return part if wraps else _keep_indices_negative(part, n)
     try:
-        place = as_int(part)
+        position = as_int(part)
     except TypeError:
         raise IndexingError(
             f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}"
         ) from None
-    if (-n if wraps else 0) <= place < n or (mode == "wrap" and n):
-        return place % n
+    if (-n if wraps else 0) <= position < n or (mode == "wrap" and n):
+        return position % n
     if mode == "clip" and n:
-        return 0 if place < 0 else n - 1
+        return 0 if position < 0 else n - 1
     if mode is None:
         raise IndexingError(
-            f"getitem: index {place} is out of range for axis {axis} of {x.type!r} with size {n}"
+            f"getitem: index {position} is out of range for axis {axis} of {x.type!r} with size {n}"
         )
-    return host_array(
-        np.asarray(n if place >= 0 else -n - 1)
+    return to_host_array(
+        np.asarray(n if position >= 0 else -n - 1)
     )  # out of range like the int, and no larger than n
 
 
-def _window(part: Window, n: int, axis: int, x: Array, mode: str | None) -> Slicing:
+def _resolve_window(part: Window, n: int, axis: int, x: Array, mode: str | None) -> ResolvedSlice:
     start, step = part.start, part.stride
     if not isinstance(start, Array):
         first = max(start + n, 0) if start < 0 else start
-        return Slicing(min(first, n), len(range(first, min(first + part.size * step, n), step)), step)
+        return ResolvedSlice(min(first, n), len(range(first, min(first + part.size * step, n), step)), step)
     if mode == "wrap":
         raise IndexingError(
             'at: a slice whose start is computed does not wrap; use mode="clip" or an index array'
@@ -239,32 +239,32 @@ def _window(part: Window, n: int, axis: int, x: Array, mode: str | None) -> Slic
         raise IndexingError(
             f"getitem: {part.size} elements in steps of {step} do not fit axis {axis} of {x.type!r} with size {n}"
         )
-    return Slicing(_index_array(start, n, "clip"), part.size, step)
+    return ResolvedSlice(_index_array(start, n, "clip"), part.size, step)
 
 
-def _symbolic_slicing(part: slice, n: int) -> Slicing:
+def _resolve_symbolic_slice(part: slice, n: int) -> ResolvedSlice:
     """Resolves a slice where it or the axis is symbolic, by Python's rules."""
     try:
         step = 1 if part.step is None else as_int(part.step)
         first, last = (0, n) if step > 0 else (n - 1, -1)
         low, high = (0, n) if step > 0 else (-1, n - 1)
-        start = first if part.start is None else _bound(as_size(part.start), n, low, high)
-        stop = last if part.stop is None else _bound(as_size(part.stop), n, low, high)
+        start = first if part.start is None else _resolve_bound(as_size(part.start), n, low, high)
+        stop = last if part.stop is None else _resolve_bound(as_size(part.stop), n, low, high)
     except ConcretizationError:
         raise
     except TypeError:
         raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
     count = -((start - stop) // step) if step > 0 else -((stop - start) // -step)
-    return Slicing(start, larger(count, 0), step)
+    return ResolvedSlice(start, maximum(count, 0), step)
 
 
-def _bound(place: int, n: int, low: int, high: int) -> int:
+def _resolve_bound(position: int, n: int, low: int, high: int) -> int:
     """Returns a bound counted from the start, and not outside of the axis."""
-    counted = place + n if place < 0 else place
-    return smaller(larger(counted, low), high)
+    nonnegative = position + n if position < 0 else position
+    return minimum(maximum(nonnegative, low), high)
 
 
-def _nonzero(mask: Array) -> list[Chosen]:
+def _nonzero_indices(mask: Array) -> list[MaskIndices]:
     try:
         data = mask.host("x[mask]")
     except ConcretizationError as error:
@@ -273,9 +273,9 @@ def _nonzero(mask: Array) -> list[Chosen]:
             f"use effx.numpy.where(mask, x, y), or x.at[mask].set(y) with a scalar y"
         ) from error
     if mask.type.ndim == 0:
-        return [Chosen(host_array(np.zeros(int(data), np.int32)), mask.type, None)]
-    found = [host_array(i.astype(np.int32)) for i in data.nonzero()]
-    return [Chosen(i, mask.type, n) for i, n in zip(found, mask.type.shape, strict=True)]
+        return [MaskIndices(to_host_array(np.zeros(int(data), np.int32)), mask.type, None)]
+    indices = [to_host_array(i.astype(np.int32)) for i in data.nonzero()]
+    return [MaskIndices(i, mask.type, n) for i, n in zip(indices, mask.type.shape, strict=True)]
 
 
 def getitem(x: Array, index: Index) -> Array:
@@ -285,14 +285,14 @@ def getitem(x: Array, index: Index) -> Array:
         n = t.shape[0]
         if not -n <= index < n:
             raise IndexingError(f"getitem: index {index} is out of range for axis 0 of {t!r} with size {n}")
-        place = index % n
+        row = index % n
         rest = t.shape[1:]
         zeros = (0,) * len(rest)
-        return reshape(Slice((place, *zeros), (place + 1, *rest), (1,) * t.ndim)(x), rest)
-    return read(x, normalize(x, index), "promise_in_bounds", None)
+        return reshape(Slice((row, *zeros), (row + 1, *rest), (1,) * t.ndim)(x), rest)
+    return read_plan(x, plan_index(x, index), "promise_in_bounds", None)
 
 
-def read(
+def read_plan(
     x: Array,
     plan: IndexPlan,
     mode: str,
@@ -304,20 +304,29 @@ def read(
     advanced = plan.arrays()
     x = _read_slices(*_read_windows(reshape(x, plan.shape), plan, mode), advanced)
     if not advanced:
-        kept = [n for n, e in zip(x.type.shape, plan.entries, strict=True) if isinstance(e, Slicing)]
-        return reshape(x, kept)
+        remaining_sizes = [
+            n for n, e in zip(x.type.shape, plan.entries, strict=True) if isinstance(e, ResolvedSlice)
+        ]
+        return reshape(x, remaining_sizes)
     arrays = [_index_array(plan.entries[a], plan.shape[a], mode) for a in advanced]
     if all(not a.type.shape for a in arrays) and mode in ("clip", "promise_in_bounds"):
         return _read_block(x, advanced, arrays)
     shape = broadcast_shapes(*[a.type.shape for a in arrays])
-    place = advanced[0] if plan.are_adjacent(advanced) else 0
+    insertion_axis = advanced[0] if plan.are_adjacent(advanced) else 0
     starts = concatenate([expand_dims(broadcast_to(a, shape), -1) for a in arrays], -1)
     window = x.type.ndim - len(advanced)
-    offset_dims = tuple([i for i in range(window + len(shape)) if not place <= i < place + len(shape)])
+    offset_dims = tuple(
+        [i for i in range(window + len(shape)) if not insertion_axis <= i < insertion_axis + len(shape)]
+    )
     sizes = tuple([1 if i in advanced else n for i, n in enumerate(x.type.shape)])
     if any(n == 0 for i, n in enumerate(x.type.shape) if i in advanced):
-        kept = [n for i, n in enumerate(x.type.shape) if i not in advanced]
-        return _nothing(x, (*kept[:place], *shape, *kept[place:]), mode, fill_value)
+        remaining_sizes = [n for i, n in enumerate(x.type.shape) if i not in advanced]
+        return _empty_result(
+            x,
+            (*remaining_sizes[:insertion_axis], *shape, *remaining_sizes[insertion_axis:]),
+            mode,
+            fill_value,
+        )
     # Without a mode, indices out of range are clipped, but pass no cotangent to the nearest element; as in
     # JAX.
     # Clamped starts would be equal where unique ones were promised; under "fill" their cotangents are zero.
@@ -327,19 +336,23 @@ def read(
     result = gather(x, starts)
     if mode != "fill":
         return result
-    inside = _inside(arrays, [plan.shape[a] for a in advanced], shape)
-    inside = reshape(inside, (*(1 for _ in range(place)), *shape, *(1 for _ in range(window - place))))
-    return arithmetic.where(broadcast_to(inside, result.type.shape), result, _fill(x, fill_value))
+    inside = _in_bounds_mask(arrays, [plan.shape[a] for a in advanced], shape)
+    inside = reshape(
+        inside, (*(1 for _ in range(insertion_axis)), *shape, *(1 for _ in range(window - insertion_axis)))
+    )
+    return arithmetic.where(
+        broadcast_to(inside, result.type.shape), result, _resolve_fill_value(x, fill_value)
+    )
 
 
-def _nothing(x: Array, shape: Shape, mode: str, fill_value: Number | None) -> Array:
+def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Number | None) -> Array:
     """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
-    return broadcast_to(_fill(x, fill_value), shape)
+    return broadcast_to(_resolve_fill_value(x, fill_value), shape)
 
 
-def _fill(x: Array, value: Number | None) -> Array:
+def _resolve_fill_value(x: Array, value: Number | None) -> Array:
     t = x.type
     return scalar(_default_fill(x) if value is None else value, t.dtype, t.weak)
 
@@ -359,7 +372,7 @@ def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPla
     starts = {
         i: e.start
         for i, e in enumerate(plan.entries)
-        if isinstance(e, Slicing) and isinstance(e.start, Array)
+        if isinstance(e, ResolvedSlice) and isinstance(e.start, Array)
     }
     if not starts:
         return x, plan
@@ -369,11 +382,11 @@ def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPla
     for i in starts:
         e = entries[i]
         sizes[i] = max((e.size - 1) * e.step + 1, 0)
-        entries[i] = Slicing(0, e.size, e.step)
+        entries[i] = ResolvedSlice(0, e.size, e.step)
     dtype = promote_dtypes(*starts.values())[0].type.dtype
     zero = scalar(0, dtype)
-    places = [convert(starts[i], dtype) if i in starts else zero for i in range(len(sizes))]
-    return DynamicSlice(tuple(sizes))(x, *places), IndexPlan(tuple(sizes), entries, plan.gap)
+    start_indices = [convert(starts[i], dtype) if i in starts else zero for i in range(len(sizes))]
+    return DynamicSlice(tuple(sizes))(x, *start_indices), IndexPlan(tuple(sizes), entries, plan.gap)
 
 
 def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
@@ -381,7 +394,7 @@ def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
     for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
         if axis in advanced:
             first, last, step = 0, n, 1
-        elif isinstance(e, Slicing):
+        elif isinstance(e, ResolvedSlice):
             assert not isinstance(e.start, Array)  # these blocks have been cut out
             first, last, step = e.start, e.start + e.step * (e.size - 1) + 1, e.step
             if e.size == 0:
@@ -430,7 +443,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
         limits = np.iinfo(dtype)
         bottom = 0 if counted.dtype.kind == "u" else limits.min
         top = min(limits.max, np.iinfo(counted.dtype).max)
-        return host_array(np.clip(counted, bottom, top).astype(dtype))
+        return to_host_array(np.clip(counted, bottom, top).astype(dtype))
     if t.kind == "u":
         wide = dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64)
         if dtypes.bits(t.dtype) >= dtypes.bits(wide):
@@ -444,7 +457,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
     return array if t.kind == "u" else arithmetic.where(array < 0, array + n, array)
 
 
-def _uncounted(index: Array, n: int) -> Array:
+def _keep_indices_negative(index: Array, n: int) -> Array:
     """Returns indices that stay negative when negative ones count from the end of n elements."""
     if index.type.kind == "u":
         return index
@@ -452,7 +465,7 @@ def _uncounted(index: Array, n: int) -> Array:
     return arithmetic.where(wide < 0, wide - n, wide)
 
 
-def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Array:
+def _in_bounds_mask(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Array:
     inside: Array | None = None
     for a, n in zip(arrays, sizes, strict=True):
         test = (a >= 0) & (a < n)
@@ -461,26 +474,26 @@ def _inside(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Ar
     return broadcast_to(inside, shape)
 
 
-def write(x: Array, index: Index, value: Operand, combiner: str, how: Lookup) -> Array:
+def update_at(x: Array, index: Index, value: Operand, combiner: str, how: IndexingMode) -> Array:
     """Returns x with `value` combined at `index`."""
     mode, t = how.mode, x.type
     update = as_operand(value)
     joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
     if joint != t.dtype:  # 0.9 is added to an int before the truncation
-        exact = write(convert(x, joint), index, update, combiner, how)
+        exact = update_at(convert(x, joint), index, update, combiner, how)
         return convert(exact, t.dtype, t.weak)
     masked = _write_mask(x, index, update, combiner)
     if masked is not None:
         return masked
     update = convert(update, t.dtype)
-    plan = normalize(x, index, mode, how.wraps)
+    plan = plan_index(x, index, mode, how.wraps)
     advanced = plan.arrays()
     lookup = "wrap" if mode == "wrap" else "drop"
     arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
     batch = broadcast_shapes(*[a.type.shape for a in arrays.values()]) if arrays else ()
 
     # The axes of x[index], in order: None stands for the index arrays' axes.
-    order: list[int | None] = [i for i, e in enumerate(plan.entries) if isinstance(e, Slicing)]
+    order: list[int | None] = [i for i, e in enumerate(plan.entries) if isinstance(e, ResolvedSlice)]
     if advanced:
         before = sum(1 for i in order if i is not None and i < advanced[0])
         order.insert(before if plan.are_adjacent(advanced) else 0, None)
@@ -513,26 +526,33 @@ def write(x: Array, index: Index, value: Operand, combiner: str, how: Lookup) ->
     for axis, (n, e) in enumerate(zip(plan.shape, plan.entries, strict=True)):
         if axis in arrays:
             a, ndim = arrays[axis], arrays[axis].type.ndim
-            place = place_of[None] + len(batch) - ndim
-            columns.append(reshape(a, (1,) * place + a.type.shape + (1,) * (rank - place - ndim)))
+            leading_ones = place_of[None] + len(batch) - ndim
+            columns.append(
+                reshape(a, (1,) * leading_ones + a.type.shape + (1,) * (rank - leading_ones - ndim))
+            )
             inserted.append(axis)
-        elif isinstance(e, Slicing):
+        elif isinstance(e, ResolvedSlice):
             if axis in place_of:
-                data = host_array(np.arange(e.size, dtype=np.int32) * e.step)
-                place = place_of[axis]
-                columns.append(reshape(_from(e, data), (1,) * place + (e.size,) + (1,) * (rank - place - 1)))
+                data = to_host_array(np.arange(e.size, dtype=np.int32) * e.step)
+                leading_ones = place_of[axis]
+                columns.append(
+                    reshape(
+                        _slice_positions(e, data),
+                        (1,) * leading_ones + (e.size,) + (1,) * (rank - leading_ones - 1),
+                    )
+                )
                 inserted.append(axis)
             elif e.is_full(n):
                 continue
             else:
-                columns.append(_from(e, host_array(np.zeros((1,) * rank, np.int32))))
+                columns.append(_slice_positions(e, to_host_array(np.zeros((1,) * rank, np.int32))))
         else:
-            columns.append(host_array(np.full((1,) * rank, e, np.int32)))
+            columns.append(to_host_array(np.full((1,) * rank, e, np.int32)))
             inserted.append(axis)
         mapped.append(axis)
     target = reshape(x, plan.shape)
     if not columns:
-        starts: Array = host_array(np.zeros((*scattered, 0), np.int32))
+        starts: Array = to_host_array(np.zeros((*scattered, 0), np.int32))
     else:
         wide = promote_dtypes(*columns)
         starts = concatenate([expand_dims(broadcast_to(c, tuple(scattered)), -1) for c in wide], -1)
@@ -540,21 +560,21 @@ def write(x: Array, index: Index, value: Operand, combiner: str, how: Lookup) ->
         window = {
             axis: plan.entries[axis].size
             for axis in mapped
-            if isinstance(plan.entries[axis], Slicing) and axis not in place_of
+            if isinstance(plan.entries[axis], ResolvedSlice) and axis not in place_of
         }
         limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
-        starts = arithmetic.clip(starts, 0, host_array(limits))
+        starts = arithmetic.clip(starts, 0, to_host_array(limits))
     op = Scatter(
         tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=how.unique, sorted=how.ordered
     )
     return reshape(op(target, starts, update), t.shape)
 
 
-def _from(e: Slicing, steps: Array) -> Array:
+def _slice_positions(e: ResolvedSlice, steps: Array) -> Array:
     """Returns where the elements of a slice lie that are so many places behind its start."""
     if isinstance(e.start, Array):
         return e.start + steps
-    return host_array(np.asarray(steps.host("at")) + np.int32(e.start))
+    return to_host_array(np.asarray(steps.host("at")) + np.int32(e.start))
 
 
 def _drop_leading_ones(update: Array, ndim: int) -> Array:
@@ -588,27 +608,27 @@ def _write_mask(x: Array, index: Index, update: Array, combiner: str) -> Array |
     return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
 
 
-def divide_at(x: Array, index: Index, value: Operand, how: Lookup) -> Array:
+def divide_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array:
     """Divides the indexed elements by values, as often as they are indexed."""
     ones = broadcast_to(scalar(1, x.type.dtype), x.type.shape)
-    return arithmetic.true_divide(x, write(ones, index, value, "mul", how))
+    return arithmetic.true_divide(x, update_at(ones, index, value, "mul", how))
 
 
-def power_at(x: Array, index: Index, value: Operand, how: Lookup) -> Array:
+def power_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array:
     """Raises the indexed elements to values, as often as they are indexed."""
     exponent = as_operand(value)
     dtype = promote_dtypes(x, exponent)[0].type.dtype
     ones = broadcast_to(scalar(1, dtype), x.type.shape)
-    exponents = write(ones, index, exponent, "mul", how)
+    exponents = update_at(ones, index, exponent, "mul", how)
     return convert(arithmetic.power(x, exponents), x.type.dtype, x.type.weak)
 
 
-def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: Lookup) -> Array:
+def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: IndexingMode) -> Array:
     """Applies an elementwise function to the indexed elements, to each as often as it is indexed."""
-    if how.unique or not normalize(x, index, how.mode, how.wraps).arrays():
-        return write(x, index, function(get_at(x, index, how)), "set", how)
+    if how.unique or not plan_index(x, index, how.mode, how.wraps).arrays():
+        return update_at(x, index, function(get_at(x, index, how)), "set", how)
     zero = scalar(0, dtypes.int32)
-    counts = write(broadcast_to(zero, x.type.shape), index, 1, "add", how)
+    counts = update_at(broadcast_to(zero, x.type.shape), index, 1, "add", how)
     result: Array = ports.loops.loops.while_loop(
         lambda carry: (counts > carry[0]).any(),
         lambda carry: (
@@ -620,19 +640,19 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: Lo
     return result
 
 
-def get_at(x: Array, index: Index, how: Lookup, fill_value: Number | None = None) -> Array:
+def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Number | None = None) -> Array:
     """Reads `x[index]` with a mode for what is out of bounds."""
     chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
-    plan = normalize(x, index, how.mode and chosen, how.wraps)
-    return read(x, plan, chosen, fill_value, how.ordered, how.unique)
+    plan = plan_index(x, index, how.mode and chosen, how.wraps)
+    return read_plan(x, plan, chosen, fill_value, how.ordered, how.unique)
 
 
-def _from_zero(index: Array) -> Array:
+def _clamp_negative_indices(index: Array) -> Array:
     """Returns indices with 0 for negative ones."""
     from effx.ir.values.boxes import HostArray
 
     if type(index) is HostArray:
-        return host_array(np.maximum(np.asarray(index.value), 0))
+        return to_host_array(np.maximum(np.asarray(index.value), 0))
     return index if index.type.kind == "u" else arithmetic.maximum(index, 0)
 
 
@@ -653,15 +673,15 @@ def take(
         raise IndexingError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     if axis is None:
         x, axis = reshape(x, -1), 0
-    place = normalize_axis("take", axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis("take", axis, x.type.ndim, x.type)
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
     if mode == "clip":
-        which = _from_zero(which)
-    plan = IndexPlan(x.type.shape, [Slicing(0, n, 1) for n in x.type.shape])
-    plan.entries[place] = which
-    return read(x, plan, mode or "fill", fill_value, ordered, unique)
+        which = _clamp_negative_indices(which)
+    plan = IndexPlan(x.type.shape, [ResolvedSlice(0, n, 1) for n in x.type.shape])
+    plan.entries[resolved_axis] = which
+    return read_plan(x, plan, mode or "fill", fill_value, ordered, unique)
 
 
 def take_along_axis(
@@ -683,27 +703,29 @@ def take_along_axis(
         raise ShapeError(
             f"take_along_axis: x {t!r} and indices {which.type!r} differ in their number of axes"
         )
-    place = normalize_axis("take_along_axis", axis, t.ndim, t)
+    resolved_axis = normalize_axis("take_along_axis", axis, t.ndim, t)
     # Move the axis last, make all others batch axes.
-    moved, moved_indices = moveaxis(x, place, -1), moveaxis(which, place, -1)
+    moved, moved_indices = moveaxis(x, resolved_axis, -1), moveaxis(which, resolved_axis, -1)
     batch = broadcast_shapes(moved.type.shape[:-1], moved_indices.type.shape[:-1])
     moved = broadcast_to(moved, (*batch, moved.type.shape[-1]))
     moved_indices = broadcast_to(moved_indices, (*batch, moved_indices.type.shape[-1]))
     k, n = len(batch), moved.type.shape[-1]
     if moved.type.size == 0:
-        return moveaxis(_nothing(x, moved_indices.type.shape, mode or "fill", fill_value), -1, place)
+        return moveaxis(
+            _empty_result(x, moved_indices.type.shape, mode or "fill", fill_value), -1, resolved_axis
+        )
     if not wrap_negative:
-        moved_indices = _uncounted(moved_indices, n)
+        moved_indices = _keep_indices_negative(moved_indices, n)
     starts = _index_array(moved_indices, n, mode or "fill")
     axes = tuple(range(k))
     op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)
     result = op(moved, expand_dims(starts, -1))
     if mode in (None, "fill"):
-        result = arithmetic.where((starts >= 0) & (starts < n), result, _fill(x, fill_value))
-    return moveaxis(result, -1, place)
+        result = arithmetic.where((starts >= 0) & (starts < n), result, _resolve_fill_value(x, fill_value))
+    return moveaxis(result, -1, resolved_axis)
 
 
-def along_axis(x: Array, index: Array, axis: int) -> Array:
+def gather_along_axis(x: Array, index: Array, axis: int) -> Array:
     """Reads x at computed indices along one axis, the other axes side by side."""
     if 0 in x.type.shape:
         return x  # a gather takes one element at least, which there is none of
@@ -721,11 +743,11 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
     moved = moveaxis(x, (a, b), (-2, -1))
     rows, columns = moved.type.shape[-2:]
     size = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    i = host_array(np.arange(size, dtype=np.int32) + max(-offset, 0))
-    j = host_array(np.arange(size, dtype=np.int32) + max(offset, 0))
+    i = to_host_array(np.arange(size, dtype=np.int32) + max(-offset, 0))
+    j = to_host_array(np.arange(size, dtype=np.int32) + max(offset, 0))
     return getitem(moved, (Ellipsis, i, j))
 
 
-def positions(shape: Shape, axis: int) -> Array:
+def iota_along_axis(shape: Shape, axis: int) -> Array:
     """Counts along an axis, in the default integer dtype."""
     return Iota(array_type(dtypes.canonicalize(dtypes.int64), shape), axis)()

@@ -16,7 +16,7 @@ from effx.ir.values.boxes import HostArray
 _NOT_IMPLEMENTED: Any = NotImplemented
 
 
-def binary(op: Elementwise, x: Operand, y: Operand) -> Array:
+def perform_binary(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs a two-operand elementwise operation after promotion; NotImplemented for foreign operands."""
     if isinstance(x, Array):
         t = x.type
@@ -36,13 +36,13 @@ def binary(op: Elementwise, x: Operand, y: Operand) -> Array:
     return perform(op, tuple(promotion.promote(x, y)))
 
 
-def ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
-    """Performs a comparison, `Max` or `Min` as `binary` does, and on complex numbers in NumPy's order."""
+def perform_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
+    """Performs a comparison, `Max` or `Min` as `perform_binary` does, and on complex numbers in NumPy's order."""
     if not (is_complex(x) or is_complex(y)):
-        return binary(op, x, y)
+        return perform_binary(op, x, y)
     if not (_is_operand(x) and _is_operand(y)):
         return cast("Array", _NOT_IMPLEMENTED)
-    return ordering.by_parts(op, *promotion.promote(x, y))
+    return ordering.compare_by_parts(op, *promotion.promote(x, y))
 
 
 def is_complex(x: Operand) -> bool:
@@ -52,7 +52,7 @@ def is_complex(x: Operand) -> bool:
     return type(x) is complex or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
-def operator(function: Callable[[Operand, Operand], Array], x: Operand, y: Operand) -> Array:
+def call_operator(function: Callable[[Operand, Operand], Array], x: Operand, y: Operand) -> Array:
     """Calls a two-operand function; NotImplemented for foreign operands."""
     if not (_is_operand(x) and _is_operand(y)):
         return cast("Array", _NOT_IMPLEMENTED)

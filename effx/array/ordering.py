@@ -23,19 +23,19 @@ AND, OR, NOT, SELECT = e.And(), e.Or(), e.Not(), e.Select()
 _STRICT: dict[type[Elementwise], Elementwise] = {c.Lt: c.Lt(), c.Le: c.Lt(), c.Gt: c.Gt(), c.Ge: c.Gt()}
 
 
-def by_parts(op: Elementwise, x: Array, y: Array) -> Array:
+def compare_by_parts(op: Elementwise, x: Array, y: Array) -> Array:
     """Performs a comparison, `Max` or `Min` on complex numbers of one dtype."""
     if isinstance(op, (e.Max, e.Min)):
         # At a tie x passes its tangent on; a NaN is taken as it is.
-        first = perform(OR, (by_parts(GE if type(op) is e.Max else LE, x, y), perform(NE, (x, x))))
+        first = perform(OR, (compare_by_parts(GE if type(op) is e.Max else LE, x, y), perform(NE, (x, x))))
         return perform(SELECT, tuple(broadcast_arrays([first, y, x])))
-    (a, i), (b, j) = _parts(x), _parts(y)
-    whole = perform(AND, (perform(EQ, (i, i)), perform(EQ, (j, j))))
-    decided = perform(AND, (perform(_STRICT[type(op)], (a, b)), whole))
+    (a, i), (b, j) = _real_and_imaginary(x), _real_and_imaginary(y)
+    imaginary_is_nan = perform(AND, (perform(EQ, (i, i)), perform(EQ, (j, j))))
+    decided = perform(AND, (perform(_STRICT[type(op)], (a, b)), imaginary_is_nan))
     return perform(OR, (decided, perform(AND, (perform(EQ, (a, b)), perform(op, (i, j))))))
 
 
-def _parts(x: Array) -> tuple[Array, Array]:
+def _real_and_imaginary(x: Array) -> tuple[Array, Array]:
     return perform(e.Real(), (x,)), perform(e.Imag(), (x,))
 
 
@@ -43,14 +43,14 @@ def arg_extreme(op: r.ArgReduction, x: Array) -> Array:
     """The index along an axis of the first NaN, or else of the first largest (smallest) complex number."""
     largest = type(op) is r.ArgMax
     reduce = r.ReduceMax((op.axis,)) if largest else r.ReduceMin((op.axis,))
-    kept = tuple([i for i in range(x.type.ndim) if i != op.axis])
-    re, im = _parts(x)
+    remaining_axes = tuple([i for i in range(x.type.ndim) if i != op.axis])
+    re, im = _real_and_imaginary(x)
     nan = perform(NE, (x, x))
 
     def best(among: Array, part: Array, other: float) -> Array:
         """Says which elements have the best part among some."""
         chosen = perform(SELECT, (among, scalar(other, part.type.dtype), part))
-        return perform(EQ, (part, BroadcastInDim(x.type.shape, kept)(reduce(chosen))))
+        return perform(EQ, (part, BroadcastInDim(x.type.shape, remaining_axes)(reduce(chosen))))
 
     # No real part equals the best one where an element is NaN: then there are no candidates.
     candidates = best(perform(NOT, (nan,)), re, math.nan)
@@ -59,39 +59,41 @@ def arg_extreme(op: r.ArgReduction, x: Array) -> Array:
     return r.ArgMax(op.axis, op.index_dtype)(hit)
 
 
-def extreme(op: "r.ReduceMax | r.ReduceMin", x: Array) -> Array:
+def reduce_extreme(op: "r.ReduceMax | r.ReduceMin", x: Array) -> Array:
     """The largest (smallest) complex number over axes; NaN if there is one. Its tangent is the first such element's."""
     t = x.type
     if not op.axes:
         return x
-    kept = tuple([i for i in range(t.ndim) if i not in op.axes])
-    shape = tuple([t.shape[i] for i in kept])
+    remaining_axes = tuple([i for i in range(t.ndim) if i not in op.axes])
+    shape = tuple([t.shape[i] for i in remaining_axes])
     n = math.prod([t.shape[i] for i in op.axes])
     largest = type(op) is r.ReduceMax
     if 0 in t.shape:  # of no elements the real part decides
         return BroadcastInDim(shape, ())(scalar(-math.inf if largest else math.inf, t.dtype, False))
-    rows = reshape(transpose(x, (*kept, *op.axes)), (math.prod(shape), n))
+    rows = reshape(transpose(x, (*remaining_axes, *op.axes)), (math.prod(shape), n))
     pick = r.ArgMax if largest else r.ArgMin
     index = arg_extreme(pick(1, dtypes.canonicalize(dtypes.int64)), rows)
     starts = reshape(index, (rows.type.shape[0], 1))
     return reshape(Gather((), (1,), (1,), (1, 1), (0,), (0,))(rows, starts), shape)
 
 
-def running(op: "r.CumMax | r.CumMin", x: Array) -> Array:
+def cumulative_extreme(op: "r.CumMax | r.CumMin", x: Array) -> Array:
     """The largest (smallest) complex numbers so far along an axis; NaN stays."""
     combine = e.Max() if type(op) is r.CumMax else e.Min()
     if op.reverse:
         flip = Reverse((op.axis,))
-        return flip(running(type(op)(op.axis), flip(x)))
+        return flip(cumulative_extreme(type(op)(op.axis), flip(x)))
     n, by = x.type.shape[op.axis], 1
 
-    def cut(start: int, limit: int) -> Array:
+    def slice_part(start: int, limit: int) -> Array:
         low, high = [0] * x.type.ndim, list(x.type.shape)
         low[op.axis], high[op.axis] = start, limit
         return Slice(tuple(low), tuple(high), (1,) * x.type.ndim)(x)
 
     # Each step doubles how many numbers an element has seen.
     while by < n:
-        x = Concatenate(op.axis)(cut(0, by), by_parts(combine, cut(0, n - by), cut(by, n)))
+        x = Concatenate(op.axis)(
+            slice_part(0, by), compare_by_parts(combine, slice_part(0, n - by), slice_part(by, n))
+        )
         by *= 2
     return x

@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.dtypes import DType
-from effx.errors import DTypeError, ShapeError, TypePromotionError, source_in_force
+from effx.errors import DTypeError, ShapeError, TypePromotionError, active_source
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
@@ -27,11 +27,11 @@ _INT_RANGE: dict[DType, tuple[int, int]] = {}
 
 def int_range(dtype: DType) -> tuple[int, int]:
     """Returns the least and the greatest number of a dtype of integers."""
-    found = _INT_RANGE.get(dtype)
-    if found is None:
+    entry = _INT_RANGE.get(dtype)
+    if entry is None:
         info = np.iinfo(dtype)
-        found = _INT_RANGE[dtype] = (int(info.min), int(info.max))
-    return found
+        entry = _INT_RANGE[dtype] = (int(info.min), int(info.max))
+    return entry
 
 
 def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
@@ -47,7 +47,7 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
     return HostArray(value, array_type(dtype, (), weak))
 
 
-def wrapped(value: int, dtype: DType) -> int:
+def wrap_integer(value: int, dtype: DType) -> int:
     """Returns an int as a dtype of integers reads its lowest bits: -1 is 255 as u8, under `jit` and outside alike."""
     low, high = int_range(dtype)
     return value if low <= value <= high else (value - low) % (high - low + 1) + low
@@ -70,7 +70,7 @@ def zeros(t: ArrayType) -> Array:
 converters: dict[type, Callable[[Any], Any]] = {}
 
 
-def as_operand(x: Operand, what: str = "operand") -> Array:
+def as_operand(x: Operand, function_name: str = "operand") -> Array:
     """Returns `x` as an array that operations take; host data stays on the host.
 
     Raises:
@@ -83,32 +83,32 @@ def as_operand(x: Operand, what: str = "operand") -> Array:
         dtype, weak = dtypes.scalar_dtype(kind)
         return scalar(cast("Number", x), dtype, weak)
     if isinstance(x, np.ndarray | np.generic):
-        return host_array(x)
+        return to_host_array(x)
     if isinstance(x, bool | int | float | complex):  # subclasses such as enums
         base = next(c for c in (bool, int, float, complex) if isinstance(x, c))
         return as_operand(base(x))  # type: ignore[arg-type]  # the union is not narrowed by base
     converter = getattr(x, "__effx_array__", None) or getattr(x, "__jax_array__", None)
     if converter is not None:
-        return as_operand(converter(), what)
+        return as_operand(converter(), function_name)
     if isinstance(x, list | tuple):
         raise DTypeError(
-            f"{what}: expected an array or a number, got a {kind.__name__}; "
+            f"{function_name}: expected an array or a number, got a {kind.__name__}; "
             f"lists are converted only by array and asarray"
         )
     if hasattr(x, "__array__"):
-        return host_array(np.asarray(x))
+        return to_host_array(np.asarray(x))
     if kind in converters:
-        return as_operand(converters[kind](x), what)
-    raise DTypeError(f"{what}: expected an array or a number, got {x!r} of type {kind.__name__}")
+        return as_operand(converters[kind](x), function_name)
+    raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
 
 
-def host_array(x: "npt.ArrayLike", dtype: DType | None = None) -> HostArray:
+def to_host_array(x: "npt.ArrayLike", dtype: DType | None = None) -> HostArray:
     """Returns NumPy data as a host array of a canonical dtype, without copying where possible."""
     data = np.asarray(x)
-    wanted = dtypes.canonicalize(data.dtype if dtype is None else dtype)
-    if data.dtype != wanted:
-        data = data.astype(wanted)
-    return HostArray(data, array_type(wanted, data.shape))
+    canonical = dtypes.canonicalize(data.dtype if dtype is None else dtype)
+    if data.dtype != canonical:
+        data = data.astype(canonical)
+    return HostArray(data, array_type(canonical, data.shape))
 
 
 def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
@@ -122,7 +122,7 @@ def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
         if dtype.kind == "c" or (dtypes.is_floating(dtype) and not isinstance(value, complex)):
             return HostArray(value, array_type(dtype, (), weak))
         if dtype.kind in "iu" and isinstance(value, int):
-            return HostArray(wrapped(int(value), dtype), array_type(dtype, (), weak))
+            return HostArray(wrap_integer(int(value), dtype), array_type(dtype, (), weak))
     return Convert(dtype, weak)(x)
 
 
@@ -158,11 +158,11 @@ def promote_factors(*operands: Operand, preferred: object) -> list[Array]:
             raise
     arrays = [as_operand(x) for x in operands]
     return promote_dtypes(
-        *[convert(x, _HOLDING.get(x.type.dtype, x.type.dtype), x.type.weak) for x in arrays]
+        *[convert(x, _WIDER_DTYPES.get(x.type.dtype, x.type.dtype), x.type.weak) for x in arrays]
     )
 
 
-_HOLDING: dict[DType, DType] = {
+_WIDER_DTYPES: dict[DType, DType] = {
     **dict.fromkeys(dtypes.TINY_FLOATS, dtypes.bfloat16),
     dtypes.int2: dtypes.int8, dtypes.int4: dtypes.int8, dtypes.uint2: dtypes.uint8, dtypes.uint4: dtypes.uint8,
 }  # fmt: skip
@@ -215,7 +215,7 @@ def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list
         return list(arrays)
     mode = numpy_rank_promotion.value
     # Broadcasting in a handler's rule is not the user's; it has the line of the user's operation.
-    if mode != "allow" and source_in_force.get() is None and len({len(s) for s in shapes}) > 1:
+    if mode != "allow" and active_source.get() is None and len({len(s) for s in shapes}) > 1:
         text = f"broadcast: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
         if mode == "raise":
             raise ShapeError(f"{text}; numpy_rank_promotion is 'raise'")

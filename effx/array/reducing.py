@@ -23,26 +23,26 @@ from effx.ir.values.array import Array, Operand
 Axis = int | Sequence[int] | None
 
 
-def _keep(result: Array, t: ArrayType, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _restore_axes(result: Array, t: ArrayType, axes: tuple[int, ...], keepdims: bool) -> Array:
     return (
         reshape(result, tuple([1 if i in axes else n for i, n in enumerate(t.shape)])) if keepdims else result
     )
 
 
-def _masked(x: Array, where: Operand | None, fill: Operand | None, what: str) -> Array:
+def _apply_where(x: Array, where: Operand | None, fill: Operand | None, function_name: str) -> Array:
     if where is None:
         return x
     if fill is None:
-        raise ShapeError(f"{what}: where= needs initial=, because there may be no elements")
+        raise ShapeError(f"{function_name}: where= needs initial=, because there may be no elements")
     mask = as_operand(where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
-    return select_where(mask, broadcast_to(x, shape), _first(what, fill, x.type.dtype))
+    return select_where(mask, broadcast_to(x, shape), _convert_initial(function_name, fill, x.type.dtype))
 
 
-def no_out(what: str, out: object) -> None:
+def refuse_out(function_name: str, out: object) -> None:
     """Raises an error if an array to write to was given."""
     if out is not None:
-        raise ShapeError(f"{what}: arrays are immutable, so out= is not supported; use the result")
+        raise ShapeError(f"{function_name}: arrays are immutable, so out= is not supported; use the result")
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -63,12 +63,12 @@ def sum(
     where: Operand | None = None,
 ) -> Array:
     """The sum over axes; 16-bit floats are summed in f32."""
-    x = _masked(x, where, 0, "sum")
+    x = _apply_where(x, where, 0, "sum")
     t = x.type
     axes = normalize_axes("sum", axis, t)
-    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.requested(dtype)
+    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
-    total = _keep(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
+    total = _restore_axes(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total + initial, result_dtype)
 
 
@@ -81,16 +81,16 @@ def prod(
     where: Operand | None = None,
 ) -> Array:
     """The product over axes."""
-    x = _masked(x, where, 1, "prod")
+    x = _apply_where(x, where, 1, "prod")
     t = x.type
     axes = normalize_axes("prod", axis, t)
-    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.requested(dtype)
+    result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
-    total = _keep(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
+    total = _restore_axes(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total * initial, result_dtype)
 
 
-def _extreme(
+def _reduce_extreme(
     op: "type[r.ReduceMax | r.ReduceMin]",
     x: Array,
     axis: Axis,
@@ -98,31 +98,37 @@ def _extreme(
     initial: Operand | None,
     where: Operand | None,
 ) -> Array:
-    what = "max" if op is r.ReduceMax else "min"
-    first = None if initial is None else _first(what, initial, x.type.dtype)
-    x = _masked(x, where, first, what)
+    function_name = "max" if op is r.ReduceMax else "min"
+    first = None if initial is None else _convert_initial(function_name, initial, x.type.dtype)
+    x = _apply_where(x, where, first, function_name)
     t = x.type
-    axes = normalize_axes(what, axis, t)
+    axes = normalize_axes(function_name, axis, t)
     if initial is None and builtins.any([t.shape[a] == 0 for a in axes]):
-        raise ShapeError(f"{what}: {t!r} has no elements over axes {axes}, and no initial value was given")
+        raise ShapeError(
+            f"{function_name}: {t!r} has no elements over axes {axes}, and no initial value was given"
+        )
     combine = e.Max() if op is r.ReduceMax else e.Min()
     if t.kind == "c":
-        result = _keep(convert(ordering.extreme(op(axes), x), t.dtype), t, axes, keepdims)
-        return result if first is None else ordering.by_parts(combine, result, _spread(first, result))
-    result = _keep(convert(op(axes)(x), t.dtype), t, axes, keepdims)
-    return result if first is None else perform(combine, (result, _spread(first, result)))
+        result = _restore_axes(convert(ordering.reduce_extreme(op(axes), x), t.dtype), t, axes, keepdims)
+        return (
+            result
+            if first is None
+            else ordering.compare_by_parts(combine, result, _broadcast_initial(first, result))
+        )
+    result = _restore_axes(convert(op(axes)(x), t.dtype), t, axes, keepdims)
+    return result if first is None else perform(combine, (result, _broadcast_initial(first, result)))
 
 
-def _first(what: str, initial: Operand, dtype: DType) -> Array:
+def _convert_initial(function_name: str, initial: Operand, dtype: DType) -> Array:
     if isinstance(initial, int | float | complex):
         return scalar(initial, dtype)
-    array = as_operand(initial, what)
+    array = as_operand(initial, function_name)
     if array.type.ndim:
-        raise ShapeError(f"{what}: initial must be a scalar, got {array.type!r}")
+        raise ShapeError(f"{function_name}: initial must be a scalar, got {array.type!r}")
     return convert(array, dtype)
 
 
-def _spread(first: Array, result: Array) -> Array:
+def _broadcast_initial(first: Array, result: Array) -> Array:
     return broadcast_to(first, result.type.shape)
 
 
@@ -134,7 +140,7 @@ def max(
     where: Operand | None = None,
 ) -> Array:
     """The largest element over axes; NaN if there is one."""
-    return _extreme(r.ReduceMax, x, axis, keepdims, initial, where)
+    return _reduce_extreme(r.ReduceMax, x, axis, keepdims, initial, where)
 
 
 def min(
@@ -145,28 +151,28 @@ def min(
     where: Operand | None = None,
 ) -> Array:
     """The smallest element over axes; NaN if there is one."""
-    return _extreme(r.ReduceMin, x, axis, keepdims, initial, where)
+    return _reduce_extreme(r.ReduceMin, x, axis, keepdims, initial, where)
 
 
-def _truth(x: Array) -> Array:
+def _to_bool(x: Array) -> Array:
     return x if x.type.kind == "b" else x != 0
 
 
 def all(x: Array, axis: Axis = None, keepdims: bool = False, where: Operand | None = None) -> Array:
     """Whether all elements are true."""
-    x = _masked(_truth(x), where, True, "all")
+    x = _apply_where(_to_bool(x), where, True, "all")
     axes = normalize_axes("all", axis, x.type)
-    return _keep(r.ReduceAnd(axes)(x), x.type, axes, keepdims)
+    return _restore_axes(r.ReduceAnd(axes)(x), x.type, axes, keepdims)
 
 
 def any(x: Array, axis: Axis = None, keepdims: bool = False, where: Operand | None = None) -> Array:
     """Whether any element is true."""
-    x = _masked(_truth(x), where, False, "any")
+    x = _apply_where(_to_bool(x), where, False, "any")
     axes = normalize_axes("any", axis, x.type)
-    return _keep(r.ReduceOr(axes)(x), x.type, axes, keepdims)
+    return _restore_axes(r.ReduceOr(axes)(x), x.type, axes, keepdims)
 
 
-def _count(x: Array, axes: tuple[int, ...], where: Operand | None, keepdims: bool) -> Array | int:
+def _count_elements(x: Array, axes: tuple[int, ...], where: Operand | None, keepdims: bool) -> Array | int:
     if where is None:
         count = 1
         for a in axes:
@@ -179,13 +185,13 @@ def mean(
     x: Array, axis: Axis = None, dtype: Any = None, keepdims: bool = False, where: Operand | None = None
 ) -> Array:
     """The mean over axes; integers give floats, 16-bit floats are summed in f32."""
-    result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.requested(dtype)
+    result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     if where is not None:
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
     axes = normalize_axes("mean", axis, x.type)
     wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
     total = sum(convert(x, wide), axes, wide, keepdims, where=where)
-    count = _count(x, axes, where, keepdims)
+    count = _count_elements(x, axes, where, keepdims)
     number = convert(count, wide) if isinstance(count, Array) else size_scalar(count, wide)
     return convert(total / number, result)
 
@@ -201,7 +207,7 @@ def var(
 ) -> Array:
     """The variance over axes, divided by the count less `ddof`; real for complex numbers. `around` is the mean."""
     computed = inexact_dtype(x.type.dtype)
-    result = dtypes.real_dtype(computed) if dtype is None else dtypes.requested(dtype)
+    result = dtypes.real_dtype(computed) if dtype is None else dtypes.canonicalize_requested(dtype)
     if computed.itemsize == 2:
         computed = dtypes.float32
     x = convert(x, computed)
@@ -214,7 +220,7 @@ def var(
         squared = re * re + im * im
     else:
         squared = centered * centered
-    count = _count(x, axes, where, keepdims)
+    count = _count_elements(x, axes, where, keepdims)
     if isinstance(count, Array):
         divisor: Array | float = convert(count, squared.type.dtype) - ddof
     elif is_symbolic(count):
@@ -237,58 +243,60 @@ def std(
     return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where, around),))
 
 
-def _arg(op: "type[r.ArgMax | r.ArgMin]", x: Array, axis: int | None, keepdims: bool, dtype: Any) -> Array:
-    what = "argmax" if op is r.ArgMax else "argmin"
+def _arg_reduction(
+    op: "type[r.ArgMax | r.ArgMin]", x: Array, axis: int | None, keepdims: bool, dtype: Any
+) -> Array:
+    function_name = "argmax" if op is r.ArgMax else "argmin"
     index_dtype = dtypes.canonicalize(dtypes.int64 if dtype is None else dtype)
     t = x.type
     if axis is None:
-        result = _arg(op, reshape(x, -1), 0, False, dtype)
+        result = _arg_reduction(op, reshape(x, -1), 0, False, dtype)
         return reshape(result, (1,) * t.ndim) if keepdims else result
-    place = normalize_axis(what, axis, t.ndim, t)
-    found = op(place, index_dtype)
+    resolved_axis = normalize_axis(function_name, axis, t.ndim, t)
+    reduction = op(resolved_axis, index_dtype)
     if t.kind == "c":
-        return _keep(ordering.arg_extreme(found, x), t, (place,), keepdims)
-    return _keep(found(x), t, (place,), keepdims)
+        return _restore_axes(ordering.arg_extreme(reduction, x), t, (resolved_axis,), keepdims)
+    return _restore_axes(reduction(x), t, (resolved_axis,), keepdims)
 
 
 def argmax(x: Array, axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> Array:
     """The index of the first largest element; NaN counts as largest."""
-    return _arg(r.ArgMax, x, axis, keepdims, dtype)
+    return _arg_reduction(r.ArgMax, x, axis, keepdims, dtype)
 
 
 def argmin(x: Array, axis: int | None = None, keepdims: bool = False, dtype: Any = None) -> Array:
     """The index of the first smallest element; NaN counts as smallest."""
-    return _arg(r.ArgMin, x, axis, keepdims, dtype)
+    return _arg_reduction(r.ArgMin, x, axis, keepdims, dtype)
 
 
-def _cumulative(
-    op: "type[r.Cumulative]", x: Array, axis: int | None, dtype: Any, reverse: bool, what: str
+def _reduce_cumulatively(
+    op: "type[r.Cumulative]", x: Array, axis: int | None, dtype: Any, reverse: bool, function_name: str
 ) -> Array:
     if axis is None:
         x, axis = reshape(x, -1), 0
-    place = normalize_axis(what, axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis(function_name, axis, x.type.ndim, x.type)
     if dtype is not None:
-        found = dtypes.canonicalize(dtype)
+        result_dtype = dtypes.canonicalize(dtype)
     else:
-        found = dtypes.canonicalize(dtypes.int64) if x.type.kind == "b" else x.type.dtype
-    return op(place, reverse)(convert(x, found))
+        result_dtype = dtypes.canonicalize(dtypes.int64) if x.type.kind == "b" else x.type.dtype
+    return op(resolved_axis, reverse)(convert(x, result_dtype))
 
 
 def cumsum(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:
     """Cumulative sums along an axis."""
-    return _cumulative(r.CumSum, x, axis, dtype, reverse, "cumsum")
+    return _reduce_cumulatively(r.CumSum, x, axis, dtype, reverse, "cumsum")
 
 
 def cumprod(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:
     """Cumulative products along an axis."""
-    return _cumulative(r.CumProd, x, axis, dtype, reverse, "cumprod")
+    return _reduce_cumulatively(r.CumProd, x, axis, dtype, reverse, "cumprod")
 
 
 def cummax(x: Array, axis: int | None = None, reverse: bool = False) -> Array:
     """Cumulative maxima along an axis."""
-    return _cumulative(r.CumMax, x, axis, None, reverse, "cummax")
+    return _reduce_cumulatively(r.CumMax, x, axis, None, reverse, "cummax")
 
 
 def cummin(x: Array, axis: int | None = None, reverse: bool = False) -> Array:
     """Cumulative minima along an axis."""
-    return _cumulative(r.CumMin, x, axis, None, reverse, "cummin")
+    return _reduce_cumulatively(r.CumMin, x, axis, None, reverse, "cummin")

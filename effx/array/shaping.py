@@ -12,62 +12,66 @@ from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Array, Operand
 
 
-def normalize_axis(what: str, axis: int, ndim: int, of: ArrayType | None = None) -> int:
+def normalize_axis(function_name: str, axis: int, ndim: int, of: ArrayType | None = None) -> int:
     """Returns the axis counted from 0.
 
     Raises:
         ShapeError: it is out of range.
     """
     try:
-        place = index(axis)
+        position = index(axis)
     except TypeError:
-        raise ShapeError(f"{what}: an axis must be an int, got {axis!r}") from None
-    if not -ndim <= place < ndim:
+        raise ShapeError(f"{function_name}: an axis must be an int, got {axis!r}") from None
+    if not -ndim <= position < ndim:
         of_what = f" of {of!r}" if of is not None else ""
-        raise ShapeError(f"{what}: axis {place} is out of range for the {ndim} axes{of_what}")
-    return place + ndim if place < 0 else place
+        raise ShapeError(f"{function_name}: axis {position} is out of range for the {ndim} axes{of_what}")
+    return position + ndim if position < 0 else position
 
 
-def normalize_axes(what: str, axis: "int | Sequence[int] | None", t: ArrayType) -> tuple[int, ...]:
+def normalize_axes(function_name: str, axis: "int | Sequence[int] | None", t: ArrayType) -> tuple[int, ...]:
     """Returns distinct increasing axes counted from 0; None means all."""
     if axis is None:
         return tuple(range(t.ndim))
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    places = [normalize_axis(what, a, t.ndim, t) for a in axes]
-    if len(set(places)) != len(places):
-        raise ShapeError(f"{what}: axes {axes} repeat an axis of {t!r}")
-    return tuple(sorted(places))
+    resolved_axes = [normalize_axis(function_name, a, t.ndim, t) for a in axes]
+    if len(set(resolved_axes)) != len(resolved_axes):
+        raise ShapeError(f"{function_name}: axes {axes} repeat an axis of {t!r}")
+    return tuple(sorted(resolved_axes))
 
 
-def as_shape(what: str, shape: Any) -> Shape:
+def to_shape(function_name: str, shape: Any) -> Shape:
     """Returns a shape as a tuple of ints, from an int or a sequence of ints."""
     try:
         return (as_size(shape),)
     except ConcretizationError as error:
-        raise _unknown_shape(what, shape, error) from None
+        raise _unknown_shape_error(function_name, shape, error) from None
     except TypeError:
         pass
     try:
         return tuple([as_size(n) for n in shape])
     except ConcretizationError as error:
-        raise _unknown_shape(what, shape, error) from None
+        raise _unknown_shape_error(function_name, shape, error) from None
     except TypeError:
-        raise ShapeError(f"{what}: a shape must be an int or a sequence of ints, got {shape!r}") from None
+        raise ShapeError(
+            f"{function_name}: a shape must be an int or a sequence of ints, got {shape!r}"
+        ) from None
 
 
-def _unknown_shape(what: str, shape: object, error: ConcretizationError) -> ConcretizationError:
-    found = TracerIntegerConversionError(
-        f"{what}: shapes must be known while tracing, got {shape!r}; take sizes from x.shape, or make the "
+def _unknown_shape_error(
+    function_name: str, shape: object, error: ConcretizationError
+) -> ConcretizationError:
+    result = TracerIntegerConversionError(
+        f"{function_name}: shapes must be known while tracing, got {shape!r}; take sizes from x.shape, or make the "
         f"argument that gives them static (static_argnums or static_argnames of jit)"
     )
-    found.handlers = error.handlers
-    return found
+    result.handlers = error.handlers
+    return result
 
 
 def reshape(x: Array, shape: Any, order: str = "C") -> Array:
     """The same elements under another shape; one size may be -1."""
     t = x.type
-    sizes = as_shape("reshape", shape)
+    sizes = to_shape("reshape", shape)
     if sizes.count(-1) > 1:
         raise ShapeError(f"reshape: only one size may be -1, got {list(sizes)}")
     if -1 in sizes:
@@ -128,8 +132,8 @@ def moveaxis(x: Array, source: "int | Sequence[int]", destination: "int | Sequen
     if len(set(start)) != len(start) or len(set(end)) != len(end):
         raise ShapeError(f"moveaxis: an axis repeats: {sources} to {targets}")
     perm = [i for i in range(t.ndim) if i not in start]
-    for place, axis in sorted(zip(end, start, strict=True)):
-        perm.insert(place, axis)
+    for position, axis in sorted(zip(end, start, strict=True)):
+        perm.insert(position, axis)
     return transpose(x, perm)
 
 
@@ -150,12 +154,12 @@ def expand_dims(x: Array, axis: "int | Sequence[int]") -> Array:
     """Inserts axes of size 1 at indices of the result."""
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
     ndim = x.type.ndim + len(axes)
-    places = [normalize_axis("expand_dims", a, ndim) for a in axes]
-    if len(set(places)) != len(places):
+    resolved_axes = [normalize_axis("expand_dims", a, ndim) for a in axes]
+    if len(set(resolved_axes)) != len(resolved_axes):
         raise ShapeError(f"expand_dims: axes {axes} repeat an axis")
     shape = list(x.type.shape)
-    for place in sorted(places):
-        shape.insert(place, 1)
+    for position in sorted(resolved_axes):
+        shape.insert(position, 1)
     return reshape(x, shape)
 
 
@@ -187,9 +191,9 @@ def concatenate(arrays: Sequence[Operand], axis: int | None = 0) -> Array:
         parts, axis = [reshape(p, -1) for p in parts], 0
     if not parts[0].type.shape:
         raise ShapeError(f"concatenate: scalars cannot be joined, got {parts[0].type!r}; use stack")
-    place = normalize_axis("concatenate", axis, parts[0].type.ndim, parts[0].type)
+    resolved_axis = normalize_axis("concatenate", axis, parts[0].type.ndim, parts[0].type)
     # XLA compiles a concatenation in quadratic time, so many arrays are joined group by group.
-    join = Concatenate(place)
+    join = Concatenate(resolved_axis)
     while len(parts) > GROUP:
         groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
         parts = [join(*group) if len(group) > 1 else group[0] for group in groups]
@@ -204,8 +208,8 @@ def stack(arrays: Sequence[Operand], axis: int = 0) -> Array:
     for p in parts:
         if p.type.shape != parts[0].type.shape:
             raise ShapeError(f"stack: shapes differ: {parts[0].type!r} and {p.type!r}")
-    place = normalize_axis("stack", axis, parts[0].type.ndim + 1)
-    return concatenate([expand_dims(p, place) for p in parts], place)
+    resolved_axis = normalize_axis("stack", axis, parts[0].type.ndim + 1)
+    return concatenate([expand_dims(p, resolved_axis) for p in parts], resolved_axis)
 
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:

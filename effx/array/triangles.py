@@ -8,7 +8,7 @@ from effx.ir.ops.shape import Iota
 from effx.ir.types import Shape, array_type
 
 
-def band(shape: Shape, k: int, test: str = "GE") -> Array:
+def band_mask(shape: Shape, k: int, test: str = "GE") -> Array:
     """Returns `bool[*shape]`: on ("EQ"), or on and below ("GE"), the k-th diagonal of the last two axes."""
     t = array_type(dtypes.int32, shape)
     rows, columns = Iota(t, len(shape) - 2)(), Iota(t, len(shape) - 1)()
@@ -18,13 +18,13 @@ def band(shape: Shape, k: int, test: str = "GE") -> Array:
 
 def tril(x: Array, k: int = 0) -> Array:
     """Returns the matrices with zeros above the k-th diagonal."""
-    return where(_below(x, k), x, scalar(0, x.type.dtype, x.type.weak))
+    return where(_is_below_diagonal(x, k), x, scalar(0, x.type.dtype, x.type.weak))
 
 
 def triu(x: Array, k: int = 0) -> Array:
     """Returns the matrices with zeros below the k-th diagonal."""
-    return where(_below(x, k - 1), scalar(0, x.type.dtype, x.type.weak), x)
+    return where(_is_below_diagonal(x, k - 1), scalar(0, x.type.dtype, x.type.weak), x)
 
 
-def _below(x: Array, k: int) -> Array:
-    return broadcast_to(band(x.type.shape[-2:], k), x.type.shape)
+def _is_below_diagonal(x: Array, k: int) -> Array:
+    return broadcast_to(band_mask(x.type.shape[-2:], k), x.type.shape)

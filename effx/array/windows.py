@@ -66,7 +66,9 @@ def ds(start: Any, size: int | None = None, stride: int | None = None) -> "slice
             return Window(as_int(start), count, step)
         except TypeError:
             raise IndexingError(f"ds: start must be an int or an integer array, got {start!r}") from None
-    place = as_operand(start)
-    if place.type.kind not in "iu" or place.type.shape:
-        raise IndexingError(f"ds: start must be an int or an integer array of rank 0, got {place.type!r}")
-    return Window(place, count, step)
+    start_array = as_operand(start)
+    if start_array.type.kind not in "iu" or start_array.type.shape:
+        raise IndexingError(
+            f"ds: start must be an int or an integer array of rank 0, got {start_array.type!r}"
+        )
+    return Window(start_array, count, step)

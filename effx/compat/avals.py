@@ -10,7 +10,7 @@ import attrs
 from effx import dtypes
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.effects import Frame, current_frame, isolated, outermost, resumed
+from effx.effects import Frame, current_frame, isolated, outermost, use_frame
 from effx.errors import ConcretizationError, DTypeError, EffxError
 from effx.handlers.vmap.handler import element_type
 from effx.ir.types import ArrayType, TypeSharding, array_type
@@ -66,7 +66,7 @@ class ShapedArray(AbstractValue):
     ) -> ArrayType:
         """Returns the type of arrays of this shape and dtype."""
         sizes = tuple([operator.index(n) for n in shape])
-        return array_type(dtypes.canonicalize(dtype), sizes, weak_type, vma).lying(sharding)
+        return array_type(dtypes.canonicalize(dtype), sizes, weak_type, vma).with_sharding(sharding)
 
 
 def get_aval(x: Any) -> ArrayType:
@@ -148,7 +148,7 @@ def take_current_trace() -> Iterator[OpaqueTraceState]:
 
 def resumed_state(state: OpaqueTraceState) -> AbstractContextManager[None]:
     """Runs a block under the handlers that `take_current_trace` gave."""
-    return isolated() if state.frame is None else resumed(state.frame)
+    return isolated() if state.frame is None else use_frame(state.frame)
 
 
 def trace_state_clean() -> bool:

@@ -10,13 +10,13 @@ import attrs
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.caching import exact
+from effx.caching import exact_key
 from effx.effects import isolated
 from effx.errors import NoRuleError, TransformError
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.host import RunsEagerly
 from effx.ir.types import ArrayType
-from effx.tracing.arguments import abstract
+from effx.tracing.arguments import leaf_type
 from effx.tree.registry import PyTree
 
 __all__ = ["Bound", "Definition", "Parameters", "arrays_of", "entries", "operation_name", "types_from"]
@@ -62,7 +62,7 @@ class Parameters(Mapping[str, object]):
 
     def __init__(self, given: Mapping[str, object]) -> None:
         self._given = dict(given)
-        key: Hashable = tuple([(name, exact(given[name])) for name in sorted(given)])
+        key: Hashable = tuple([(name, exact_key(given[name])) for name in sorted(given)])
         try:
             hash(key)
         except TypeError:
@@ -114,11 +114,11 @@ class Bound(TupleOperation, RunsEagerly):
         return self.primitive.types(types, self.params)
 
     @property
-    def compiles(self) -> bool:
+    def can_compile(self) -> bool:
         """Whether the library has said what it is lowered to."""
         return self.primitive.is_lowered()
 
-    def eagerly(self, *operands: Array) -> tuple[Array, ...]:
+    def run_eagerly(self, *operands: Array) -> tuple[Array, ...]:
         """Calls the library's function for known values."""
         with isolated():
             return self.primitive.run(operands, self.params)
@@ -180,4 +180,4 @@ def types_from(
     found = rule(*given, **params)
     what = operation_name(primitive.name, "abstract evaluation")
     several = entries(primitive, "abstract evaluation", found) if primitive.multiple_results else [found]
-    return tuple([t if isinstance(t, ArrayType) else abstract(what, t) for t in several])
+    return tuple([t if isinstance(t, ArrayType) else leaf_type(what, t) for t in several])

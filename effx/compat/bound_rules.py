@@ -19,7 +19,7 @@ from effx.effects import Operation
 from effx.errors import NoRuleError, ShapeError, TransformError
 from effx.handlers.jvp.handler import JVP, Tangent, jvp
 from effx.handlers.transpose.handler import rules as transposes
-from effx.handlers.vmap.handler import batch
+from effx.handlers.vmap.handler import evaluate_batch
 from effx.handling import (
     ArrayType,
     Cotangent,
@@ -29,7 +29,12 @@ from effx.handling import (
     transpose_tuple_rule,
     vmap_tuple_rule,
 )
-from effx.ir.passes.sharding_propagation import Cuts, Lies, cuts_of, lies
+from effx.ir.passes.sharding_propagation import (
+    DimensionShardings,
+    OperandShardings,
+    mesh_axes_by_dimension,
+    sharding_rule,
+)
 from effx.tree.registry import PyTree
 
 __all__ = [
@@ -213,10 +218,10 @@ def _data(handler: Vmap) -> AxisData:
 # Explicit axes of meshes
 
 
-@lies(Bound)
-def _(op: Bound, given: Lies) -> list[Cuts]:
+@sharding_rule(Bound)
+def _(op: Bound, given: OperandShardings) -> list[DimensionShardings]:
     """Results lie as the rule for abstract evaluation says, which sees how the operands lie."""
-    return [cuts_of(t) for t in op.infer(*given.types)]
+    return [mesh_axes_by_dimension(t) for t in op.infer(*given.types)]
 
 
 # effx's own operations
@@ -320,7 +325,7 @@ def _derived_batcher(p: Definition) -> Rule | None:
     def rule(values: Sequence[PyTree], axes: Sequence[Axis], /, **params: object) -> PyTree:
         xs = [as_operand(x, p.name) for x in values]
         sizes = [x.type.shape[a] for x, a in zip(xs, axes, strict=True) if a is not None]
-        ys, found = batch(lambda given: _performed(p, params, given), xs, axes, sizes[0])
+        ys, found = evaluate_batch(lambda given: _performed(p, params, given), xs, axes, sizes[0])
         return (ys, found) if p.multiple_results else (ys[0], found[0])
 
     return rule

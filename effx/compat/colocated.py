@@ -20,7 +20,7 @@ from effx.flags import default_device
 from effx.lower.placement.backends import devices, is_local
 from effx.lower.placement.shardings import Device, Sharding, device_name
 from effx.sharding import Mesh
-from effx.tracing.arguments import name_of
+from effx.tracing.arguments import callable_name
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.registry import PyTree, flatten
 from effx.tree_util import tree_map
@@ -119,7 +119,7 @@ class ColocatedFunction(Generic[P, R]):
             ShardingError: the arguments are on different devices, or a result is elsewhere.
             BackendError: a device is no CPU of this process.
         """
-        name = name_of(self.fun)
+        name = callable_name(self.fun)
         if self.in_specs is not None:
             _check(name, "takes", self.in_specs, (args, kwargs))
         place = self._place(name, flatten((args, kwargs))[0])

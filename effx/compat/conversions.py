@@ -6,7 +6,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from effx.array.promotion import as_operand, converters
-from effx.tracing.arguments import abstract, type_rules
+from effx.tracing.arguments import leaf_type, leaf_type_rules
 
 __all__ = ["canonicalize_dtype_handlers", "pytype_aval_mappings"]
 
@@ -45,4 +45,4 @@ class Conversions(MutableMapping[type, Callable[[Any], R]]):
 
 
 canonicalize_dtype_handlers: Conversions[Any] = Conversions(converters, as_operand)
-pytype_aval_mappings = Conversions(type_rules, lambda x: abstract("typeof", x))
+pytype_aval_mappings = Conversions(leaf_type_rules, lambda x: leaf_type("typeof", x))

@@ -15,9 +15,9 @@ from effx.compat.bound import Bound, Parameters, Rule, arrays_of, types_from
 from effx.compat.lowering import has_lowering, lowered
 from effx.effects import Effect
 from effx.errors import NoRuleError, TransformError
-from effx.handlers.evaluate.handler import compiled
+from effx.handlers.evaluate.handler import compile_operation
 from effx.ir.types import ArrayType
-from effx.lower.placement.concrete import on_device
+from effx.lower.placement.concrete import to_device_operand
 from effx.tree.registry import PyTree
 from effx.typing import ArrayLike
 
@@ -183,9 +183,9 @@ def apply_primitive(prim: Primitive, /, *args: PyTree, **params: object) -> PyTr
 
 def _compiled(prim: Primitive, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
     given = params if isinstance(params, Parameters) else Parameters(params)
-    found = _kernel(Bound(prim, given))(*[on_device(x) for x in operands])
+    found = _kernel(Bound(prim, given))(*[to_device_operand(x) for x in operands])
     return cast("tuple[Array, ...]", found)
 
 
-_kernel = lru_cache(maxsize=1024)(compiled)
+_kernel = lru_cache(maxsize=1024)(compile_operation)
 kernel_caches.append(_kernel.cache_clear)

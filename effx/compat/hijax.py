@@ -17,7 +17,7 @@ from effx.errors import NoRuleError, ShapeError, TransformError
 from effx.ir.ops.custom import BackwardRule, BatchRule, CustomRules, JvpRule, VjpRule
 from effx.ir.types import ArrayType
 from effx.numpy import moveaxis
-from effx.tracing.arguments import abstract
+from effx.tracing.arguments import leaf_type
 from effx.transforms.autodiff.core import linear_transpose
 from effx.transforms.custom.invocation import Invocation, perform_custom
 from effx.transforms.jit.stages import ShapeDtypeStruct
@@ -56,7 +56,7 @@ def typeof(x: Any) -> Any:
     f32[3]
     """
     found = _types.get(type(x))
-    return abstract("typeof", x) if found is None else found(x)
+    return leaf_type("typeof", x) if found is None else found(x)
 
 
 class GradAccum:
@@ -252,9 +252,9 @@ class HiPrim:
             constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
         ) -> tuple[list[Array], list[Array | None]]:
             moved = [_zero(x.type) if t is None else t for x, t in zip(primals, tangents, strict=True)]
-            with call.closure(constants) as settled:
+            with call.substitute_constants(constants) as settled:
                 out, dout = rule(self.in_tree.unflatten(primals), self.in_tree.unflatten(moved))
-                ys = [settled(y) for y in call.outputs("jvp", out, "a result")]
+                ys = [settled(y) for y in call.flatten_outputs("jvp", out, "a result")]
                 found = flatten_up_to(self.out_tree, dout)
                 dys = [None if is_zero(t) else settled(as_operand(t, call.name)) for t in found]
             for dy, y in zip(dys, ys, strict=True):
@@ -268,15 +268,15 @@ class HiPrim:
         def fwd(
             constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
         ) -> tuple[list[Array], list[Array], BackwardRule]:
-            with call.closure(constants) as settled:
+            with call.substitute_constants(constants) as settled:
                 nonzero = self.in_tree.unflatten(perturbed)
                 out, residuals, *rest = self.vjp_fwd(nonzero, *self.in_tree.unflatten(primals))
-                ys = [settled(y) for y in call.outputs("vjp_fwd", out, "a result")]
+                ys = [settled(y) for y in call.flatten_outputs("vjp_fwd", out, "a result")]
                 kept, tree = flatten((residuals, *rest[1:]))
                 kept = [settled(x) for x in kept]
             places = [i for i, x in enumerate(kept) if isinstance(x, Array)]
             back = _Backward(self, call, list(kept), places, tree, list(perturbed))
-            return ys, [*[kept[i] for i in places], *call.needed_back(constants)], back
+            return ys, [*[kept[i] for i in places], *call.backward_constants(constants)], back
 
         return fwd
 
@@ -285,7 +285,7 @@ class HiPrim:
             size: int, constants: Sequence[Array], values: Sequence[Array], flags: Sequence[bool]
         ) -> tuple[list[Array], list[bool]]:
             dims = self.in_tree.unflatten([0 if b else None for b in flags])
-            with call.closure(constants) as settled:
+            with call.substitute_constants(constants) as settled:
                 found, axes = self.batch(AxisData(None, size), self.in_tree.unflatten(values), dims)
                 ys = [settled(as_operand(y, call.name)) for y in flatten_up_to(self.out_tree, found)]
             at = flatten_up_to(self.out_tree, axes)
@@ -330,7 +330,9 @@ class _Backward:
             (ValAccum if p else NullAccum)(t.to_tangent_aval())
             for p, t in zip(self.perturbed, prim.in_avals_flat, strict=True)
         ]
-        with self.call.closure(self.call.from_needed(residuals[len(self.places) :])) as settled:
+        with self.call.substitute_constants(
+            self.call.restore_constants(residuals[len(self.places) :])
+        ) as settled:
             log = prim.vjp_bwd(*self.tree.unflatten(known), ct, *prim.in_tree.unflatten(accums))
             found: list[Any] = [a.freeze() if isinstance(a, ValAccum) else None for a in accums]
             if log:

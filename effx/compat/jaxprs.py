@@ -14,7 +14,7 @@ from effx.array.promotion import as_operand
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
-from effx.errors import ProgramError, resolve
+from effx.errors import ProgramError, resolve_source
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Calling
 from effx.ir.program import Atom, Equation, Program, Var
@@ -221,7 +221,7 @@ def view(program: Program, constants: int, debug_info: object) -> Jaxpr:
 
 
 def _equation(e: Equation) -> JaxprEqn:
-    where = None if e.source is None else resolve(e.source)
+    where = None if e.source is None else resolve_source(e.source)
     return JaxprEqn(
         list(e.inputs),
         list(e.outputs),

@@ -16,9 +16,9 @@ from effx.effects import isolated
 from effx.errors import BackendError, EffxError, NoRuleError, TransformError
 from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, Atom, Body, Var, emits
-from effx.lower.placement.concrete import as_concrete
+from effx.lower.placement.concrete import to_concrete
 from effx.lower.text.emit import PLATFORMS
-from effx.lower.text.module import values_text
+from effx.lower.text.module import array_literal_text
 from effx.tree.registry import PyTree
 
 __all__ = [
@@ -188,7 +188,7 @@ def _(body: Body, op: Bound, inputs: tuple[Atom, ...], outputs: tuple[Var, ...])
             f"but that for abstract evaluation says ({', '.join([repr(v.type) for v in outputs])})"
         )
     constants = [
-        body.line(f"stablehlo.constant dense<{values_text(as_concrete(x))}> : {x.type.mlir}")
+        body.line(f"stablehlo.constant dense<{array_literal_text(to_concrete(x))}> : {x.type.mlir}")
         for x in staged.captured
     ]
     return body.inline(program, [*constants, *[body.name(x) for x in inputs]])

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import attrs
 
-from effx.array.arithmetic import precision_of, preferred_of
+from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.ir.ops.control import Calling
@@ -67,8 +67,8 @@ def _take_product(params: Params) -> Params:
     contract, batch = params["dimension_numbers"]
     found["lhs_contract"], found["rhs_contract"] = map(tuple, contract)
     found["lhs_batch"], found["rhs_batch"] = map(tuple, batch)
-    found["precision"] = precision_of(params.get("precision"))
-    found["preferred"] = preferred_of(params.get("preferred_element_type"))
+    found["precision"] = resolve_precision(params.get("precision"))
+    found["preferred"] = resolve_preferred_dtype(params.get("preferred_element_type"))
     return found
 
 

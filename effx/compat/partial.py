@@ -11,9 +11,9 @@ from effx.array.promotion import as_operand
 from effx.compat.jaxprs import Jaxpr, closed, view
 from effx.compat.wrapped import WrappedFun
 from effx.effects import current_scope, handle
-from effx.handlers.linear.recorder import recording
+from effx.handlers.linear.recorder import make_linear_recorder
 from effx.handlers.staging.stage import Recorder, stage
-from effx.ir.passes import pruned
+from effx.ir.passes import prune_program
 from effx.ir.program import Var
 from effx.ir.types import ArrayType
 from effx.tree.registry import register_leaf
@@ -71,7 +71,7 @@ def trace_to_jaxpr_nounits(
         results; and the constants' values.
     """
     unknown = [p.aval for p in pvals if p.aval is not None]
-    record = recording(unknown)
+    record = make_linear_recorder(unknown)
     with handle(record) as frame:
         frame.state = Recorder(current_scope.get())
         inputs = [Var(t) for t in unknown]
@@ -122,5 +122,5 @@ def trace_to_jaxpr_dynamic(
     staged = stage(flat, in_avals, fun.__name__)
     program = staged.program
     if auto_dce:
-        program = pruned(program, [True] * len(program.outputs), [True] * len(program.inputs))[0]
+        program = prune_program(program, [True] * len(program.outputs), [True] * len(program.inputs))[0]
     return view(program, len(staged.captured), program.name), list(program.out_types), list(staged.captured)

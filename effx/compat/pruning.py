@@ -1,5 +1,5 @@
-"""`jax.interpreters.partial_eval.dce_jaxpr`: `effx.ir.passes.pruned` on views of programs, which says which parameters the
-results depend on.
+"""`jax.interpreters.partial_eval.dce_jaxpr`: `effx.ir.passes.prune_program` on views of programs, which says which
+parameters the results depend on.
 """
 
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from effx.compat.jaxprs import Jaxpr, view, written
 from effx.errors import ProgramError
-from effx.ir.passes import pruned
+from effx.ir.passes import prune_program
 
 __all__ = ["dce_jaxpr"]
 
@@ -44,7 +44,7 @@ def dce_jaxpr(
     kept = _each("instantiate", instantiate, len(jaxpr.invars))
     _each("live_inputs", live_inputs, len(jaxpr.invars))
     constants = [True] * len(jaxpr.constvars)
-    program, used = pruned(written(jaxpr), outputs, [*constants, *kept])
+    program, used = prune_program(written(jaxpr), outputs, [*constants, *kept])
     return view(program, len(constants), jaxpr.debug_info), list(used[len(constants) :])
 
 

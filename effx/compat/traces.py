@@ -15,7 +15,7 @@ from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.symbolic import zeros_like_aval
 from effx.compat.wrapped import WrappedFun
 from effx.dtypes import float0
-from effx.effects import Frame, Handler, Operation, Value, resumed
+from effx.effects import Frame, Handler, Operation, Value, use_frame
 from effx.errors import NoRuleError, TransformError
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.custom import CustomCall
@@ -246,9 +246,9 @@ def set_current_trace(trace: object, check_leaks: bool = False) -> AbstractConte
 @contextmanager
 def _installed(frame: Frame) -> Iterator[None]:
     key = object()  # a trace may be current within itself
-    presence.appear(key)
+    presence.add_key(key)
     try:
-        with resumed(frame):
+        with use_frame(frame):
             yield
     finally:
-        presence.vanish(key)
+        presence.discard_key(key)

@@ -4,7 +4,7 @@ from typing import IO, Any
 
 from effx.array import Array
 from effx.debug.frames import stack_here
-from effx.debug.printing import look
+from effx.debug.printing import observe_values
 from effx.debug.prompt import stop
 from effx.errors import TransformError
 from effx.families.callbacks.callback import PythonCallback
@@ -61,14 +61,16 @@ def breakpoint(  # noqa: A001 - jax's name
       y = Array(3., dtype=float32)
     3.0
     """
-    what = "debug.breakpoint"
+    function_name = "debug.breakpoint"
     if backend not in (None, "cli"):
-        raise TransformError(f"{what}: backend must be 'cli' or None, got {backend!r}")
+        raise TransformError(f"{function_name}: backend must be 'cli' or None, got {backend!r}")
     if num_frames is not None and num_frames < 1:
-        raise TransformError(f"{what}: num_frames must be at least 1, got {num_frames}")
+        raise TransformError(f"{function_name}: num_frames must be at least 1, got {num_frames}")
     unknown = sorted(set(kwargs).difference(OPTIONS))
     if unknown:
-        raise TransformError(f"{what}: the prompt has no option {unknown[0]!r}, only {', '.join(OPTIONS)}")
+        raise TransformError(
+            f"{function_name}: the prompt has no option {unknown[0]!r}, only {', '.join(OPTIONS)}"
+        )
     options: dict[str, Any] = {**OPTIONS, **kwargs}
     stack = stack_here(filter_frames, num_frames)
 
@@ -76,12 +78,12 @@ def breakpoint(  # noqa: A001 - jax's name
         stop(stack.filled(values), **options)
 
     if token is None:
-        look(what, here, stack.traced, {}, ordered, False)
+        observe_values(function_name, here, stack.traced, {}, ordered, False)
         return None
     if ordered:
-        raise TransformError(f"{what}: a token takes the place of ordered=True; give one of them")
+        raise TransformError(f"{function_name}: a token takes the place of ordered=True; give one of them")
     leaves, tree = flatten(token)
-    arrays = as_arrays(what, leaves, ((), {"token": token}))
+    arrays = as_arrays(function_name, leaves, ((), {"token": token}))
     types = tuple([x.type for x in arrays])
     n = len(stack.traced)
 
@@ -90,13 +92,17 @@ def breakpoint(  # noqa: A001 - jax's name
         return values[n:]
 
     host = HostFunction(
-        what, "breakpoint", through, (*[x.type for x in stack.traced], *types), flatten([0] * len(types))[1]
+        function_name,
+        "breakpoint",
+        through,
+        (*[x.type for x in stack.traced], *types),
+        flatten([0] * len(types))[1],
     )
     op = PythonCallback(host, types, "pure", vmap_method="sequential")
 
     @custom_jvp
-    def stopped(values: tuple[Array, ...], given: list[Array]) -> list[Array]:
-        return list(op(*values, *given))
+    def stopped(values: tuple[Array, ...], captured: list[Array]) -> list[Array]:
+        return list(op(*values, *captured))
 
     @stopped.defjvp
     def _(primals: Any, tangents: Any) -> Any:

@@ -9,11 +9,11 @@ from effx.errors import TransformError
 _FIRST = re.compile(r"[^.\[]*")
 
 
-def check_format(what: str, fmt: str, count: int, names: Collection[str]) -> None:
+def check_format(function_name: str, fmt: str, count: int, names: Collection[str]) -> None:
     """Checks that a format string uses all arguments, and no others.
 
     Args:
-        what: the function, for errors.
+        function_name: the function, for errors.
         fmt: as for `str.format`.
         count: the number of positional arguments.
         names: of the others.
@@ -50,10 +50,11 @@ def check_format(what: str, fmt: str, count: int, names: Collection[str]) -> Non
     try:
         visit(fmt)
     except ValueError as error:
-        raise TransformError(f"{what}: {error}, in {fmt!r}") from None
+        raise TransformError(f"{function_name}: {error}, in {fmt!r}") from None
     unused = [i for i in range(count) if i not in used] + [repr(n) for n in names if n not in used]
     if unused:
         raise TransformError(
-            f"{what}: {fmt!r} does not use argument{'s' * (len(unused) > 1)} {', '.join(map(str, unused))}; an f-string "
+            f"{function_name}: {fmt!r} does not use argument{'s' * (len(unused) > 1)} {', '.join(map(str, unused))}; "
+            "an f-string "
             f"would show tracers: write the names in braces, without f"
         )

@@ -81,11 +81,11 @@ class Stack:
                     **frame.variables,
                     **{
                         name: tree.unflatten([values[x.number] if type(x) is Slot else x for x in leaves])
-                        for name, (tree, leaves) in places.items()
+                        for name, (tree, leaves) in slots.items()
                     },
                 },
             )
-            for frame, places in zip(self.frames, self.places, strict=True)
+            for frame, slots in zip(self.frames, self.places, strict=True)
         ]
 
 
@@ -97,7 +97,7 @@ class Slot:
     number: int
 
 
-def _outward(frame: FrameType | None) -> Iterator[FrameType]:
+def _iterate_outward(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
@@ -110,23 +110,23 @@ def stack_here(filtered: bool, count: int | None) -> Stack:
         filtered: True to leave out effx's own frames.
         count: of frames, the innermost first; None for all.
     """
-    found = [f for f in _outward(sys._getframe(2)) if not filtered or not is_internal(f.f_code)]
+    results = [f for f in _iterate_outward(sys._getframe(2)) if not filtered or not is_internal(f.f_code)]
     frames: list[Stopped] = []
-    places: list[dict[str, tuple[PyTreeDef, tuple[object, ...]]]] = []
+    slots_of_frames: list[dict[str, tuple[PyTreeDef, tuple[object, ...]]]] = []
     traced: dict[int, tuple[int, Array]] = {}
-    for f in found[:count]:
+    for f in results[:count]:
         code, variables = f.f_code, dict(f.f_locals)
         frames.append(Stopped(code.co_name, code.co_filename, f.f_lineno, variables, f.f_globals))
-        held: dict[str, tuple[PyTreeDef, tuple[object, ...]]] = {}
+        slots: dict[str, tuple[PyTreeDef, tuple[object, ...]]] = {}
         for name, value in variables.items():
             try:
                 leaves, tree = flatten(value, _is_iterator)
             except (EffxError, RecursionError):
                 continue  # no pytree: shown as it is
             if any([type(x) is Box and is_in_scope(x.frame) for x in leaves]):
-                held[name] = tree, tuple([_slot(x, traced) for x in leaves])
-        places.append(held)
-    return Stack(tuple(frames), tuple(places), tuple([x for _, x in traced.values()]))
+                slots[name] = tree, tuple([_slot_of(x, traced) for x in leaves])
+        slots_of_frames.append(slots)
+    return Stack(tuple(frames), tuple(slots_of_frames), tuple([x for _, x in traced.values()]))
 
 
 def _is_iterator(x: object) -> bool:
@@ -134,7 +134,7 @@ def _is_iterator(x: object) -> bool:
     return isinstance(x, Iterator)
 
 
-def _slot(x: object, traced: dict[int, tuple[int, Array]]) -> object:
+def _slot_of(x: object, traced: dict[int, tuple[int, Array]]) -> object:
     if type(x) is not Box or not is_in_scope(x.frame):
         return x
     return Slot(traced.setdefault(id(x), (len(traced), x))[0])

@@ -15,7 +15,7 @@ from effx.errors import DTypeError, TransformError, check_function
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.ir.ops.host import DEBUG, ORDERED_DEBUG
-from effx.tracing.arguments import name_of
+from effx.tracing.arguments import callable_name
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["DebugEffect", "OrderedDebugEffect", "callback", "log", "print"]
@@ -28,8 +28,8 @@ OrderedDebugEffect: Final[Label] = ORDERED_DEBUG
 _log = logging.getLogger("effx.debug")
 
 
-def look(
-    what: str,
+def observe_values(
+    function_name: str,
     function: Callable[..., object],
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
@@ -39,25 +39,27 @@ def look(
     """Calls a function on the host with arguments as they are when a program runs; what is no array stays as it is."""
     leaves, tree = flatten((args, kwargs))
     arrays: list[Array] = []
-    places: list[int] = []
+    array_positions: list[int] = []
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, Array | bool | int | float | complex | np.ndarray | np.generic):
             continue
         try:
-            arrays.append(as_operand(leaf, what))
+            arrays.append(as_operand(leaf, function_name))
         except DTypeError:
             continue  # NumPy's strings, say
-        places.append(i)
-    known = [None if i in places else leaf for i, leaf in enumerate(leaves)]
+        array_positions.append(i)
+    known = [None if i in array_positions else leaf for i, leaf in enumerate(leaves)]
 
     def call(xs: list[Array]) -> None:
-        found = list(known)
-        for i, x in zip(places, xs, strict=True):
-            found[i] = x
-        given, named = tree.unflatten(found)
-        function(*given, **named)
+        argument_leaves = list(known)
+        for i, x in zip(array_positions, xs, strict=True):
+            argument_leaves[i] = x
+        positional, named = tree.unflatten(argument_leaves)
+        function(*positional, **named)
 
-    host = HostFunction(what, name_of(function), call, tuple([x.type.strong() for x in arrays]))
+    host = HostFunction(
+        function_name, callable_name(function), call, tuple([x.type.strong() for x in arrays])
+    )
     PythonCallback(host, (), "debug", bool(ordered), bool(everywhere))(*arrays)
 
 
@@ -104,15 +106,15 @@ def callback(
     [Array(2., dtype=float32)]
     """
     if callback is None:
-        _no_arguments("debug.callback", args, kwargs)
+        _refuse_arguments("debug.callback", args, kwargs)
 
         def second(callback: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
             check_function("debug.callback", callback)
-            look("debug.callback", callback, args, kwargs, ordered, partitioned)
+            observe_values("debug.callback", callback, args, kwargs, ordered, partitioned)
 
         return second
     check_function("debug.callback", callback)
-    look("debug.callback", callback, args, kwargs, ordered, partitioned)
+    observe_values("debug.callback", callback, args, kwargs, ordered, partitioned)
     return None
 
 
@@ -165,7 +167,7 @@ def print(  # noqa: A001 - jax's name
     1
     2
     """
-    return _formatted(
+    return _print_formatted(
         "debug.print", builtins.print, fmt, args, ordered, partitioned, skip_format_check, kwargs
     )
 
@@ -188,15 +190,17 @@ def log(
 
     >>> log("{}", 3)
     """
-    return _formatted("debug.log", _to_log, fmt, args, ordered, partitioned, skip_format_check, kwargs)
+    return _print_formatted(
+        "debug.log", _write_to_log, fmt, args, ordered, partitioned, skip_format_check, kwargs
+    )
 
 
-def _to_log(line: str) -> None:
+def _write_to_log(line: str) -> None:
     _log.info("%s", line)
 
 
-def _formatted(
-    what: str,
+def _print_formatted(
+    function_name: str,
     write: Callable[[str], None],
     fmt: str | None,
     args: tuple[PyTree, ...],
@@ -208,24 +212,26 @@ def _formatted(
     def second(fmt: str, *args: PyTree, **kwargs: PyTree) -> None:
         if not isinstance(fmt, str):
             raise TransformError(
-                f"{what}: the format must be a string, got {fmt!r} of type {type(fmt).__name__}"
+                f"{function_name}: the format must be a string, got {fmt!r} of type {type(fmt).__name__}"
             )
         if not skip_check:
-            check_format(what, fmt, len(args), kwargs)
+            check_format(function_name, fmt, len(args), kwargs)
 
         def show(*args: PyTree, **kwargs: PyTree) -> None:
             write(fmt.format(*args, **kwargs))
 
-        look(what, show, args, kwargs, ordered, everywhere)
+        observe_values(function_name, show, args, kwargs, ordered, everywhere)
 
     if fmt is None:
-        _no_arguments(what, args, kwargs)
+        _refuse_arguments(function_name, args, kwargs)
         return second
     second(fmt, *args, **kwargs)
     return None
 
 
-def _no_arguments(what: str, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
+def _refuse_arguments(function_name: str, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
     if args or kwargs:
-        given = ", ".join([*map(repr, args), *[f"{k}={v!r}" for k, v in kwargs.items()]])
-        raise TransformError(f"{what}: what comes first is the only thing that may be left out, got {given}")
+        arguments_text = ", ".join([*map(repr, args), *[f"{k}={v!r}" for k, v in kwargs.items()]])
+        raise TransformError(
+            f"{function_name}: what comes first is the only thing that may be left out, got {arguments_text}"
+        )

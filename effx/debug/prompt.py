@@ -55,8 +55,8 @@ class Prompt(cmd.Cmd):
     def value(self, expression: str, show: bool) -> None:
         """Computes and shows an expression."""
         try:
-            found = self.frame.evaluate(expression)
-            self.say(pprint.pformat(found) if show else repr(found))
+            evaluated = self.frame.evaluate(expression)
+            self.say(pprint.pformat(evaluated) if show else repr(evaluated))
         except Exception as error:  # noqa: BLE001 - the user's expression may raise anything
             self.say(f"*** {type(error).__name__}: {error}")
 

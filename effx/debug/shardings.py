@@ -20,47 +20,49 @@ Color = Sequence[float] | str
 ColorMap = Callable[[float], Color]
 
 
-class Sharding(Protocol):
+class HasDevicesIndicesMap(Protocol):
     """What says which part of an array each device holds."""
 
     def devices_indices_map(self, shape: tuple[int, ...], /) -> Mapping[Device, tuple[slice, ...]]: ...
 
 
-def rainbow(x: float) -> Color:
+def rainbow_color(x: float) -> Color:
     """Returns one of the colours of a pale rainbow, for a number from 0 to 1."""
     return tuple([0.55 + 0.35 * math.cos(2 * math.pi * (0.8 * x + k / 3)) for k in range(3)])
 
 
-def _parts(shape: tuple[int, ...], sharding: Sharding) -> dict[tuple[tuple[int, int], ...], list[Device]]:
+def _devices_by_part(
+    shape: tuple[int, ...], sharding: HasDevicesIndicesMap
+) -> dict[tuple[tuple[int, int], ...], list[Device]]:
     """Returns the devices that hold each part, which is given by its start and end along each axis."""
-    found: dict[tuple[tuple[int, int], ...], list[Device]] = {}
+    entries: dict[tuple[tuple[int, int], ...], list[Device]] = {}
     for device, index in sharding.devices_indices_map(shape).items():
         part = tuple([s.indices(n)[:2] for s, n in zip(index, shape, strict=True)])
-        found.setdefault(part, []).append(device)
-    return found
+        entries.setdefault(part, []).append(device)
+    return entries
 
 
-def _names(devices: list[Device]) -> str:
+def _device_names(devices: list[Device]) -> str:
     platforms: dict[str, list[str]] = {}
     for d in devices:
         platforms.setdefault(d.platform.upper(), []).append(str(d.id))
     return " ".join([f"{name} {','.join(ids)}" for name, ids in platforms.items()])
 
 
-def _words(text: str) -> str:
+def _breakable_text(text: str) -> str:
     """Returns a text that may be broken behind commas."""
     return text.replace(",", ", ")
 
 
-def _cell(text: str, width: int, height: int) -> list[str]:
+def _cell_lines(text: str, width: int, height: int) -> list[str]:
     """Returns lines of a box, with a text in the middle."""
-    lines = [text] if len(text) <= width else textwrap.wrap(_words(text), width)
+    lines = [text] if len(text) <= width else textwrap.wrap(_breakable_text(text), width)
     above = max(height - len(lines), 0) // 2
     filled = [""] * above + lines
     return [line.center(width) for line in filled + [""] * (height - len(filled))]
 
 
-def _painted(lines: list[str], color: Color | None) -> list[str]:
+def _paint_lines(lines: list[str], color: Color | None) -> list[str]:
     if color is None:
         return lines
     if isinstance(color, str):
@@ -70,16 +72,16 @@ def _painted(lines: list[str], color: Color | None) -> list[str]:
     return [f"\x1b[30;48;2;{red};{green};{blue}m{line}\x1b[0m" for line in lines]
 
 
-def _spread(n: int) -> Iterator[float]:
+def _spread_numbers(n: int) -> Iterator[float]:
     """Yields n numbers from 0 to 1, each far from the one before."""
     stride = next(k for k in range(n // 2 + 1, n + 2) if math.gcd(k, n) == 1)
     for i in range(n):
         yield i * stride % n / max(n - 1, 1)
 
 
-def drawing(
+def draw_sharding(
     shape: Sequence[int],
-    sharding: Sharding,
+    sharding: HasDevicesIndicesMap,
     *,
     scale: float = 1.0,
     min_width: int = 9,
@@ -88,7 +90,7 @@ def drawing(
 ) -> str:
     """Returns the drawing that `visualize_sharding` prints."""
     sizes = tuple(shape)
-    parts = _parts(sizes, sharding)
+    parts = _devices_by_part(sizes, sharding)
     cut = [a for a in range(len(sizes)) if len({p[a] for p in parts}) > 1]
     if len(cut) > 2:
         raise ShapeError(
@@ -97,15 +99,15 @@ def drawing(
     # Arrays of rank 1 lie; where fewer than two axes are cut, the last ones are drawn along.
     rest = [a for a in reversed(range(len(sizes))) if a not in cut]
     axes = sorted((cut + rest)[:2])
-    whole = (0, 1)
-    rows = sorted({p[axes[0]] for p in parts}) if len(axes) == 2 else [whole]
-    columns = sorted({p[axes[-1]] for p in parts}) if axes else [whole]
+    full_extent = (0, 1)
+    rows = sorted({p[axes[0]] for p in parts}) if len(axes) == 2 else [full_extent]
+    columns = sorted({p[axes[-1]] for p in parts}) if axes else [full_extent]
     aspect = sizes[axes[1]] / max(sizes[axes[0]], 1) if len(axes) == 2 else 4.0
     height = max(round(10 * scale / len(rows)) if len(axes) == 2 else 1, 1)
     total = min(max(round(25 * scale * aspect), min_width), max_width)
-    longest = max([len(word) for d in parts.values() for word in _words(_names(d)).split()])
+    longest = max([len(word) for d in parts.values() for word in _breakable_text(_device_names(d)).split()])
     width = max((total - len(columns) - 1) // len(columns), min_width - 2, longest)
-    values = list(_spread(len(rows) * len(columns)))
+    values = list(_spread_numbers(len(rows) * len(columns)))
     lines = ["┌" + "┬".join(["─" * width] * len(columns)) + "┐"]
     for i, row in enumerate(rows):
         if i:
@@ -115,16 +117,16 @@ def drawing(
             at = {axes[0]: row, axes[-1]: column} if len(axes) == 2 else dict.fromkeys(axes, column)
             devices = next(d for p, d in parts.items() if all([p[a] == where for a, where in at.items()]))
             color = None if color_map is None else color_map(values[i * len(columns) + j])
-            cells.append((_names(devices), color))
-        tall = max([height, *[len(_cell(text, width, 0)) for text, _ in cells]])
-        painted = [_painted(_cell(text, width, tall), color) for text, color in cells]
+            cells.append((_device_names(devices), color))
+        tall = max([height, *[len(_cell_lines(text, width, 0)) for text, _ in cells]])
+        painted = [_paint_lines(_cell_lines(text, width, tall), color) for text, color in cells]
         lines += ["│" + "│".join(line) + "│" for line in zip(*painted, strict=True)]
     return "\n".join([*lines, "└" + "┴".join(["─" * width] * len(columns)) + "┘"])
 
 
 def visualize_sharding(
     shape: Sequence[int],
-    sharding: Sharding,
+    sharding: HasDevicesIndicesMap,
     *,
     use_color: bool = True,
     scale: float = 1.0,
@@ -156,18 +158,18 @@ def visualize_sharding(
     if not hasattr(sharding, "devices_indices_map"):
         raise TransformError(f"visualize_sharding: expected a sharding, such as x.sharding, got {sharding!r}")
     colored = use_color and sys.stdout.isatty()
-    text = drawing(
+    text = draw_sharding(
         shape,
         sharding,
         scale=scale,
         min_width=min_width,
         max_width=max_width,
-        color_map=(color_map or rainbow) if colored else None,
+        color_map=(color_map or rainbow_color) if colored else None,
     )
     print(text)  # noqa: T201  # what it is for
 
 
-def inspect_array_sharding(value: PyTree, *, callback: Callable[[Sharding], object]) -> None:
+def inspect_array_sharding(value: PyTree, *, callback: Callable[[HasDevicesIndicesMap], object]) -> None:
     """Calls a function with the sharding of each array of a pytree.
 
     Args:
@@ -183,7 +185,7 @@ def inspect_array_sharding(value: PyTree, *, callback: Callable[[Sharding], obje
     True
     """
     for x in leaves(value):
-        callback(_sharding_of("inspect_array_sharding", x))
+        callback(_check_sharding("inspect_array_sharding", x))
 
 
 def visualize_array_sharding(
@@ -220,7 +222,7 @@ def visualize_array_sharding(
     x = as_operand(arr, "visualize_array_sharding")
     visualize_sharding(
         x.type.shape,
-        _sharding_of("visualize_array_sharding", x),
+        _check_sharding("visualize_array_sharding", x),
         use_color=use_color,
         scale=scale,
         min_width=min_width,
@@ -229,13 +231,13 @@ def visualize_array_sharding(
     )
 
 
-def _sharding_of(what: str, x: PyTree) -> Sharding:
-    array = as_operand(x, what)
+def _check_sharding(function_name: str, x: PyTree) -> HasDevicesIndicesMap:
+    array = as_operand(x, function_name)
     if isinstance(array, ConcreteArray):
         return array.sharding
     if array.frame is None:  # a constant that is still on the host
         return SingleDeviceSharding(default_device())
     raise ConcretizationError(
-        f"{what}: x is an abstract {array.type!r} under {array.frame.handler.describe()}; where it will lie is "
+        f"{function_name}: x is an abstract {array.type!r} under {array.frame.handler.describe()}; where it will lie is "
         f"decided when XLA compiles, so look at what the function returns"
     )

@@ -14,7 +14,7 @@ import attrs
 
 from effx.errors import DistributedError
 
-__all__ = ["METHODS", "Place", "detect", "expand_hostlist"]
+__all__ = ["METHODS", "ProcessInfo", "detect", "expand_hostlist"]
 
 Environment = Mapping[str, str]
 FIRST_PORT, PORTS = (
@@ -25,7 +25,7 @@ FIRST_PORT, PORTS = (
 
 @final
 @attrs.frozen
-class Place:
+class ProcessInfo:
     """What is known of a process's place; None where the launcher does not say.
 
     Attributes:
@@ -47,9 +47,9 @@ class Place:
         """Whether it says what a group needs."""
         return None not in (self.coordinator, self.num_processes, self.process_id)
 
-    def filled(self, other: "Place") -> "Place":
+    def fill_missing(self, other: "ProcessInfo") -> "ProcessInfo":
         """Returns this place, with what it lacks from another."""
-        return Place(
+        return ProcessInfo(
             other.coordinator if self.coordinator is None else self.coordinator,
             other.num_processes if self.num_processes is None else self.num_processes,
             other.process_id if self.process_id is None else self.process_id,
@@ -75,7 +75,7 @@ def expand_hostlist(text: str) -> list[str]:
             tails = (
                 [plain]
                 if plain
-                else [number for part in ranges.split(",") for number in _numbers(part, text)]
+                else [number for part in ranges.split(",") for number in _parse_numbers(part, text)]
             )
             heads = [head + tail for head in heads for tail in tails]
         names += heads
@@ -84,7 +84,7 @@ def expand_hostlist(text: str) -> list[str]:
     return names
 
 
-def _numbers(part: str, text: str) -> list[str]:
+def _parse_numbers(part: str, text: str) -> list[str]:
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
     if match is None:
         raise DistributedError(f"distributed.initialize: {text!r} is no list of hosts of Slurm")
@@ -92,7 +92,7 @@ def _numbers(part: str, text: str) -> list[str]:
     return [str(i).zfill(len(first)) for i in range(int(first), int(last) + 1)]
 
 
-def _int(environment: Environment, name: str) -> int | None:
+def _int_variable(environment: Environment, name: str) -> int | None:
     text = environment.get(name)
     if text is None:
         return None
@@ -102,29 +102,31 @@ def _int(environment: Environment, name: str) -> int | None:
         raise DistributedError(f"distributed.initialize: {name} must be a number, got {text!r}") from None
 
 
-def _port(environment: Environment, job: str) -> int:
+def _coordinator_port(environment: Environment, job: str) -> int:
     """Returns the port that is asked for, or one by the job's number, so that two jobs rarely have the same."""
-    chosen = _int(environment, "EFFX_COORDINATOR_PORT") or _int(environment, "JAX_COORDINATOR_PORT")
+    chosen = _int_variable(environment, "EFFX_COORDINATOR_PORT") or _int_variable(
+        environment, "JAX_COORDINATOR_PORT"
+    )
     digits = re.sub(r"\D", "", job)
     return chosen or FIRST_PORT + int(digits or 0) % PORTS
 
 
-def _slurm(environment: Environment) -> Place | None:
+def _detect_slurm(environment: Environment) -> ProcessInfo | None:
     if not {"SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID"} <= environment.keys():
         return None
     host = expand_hostlist(environment["SLURM_STEP_NODELIST"])[0]
     # A step may have fewer tasks than its job.
-    count = _int(environment, "SLURM_STEP_NUM_TASKS") or _int(environment, "SLURM_NTASKS")
-    return Place(
-        f"{host}:{_port(environment, environment['SLURM_JOB_ID'])}",
+    count = _int_variable(environment, "SLURM_STEP_NUM_TASKS") or _int_variable(environment, "SLURM_NTASKS")
+    return ProcessInfo(
+        f"{host}:{_coordinator_port(environment, environment['SLURM_JOB_ID'])}",
         count,
-        _int(environment, "SLURM_PROCID"),
-        _int(environment, "SLURM_LOCALID"),
+        _int_variable(environment, "SLURM_PROCID"),
+        _int_variable(environment, "SLURM_LOCALID"),
         "slurm",
     )
 
 
-def _open_mpi(environment: Environment) -> Place | None:
+def _detect_open_mpi(environment: Environment) -> ProcessInfo | None:
     # "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911": the job's number, then the addresses of mpirun, where rank 0 is.
     uri = environment.get("OMPI_MCA_orte_hnp_uri")
     if uri is None or "OMPI_COMM_WORLD_SIZE" not in environment:
@@ -133,26 +135,26 @@ def _open_mpi(environment: Environment) -> Place | None:
     if match is None:
         raise DistributedError(f"distributed.initialize: OMPI_MCA_orte_hnp_uri has no address: {uri!r}")
     # The job's number counts in steps of 2^12: what changes from job to job stands above.
-    return Place(
-        f"{match[2]}:{_port(environment, str(int(match[1]) >> 12))}",
-        _int(environment, "OMPI_COMM_WORLD_SIZE"),
-        _int(environment, "OMPI_COMM_WORLD_RANK"),
-        _int(environment, "OMPI_COMM_WORLD_LOCAL_RANK"),
+    return ProcessInfo(
+        f"{match[2]}:{_coordinator_port(environment, str(int(match[1]) >> 12))}",
+        _int_variable(environment, "OMPI_COMM_WORLD_SIZE"),
+        _int_variable(environment, "OMPI_COMM_WORLD_RANK"),
+        _int_variable(environment, "OMPI_COMM_WORLD_LOCAL_RANK"),
         "ompi",
     )
 
 
-def _kubernetes(environment: Environment) -> Place | None:
+def _detect_kubernetes(environment: Environment) -> ProcessInfo | None:
     """An indexed Job. Its pods are called `<job>-<index>`; a headless service as subdomain lets them find each other."""
-    index = _int(environment, "JOB_COMPLETION_INDEX")
+    index = _int_variable(environment, "JOB_COMPLETION_INDEX")
     if index is None or "KUBERNETES_SERVICE_HOST" not in environment:
         return None
     host, _, domain = socket.getfqdn().partition(".")
     job, dash, number = host.rpartition("-")
     coordinator = None
     if dash and number == str(index):
-        coordinator = f"{job}-0{'.' * bool(domain)}{domain}:{_port(environment, '')}"
-    return Place(coordinator, None, index, None, "k8s")
+        coordinator = f"{job}-0{'.' * bool(domain)}{domain}:{_coordinator_port(environment, '')}"
+    return ProcessInfo(coordinator, None, index, None, "k8s")
 
 
 class _Communicator(Protocol):
@@ -163,7 +165,7 @@ class _Communicator(Protocol):
     def Free(self) -> None: ...
 
 
-def _mpi4py(environment: Environment) -> Place | None:
+def _detect_mpi4py(environment: Environment) -> ProcessInfo | None:
     try:
         mpi = importlib.import_module("mpi4py.MPI")
     except ImportError as error:
@@ -172,12 +174,14 @@ def _mpi4py(environment: Environment) -> Place | None:
     machine = world.Split_type(mpi.COMM_TYPE_SHARED)
     local = machine.Get_rank()
     machine.Free()
-    mine = f"{socket.gethostname()}:{_free_port(environment)}" if world.Get_rank() == 0 else None
-    return Place(str(world.bcast(mine)), world.Get_size(), world.Get_rank(), local, "mpi4py")
+    mine = f"{socket.gethostname()}:{_choose_free_port(environment)}" if world.Get_rank() == 0 else None
+    return ProcessInfo(str(world.bcast(mine)), world.Get_size(), world.Get_rank(), local, "mpi4py")
 
 
-def _free_port(environment: Environment) -> int:
-    chosen = _int(environment, "EFFX_COORDINATOR_PORT") or _int(environment, "JAX_COORDINATOR_PORT")
+def _choose_free_port(environment: Environment) -> int:
+    chosen = _int_variable(environment, "EFFX_COORDINATOR_PORT") or _int_variable(
+        environment, "JAX_COORDINATOR_PORT"
+    )
     if chosen is not None:
         return chosen
     with socket.socket() as probe:
@@ -186,29 +190,34 @@ def _free_port(environment: Environment) -> int:
         return port
 
 
-def _named(environment: Environment) -> Place:
+def _detect_by_variables(environment: Environment) -> ProcessInfo:
     """What the variables of effx, then those of JAX, say."""
     numbers = {
         name: next(
-            (n for n in [_int(environment, f"{p}_{name}") for p in ("EFFX", "JAX")] if n is not None), None
+            (
+                n
+                for n in [_int_variable(environment, f"{p}_{name}") for p in ("EFFX", "JAX")]
+                if n is not None
+            ),
+            None,
         )
         for name in ("NUM_PROCESSES", "PROCESS_ID", "LOCAL_PROCESS_ID")
     }
     address = environment.get("EFFX_COORDINATOR_ADDRESS") or environment.get("JAX_COORDINATOR_ADDRESS")
-    return Place(
+    return ProcessInfo(
         address, numbers["NUM_PROCESSES"], numbers["PROCESS_ID"], numbers["LOCAL_PROCESS_ID"], "environment"
     )
 
 
-METHODS: dict[str, Callable[[Environment], Place | None]] = {
-    "slurm": _slurm,
-    "ompi": _open_mpi,
-    "k8s": _kubernetes,
-    "mpi4py": _mpi4py,
+METHODS: dict[str, Callable[[Environment], ProcessInfo | None]] = {
+    "slurm": _detect_slurm,
+    "ompi": _detect_open_mpi,
+    "k8s": _detect_kubernetes,
+    "mpi4py": _detect_mpi4py,
 }
 
 
-def detect(method: str | None = None, environment: Environment | None = None) -> Place:
+def detect(method: str | None = None, environment: Environment | None = None) -> ProcessInfo:
     """Returns what the environment says of this process's place.
 
     Args:
@@ -223,19 +232,19 @@ def detect(method: str | None = None, environment: Environment | None = None) ->
     1
     """
     environment = os.environ if environment is None else environment
-    named = _named(environment)
+    named = _detect_by_variables(environment)
     if method == "deactivate" or (method is None and named.is_complete):
         return named
     if method is None:
-        places = [METHODS[name](environment) for name in ("slurm", "ompi", "k8s")]
-        found = next((place for place in places if place is not None), None)
+        candidates = [METHODS[name](environment) for name in ("slurm", "ompi", "k8s")]
+        detected = next((candidate for candidate in candidates if candidate is not None), None)
     elif method not in METHODS:
         raise DistributedError(
             f"distributed.initialize: cluster_detection_method must be one of {', '.join(METHODS)}, deactivate, "
             f"got {method!r}"
         )
     else:
-        found = METHODS[method](environment)
-        if found is None:
+        detected = METHODS[method](environment)
+        if detected is None:
             raise DistributedError(f"distributed.initialize: this process was not started by {method}")
-    return named if found is None else named.filled(found)
+    return named if detected is None else named.fill_missing(detected)

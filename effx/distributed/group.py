@@ -17,10 +17,10 @@ import attrs
 from effx.distributed.arguments import (
     bind_address,
     check_security,
-    find_place,
-    joined,
+    join_host_port,
     own_address,
-    own_devices,
+    own_device_ids,
+    resolve_process_info,
 )
 from effx.distributed.watch import Watch, gather, join, parse_address
 from effx.errors import DistributedError, is_internal
@@ -109,12 +109,13 @@ def initialize(
     """
     if _member:
         raise DistributedError("distributed.initialize: this process belongs to a group already")
-    address, count, number, place = find_place(
+    address, count, number, process_info = resolve_process_info(
         coordinator_address, num_processes, process_id, cluster_detection_method
     )
-    if backends.started():
+    if backends.started_platforms():
         raise DistributedError(
-            f"distributed.initialize: {', '.join(backends.started())} has started; call it before anything is computed"
+            f"distributed.initialize: {', '.join(backends.started_platforms())} has started; call it before anything "
+            "is computed"
         )
     security = Security(
         mtls_cert_file, mtls_key_file, mtls_ca_file, mtls_peer_uri_prefix, verify_secure_credentials or None
@@ -128,32 +129,32 @@ def initialize(
         bind = bind_address(host, port, coordinator_bind_address)
         gathering = None if security.mtls_cert_file else gather(bind, count, initialization_timeout)
         try:
-            service = processes.service(joined(*bind), count, timeouts, security)
+            service = processes.start_service(join_host_port(*bind), count, timeouts, security)
         except DistributedError as error:
             if gathering is not None:
                 gathering.refuse(error.message)
             raise
         if gathering is not None:
-            watch = gathering.go(host)
+            watch = gathering.release(host)
     elif not security.mtls_cert_file:
         watch = join((host, port), number, count, initialization_timeout)
     grace = min(GRACE, heartbeat_timeout_seconds / 2)  # after the whole of it, XLA ends this process
     if watch is not None:
-        watch.start(lambda coordinator: _other_failed(watch, 0.0 if coordinator else grace))
-    client = processes.connect(joined(host, port), number, timeouts, security)
+        watch.start(lambda coordinator: _end_after_failure(watch, 0.0 if coordinator else grace))
+    client = processes.connect_to_service(join_host_port(host, port), number, timeouts, security)
     own = host if number == 0 else own_address(host, port) if watch is None else watch.host
     partition = partition_index if partition_index is not None else slice_index
-    group = Group(number, count, client, own, _checker(watch))
-    group.local_device_ids, group.partition_index = own_devices(local_device_ids, place), partition
+    group = Group(number, count, client, own, _make_checker(watch))
+    group.local_device_ids, group.partition_index = own_device_ids(local_device_ids, process_info), partition
     if watch is not None:
-        group.failure = partial(watch.failed_within, SETTLE)
-    processes.current.append(group)
+        group.failure = partial(watch.failure_within, SETTLE)
+    processes.current_group.append(group)
     _member.append(_Member(group, watch, service, shutdown_timeout_seconds))
     if not _registered:
         _registered.append(True)
         atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+            os.register_at_fork(before=_before_fork, after_in_child=_forget_group_in_child)
 
 
 def is_initialized() -> bool:
@@ -179,12 +180,12 @@ def shutdown() -> None:
     if member.watch is not None:
         member.watch.finish(member.shutdown_timeout)
     _member.clear()
-    processes.leave(member.group, member.service)
+    processes.leave_group(member.group, member.service)
     if member.watch is not None:
         member.watch.close()
 
 
-def _checker(watch: Watch | None) -> processes.Check:
+def _make_checker(watch: Watch | None) -> processes.Check:
     def check(of: int) -> str | None:
         if watch is None or watch.failure is not None:
             return None if watch is None else watch.failure
@@ -197,17 +198,17 @@ def _checker(watch: Watch | None) -> processes.Check:
 # --- when a process fails -------------------------------------------------------------------------
 
 
-def _other_failed(watch: Watch, grace: float) -> None:
+def _end_after_failure(watch: Watch, grace: float) -> None:
     """Ends this process if it does not do so itself: nothing else ends a wait inside of XLA."""
     if grace == 0.0:
-        _end(watch)
-    timer = threading.Timer(grace, _end, (watch,))
+        _end_process(watch)
+    timer = threading.Timer(grace, _end_process, (watch,))
     timer.daemon = True
     with contextlib.suppress(RuntimeError):  # there are no new threads once Python ends, which it then does
         timer.start()
 
 
-def _end(watch: Watch) -> None:
+def _end_process(watch: Watch) -> None:
     """Ends the process with an error that says where its main thread is."""
     _wait_for_others(watch)
     if threading.main_thread().ident not in sys._current_frames():
@@ -219,7 +220,7 @@ def _end(watch: Watch) -> None:
     error.at = None
     if frame is not None:
         error.at = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
-    _stop(f"effx.errors.DistributedError: {error}\n")
+    _exit_process(f"effx.errors.DistributedError: {error}\n")
 
 
 def _wait_for_others(watch: Watch) -> None:
@@ -228,7 +229,7 @@ def _wait_for_others(watch: Watch) -> None:
         watch.left.wait(2.0)
 
 
-def _stop(text: str, status: int = 1) -> NoReturn:
+def _exit_process(text: str, status: int = 1) -> NoReturn:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
@@ -247,13 +248,13 @@ def _before_fork() -> None:
         )
 
 
-def _in_child() -> None:
+def _forget_group_in_child() -> None:
     """Lets a forked process go: it is none of the group, and must not keep the connections of one that dies."""
     if not _member:
         return
     watch = _member[0].watch
     _member.clear()
-    processes.current.clear()
+    processes.current_group.clear()
     if watch is not None:
         watch.abandon()
 
@@ -262,7 +263,7 @@ def _at_exit() -> None:
     if not _member:
         return
     watch = _member[0].watch
-    error = _uncaught()
+    error = _uncaught_exception()
     if error is None and (watch is None or watch.failure is None):
         try:
             shutdown()
@@ -270,10 +271,10 @@ def _at_exit() -> None:
         except DistributedError as late:
             text = late.message
     else:
-        text = _described(error)
+        text = _describe_error(error)
     if watch is not None:
         if error is not None and not isinstance(error, DistributedError):
-            watch.failed_within(SETTLE)
+            watch.failure_within(SETTLE)
         if watch.failure is None:
             watch.fail(f"process {watch.process_id} of {watch.num_processes} failed: {text}")
         else:
@@ -285,17 +286,21 @@ def _at_exit() -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
     # XLA's objects, of which one ends the process when another one goes before it, must not be ended one by one.
-    said = error is not None and (isinstance(error, DistributedError) or text == _described(error))
-    _stop("" if said else f"effx: {text}\n", 130 if isinstance(error, KeyboardInterrupt) else 1)
+    is_reported = error is not None and (
+        isinstance(error, DistributedError) or text == _describe_error(error)
+    )
+    _exit_process(
+        "" if is_reported else f"effx: {text}\n", 130 if isinstance(error, KeyboardInterrupt) else 1
+    )
 
 
-def _uncaught() -> BaseException | None:
+def _uncaught_exception() -> BaseException | None:
     """Returns the exception that ends this process; an interactive one does not end by any."""
     error: BaseException | None = getattr(sys, "last_value", None)
     return None if hasattr(sys, "ps1") else error
 
 
-def _described(error: BaseException | None) -> str:
+def _describe_error(error: BaseException | None) -> str:
     if error is None:
         return ""
     line = str(error).strip().partition("\n")[0]

@@ -56,10 +56,10 @@ def launch(
     lock = threading.Lock()
     started: list[subprocess.Popen[bytes]] = []
     readers: list[threading.Thread] = []
-    with _signals() as came:
+    with _collect_signals() as came:
         try:
             for k in range(num_processes):
-                environment = _environment(os.environ, address, num_processes, k, devices_per_process)
+                environment = _process_environment(os.environ, address, num_processes, k, devices_per_process)
                 # A group of its own keeps the terminal's interrupt from coming twice, from the terminal and from here.
                 process = subprocess.Popen(
                     command,
@@ -71,18 +71,20 @@ def launch(
                 )
                 started.append(process)
                 assert process.stdout is not None
-                reader = threading.Thread(target=_copy, args=(process.stdout, k, out, lock), daemon=True)
+                reader = threading.Thread(
+                    target=_copy_output, args=(process.stdout, k, out, lock), daemon=True
+                )
                 reader.start()
                 readers.append(reader)
-            status = _wait(started, came, grace)
+            status = _wait_for_all(started, came, grace)
         finally:
-            _kill(started)
+            _kill_all(started)
     for reader in readers:
         reader.join(1.0)  # what a process has started may hold its output open
     return status
 
 
-def _environment(
+def _process_environment(
     outer: Mapping[str, str], address: str, count: int, number: int, devices: int | None
 ) -> dict[str, str]:
     added = {
@@ -105,7 +107,7 @@ def free_port() -> int:
         return port
 
 
-def _copy(source: IO[bytes], number: int, out: IO[str], lock: threading.Lock) -> None:
+def _copy_output(source: IO[bytes], number: int, out: IO[str], lock: threading.Lock) -> None:
     for line in source:
         with lock, contextlib.suppress(BrokenPipeError, ValueError):
             out.write(f"[{number}] {line.decode(errors='replace').removesuffix(chr(10))}\n")
@@ -113,7 +115,7 @@ def _copy(source: IO[bytes], number: int, out: IO[str], lock: threading.Lock) ->
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
+def _collect_signals() -> Iterator[list[int]]:
     """Collects the signals that would end this process; only the main thread may ask for them."""
     came: list[int] = []
 
@@ -131,7 +133,7 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _wait(processes: Sequence[subprocess.Popen[bytes]], came: list[int], grace: float) -> int:
+def _wait_for_all(processes: Sequence[subprocess.Popen[bytes]], came: list[int], grace: float) -> int:
     """Waits for all processes, passes signals on, and returns the exit status."""
     status, passed, until = 0, 0, float("inf")
     while True:
@@ -149,11 +151,11 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], came: list[int], grace: 
             passed += 1
             status = 128 + number
             until = min(until, time.monotonic() + grace)
-            _send(processes, number)
+            _send_signal(processes, number)
         if None not in codes:
             return status
         if time.monotonic() > until:
-            _send(processes, signal.SIGTERM)
+            _send_signal(processes, signal.SIGTERM)
             until = float("inf")
             _wait_briefly(processes, grace)
             return status
@@ -166,20 +168,20 @@ def _wait_briefly(processes: Sequence[subprocess.Popen[bytes]], grace: float) ->
         time.sleep(POLL)
 
 
-def _send(processes: Sequence[subprocess.Popen[bytes]], number: int) -> None:
+def _send_signal(processes: Sequence[subprocess.Popen[bytes]], number: int) -> None:
     for process in processes:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
 
 
-def _kill(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    _send(processes, signal.SIGKILL)
+def _kill_all(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    _send_signal(processes, signal.SIGKILL)
     for process in processes:
         process.wait()
 
 
-def _positive(text: str) -> int:
+def _positive_int(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
@@ -198,12 +200,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m effx.distributed.launch", description="Starts a script in several processes."
     )
-    parser.add_argument("-n", "--processes", type=_positive, required=True, help="how many processes")
+    parser.add_argument("-n", "--processes", type=_positive_int, required=True, help="how many processes")
     parser.add_argument(
-        "--devices-per-process", type=_positive, help="how many devices the CPU of each passes for"
+        "--devices-per-process", type=_positive_int, help="how many devices the CPU of each passes for"
     )
     parser.add_argument(
-        "--port", type=_positive, help="the coordinator's port on the loopback device; a free one by default"
+        "--port",
+        type=_positive_int,
+        help="the coordinator's port on the loopback device; a free one by default",
     )
     parser.add_argument(
         "--grace", type=float, default=GRACE, help="seconds to end in, once a process has failed"
@@ -211,9 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-m", dest="module", action="store_true", help="a module in place of a script")
     parser.add_argument("script", help="the script, or the module's name")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    given = parser.parse_args(arguments)
-    command = [sys.executable, *(["-m"] if given.module else []), given.script, *given.arguments]
-    return launch(command, given.processes, given.devices_per_process, given.port, given.grace)
+    options = parser.parse_args(arguments)
+    command = [sys.executable, *(["-m"] if options.module else []), options.script, *options.arguments]
+    return launch(command, options.processes, options.devices_per_process, options.port, options.grace)
 
 
 if __name__ == "__main__":

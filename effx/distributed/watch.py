@@ -23,7 +23,7 @@ __all__ = ["Watch", "gather", "join", "parse_address"]
 RETRY = 0.1  # seconds between attempts to reach process 0
 
 
-def parse_address(what: str, address: str) -> tuple[str, int]:
+def parse_address(function_name: str, address: str) -> tuple[str, int]:
     """Returns host and port of `host:port`, or of `[host]:port` for IPv6.
 
     >>> parse_address("coordinator_address", "[::1]:1234")
@@ -31,7 +31,7 @@ def parse_address(what: str, address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise DistributedError(f"distributed.initialize: {what} must be host:port, got {address!r}")
+        raise DistributedError(f"distributed.initialize: {function_name} must be host:port, got {address!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
@@ -72,7 +72,7 @@ class Watch:
         self.failure = self.failure or text
         self._send({"failed": text})
 
-    def failed_within(self, seconds: float) -> str | None:
+    def failure_within(self, seconds: float) -> str | None:
         """Returns the failure of another process, if one is heard of within that time."""
         until = time.monotonic() + seconds
         while self.failure is None and time.monotonic() < until:
@@ -94,7 +94,7 @@ class Watch:
             if not self._changed.wait(max(0.0, until - time.monotonic())):
                 missing = sorted(set(range(self.num_processes)) - self.done)
                 raise DistributedError(
-                    f"distributed.shutdown: {_names(missing, self.num_processes)} did not end within {timeout:g} s"
+                    f"distributed.shutdown: {_process_names(missing, self.num_processes)} did not end within {timeout:g} s"
                 )
             self._changed.clear()
         if self.failure is not None:
@@ -146,15 +146,15 @@ class Watch:
                 if None in ready:
                     return
                 for k in ready:
-                    lines = self._lines(k)
+                    lines = self._received_lines(k)
                     for line in lines or ():
-                        self._take(k, json.loads(line))
+                        self._handle_message(k, json.loads(line))
                     if lines is None:
                         waiting.unregister(self._links[k])
-                        self._lost(k)
+                        self._handle_lost_connection(k)
         self.left.set()
 
-    def _lines(self, k: int) -> list[bytes] | None:
+    def _received_lines(self, k: int) -> list[bytes] | None:
         """Returns what process k has sent since; None where the connection has ended."""
         try:
             data = self._links[k].recv(1 << 16)
@@ -165,7 +165,7 @@ class Watch:
         *lines, self._buffers[k] = (self._buffers[k] + data).split(b"\n")
         return lines
 
-    def _take(self, k: int, message: dict[str, object]) -> None:
+    def _handle_message(self, k: int, message: dict[str, object]) -> None:
         match message:
             case {"done": list(ids)}:
                 self._note_done(set(ids))
@@ -174,7 +174,7 @@ class Watch:
             case _:
                 pass
 
-    def _lost(self, k: int) -> None:
+    def _handle_lost_connection(self, k: int) -> None:
         # Once all are done, the others may leave as they like.
         if len(self.done) == self.num_processes:
             return
@@ -182,11 +182,11 @@ class Watch:
         self._note_failure(f"{who} is gone: it was ended from outside, or its machine was", k, k == 0)
 
 
-def _names(ids: list[int], count: int) -> str:
+def _process_names(ids: list[int], count: int) -> str:
     return f"process{'es' * (len(ids) > 1)} {', '.join(map(str, ids))} of {count}"
 
 
-def _keep(link: socket.socket) -> None:
+def _keep_connection_alive(link: socket.socket) -> None:
     link.settimeout(None)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -209,7 +209,7 @@ def _read_line(link: socket.socket, until: float) -> dict[str, object]:
 
 @final
 class Gathering:
-    """Process 0 while it waits for the others; `go` lets all of them on.
+    """Process 0 while it waits for the others; `release` lets all of them on.
 
     Args:
         bind: the address and port to listen at.
@@ -231,7 +231,7 @@ class Gathering:
                 listener.bind(bind)
                 listener.listen(128)
             except OSError as error:
-                raise DistributedError(self._refused(bind, error)) from error
+                raise DistributedError(self._bind_error(bind, error)) from error
             try:
                 self._gather(listener)
             except DistributedError as error:
@@ -239,7 +239,7 @@ class Gathering:
                 raise
 
     @staticmethod
-    def _refused(bind: tuple[str, int], error: OSError) -> str:
+    def _bind_error(bind: tuple[str, int], error: OSError) -> str:
         where = f"distributed.initialize: process 0 cannot listen at {bind[0]}:{bind[1]}"
         if error.errno == errno.EADDRINUSE:
             return f"{where}: the port is in use, by another program or another process with process_id 0"
@@ -252,7 +252,7 @@ class Gathering:
             if left <= 0:
                 missing = sorted(set(range(1, self._count)) - self.links.keys())
                 raise DistributedError(
-                    f"distributed.initialize: {_names(missing, self._count)} did not come within {self._timeout:g} s"
+                    f"distributed.initialize: {_process_names(missing, self._count)} did not come within {self._timeout:g} s"
                 )
             listener.settimeout(left)
             try:
@@ -273,7 +273,7 @@ class Gathering:
             link.close()
             return
         if count == self._count and 0 < k < count and k not in self.links:
-            _keep(link)
+            _keep_connection_alive(link)
             self.links[k] = link
             return
         if count != self._count:
@@ -287,16 +287,16 @@ class Gathering:
 
     def refuse(self, text: str) -> None:
         """Tells the others that there will be no group."""
-        self._tell({"error": text})
+        self._broadcast_message({"error": text})
         for link in self.links.values():
             link.close()
 
-    def go(self, host: str) -> Watch:
+    def release(self, host: str) -> Watch:
         """Tells the others to go on, and returns the watch over them."""
-        self._tell({"go": True})
+        self._broadcast_message({"go": True})
         return Watch(0, self._count, host, self.links)
 
-    def _tell(self, message: dict[str, object]) -> None:
+    def _broadcast_message(self, message: dict[str, object]) -> None:
         for link in self.links.values():
             with contextlib.suppress(OSError):
                 link.sendall(json.dumps(message).encode() + b"\n")
@@ -315,7 +315,7 @@ def join(address: tuple[str, int], process_id: int, num_processes: int, timeout:
     """
     where = f"the coordinator at {address[0]}:{address[1]}"
     until = time.monotonic() + timeout
-    link = _reach(address, until, where, timeout)
+    link = _connect_to_coordinator(address, until, where, timeout)
     try:
         message = {"process_id": process_id, "num_processes": num_processes}
         link.sendall(json.dumps(message).encode() + b"\n")
@@ -334,11 +334,13 @@ def join(address: tuple[str, int], process_id: int, num_processes: int, timeout:
     if "go" not in answer:
         link.close()
         raise DistributedError(str(answer.get("error")))
-    _keep(link)
+    _keep_connection_alive(link)
     return Watch(process_id, num_processes, str(link.getsockname()[0]), {0: link})
 
 
-def _reach(address: tuple[str, int], until: float, where: str, timeout: float) -> socket.socket:
+def _connect_to_coordinator(
+    address: tuple[str, int], until: float, where: str, timeout: float
+) -> socket.socket:
     while True:
         try:
             return socket.create_connection(address, timeout=max(0.001, until - time.monotonic()))

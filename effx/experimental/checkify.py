@@ -135,11 +135,11 @@ def checkify(
     @wraps(f)
     def with_arrays(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         # A Python number as an index is known, and refused at once where it is out of bounds; an array's is checked.
-        args, kwargs = tree.map(_as_array, (args, kwargs))
+        args, kwargs = tree.map(_to_array, (args, kwargs))
         return checked(*args, **kwargs)
 
     return with_arrays
 
 
-def _as_array(x: object) -> object:
+def _to_array(x: object) -> object:
     return enp.asarray(x) if isinstance(x, bool | int | float | complex | np.ndarray | np.generic) else x

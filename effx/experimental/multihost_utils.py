@@ -15,7 +15,7 @@ from effx.array import Array, Box
 from effx.errors import DTypeError, ProcessMismatchError
 from effx.ir.meshes import PartitionSpec
 from effx.lower.placement.meshes import Mesh
-from effx.lower.placement.processes import Group, current
+from effx.lower.placement.processes import Group, current_group
 from effx.lower.placement.shardings import NamedSharding
 from effx.transforms.meshes.device_put import device_put
 from effx.transforms.meshes.global_arrays import (
@@ -50,8 +50,8 @@ def sync_global_devices(name: str) -> None:
 
     >>> sync_global_devices("start")
     """
-    if current:
-        _meet(current[0], f"sync_global_devices({name!r})")
+    if current_group:
+        _wait_for_same_call(current_group[0], f"sync_global_devices({name!r})")
 
 
 def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> PyTree:
@@ -71,19 +71,25 @@ def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> PyTr
     >>> broadcast_one_to_all({"step": 3})
     {'step': array(3)}
     """
-    what = "broadcast_one_to_all"
-    arrays = _arrays(what, in_tree)
-    if current:
-        group = current[0]
+    function_name = "broadcast_one_to_all"
+    arrays = _check_arrays(function_name, in_tree)
+    if current_group:
+        group = current_group[0]
         mine = group.process_id == 0 if is_source is None else is_source
-        key, marks = _meet(group, _described(what, in_tree, arrays), "source" if mine else "")
+        key, marks = _wait_for_same_call(
+            group, _describe_arrays(function_name, in_tree, arrays), "source" if mine else ""
+        )
         sources = [k for k, mark in enumerate(marks) if mark]
         if len(sources) != 1:
-            raise ProcessMismatchError(f"{what}: one process must be the source, got {sources or 'none'}")
+            raise ProcessMismatchError(
+                f"{function_name}: one process must be the source, got {sources or 'none'}"
+            )
         if mine:
-            group.put(f"{key}/data", _bytes(arrays))
+            group.put(f"{key}/data", _arrays_to_bytes(arrays))
         else:
-            arrays = _read(group.get(what, f"{_of(key, sources[0])}/data", sources[0]), arrays)
+            arrays = _arrays_from_bytes(
+                group.get(function_name, f"{_process_key(key, sources[0])}/data", sources[0]), arrays
+            )
     return unflatten(structure(in_tree), arrays)
 
 
@@ -104,13 +110,15 @@ def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
     >>> process_allgather(np.ones(2))
     array([[1., 1.]])
     """
-    what = "process_allgather"
-    given, form = flatten(in_tree)
-    if any([_is_global(x) for x in given]):
-        own = iter(leaves(process_allgather([x for x in given if not _is_global(x)], tiled)))
-        return form.unflatten([np.asarray(_everywhere(x)) if _is_global(x) else next(own) for x in given])
-    arrays = _arrays(what, in_tree)
-    everyone = _gathered(what, in_tree, arrays)
+    function_name = "process_allgather"
+    leaf_arrays, form = flatten(in_tree)
+    if any([_is_global(x) for x in leaf_arrays]):
+        own = iter(leaves(process_allgather([x for x in leaf_arrays if not _is_global(x)], tiled)))
+        return form.unflatten(
+            [np.asarray(_replicate(x)) if _is_global(x) else next(own) for x in leaf_arrays]
+        )
+    arrays = _check_arrays(function_name, in_tree)
+    everyone = _gather_arrays(function_name, in_tree, arrays)
     if len(everyone) == 1 and tiled:
         return unflatten(structure(in_tree), arrays)
     together = [
@@ -124,7 +132,7 @@ def _is_global(x: PyTree) -> bool:
     return isinstance(x, Array) and not isinstance(x, Box) and not x.is_fully_addressable
 
 
-def _everywhere(x: Array) -> Array:
+def _replicate(x: Array) -> Array:
     """Returns an array that lies whole on all of its devices."""
     return cast("Array", device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec())))
 
@@ -145,11 +153,11 @@ def host_local_array_to_global_array(local_inputs: PyTree, global_mesh: Mesh, ps
     >>> host_local_array_to_global_array(np.ones(2), mesh, effx.P("data")).shape
     (2,)
     """
-    found, form = flatten(local_inputs)
+    arrays, form = flatten(local_inputs)
     specs = broadcast_prefix(pspecs, local_inputs, lambda x: isinstance(x, PartitionSpec))
     return form.unflatten([
         make_array_from_process_local_data(NamedSharding(global_mesh, spec), x)
-        for x, spec in zip(found, specs, strict=True)
+        for x, spec in zip(arrays, specs, strict=True)
     ])  # fmt: skip
 
 
@@ -170,9 +178,9 @@ def global_array_to_host_local_array(global_inputs: PyTree, global_mesh: Mesh, p
     >>> global_array_to_host_local_array(x, mesh, effx.P("data")).shape
     (2,)
     """
-    found, form = flatten(global_inputs)
+    arrays, form = flatten(global_inputs)
     specs = broadcast_prefix(pspecs, global_inputs, lambda x: isinstance(x, PartitionSpec))
-    return form.unflatten([_local_part(x, global_mesh, spec) for x, spec in zip(found, specs, strict=True)])
+    return form.unflatten([_local_part(x, global_mesh, spec) for x, spec in zip(arrays, specs, strict=True)])
 
 
 def _local_part(x: PyTree, mesh: Mesh, spec: PartitionSpec) -> Array:
@@ -197,67 +205,73 @@ def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
 
     >>> assert_equal({"step": 3})
     """
-    what = "assert_equal"
-    arrays = _arrays(what, in_tree)
-    everyone = _gathered(what, in_tree, arrays)
+    function_name = "assert_equal"
+    arrays = _check_arrays(function_name, in_tree)
+    everyone = _gather_arrays(function_name, in_tree, arrays)
     for k, others in enumerate(everyone):
         for first, other in zip(everyone[0], others, strict=True):
             # Bytes would tell 0.0 from -0.0.
             if not np.all((first == other) | ((first != first) & (other != other))):
                 raise ProcessMismatchError(
-                    f"{what}: {fail_message}{': ' * bool(fail_message)}process 0 has {_short(str(first))}, process {k} "
-                    f"has {_short(str(other))}"
+                    f"{function_name}: {fail_message}{': ' * bool(fail_message)}process 0 has {_shorten(str(first))}, "
+                    f"process {k} "
+                    f"has {_shorten(str(other))}"
                 )
 
 
-def _arrays(what: str, tree: PyTree) -> Arrays:
-    found = [np.asarray(leaf) for leaf in leaves(tree)]
-    for array in found:
+def _check_arrays(function_name: str, tree: PyTree) -> Arrays:
+    results = [np.asarray(leaf) for leaf in leaves(tree)]
+    for array in results:
         if array.dtype.hasobject or array.dtype.kind in "SUMm":
-            raise DTypeError(f"{what}: expected arrays and numbers, got {array.dtype}")
-    return found
+            raise DTypeError(f"{function_name}: expected arrays and numbers, got {array.dtype}")
+    return results
 
 
-def _described(what: str, tree: PyTree, arrays: Arrays) -> str:
+def _describe_arrays(function_name: str, tree: PyTree, arrays: Arrays) -> str:
     types = [f"{a.dtype.name}[{','.join(map(str, a.shape))}]" for a in arrays]
-    return f"{what} of {structure(tree)} with {', '.join(types)}"
+    return f"{function_name} of {structure(tree)} with {', '.join(types)}"
 
 
-def _gathered(what: str, tree: PyTree, arrays: Arrays) -> list[Arrays]:
+def _gather_arrays(function_name: str, tree: PyTree, arrays: Arrays) -> list[Arrays]:
     """Returns the arrays of all processes."""
-    if not current or current[0].num_processes == 1:
+    if not current_group or current_group[0].num_processes == 1:
         return [arrays]
-    group = current[0]
-    key, _ = _meet(group, _described(what, tree, arrays))
-    group.put(f"{key}/data", _bytes(arrays))
+    group = current_group[0]
+    key, _ = _wait_for_same_call(group, _describe_arrays(function_name, tree, arrays))
+    group.put(f"{key}/data", _arrays_to_bytes(arrays))
     return [
-        arrays if k == group.process_id else _read(group.get(what, f"{_of(key, k)}/data", k), arrays)
+        arrays
+        if k == group.process_id
+        else _arrays_from_bytes(group.get(function_name, f"{_process_key(key, k)}/data", k), arrays)
         for k in range(group.num_processes)
     ]
 
 
-def _of(key: str, process: int) -> str:
+def _process_key(key: str, process: int) -> str:
     return f"{key.rpartition('/')[0]}/{process}"
 
 
-def _meet(group: Group, call: str, mark: str = "") -> tuple[str, list[str]]:
+def _wait_for_same_call(group: Group, call: str, mark: str = "") -> tuple[str, list[str]]:
     """Waits until all processes make the same call.
 
     Returns:
         The key under which this process puts its data, and the marks of all processes.
     """
-    what = call.partition("(")[0].partition(" ")[0]
+    function_name = call.partition("(")[0].partition(" ")[0]
     number = group.exchanges = group.exchanges + 1
     key, together = f"effx/{number}/{group.process_id}", f"effx/{number}/all"
     # Calls are compared whole and shown in short.
-    mine = [_short(call), hashlib.sha256(call.encode()).hexdigest(), mark]
+    mine = [_shorten(call), hashlib.sha256(call.encode()).hexdigest(), mark]
     if group.process_id == 0:
-        others = [json.loads(group.get(what, f"effx/{number}/{k}", k)) for k in range(1, group.num_processes)]
+        others = [
+            json.loads(group.get(function_name, f"effx/{number}/{k}", k))
+            for k in range(1, group.num_processes)
+        ]
         calls: list[list[str]] = [mine, *others]
         group.put(together, json.dumps(calls).encode())
     else:
         group.put(key, json.dumps(mine).encode())
-        calls = json.loads(group.get(what, together, 0))
+        calls = json.loads(group.get(function_name, together, 0))
     # Whoever is here has read all of the call before.
     group.delete(f"effx/{number - 1}/{group.process_id}")
     if group.process_id == 0:
@@ -265,23 +279,23 @@ def _meet(group: Group, call: str, mark: str = "") -> tuple[str, list[str]]:
     for k, other in enumerate(calls):
         if other[1] != calls[0][1]:
             raise ProcessMismatchError(
-                f"{what}: the processes make different calls: process 0 {calls[0][0]}, process {k} {other[0]}"
+                f"{function_name}: the processes make different calls: process 0 {calls[0][0]}, process {k} {other[0]}"
             )
     return key, [other[2] for other in calls]
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return textwrap.shorten(text, 200, placeholder=" ...")
 
 
-def _bytes(arrays: Arrays) -> bytes:
+def _arrays_to_bytes(arrays: Arrays) -> bytes:
     return b"".join([a.tobytes() for a in arrays])
 
 
-def _read(data: bytes, like: Arrays) -> Arrays:
+def _arrays_from_bytes(data: bytes, like: Arrays) -> Arrays:
     """Returns arrays of the same shapes and dtypes from their bytes."""
-    found, start = [], 0
+    arrays, start = [], 0
     for a in like:
-        found.append(np.frombuffer(data, a.dtype, a.size, start).reshape(a.shape).copy())
+        arrays.append(np.frombuffer(data, a.dtype, a.size, start).reshape(a.shape).copy())
         start += a.nbytes
-    return found
+    return arrays

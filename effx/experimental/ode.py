@@ -55,7 +55,7 @@ Slope = Callable[..., Array]
 
 
 @attrs.frozen
-class Settings:
+class OdeSettings:
     """The tolerances, and the largest number and size of steps."""
 
     rtol: float
@@ -64,14 +64,14 @@ class Settings:
     hmax: float
 
 
-class Piece(NamedTuple):
+class InterpolatedStep(NamedTuple):
     """The solution during one step: its begin, its size, and the coefficients of a polynomial."""
 
     begin: Array
     size: Array
     coefficients: tuple[Array, ...]
 
-    def at(self, t: Array) -> Array:
+    def evaluate(self, t: Array) -> Array:
         """Returns the solution at a time."""
         s = convert(
             where(self.size == 0, 0, (t - self.begin) / where(self.size == 0, 1, self.size)), t.type.dtype
@@ -80,18 +80,18 @@ class Piece(NamedTuple):
         return a + s * (b + (1 - s) * (c + s * (d + (1 - s) * e)))
 
 
-class State(NamedTuple):
+class OdeState(NamedTuple):
     """The state of an integration: the value, its slope, the time, the next step's size, the last step, and the tries."""
 
     y: Array
     slope: Array
     t: Array
     size: Array
-    piece: Piece
+    piece: InterpolatedStep
     tries: Array
 
 
-def _weighted(weights: Sequence[float], slopes: Sequence[Array]) -> Array:
+def _combine_slopes(weights: Sequence[float], slopes: Sequence[Array]) -> Array:
     parts = [k * w for w, k in zip(weights, slopes, strict=True) if w]
     total = parts[0]
     for part in parts[1:]:
@@ -99,7 +99,7 @@ def _weighted(weights: Sequence[float], slopes: Sequence[Array]) -> Array:
     return total
 
 
-def _length(x: Array, scale: Array) -> Array:
+def _scaled_norm(x: Array, scale: Array) -> Array:
     """Returns the root of the mean square of an error, in units of the tolerance."""
     ratio = absolute(x) / scale
     square = reducing.mean(ratio * ratio)
@@ -107,28 +107,28 @@ def _length(x: Array, scale: Array) -> Array:
     return stop_gradient(where(positive, sqrt(where(positive, square, 1)), 0))
 
 
-def _first_size(slope_of: Slope, y: Array, slope: Array, t: Array, how: Settings) -> Array:
+def _initial_step_size(slope_of: Slope, y: Array, slope: Array, t: Array, how: OdeSettings) -> Array:
     scale = how.atol + how.rtol * absolute(y)
-    d0, d1 = _length(y, scale), _length(slope, scale)
+    d0, d1 = _scaled_norm(y, scale), _scaled_norm(slope, scale)
     tiny = (d0 < 1e-5) | (d1 < 1e-5)
     h0 = where(tiny, 1e-6, 0.01 * d0 / where(tiny, 1, d1))
-    d2 = _length(slope_of(y + h0 * slope, t + convert(h0, t.type.dtype)) - slope, scale) / h0
+    d2 = _scaled_norm(slope_of(y + h0 * slope, t + convert(h0, t.type.dtype)) - slope, scale) / h0
     d = maximum(d1, d2)
     flat = d <= 1e-15
     h1 = where(flat, maximum(1e-6, h0 * 1e-3), (0.01 / where(flat, 1, d)) ** 0.2)
     return convert(minimum(minimum(100 * h0, h1), how.hmax), t.type.dtype)
 
 
-def _step(slope_of: Slope, state: State, how: Settings) -> State:
+def _step(slope_of: Slope, state: OdeState, how: OdeSettings) -> OdeState:
     """Tries a step; goes on if the error is within the tolerance, and chooses the next size."""
     y, t, h = state.y, state.t, state.size
     slopes = [state.slope]
     new = y
-    for place, weights in zip(PLACES, WEIGHTS, strict=True):
-        new = y + h * _weighted(weights, slopes)
-        slopes.append(slope_of(new, t + place * h))
-    error = h * _weighted(ERROR, slopes)
-    ratio = _length(error, how.atol + how.rtol * maximum(absolute(y), absolute(new)))
+    for stage_time, weights in zip(PLACES, WEIGHTS, strict=True):
+        new = y + h * _combine_slopes(weights, slopes)
+        slopes.append(slope_of(new, t + stage_time * h))
+    error = h * _combine_slopes(ERROR, slopes)
+    ratio = _scaled_norm(error, how.atol + how.rtol * maximum(absolute(y), absolute(new)))
     ratio = where(ratio == ratio, ratio, math.inf)  # what is not a number is no solution
     good = ratio <= 1
     none = ratio == 0
@@ -137,15 +137,15 @@ def _step(slope_of: Slope, state: State, how: Settings) -> State:
     size = convert(minimum(h * factor, how.hmax), t.type.dtype)
     change = new - y
     bend = h * slopes[0] - change
-    coefficients = (y, change, bend, change - h * slopes[-1] - bend, h * _weighted(BETWEEN, slopes))
-    piece = Piece(t, h, coefficients)
-    moved = State(new, slopes[-1], t + h, size, piece, state.tries + 1)
+    coefficients = (y, change, bend, change - h * slopes[-1] - bend, h * _combine_slopes(BETWEEN, slopes))
+    piece = InterpolatedStep(t, h, coefficients)
+    moved = OdeState(new, slopes[-1], t + h, size, piece, state.tries + 1)
     stayed = state._replace(size=size, tries=state.tries + 1)
-    chosen: State = tree_map(lambda a, b: where(good, a, b), moved, stayed)
+    chosen: OdeState = tree_map(lambda a, b: where(good, a, b), moved, stayed)
     return chosen
 
 
-def _integrated(function: Slope, how: Settings, y0: Array, t: Array, leaves: tuple[Array, ...]) -> Array:
+def _integrate(function: Slope, how: OdeSettings, y0: Array, t: Array, leaves: tuple[Array, ...]) -> Array:
     """Returns `[n, size]`, the solution at n times."""
     # Backwards is forwards with the sign of the time changed.
     sign = where(t[-1] < t[0], -1.0, 1.0)
@@ -154,8 +154,8 @@ def _integrated(function: Slope, how: Settings, y0: Array, t: Array, leaves: tup
     def slope_of(y: Array, s: Array) -> Array:
         return convert(sign * function(y, sign * s, *leaves), y0.type.dtype)
 
-    def until(state: State, target: Array) -> tuple[State, Array]:
-        def going(state: State) -> Array:
+    def until(state: OdeState, target: Array) -> tuple[OdeState, Array]:
+        def going(state: OdeState) -> Array:
             more = (state.t < target) & (state.t + state.size > state.t)
             return more if how.mxstep == math.inf else more & (state.tries < how.mxstep)
 
@@ -164,41 +164,47 @@ def _integrated(function: Slope, how: Settings, y0: Array, t: Array, leaves: tup
             lambda s: _step(slope_of, s, how),
             state._replace(tries=scalar(0, dtypes.int32, weak=False)),
         )
-        value = state.piece.at(target)
+        value = state.piece.evaluate(target)
         return state, where(state.t >= target, value, math.nan)
 
     s0 = sign * t[0]
     slope = slope_of(y0, s0)
     nothing = zeros(y0.type.strong())
-    piece = Piece(s0, zeros(t.type.strong().with_shape(())), (y0, nothing, nothing, nothing, nothing))
-    first = _first_size(slope_of, y0, slope, s0, how)
-    start = State(y0, slope, s0, first, piece, scalar(0, dtypes.int32, weak=False))
-    _, found = scan(until, start, sign * t[1:])
-    return concatenate([y0[None], found], 0)
+    piece = InterpolatedStep(
+        s0, zeros(t.type.strong().with_shape(())), (y0, nothing, nothing, nothing, nothing)
+    )
+    first = _initial_step_size(slope_of, y0, slope, s0, how)
+    start = OdeState(y0, slope, s0, first, piece, scalar(0, dtypes.int32, weak=False))
+    _, solutions = scan(until, start, sign * t[1:])
+    return concatenate([y0[None], solutions], 0)
 
 
 @partial(custom_jvp, nondiff_argnums=(0, 1))
-def _with_tangents(function: Slope, how: Settings, y0: Array, t: Array, leaves: tuple[Array, ...]) -> Array:
-    return _integrated(function, how, y0, t, leaves)
+def _integrate_with_tangents(
+    function: Slope, how: OdeSettings, y0: Array, t: Array, leaves: tuple[Array, ...]
+) -> Array:
+    return _integrate(function, how, y0, t, leaves)
 
 
-@_with_tangents.defjvp
-def _tangents(function: Slope, how: Settings, primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
-    y, dy = jvp(partial(_integrated, function, how), primals, tangents)
+@_integrate_with_tangents.defjvp
+def _integrate_tangents(
+    function: Slope, how: OdeSettings, primals: PyTree, tangents: PyTree
+) -> tuple[Array, Array]:
+    y, dy = jvp(partial(_integrate, function, how), primals, tangents)
     return y, dy
 
 
-_solved = custom_vjp(_with_tangents, nondiff_argnums=(0, 1))
+_solved = custom_vjp(_integrate_with_tangents, nondiff_argnums=(0, 1))
 
 
-def _forward(
-    function: Slope, how: Settings, y0: Array, t: Array, leaves: tuple[Array, ...]
+def _integrate_forward(
+    function: Slope, how: OdeSettings, y0: Array, t: Array, leaves: tuple[Array, ...]
 ) -> tuple[Array, PyTree]:
     ys = _solved(function, how, y0, t, leaves)
     return ys, (ys, t, leaves)
 
 
-def _backward(function: Slope, how: Settings, residuals: PyTree, ct: Array) -> PyTree:
+def _integrate_adjoint(function: Slope, how: OdeSettings, residuals: PyTree, ct: Array) -> PyTree:
     """Integrates the adjoint equations back from each time to the one before it.
 
     With the cotangent p of y, dp/dt = -p df/dy, and the cotangent of the arguments grows by p df/da. At each time the
@@ -209,10 +215,10 @@ def _backward(function: Slope, how: Settings, residuals: PyTree, ct: Array) -> P
     chosen = [leaves[i] for i in active]
 
     def of(y: Array, time: Array, chosen: Sequence[Array]) -> Array:
-        given = list(leaves)
+        leaf_list = list(leaves)
         for i, x in zip(active, chosen, strict=True):
-            given[i] = x
-        return function(y, time, *given)
+            leaf_list[i] = x
+        return function(y, time, *leaf_list)
 
     def adjoint(state: PyTree, s: Array, chosen: Sequence[Array]) -> PyTree:
         y, p, _ = state
@@ -241,10 +247,10 @@ def _backward(function: Slope, how: Settings, residuals: PyTree, ct: Array) -> P
     return p + ct[0], concatenate([convert(first, t.type.dtype)[None], times], 0), tuple(of_leaves)
 
 
-_solved.defvjp(_forward, _backward)
+_solved.defvjp(_integrate_forward, _integrate_adjoint)
 
 
-def _arrays(name: str, tree: PyTree) -> tuple[list[Array], PyTreeDef]:
+def _check_arrays(name: str, tree: PyTree) -> tuple[list[Array], PyTreeDef]:
     leaves, structure = flatten(tree)
     return [as_operand(x, f"odeint: {name}") for x in leaves], structure
 
@@ -290,7 +296,7 @@ def odeint(
     """
     if not callable(func):
         raise TransformError(f"odeint: func must be a function, got {func!r}")
-    leaves, tree = _arrays("y0", y0)
+    leaves, tree = _check_arrays("y0", y0)
     for x in leaves:
         if x.type.kind not in "fc":
             raise DTypeError(f"odeint: y0 must be floating or complex, got {x.type!r}")
@@ -305,23 +311,23 @@ def odeint(
     vector, unravel = ravel_pytree(tree.unflatten([convert(x, x.type.dtype) for x in leaves]))
     real = dtypes.real_dtype(vector.type.dtype)
     times = convert(times, real)
-    settings = Settings(float(rtol), float(atol), float(mxstep), float(hmax))
-    given, given_tree = _arrays("args", args)
+    settings = OdeSettings(float(rtol), float(atol), float(mxstep), float(hmax))
+    argument_arrays, given_tree = _check_arrays("args", args)
 
     def slope(y: Array, now: Array, *parts: Array) -> Array:
-        found = func(unravel(y), now, *given_tree.unflatten(parts))
-        slopes, structure = _arrays("the result of func", found)
+        derivative = func(unravel(y), now, *given_tree.unflatten(parts))
+        slopes, structure = _check_arrays("the result of func", derivative)
         if structure != tree:
             raise TreeError(f"odeint: func must return the structure of y0, {tree}, got {structure}")
         for a, b in zip(slopes, leaves, strict=True):
             if a.type.shape != b.type.shape:
                 raise ShapeError(f"odeint: func must return the shapes of y0, {b.type!r}, got {a.type!r}")
-        return convert(ravel_pytree(found)[0], vector.type.dtype) if slopes else y
+        return convert(ravel_pytree(derivative)[0], vector.type.dtype) if slopes else y
 
     if not leaves or 0 in vector.type.shape:
-        slope(vector, times[0], *given)
+        slope(vector, times[0], *argument_arrays)
         return tree_map(lambda x: as_operand(np.zeros((times.type.size, *as_operand(x).type.shape))), y0)
-    strong = [convert(x, x.type.dtype) for x in given]
+    strong = [convert(x, x.type.dtype) for x in argument_arrays]
     converted, constants = closure_convert(slope, vector, times[0], *strong)
     solution = _solved(converted, settings, vector, times, (*strong, *constants))
     return vmap(unravel)(solution)

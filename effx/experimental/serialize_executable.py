@@ -6,10 +6,10 @@ Loading such bytes runs code: load only what you trust as you trust the program 
 from collections.abc import Sequence
 
 from effx.errors import BackendError
-from effx.ir.refs import RETURN
+from effx.ir.refs import RETURN_ADVICE
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import Device
-from effx.lower.runtime.executable_files import devices_needed, dump, load
+from effx.lower.runtime.executable_files import dump, load, required_devices
 from effx.transforms.jit.stages import Compiled, Signature
 from effx.tree.registry import PyTreeDef
 
@@ -32,7 +32,9 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
     Array(1.6829419, dtype=float32, weak_type=True)
     """
     if compiled.lent is not None or compiled.contents is not None:
-        raise BackendError(f"serialize: {compiled.signature.name} takes or closes over a Ref; {RETURN}")
+        raise BackendError(
+            f"serialize: {compiled.signature.name} takes or closes over a Ref; {RETURN_ADVICE}"
+        )
     return dump(compiled.executable), compiled.in_tree, compiled.out_tree
 
 
@@ -54,7 +56,7 @@ def deserialize_and_load(
         BackendError: the bytes are damaged, or were made for another version of jaxlib, another platform, another
             kind of device or processor, or another number of devices.
     """
-    platform, count = devices_needed(serialized)
+    platform, count = required_devices(serialized)
     if execution_devices is None:
         there = local_devices(backend or platform)
         if len(there) < count:

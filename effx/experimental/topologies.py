@@ -14,14 +14,14 @@ from effx.errors import ShardingError
 from effx.ir.meshes import MeshAxisName
 from effx.lower.placement.backends import devices as all_devices
 from effx.lower.placement.shardings import Device
-from effx.lower.runtime.topologies import deserialized, serialized, topology_devices
+from effx.lower.runtime.topologies import deserialize_devices, serialize_devices, topology_devices
 from effx.sharding import Mesh
 from effx.transforms.meshes.meshes import make_mesh as mesh_of
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
 
 
-def _listed(devices: Sequence[Device]) -> list[Device]:
+def _device_list(devices: Sequence[Device]) -> list[Device]:
     return list(devices)
 
 
@@ -34,7 +34,7 @@ class TopologyDescription:
         devices: in the order in which the topology counts them.
     """
 
-    devices: list[Device] = attrs.field(converter=_listed)
+    devices: list[Device] = attrs.field(converter=_device_list)
 
     def serialize(self) -> bytes:
         """Returns the description as bytes.
@@ -42,7 +42,7 @@ class TopologyDescription:
         Raises:
             BackendError: jaxlib is 0.10, or the devices' plugin has no such form.
         """
-        return serialized(self.devices)
+        return serialize_devices(self.devices)
 
     @classmethod
     def deserialize(cls, serialized: bytes) -> "TopologyDescription":
@@ -51,7 +51,7 @@ class TopologyDescription:
         Raises:
             BackendError: the bytes are something else, or jaxlib is 0.10.
         """
-        return cls(deserialized(serialized))
+        return cls(deserialize_devices(serialized))
 
 
 def get_attached_topology(platform: str | None = None) -> TopologyDescription:
@@ -130,12 +130,12 @@ def make_mesh(
             f"make_mesh: a mesh of {' x '.join(map(str, mesh.axis_sizes))} leaves out some of the topology's "
             f"{len(topo.devices)} devices"
         )
-    if contiguous_submeshes and not _in_blocks(mesh):
+    if contiguous_submeshes and not _are_box_shaped(mesh):
         raise ShardingError("make_mesh: the devices of a process are no block of the mesh")
     return mesh
 
 
-def _in_blocks(mesh: Mesh) -> bool:
+def _are_box_shaped(mesh: Mesh) -> bool:
     """Says whether each process's devices fill a box of the mesh."""
     owners = np.array([d.process_index for d in mesh.ordered]).reshape(mesh.axis_sizes)
     for owner in np.unique(owners):

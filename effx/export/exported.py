@@ -9,9 +9,9 @@ from effx import dtypes, ports
 from effx.array import Array
 from effx.errors import BackendError, TransformError, TreeError
 from effx.families.exported_call import ExportedCall
-from effx.ir.sizes.solving import solution_of
+from effx.ir.sizes.solving import plan_solution
 from effx.ir.types import ArrayType
-from effx.lower.disk.artifacts import artifact_text
+from effx.lower.disk.artifacts import decode_artifact
 from effx.tracing.arguments import argument_path, as_arrays
 from effx.transforms.autodiff.core import float0_zeros
 from effx.transforms.custom.custom_derivatives import custom_vjp
@@ -135,7 +135,7 @@ class Exported:
 
     def mlir_module(self) -> str:
         """Returns the module's text."""
-        return artifact_text(self.mlir_module_serialized)
+        return decode_artifact(self.mlir_module_serialized)
 
     def has_vjp(self) -> bool:
         """Says whether `vjp` gives the function of the reverse pass."""
@@ -210,10 +210,10 @@ class Exported:
                 strict=True,
             )
         ]
-        taken = [x for x in arrays if x.type.dtype != dtypes.float0]
-        results = iter(_differentiable(self)(*taken))
-        whole = [float0_zeros(t) if t.dtype == dtypes.float0 else next(results) for t in self.out_avals]
-        return self.out_tree.unflatten(whole)
+        array_operands = [x for x in arrays if x.type.dtype != dtypes.float0]
+        results = iter(_differentiable_function(self)(*array_operands))
+        all_results = [float0_zeros(t) if t.dtype == dtypes.float0 else next(results) for t in self.out_avals]
+        return self.out_tree.unflatten(all_results)
 
 
 def argument_names(in_tree: PyTreeDef, count: int) -> tuple[str, ...]:
@@ -222,14 +222,16 @@ def argument_names(in_tree: PyTreeDef, count: int) -> tuple[str, ...]:
     return tuple([argument_path(tree, i) for i in range(count)])
 
 
-def _operation(exported: Exported) -> ExportedCall:
-    what = f"exported function {exported.fun_name}"
+def _make_operation(exported: Exported) -> ExportedCall:
+    function_name = f"exported function {exported.fun_name}"
     if exported.nr_devices != 1:
-        raise BackendError(f"{what}: runs on {exported.nr_devices} devices; effx calls those for one")
+        raise BackendError(
+            f"{function_name}: runs on {exported.nr_devices} devices; effx calls those for one"
+        )
     names = argument_names(exported.in_tree, len(exported.in_avals))
-    taken = [i for i, t in enumerate(exported.in_avals) if t.dtype != dtypes.float0]
-    types = tuple([exported.in_avals[i] for i in taken])
-    found = solution_of(what, [t.shape for t in types], lambda i: names[taken[i]])
+    array_indices = [i for i, t in enumerate(exported.in_avals) if t.dtype != dtypes.float0]
+    types = tuple([exported.in_avals[i] for i in array_indices])
+    solution = plan_solution(function_name, [t.shape for t in types], lambda i: names[array_indices[i]])
     off = {check.kind for check in exported.disabled_safety_checks}
     return ExportedCall(
         exported.fun_name,
@@ -237,23 +239,28 @@ def _operation(exported: Exported) -> ExportedCall:
         exported.platforms,
         types,
         exported.out_avals,
-        tuple([taken.index(i) if i in taken else exported.in_avals[i] for i in exported.module_kept_var_idx]),
-        found,
-        tuple([names[i] for i in taken]),
+        tuple(
+            [
+                array_indices.index(i) if i in array_indices else exported.in_avals[i]
+                for i in exported.module_kept_var_idx
+            ]
+        ),
+        solution,
+        tuple([names[i] for i in array_indices]),
         "platform" not in off,
         "shape_assertions" not in off,
     )
 
 
-def _differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
+def _differentiable_function(exported: Exported) -> Callable[..., tuple[Array, ...]]:
     """Returns the function of the arrays that have bytes, made once; its derivative is the exported vjp."""
     if not exported._functions:
-        exported._functions.append(_made_differentiable(exported))
+        exported._functions.append(_make_differentiable(exported))
     return exported._functions[0]
 
 
-def _made_differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
-    operation = _operation(exported)
+def _make_differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]:
+    operation = _make_operation(exported)
 
     def function(*arrays: Array) -> tuple[Array, ...]:
         return operation(*arrays)
@@ -267,11 +274,13 @@ def _made_differentiable(exported: Exported) -> Callable[..., tuple[Array, ...]]
         return wrapped(*arrays), arrays
 
     def backward(arrays: tuple[Array, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        given = [ct for ct in cotangents if isinstance(ct, Array) and ct.dtype != dtypes.float0]
-        found = iter(_differentiable(exported.vjp())(*arrays, *given))
+        array_cotangents = [ct for ct in cotangents if isinstance(ct, Array) and ct.dtype != dtypes.float0]
+        cotangent_iterator = iter(_differentiable_function(exported.vjp())(*arrays, *array_cotangents))
         return tuple(
             [
-                float0_zeros(x.type) if dtypes.tangent_dtype(x.type.dtype) == dtypes.float0 else next(found)
+                float0_zeros(x.type)
+                if dtypes.tangent_dtype(x.type.dtype) == dtypes.float0
+                else next(cotangent_iterator)
                 for x in arrays
             ]
         )

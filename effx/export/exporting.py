@@ -12,22 +12,22 @@ from effx.export.exported import (
     argument_names,
     maximum_supported_calling_convention_version,
 )
-from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.handlers.staging.stage import run_program
-from effx.ir.refs import RETURN
-from effx.ir.sizes.solving import solution_of
+from effx.ir.refs import RETURN_ADVICE
+from effx.ir.sizes.solving import plan_solution
 from effx.ir.types import ArrayType
-from effx.lower.disk.artifacts import custom_calls, to_artifact
+from effx.lower.disk.artifacts import encode_artifact, list_custom_calls
 from effx.lower.placement.backends import default_device, platform_of
-from effx.lower.placement.concrete import as_concrete
-from effx.lower.placement.parallel_maps import partitioning_of
-from effx.lower.runtime.executables import used_inputs
+from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.parallel_maps import infer_partitioning
+from effx.lower.runtime.executables import used_input_mask
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.portable import portable_module
 from effx.transforms.autodiff.core import float0_array, vjp
 from effx.transforms.jit.function import Jitted
 from effx.transforms.jit.jit import jit
-from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_of
+from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_struct
 
 __all__ = ["default_export_platform", "export"]
 
@@ -83,46 +83,48 @@ def export(
         raise TransformError(f"export: the function must be what effx.jit gives, got {fun_jit!r}")
     if isinstance(platforms, str):
         raise TransformError(f"export: platforms must be a sequence of names, got the string {platforms!r}")
-    wanted = (default_export_platform(),) if platforms is None else tuple(platforms)
-    if not wanted:
+    platform_names = (default_export_platform(),) if platforms is None else tuple(platforms)
+    if not platform_names:
         raise BackendError("export: platforms must name at least one platform")
-    for p in wanted:
+    for p in platform_names:
         if p not in PLATFORMS:
             raise BackendError(f"export: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")
-    if len(set(wanted)) != len(wanted):
-        raise BackendError(f"export: platforms must differ, got {wanted}")
+    if len(set(platform_names)) != len(platform_names):
+        raise BackendError(f"export: platforms must differ, got {platform_names}")
 
     def exporting(*args: Any, **kwargs: Any) -> Exported:
-        return _exported(stage(*args, **kwargs), wanted, tuple(disabled_checks))
+        return _export_traced(stage(*args, **kwargs), platform_names, tuple(disabled_checks))
 
     return exporting
 
 
-def _exported(
+def _export_traced(
     traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
 ) -> Exported:
     signature = traced.signature
     if traced.lent is not None or traced.of_contents is not None:
-        raise BackendError(f"export: {signature.name} takes or closes over a Ref; {RETURN}")
+        raise BackendError(f"export: {signature.name} takes or closes over a Ref; {RETURN_ADVICE}")
     types = tuple([t.strong() for t in signature.in_types])
     names = argument_names(signature.in_tree, len(types))
-    found = solution_of("export", [t.shape for t in types], lambda i: names[i])
-    program = in_order(traced.program)
-    if partitioning_of(program) is not None:
+    solution = plan_solution("export", [t.shape for t in types], lambda i: names[i])
+    program = order_effects(traced.program)
+    if infer_partitioning(program) is not None:
         raise BackendError(
             f"export: {signature.name} runs on several devices; effx exports functions for one"
         )
     count = len(traced.captured)
-    used = used_inputs(program)[count:]
+    used = used_input_mask(program)[count:]
     # A size that gives a dimension variable its value is needed even where nothing reads the array.
-    places = {step.place.array for step in found.steps}
-    kept = [u or i in places for i, u in enumerate(used)]
+    solving_arrays = {step.location.array for step in solution.steps}
+    kept_mask = [u or i in solving_arrays for i, u in enumerate(used)]
     text = portable_module(
-        program, [as_concrete(x) for x in traced.captured], platforms, found, lambda i: names[i], kept
+        program, [to_concrete(x) for x in traced.captured], platforms, solution, lambda i: names[i], kept_mask
     )
-    artifact = to_artifact(text)
+    artifact = encode_artifact(text)
     allowed = {check.is_custom_call() for check in disabled}
-    strange = [name for name in custom_calls(text) if not name.startswith(_STABLE) and name not in allowed]
+    strange = [
+        name for name in list_custom_calls(text) if not name.startswith(_STABLE) and name not in allowed
+    ]
     if strange:
         raise BackendError(
             f"export: {signature.name} calls the foreign function {strange[0]}, which another version, or another "
@@ -132,7 +134,7 @@ def _exported(
     out_types = tuple([t.strong() for t in signature.out_types])
 
     def make_vjp() -> Exported:
-        return _exported_vjp(traced, types, out_types, platforms, disabled)
+        return _export_vjp(traced, types, out_types, platforms, disabled)
 
     return Exported(
         signature.name,
@@ -145,13 +147,13 @@ def _exported(
         disabled,
         artifact,
         maximum_supported_calling_convention_version,
-        tuple([i for i, keep in enumerate(kept) if keep]),
+        tuple([i for i, keep in enumerate(kept_mask) if keep]),
         True,
         make_vjp,
     )
 
 
-def _exported_vjp(
+def _export_vjp(
     traced: Traced,
     in_types: tuple[ArrayType, ...],
     out_types: tuple[ArrayType, ...],
@@ -167,15 +169,18 @@ def _exported_vjp(
             return run_program(program, [*captured, *primals])
 
         _, back = vjp(flat, *arrays[:n])
-        found: tuple[object, ...] = back(list(arrays[n:]))
+        cotangents: tuple[object, ...] = back(list(arrays[n:]))
         return tuple(
-            [x if isinstance(x, Array) else float0_array(t) for x, t in zip(found, in_types, strict=True)]
+            [
+                x if isinstance(x, Array) else float0_array(t)
+                for x, t in zip(cotangents, in_types, strict=True)
+            ]
         )
 
     function.__name__ = f"{traced.signature.name}_vjp"
     cotangents = [ShapeDtypeStruct(t.shape, dtypes.tangent_dtype(t.dtype)) for t in out_types]
-    specs = [*[shape_of(t) for t in in_types], *cotangents]
-    return _exported(_trace(jit(function), specs), platforms, disabled)
+    specs = [*[shape_struct(t) for t in in_types], *cotangents]
+    return _export_traced(_trace(jit(function), specs), platforms, disabled)
 
 
 def _trace(function: Jitted[..., Any], specs: Sequence[ShapeDtypeStruct]) -> Traced:

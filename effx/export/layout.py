@@ -45,13 +45,13 @@ _NAMES: Final = (
 )  # fmt: skip
 
 
-def _dtype(name: str) -> DType:
-    found: DType = getattr(dtypes, "bool_" if name == "bool" else name)
-    return found
+def _stored_dtype(name: str) -> DType:
+    result: DType = getattr(dtypes, "bool_" if name == "bool" else name)
+    return result
 
 
 DTYPES: Final[tuple[DType, ...]] = (
-    *[_dtype(name) for name in _NAMES],
+    *[_stored_dtype(name) for name in _NAMES],
     dtypes.KEYS["threefry2x32"],
     dtypes.KEYS["rbg"],
     dtypes.KEYS["unsafe_rbg"],

@@ -45,8 +45,8 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         raise BackendError(f"deserialize: an artifact is bytes, got {blob!r} of type {type(blob).__name__}")
     library = flatbuffers("deserialize")
     try:
-        place = library.encode.Get(library.packer.uoffset, blob, 0)
-        return _exported(_Table(library.table.Table(bytearray(blob), place), library))
+        root_offset = library.encode.Get(library.packer.uoffset, blob, 0)
+        return _read_exported(_Table(library.table.Table(bytearray(blob), root_offset), library))
     except (struct.error, IndexError, UnicodeDecodeError, OverflowError, KeyError, ValueError) as error:
         raise BackendError(f"deserialize: the bytes are no artifact, or damaged: {error}") from error
 
@@ -58,134 +58,134 @@ class _Table:
     def __init__(self, table: Any, library: Any) -> None:
         self._table, self._library = table, library
 
-    def _at(self, place: int) -> int:
-        offset: int = self._table.Offset(4 + 2 * place)
+    def _field_offset(self, field: int) -> int:
+        offset: int = self._table.Offset(4 + 2 * field)
         return offset
 
-    def number(self, place: int, kind: str, default: int = 0) -> int:
+    def read_number(self, field: int, kind: str, default: int = 0) -> int:
         """Reads a number of a kind such as "Uint16"."""
-        at = self._at(place)
+        at = self._field_offset(field)
         flags = getattr(self._library.number_types, f"{kind}Flags")
         return int(self._table.Get(flags, at + self._table.Pos)) if at else default
 
-    def text(self, place: int) -> str:
+    def read_text(self, field: int) -> str:
         """Reads a string; "" where there is none."""
-        at = self._at(place)
+        at = self._field_offset(field)
         return str(self._table.String(at + self._table.Pos).decode()) if at else ""
 
-    def data(self, place: int) -> bytes:
+    def read_bytes(self, field: int) -> bytes:
         """Reads bytes."""
-        at = self._at(place)
+        at = self._field_offset(field)
         if not at:
             return b""
         start = self._table.Vector(at)
         return bytes(self._table.Bytes[start : start + self._table.VectorLen(at)])
 
-    def child(self, place: int) -> "_Table | None":
+    def read_table(self, field: int) -> "_Table | None":
         """Reads a table; None where there is none."""
-        at = self._at(place)
+        at = self._field_offset(field)
         if not at:
             return None
         where = self._table.Indirect(at + self._table.Pos)
         return _Table(self._library.table.Table(self._table.Bytes, where), self._library)
 
-    def need(self, place: int) -> "_Table":
+    def require_table(self, field: int) -> "_Table":
         """Reads a table that must be there."""
-        found = self.child(place)
-        if found is None:
-            raise ValueError(f"field {place} is missing")
-        return found
+        result = self.read_table(field)
+        if result is None:
+            raise ValueError(f"field {field} is missing")
+        return result
 
-    def each(self, place: int, width: int, read: Callable[[int], T]) -> list[T]:
+    def read_vector(self, field: int, width: int, read: Callable[[int], T]) -> list[T]:
         """Reads the elements of a vector by their positions."""
-        at = self._at(place)
+        at = self._field_offset(field)
         if not at:
             return []
         start, count = self._table.Vector(at), self._table.VectorLen(at)
         if start + count * width > len(self._table.Bytes):
-            raise ValueError(f"field {place} is cut off")
+            raise ValueError(f"field {field} is cut off")
         return [read(start + i * width) for i in range(count)]
 
-    def children(self, place: int) -> "list[_Table]":
+    def read_tables(self, field: int) -> "list[_Table]":
         """Reads a vector of tables."""
-        return self.each(
-            place,
+        return self.read_vector(
+            field,
             4,
             lambda at: _Table(
                 self._library.table.Table(self._table.Bytes, self._table.Indirect(at)), self._library
             ),
         )
 
-    def texts(self, place: int) -> list[str]:
+    def read_texts(self, field: int) -> list[str]:
         """Reads a vector of strings."""
-        return self.each(place, 4, lambda at: str(self._table.String(at).decode()))
+        return self.read_vector(field, 4, lambda at: str(self._table.String(at).decode()))
 
-    def numbers(self, place: int) -> list[int]:
+    def read_numbers(self, field: int) -> list[int]:
         """Reads a vector of numbers of 2 bytes."""
         flags = self._library.number_types.Uint16Flags
-        return self.each(place, 2, lambda at: int(self._table.Get(flags, at)))
+        return self.read_vector(field, 2, lambda at: int(self._table.Get(flags, at)))
 
 
-def _exported(table: _Table) -> Exported:
-    version = table.number(layout.SERIALIZATION_VERSION, "Uint16")
+def _read_exported(table: _Table) -> Exported:
+    version = table.read_number(layout.SERIALIZATION_VERSION, "Uint16")
     if version not in layout.READ:
         raise BackendError(
             f"deserialize: the artifact has serialization version {version}; "
             f"this effx reads {layout.READ[0]} to {layout.READ[-1]}"
         )
-    convention = table.number(layout.CALLING_CONVENTION, "Uint16")
+    convention = table.read_number(layout.CALLING_CONVENTION, "Uint16")
     low, high = minimum_supported_calling_convention_version, maximum_supported_calling_convention_version
     if not low <= convention <= high:
         raise BackendError(
             f"deserialize: the artifact has calling convention {convention}; this effx calls {low} to {high}"
         )
-    name = table.text(layout.FUNCTION_NAME)
-    effects = [*table.children(layout.ORDERED_EFFECTS), *table.children(layout.UNORDERED_EFFECTS)]
+    name = table.read_text(layout.FUNCTION_NAME)
+    effects = [*table.read_tables(layout.ORDERED_EFFECTS), *table.read_tables(layout.UNORDERED_EFFECTS)]
     if effects:
         raise BackendError(f"deserialize: {name} has effects, which effx does not run from artifacts")
     scope = SymbolicScope()
-    vjp = table.child(layout.VJP)
+    vjp = table.read_table(layout.VJP)
     return Exported(
         name,
-        _tree(table.need(layout.IN_TREE)),
-        tuple([_array_type(t, scope) for t in table.children(layout.IN_TYPES)]),
-        _tree(table.need(layout.OUT_TREE)),
-        tuple([_array_type(t, scope) for t in table.children(layout.OUT_TYPES)]),
-        table.number(layout.DEVICES, "Uint32") or table.number(layout.DEVICES_SHORT, "Int16"),
-        tuple(table.texts(layout.PLATFORMS)),
-        tuple([_check(t) for t in table.children(layout.DISABLED_CHECKS)]),
-        table.data(layout.MODULE),
+        _read_tree(table.require_table(layout.IN_TREE)),
+        tuple([_read_array_type(t, scope) for t in table.read_tables(layout.IN_TYPES)]),
+        _read_tree(table.require_table(layout.OUT_TREE)),
+        tuple([_read_array_type(t, scope) for t in table.read_tables(layout.OUT_TYPES)]),
+        table.read_number(layout.DEVICES, "Uint32") or table.read_number(layout.DEVICES_SHORT, "Int16"),
+        tuple(table.read_texts(layout.PLATFORMS)),
+        tuple([_read_check(t) for t in table.read_tables(layout.DISABLED_CHECKS)]),
+        table.read_bytes(layout.MODULE),
         convention,
-        tuple(table.numbers(layout.KEPT)),
-        bool(table.number(layout.GLOBAL_CONSTANTS, "Bool")),
-        None if vjp is None else lambda: _exported(vjp),
+        tuple(table.read_numbers(layout.KEPT)),
+        bool(table.read_number(layout.GLOBAL_CONSTANTS, "Bool")),
+        None if vjp is None else lambda: _read_exported(vjp),
     )
 
 
-def _array_type(table: _Table, scope: SymbolicScope) -> ArrayType:
-    if table.number(layout.ARRAY_KIND, "Int8"):
+def _read_array_type(table: _Table, scope: SymbolicScope) -> ArrayType:
+    if table.read_number(layout.ARRAY_KIND, "Int8"):
         raise BackendError(
             "deserialize: the function takes or gives tokens, which effx does not run from artifacts"
         )
-    shape = [parse_size(text, scope) for text in table.texts(layout.ARRAY_SHAPE)]
-    return array_type(layout.DTYPES[table.number(layout.ARRAY_DTYPE, "Int8")], shape)
+    shape = [parse_size(text, scope) for text in table.read_texts(layout.ARRAY_SHAPE)]
+    return array_type(layout.DTYPES[table.read_number(layout.ARRAY_DTYPE, "Int8")], shape)
 
 
-def _check(table: _Table) -> DisabledSafetyCheck:
-    kind = layout.CHECKS[table.number(layout.CHECK_KIND, "Int8")]
-    return DisabledSafetyCheck(kind, table.text(layout.CHECK_TARGET))
+def _read_check(table: _Table) -> DisabledSafetyCheck:
+    kind = layout.CHECKS[table.read_number(layout.CHECK_KIND, "Int8")]
+    return DisabledSafetyCheck(kind, table.read_text(layout.CHECK_TARGET))
 
 
-def _tree(table: _Table) -> PyTreeDef:
-    return flatten(_node(table), lambda x: x is _LEAF)[1]
+def _read_tree(table: _Table) -> PyTreeDef:
+    return flatten(_read_node(table), lambda x: x is _LEAF)[1]
 
 
 _LEAF = object()
 
 
-def _node(table: _Table) -> Any:
-    kind = table.number(layout.KIND, "Int8")
-    children = [_node(child) for child in table.children(layout.CHILDREN)]
+def _read_node(table: _Table) -> Any:
+    kind = table.read_number(layout.KIND, "Int8")
+    children = [_read_node(child) for child in table.read_tables(layout.CHILDREN)]
     match kind:
         case layout.LEAF:
             return _LEAF
@@ -196,8 +196,8 @@ def _node(table: _Table) -> Any:
         case layout.LIST:
             return children
         case layout.DICT:
-            return dict(zip(table.texts(layout.CHILDREN_NAMES), children, strict=True))
+            return dict(zip(table.read_texts(layout.CHILDREN_NAMES), children, strict=True))
         case layout.CUSTOM:
-            form = form_named(table.text(layout.CUSTOM_NAME))
-            return form.build(form.load(table.data(layout.CUSTOM_DATA)), children)
+            form = form_named(table.read_text(layout.CUSTOM_NAME))
+            return form.build(form.load(table.read_bytes(layout.CUSTOM_DATA)), children)
     raise ValueError(f"a structure has a node of kind {kind}")

@@ -76,11 +76,11 @@ def symbolic_args_specs(
         raise TreeError(
             f"symbolic_args_specs: the shapes must have the structure of the arguments, or its beginning: {error}"
         ) from error
-    wanted = [text for text, group in zip(texts, groups, strict=True) for _ in flatten(group)[0]]
-    found = []
-    for text, leaf in zip(wanted, leaves, strict=True):
+    shape_texts = [text for text, group in zip(texts, groups, strict=True) for _ in flatten(group)[0]]
+    results = []
+    for text, leaf in zip(shape_texts, leaves, strict=True):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
             leaf = as_operand(leaf, "symbolic_args_specs").type
         shape = symbolic_shape(text, scope=where, like=leaf.shape)
-        found.append(ShapeDtypeStruct(shape, dtypes.canonicalize(leaf.dtype)))
-    return args_tree.unflatten(found)
+        results.append(ShapeDtypeStruct(shape, dtypes.canonicalize(leaf.dtype)))
+    return args_tree.unflatten(results)

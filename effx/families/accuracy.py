@@ -24,7 +24,7 @@ from effx.handling import (
     reference_rule,
 )
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import is_int
+from effx.ir.ops.base import check_int
 
 __all__ = ["Accurate"]
 
@@ -72,7 +72,7 @@ class Accurate(Elementwise):
     function: str = attrs.field(validator=_is_function)
     atol: float = 0.0
     rtol: float = 0.0
-    ulps: int = attrs.field(default=0, validator=is_int)
+    ulps: int = attrs.field(default=0, validator=check_int)
     highest: bool = False
 
     @property

@@ -11,14 +11,21 @@ from effx.handlers.staging.stage import stage
 from effx.handling import TupleOperation, Vmap, materialize
 from effx.ir.ops.control import Scan
 
-__all__ = ["METHODS", "VmapMethod", "check_method", "needs_method", "one_call", "scanned"]
+__all__ = [
+    "METHODS",
+    "VmapMethod",
+    "batch_in_one_call",
+    "check_method",
+    "missing_method_error",
+    "scan_over_batch",
+]
 
 VmapMethod = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
 """What a batch is to a function."""
 METHODS: Final = get_args(VmapMethod)
 
 
-def check_method(what: str, method: object) -> None:
+def check_method(function_name: str, method: object) -> None:
     """Checks a `vmap_method`.
 
     Raises:
@@ -26,24 +33,24 @@ def check_method(what: str, method: object) -> None:
     """
     if method is not None and method not in METHODS:
         raise TransformError(
-            f"{what}: vmap_method must be one of {', '.join(map(repr, METHODS))} or None, got {method!r}"
+            f"{function_name}: vmap_method must be one of {', '.join(map(repr, METHODS))} or None, got {method!r}"
         )
 
 
-def needs_method(what: str, name: str) -> TransformError:
+def missing_method_error(function_name: str, name: str) -> TransformError:
     """Returns the error of a batch of calls without a method."""
     return TransformError(
-        f"{what}: vmap needs to know what {name} does with a batch; "
+        f"{function_name}: vmap needs to know what {name} does with a batch; "
         f"give vmap_method, one of {', '.join(map(repr, METHODS))}"
     )
 
 
-def one_call(
+def batch_in_one_call(
     handler: Vmap,
     method: str | None,
     values: Sequence[Array],
     axes: Sequence[int | None],
-    whole: Sequence[int] = (),
+    always_batched: Sequence[int] = (),
 ) -> list[Array]:
     """Returns the operands of the one call that stands for a batch, with the batch's axis in front.
 
@@ -52,18 +59,22 @@ def one_call(
         method: what becomes of an operand that all elements share: under "expand_dims" it gets an axis of size 1, under
             "broadcast_all" one of the batch's size, under "legacy_vectorized" none.
         values: the operands. axes: where each has the batch's axis; None for those that are shared.
-        whole: operands that always get an axis of the batch's size.
+        always_batched: operands that always get an axis of the batch's size.
     """
-    one = attrs.evolve(handler, size=1)
+    single_handler = attrs.evolve(handler, size=1)
     return [
         x
-        if a is None and method == "legacy_vectorized" and i not in whole
-        else materialize(one if a is None and method == "expand_dims" and i not in whole else handler, x, a)
+        if a is None and method == "legacy_vectorized" and i not in always_batched
+        else materialize(
+            single_handler if a is None and method == "expand_dims" and i not in always_batched else handler,
+            x,
+            a,
+        )
         for i, (x, a) in enumerate(zip(values, axes, strict=True))
     ]
 
 
-def scanned(
+def scan_over_batch(
     handler: Vmap,
     op: TupleOperation,
     name: str,

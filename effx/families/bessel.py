@@ -7,7 +7,7 @@ import numpy as np
 from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.promotion import scalar
-from effx.families.gamma import in_wide_floats
+from effx.families.gamma import decompose_in_wide_floats
 from effx.handling import Atom, Body, Unary, Var, decomposes, emits, reference_rule, tangent_of
 from effx.ir.ops import elementwise as e
 
@@ -87,16 +87,16 @@ def _(body: Body, op: BesselI1e, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     return body.line(f"chlo.bessel_i1e {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
 
 
-def _slope_of_i1e(x: Array, y: Array) -> Array:
+def _i1e_derivative(x: Array, y: Array) -> Array:
     # I1(x) / x tends to 1/2 at 0.
     zero = x == 0.0
     quotient = where(zero, 0.5, y / where(zero, 1.0, x))
     return I0E(x) - quotient - e.Sign()(x) * y
 
 
-decomposes(BesselI0e)(in_wide_floats(_i0e))
+decomposes(BesselI0e)(decompose_in_wide_floats(_i0e))
 tangent_of(BesselI0e)(lambda op, dx, x, y: dx * (I1E(x) - e.Sign()(x) * y))
-tangent_of(BesselI1e)(lambda op, dx, x, y: dx * _slope_of_i1e(x, y))
+tangent_of(BesselI1e)(lambda op, dx, x, y: dx * _i1e_derivative(x, y))
 
 
 @reference_rule(BesselI0e, BesselI1e)

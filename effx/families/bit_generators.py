@@ -27,8 +27,8 @@ from effx.handling import (
     reference_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_arity, check_kind, show
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
+from effx.ir.ops.base import check_arity, check_kind, types_text
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.types import Shape
 from effx.ir.values.described import HostData as Data
 
@@ -63,7 +63,9 @@ class RngBitGenerator(TupleOperation):
         """The state's type, and the bits' type."""
         check_arity(self, types, 1)
         if types[0].strong() not in STATES:
-            raise DTypeError(f"rng_bit_generator: the state must be u32[4] or u64[2], got {show(types)}")
+            raise DTypeError(
+                f"rng_bit_generator: the state must be u32[4] or u64[2], got {types_text(types)}"
+            )
         if self.dtype not in BIT_DTYPES:
             raise DTypeError(
                 f"rng_bit_generator: the dtype must be an unsigned integer of 8 to 64 bits, got {self.dtype}"
@@ -72,7 +74,7 @@ class RngBitGenerator(TupleOperation):
 
 
 @jvp_rule(RngBitGenerator)
-def no_tangents(
+def drop_tangents(
     op: RngBitGenerator, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """Bits have no tangents."""
@@ -80,7 +82,7 @@ def no_tangents(
 
 
 @vmap_rule(RngBitGenerator)
-def by_the_first(
+def batch_by_first_state(
     handler: Vmap, op: RngBitGenerator, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     """The generator of the first batch element draws for all of them, and moves on; the others' states stay."""
@@ -92,24 +94,24 @@ def by_the_first(
 
 
 @emits(RngBitGenerator)
-def text(
+def emit_rng_bit_generator(
     body: Body, op: RngBitGenerator, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    state, (given, drawn) = body.name(inputs[0]), [v.type for v in outputs]
+    state, (state_type, bits_type) = body.name(inputs[0]), [v.type for v in outputs]
     wide, pairs = STATES[1].mlir, array_type(dtypes.uint32, (2, 2)).mlir
-    narrow = given.dtype == dtypes.uint32
+    narrow = state_type.dtype == dtypes.uint32
     if narrow:
-        state = body.line(f"stablehlo.reshape {state} : ({given.mlir}) -> {pairs}")
+        state = body.line(f"stablehlo.reshape {state} : ({state_type.mlir}) -> {pairs}")
         state = body.line(f"stablehlo.bitcast_convert {state} : ({pairs}) -> {wide}")
-    found = body.line(
-        f"stablehlo.rng_bit_generator {state}, algorithm = {op.algorithm} : ({wide}) -> ({wide}, {drawn.mlir})",
+    result = body.line(
+        f"stablehlo.rng_bit_generator {state}, algorithm = {op.algorithm} : ({wide}) -> ({wide}, {bits_type.mlir})",
         2,
     )
-    after = f"{found}#0"
+    after = f"{result}#0"
     if narrow:
         after = body.line(f"stablehlo.bitcast_convert {after} : ({wide}) -> {pairs}")
-        after = body.line(f"stablehlo.reshape {after} : ({pairs}) -> {given.mlir}")
-    return after, f"{found}#1"
+        after = body.line(f"stablehlo.reshape {after} : ({pairs}) -> {state_type.mlir}")
+    return after, f"{result}#1"
 
 
 _WORD = np.uint64(0xFFFFFFFF)
@@ -156,31 +158,31 @@ def _threefry(key: int, counter: int, count: int) -> Data:
 
 
 @reference_rule(RngBitGenerator)
-def in_numpy(op: RngBitGenerator, state: Data) -> tuple[Data, Data]:
+def oracle_rng_bit_generator(op: RngBitGenerator, state: Data) -> tuple[Data, Data]:
     """The two ciphers, in XLA's order of words; the default one is Philox, as on CPUs."""
     key, counter = [int(w) for w in np.ascontiguousarray(state).view(np.uint64)]
     fry = op.algorithm == "THREE_FRY"
     size, words = int(np.prod(op.shape)), 2 if fry else 4
     each = 2 if op.dtype == dtypes.uint64 else 1
     blocks = -(-size * each // words)
-    drawn = (_threefry if fry else _philox)(key, counter, blocks)
+    random_words = (_threefry if fry else _philox)(key, counter, blocks)
     if each == 2:
-        pairs = drawn.reshape(-1, 2)
+        pairs = random_words.reshape(-1, 2)
         bits = (pairs[:, 0] | pairs[:, 1] << _HALF)[:size].reshape(op.shape)
     else:
         even = next((i for i, n in enumerate(op.shape) if n % 2 == 0), None) if fry and size else None
         if even is None:
-            bits = drawn.reshape(-1)[:size].reshape(op.shape)
+            bits = random_words.reshape(-1)[:size].reshape(op.shape)
         else:
             # The two words of a block lie beside each other along the first axis of an even size.
             halved = (*op.shape[:even], op.shape[even] // 2, *op.shape[even + 1 :])
-            bits = np.moveaxis(drawn.reshape(*halved, 2), -1, even + 1).reshape(op.shape)
+            bits = np.moveaxis(random_words.reshape(*halved, 2), -1, even + 1).reshape(op.shape)
     after = np.asarray([key, (counter + blocks) % 2**64], np.uint64)
     return after.view(state.dtype), bits.astype(op.dtype)
 
 
 @final
-class Drawing(Effect):
+class DrawEffect(Effect):
     """Each draw from XLA's own state counts: none is removed, and no two become one."""
 
     __slots__ = ()
@@ -194,7 +196,7 @@ class Drawing(Effect):
         return "drawing"
 
 
-DRAWING: frozenset[Effect] = frozenset({Drawing()})
+DRAW_EFFECTS: frozenset[Effect] = frozenset({DrawEffect()})
 
 
 @final
@@ -207,7 +209,7 @@ class RngUniform(ArrayOperation):
     """
 
     shape: Shape
-    effects = DRAWING
+    effects = DRAW_EFFECTS
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The shape, with the bounds' dtype."""
@@ -216,20 +218,20 @@ class RngUniform(ArrayOperation):
             check_kind(self, t, "iuf", "a bound")
         low, high = types
         if low.dtype != high.dtype:
-            raise DTypeError(f"rng_uniform: the bounds must have one dtype, got {show(types)}")
+            raise DTypeError(f"rng_uniform: the bounds must have one dtype, got {types_text(types)}")
         if low.shape or high.shape:
-            raise ShapeError(f"rng_uniform: the bounds must be scalars, got {show(types)}")
+            raise ShapeError(f"rng_uniform: the bounds must be scalars, got {types_text(types)}")
         return array_type(low.dtype, self.shape)
 
 
-@lies(RngBitGenerator, RngUniform)
-def drawn_whole(op: object, given: Lies) -> list[Cuts]:
+@sharding_rule(RngBitGenerator, RngUniform)
+def replicate_generator(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
     """One generator draws all of it."""
-    return [((),) * t.ndim for t in given.results]
+    return [((),) * t.ndim for t in shardings.results]
 
 
 @jvp_rule(RngUniform)
-def not_followed(
+def jvp_rng_uniform(
     op: RngUniform, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """A draw is a constant."""
@@ -237,20 +239,20 @@ def not_followed(
 
 
 @vmap_rule(RngUniform)
-def one_by_one(
+def batch_rng_uniform(
     handler: Vmap, op: RngUniform, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     """A draw for each batch element."""
     bounds = [v if a is None else moveaxis(v, a, 0) for v, a in zip(values, axes, strict=True)]
-    drawn = [
+    draws = [
         op(*[b if a is None else getitem(b, i) for b, a in zip(bounds, axes, strict=True)])
         for i in range(handler.size)
     ]
-    return stack(drawn), 0
+    return stack(draws), 0
 
 
 @emits(RngUniform)
-def draw_text(body: Body, op: RngUniform, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+def emit_rng_uniform(body: Body, op: RngUniform, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     t, bound, where = outputs[0].type, inputs[0].type.mlir, f"tensor<{len(op.shape)}xi64>"
     sizes = (
         body.line(f"stablehlo.constant dense<{list(op.shape)}> : {where}")
@@ -264,7 +266,7 @@ def draw_text(body: Body, op: RngUniform, inputs: tuple[Atom, ...], outputs: tup
 
 
 @reference_rule(RngUniform)
-def from_numpy(op: RngUniform, low: Data, high: Data) -> Data:
+def oracle_rng_uniform(op: RngUniform, low: Data, high: Data) -> Data:
     """NumPy's generator, from the system's entropy."""
     rng = np.random.default_rng()
     if dtypes.is_integer(low.dtype):

@@ -11,9 +11,14 @@ from effx.array import Array
 from effx.errors import ProgramError, TransformError
 from effx.handlers.staging.stage import run_program
 from effx.handling import ArrayType, Atom, Body, Program, TupleOperation, Var, decomposes, emits
-from effx.ir.ops.base import is_int, show
-from effx.ir.ops.control import fits
-from effx.ir.passes.sharding_propagation import Cuts, Lies, cuts_of, lies
+from effx.ir.ops.base import check_int, types_text
+from effx.ir.ops.control import types_match
+from effx.ir.passes.sharding_propagation import (
+    DimensionShardings,
+    OperandShardings,
+    mesh_axes_by_dimension,
+    sharding_rule,
+)
 from effx.lower.text.foreign_calls import number_text, string_text
 
 __all__ = ["Composite", "attribute_text"]
@@ -33,20 +38,22 @@ class Composite(TupleOperation):
 
     program: Program
     label: str = attrs.field(validator=attrs.validators.instance_of(str))
-    version: int = attrs.field(default=0, validator=is_int)
+    version: int = attrs.field(default=0, validator=check_int)
     attributes: tuple[tuple[str, str], ...] = ()
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The program's result types."""
         expected = self.program.in_types
-        if not fits(types, expected):
-            raise ProgramError(f"composite: {self.label} takes ({show(expected)}), got ({show(types)})")
+        if not types_match(types, expected):
+            raise ProgramError(
+                f"composite: {self.label} takes ({types_text(expected)}), got ({types_text(types)})"
+            )
         return self.program.out_types
 
 
-@lies(Composite)
-def _(op: Composite, given: Lies) -> list[Cuts]:
-    return [cuts_of(t) for t in op.program.out_types]
+@sharding_rule(Composite)
+def _(op: Composite, given: OperandShardings) -> list[DimensionShardings]:
+    return [mesh_axes_by_dimension(t) for t in op.program.out_types]
 
 
 @decomposes(Composite)
@@ -92,7 +99,8 @@ def attribute_text(name: str, value: object) -> str:
             element = dtypes.mlir_name(value.dtype)
             return f"{number_text(value, value.dtype)} : {element}"
         case np.ndarray() if value.dtype.kind not in "cOSUMm":
-            return f"dense<{_elements(value)}> : tensor<{'x'.join([*map(str, value.shape), dtypes.mlir_name(value.dtype)])}>"
+            tensor = "x".join([*map(str, value.shape), dtypes.mlir_name(value.dtype)])
+            return f"dense<{_elements_text(value)}> : tensor<{tensor}>"
         case Mapping():
             return f"{{{', '.join([f'{string_text(str(k))} = {attribute_text(name, v)}' for k, v in value.items()])}}}"
         case Sequence():
@@ -104,9 +112,9 @@ def attribute_text(name: str, value: object) -> str:
             )
 
 
-def _elements(value: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
+def _elements_text(value: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
     if not value.size:
         return ""
     if value.ndim:
-        return f"[{', '.join([_elements(v) for v in value])}]"
+        return f"[{', '.join([_elements_text(v) for v in value])}]"
     return number_text(value, value.dtype)

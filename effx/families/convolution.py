@@ -28,29 +28,34 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops import shape as s
-from effx.ir.ops.base import check_arity, check_kind, is_int, is_ints
+from effx.ir.ops.base import check_arity, check_int, check_int_tuple, check_kind
 from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
-from effx.ir.passes.sharding_propagation import Cut, Cuts, Lies, lies
+from effx.ir.passes.sharding_propagation import (
+    DimensionShardings,
+    MeshAxisNames,
+    OperandShardings,
+    sharding_rule,
+)
 from effx.ir.sizes.dimensions import has_symbolic
-from effx.ir.sizes.division import larger
+from effx.ir.sizes.division import maximum
 from effx.lower.text import sizes
-from effx.lower.text.stablehlo.sharding import whole
+from effx.lower.text.stablehlo.sharding import emit_replicated_axes
 
-__all__ = ["Convolution", "dilated", "steps"]
+__all__ = ["Convolution", "count_positions", "dilated_size"]
 
 Data = np.ndarray[Any, Any]
 Operand = Array | LinearOperand
 
 
-def dilated(size: int, dilation: int) -> int:
+def dilated_size(size: int, dilation: int) -> int:
     """Returns the size of an axis between whose elements there are `dilation - 1` others."""
-    return size if dilation == 1 else larger((size - 1) * dilation + 1, 0)
+    return size if dilation == 1 else maximum((size - 1) * dilation + 1, 0)
 
 
-def steps(size: int, window: int, stride: int) -> int:
+def count_positions(size: int, window: int, stride: int) -> int:
     """Returns at how many positions a window fits into an axis."""
-    return larger((size - window) // stride + 1, 0)
+    return maximum((size - window) // stride + 1, 0)
 
 
 @final
@@ -73,16 +78,16 @@ class Convolution(ArrayOperation):
         preferred: the dtype of the sums and of the result; None for the operands' own.
     """
 
-    strides: tuple[int, ...] = attrs.field(validator=is_ints)
-    low: tuple[int, ...] = attrs.field(validator=is_ints)
-    high: tuple[int, ...] = attrs.field(validator=is_ints)
-    lhs_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
-    rhs_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
-    lhs_axes: tuple[int, ...] = attrs.field(validator=is_ints)
-    rhs_axes: tuple[int, ...] = attrs.field(validator=is_ints)
-    out_axes: tuple[int, ...] = attrs.field(validator=is_ints)
-    feature_groups: int = attrs.field(default=1, validator=is_int)
-    batch_groups: int = attrs.field(default=1, validator=is_int)
+    strides: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    low: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    high: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    lhs_dilation: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    rhs_dilation: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    lhs_axes: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    rhs_axes: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    out_axes: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    feature_groups: int = attrs.field(default=1, validator=check_int)
+    batch_groups: int = attrs.field(default=1, validator=check_int)
     precision: tuple[str, str] = attrs.field(
         default=("DEFAULT", "DEFAULT"),
         validator=attrs.validators.deep_iterable(attrs.validators.in_(PRECISIONS)),
@@ -105,13 +110,15 @@ class Convolution(ArrayOperation):
         for j, axis in enumerate(self.out_axes[2:]):
             if window[j] < 1:
                 raise ShapeError(f"convolution: rhs must have elements along its spatial axes, got {rhs!r}")
-            size = self.low[j] + dilated(space[j], self.lhs_dilation[j]) + self.high[j]
+            size = self.low[j] + dilated_size(space[j], self.lhs_dilation[j]) + self.high[j]
             if size < 0:
                 raise ShapeError(
                     f"convolution: padding {(self.low[j], self.high[j])} cuts off more than spatial axis {j} of "
                     f"lhs {lhs!r} has"
                 )
-            shape[axis] = steps(size, dilated(window[j], self.rhs_dilation[j]), self.strides[j])
+            shape[axis] = count_positions(
+                size, dilated_size(window[j], self.rhs_dilation[j]), self.strides[j]
+            )
         if self.preferred is not None:
             return array_type(self.preferred, tuple(shape))
         return array_type(lhs.dtype, tuple(shape), lhs.weak and rhs.weak)
@@ -121,12 +128,12 @@ class Convolution(ArrayOperation):
             raise ShapeError(
                 f"convolution: operands must have equal ranks of at least 2, got lhs {lhs!r} and rhs {rhs!r}"
             )
-        for what, axes in (("lhs", self.lhs_axes), ("rhs", self.rhs_axes), ("result", self.out_axes)):
+        for side, axes in (("lhs", self.lhs_axes), ("rhs", self.rhs_axes), ("result", self.out_axes)):
             if sorted(axes) != list(range(lhs.ndim)):
                 raise ShapeError(
-                    f"convolution: {what} axes {axes} must name each of the {lhs.ndim} axes once"
+                    f"convolution: {side} axes {axes} must name each of the {lhs.ndim} axes once"
                 )
-        for what, values, least in (
+        for side, values, least in (
             ("strides", self.strides, 1),
             ("low", self.low, None),
             ("high", self.high, None),
@@ -135,11 +142,11 @@ class Convolution(ArrayOperation):
         ):
             if len(values) != lhs.ndim - 2:
                 raise ShapeError(
-                    f"convolution: {what} must have one entry for each of the {lhs.ndim - 2} spatial axes of "
+                    f"convolution: {side} must have one entry for each of the {lhs.ndim - 2} spatial axes of "
                     f"lhs {lhs!r}, got {values}"
                 )
             if least is not None and any([v < least for v in values]):
-                raise ShapeError(f"convolution: {what} must be at least {least}, got {values}")
+                raise ShapeError(f"convolution: {side} must be at least {least}, got {values}")
 
     def _check_groups(self, lhs: ArrayType, rhs: ArrayType, n: int, c: int, o: int, i: int) -> None:
         groups, batches = self.feature_groups, self.batch_groups
@@ -162,23 +169,23 @@ class Convolution(ArrayOperation):
             )
 
 
-@lies(Convolution)
-def batch_and_features(op: Convolution, given: Lies) -> list[Cuts]:
+@sharding_rule(Convolution)
+def infer_convolution_sharding(op: Convolution, shardings: OperandShardings) -> list[DimensionShardings]:
     """The batch of lhs and the features of rhs, if there are no groups of them; all else is whole."""
     (n, *lhs), (o, *rhs) = op.lhs_axes, op.rhs_axes
     grouped = op.batch_groups > 1, op.batch_groups > 1 or op.feature_groups > 1
     for k, (axis, others) in enumerate(((n, lhs), (o, rhs))):
-        given.whole(k, others, "over which it sums or moves")
+        shardings.require_unsharded(k, others, "over which it sums or moves")
         if grouped[k]:
-            given.whole(k, (axis,), "which comes in groups")
-    found: list[Cut] = [()] * given.results[0].ndim
+            shardings.require_unsharded(k, (axis,), "which comes in groups")
+    result_cuts: list[MeshAxisNames] = [()] * shardings.results[0].ndim
     for k, (axis, at) in enumerate(zip((n, o), op.out_axes, strict=False)):
-        found[at] = () if grouped[k] else given.cuts[k][axis]
-    return [tuple(found)]
+        result_cuts[at] = () if grouped[k] else shardings.mesh_axes[k][axis]
+    return [tuple(result_cuts)]
 
 
 @jvp_rule(Convolution)
-def product_rule(
+def jvp_convolution(
     op: Convolution, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """The convolution is linear in each operand."""
@@ -188,7 +195,7 @@ def product_rule(
     return op(x, y), first if second is None else second if first is None else first + second
 
 
-def moved_factor(x: Array, source: int, target: int, groups: int) -> Array:
+def move_axis_factor(x: Array, source: int, target: int, groups: int) -> Array:
     """Moves the leading factor `groups` of one axis's size to the front of another's."""
     if groups == 1:
         return x
@@ -206,16 +213,16 @@ def _(op: Convolution, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotang
     lhs, rhs = operands
     if isinstance(lhs, LinearOperand):
         assert not isinstance(rhs, LinearOperand)
-        return _by_lhs(op, _of_dtype(ct, rhs), lhs.type, rhs), None
+        return _transpose_lhs(op, _match_dtype(ct, rhs), lhs.type, rhs), None
     assert isinstance(rhs, LinearOperand)
-    return None, _by_rhs(op, _of_dtype(ct, lhs), lhs, rhs.type)
+    return None, _transpose_rhs(op, _match_dtype(ct, lhs), lhs, rhs.type)
 
 
-def _of_dtype(ct: Array, known: Array) -> Array:
+def _match_dtype(ct: Array, known: Array) -> Array:
     return ct if ct.type.dtype == known.type.dtype else convert(ct, known.type.dtype)
 
 
-def _by_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Array:
+def _transpose_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Array:
     """The cotangent of lhs: that of the result, convolved with the reversed kernel.
 
     With kernel position k, ct at p meets lhs at p * stride + k * rhs_dilation - low, in units of the dilated
@@ -223,43 +230,51 @@ def _by_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Array:
     """
     if 0 in ct.type.shape or 0 in t.shape:
         return zeros(t)
-    window = [dilated(rhs.type.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
-    given = [dilated(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)]
-    wanted = [dilated(t.shape[a], d) for a, d in zip(op.lhs_axes[2:], op.lhs_dilation, strict=True)]
+    window = [
+        dilated_size(rhs.type.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)
+    ]
+    output_sizes = [
+        dilated_size(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)
+    ]
+    input_sizes = [dilated_size(t.shape[a], d) for a, d in zip(op.lhs_axes[2:], op.lhs_dilation, strict=True)]
     low = [w - 1 - before for w, before in zip(window, op.low, strict=True)]
-    high = [n + w - 1 - m - a for n, w, m, a in zip(wanted, window, given, low, strict=True)]
+    high = [n + w - 1 - m - a for n, w, m, a in zip(input_sizes, window, output_sizes, low, strict=True)]
     groups = op.feature_groups * op.batch_groups
-    into, taken, *space = op.rhs_axes
-    kernel = Reverse(tuple(space))(moved_factor(rhs, into, taken, groups))
-    found = Convolution(
+    into, out_features, *space = op.rhs_axes
+    kernel = Reverse(tuple(space))(move_axis_factor(rhs, into, out_features, groups))
+    lhs_cotangent = Convolution(
         op.lhs_dilation, tuple(low), tuple(high), op.strides, op.rhs_dilation,
-        op.out_axes, (taken, into, *space), op.lhs_axes, groups, 1, op.precision,
+        op.out_axes, (out_features, into, *space), op.lhs_axes, groups, 1, op.precision,
     )(ct, kernel)  # fmt: skip
-    found = moved_factor(found, op.lhs_axes[1], op.lhs_axes[0], op.batch_groups)
-    return convert(found, t.dtype, t.weak)
+    lhs_cotangent = move_axis_factor(lhs_cotangent, op.lhs_axes[1], op.lhs_axes[0], op.batch_groups)
+    return convert(lhs_cotangent, t.dtype, t.weak)
 
 
-def _by_rhs(op: Convolution, ct: Array, lhs: Array, t: ArrayType) -> Array:
+def _transpose_rhs(op: Convolution, ct: Array, lhs: Array, t: ArrayType) -> Array:
     """The cotangent of rhs: lhs convolved with the result's, summed over the batch in place of the features.
 
     Strides and the kernel's dilation change roles, and so do the groups of features and of the batch.
     """
     if 0 in ct.type.shape or 0 in t.shape:
         return zeros(t)
-    window = [dilated(t.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
-    given = [dilated(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)]
-    space = [dilated(lhs.type.shape[a], d) for a, d in zip(op.lhs_axes[2:], op.lhs_dilation, strict=True)]
-    high = [w + m - 1 - n - low for w, m, n, low in zip(window, given, space, op.low, strict=True)]
+    window = [dilated_size(t.shape[a], d) for a, d in zip(op.rhs_axes[2:], op.rhs_dilation, strict=True)]
+    output_sizes = [
+        dilated_size(ct.type.shape[a], s) for a, s in zip(op.out_axes[2:], op.strides, strict=True)
+    ]
+    space = [
+        dilated_size(lhs.type.shape[a], d) for a, d in zip(op.lhs_axes[2:], op.lhs_dilation, strict=True)
+    ]
+    high = [w + m - 1 - n - low for w, m, n, low in zip(window, output_sizes, space, op.low, strict=True)]
 
-    def exchanged(axes: tuple[int, ...]) -> tuple[int, ...]:
+    def swap_leading_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
         return (axes[1], axes[0], *axes[2:])
 
-    found = Convolution(
+    rhs_cotangent = Convolution(
         op.rhs_dilation, op.low, tuple(high), op.lhs_dilation, op.strides,
-        exchanged(op.lhs_axes), exchanged(op.out_axes), exchanged(op.rhs_axes),
+        swap_leading_axes(op.lhs_axes), swap_leading_axes(op.out_axes), swap_leading_axes(op.rhs_axes),
         op.batch_groups, op.feature_groups, op.precision,
     )(lhs, ct)  # fmt: skip
-    return convert(found, t.dtype, t.weak)
+    return convert(rhs_cotangent, t.dtype, t.weak)
 
 
 @vmap_rule(Convolution)
@@ -268,42 +283,42 @@ def _(
 ) -> tuple[Array, int]:
     (lhs, rhs), (left, right) = values, axes
     if not handler.size:
-        element = [_without(x.type, a) for x, a in zip(values, axes, strict=True)]
+        element = [_drop_axis(x.type, a) for x, a in zip(values, axes, strict=True)]
         t = op.infer(*element)
         return zeros(t.with_shape((0, *t.shape))), 0
     grouped = op.feature_groups > 1 or op.batch_groups > 1
     if right is None:
         assert left is not None
         # Groups come first within an axis, so the batch comes last.
-        y = op(_merged(lhs, left, op.lhs_axes[0], behind=grouped), rhs)
-        return _parted(y, op.out_axes[0], handler.size, behind=grouped)
+        y = op(_merge_batch_axis(lhs, left, op.lhs_axes[0], behind=grouped), rhs)
+        return _split_batch_axis(y, op.out_axes[0], handler.size, behind=grouped)
     if left is None:
-        y = op(lhs, _merged(rhs, right, op.rhs_axes[0], behind=grouped))
-        return _parted(y, op.out_axes[1], handler.size, behind=grouped)
+        y = op(lhs, _merge_batch_axis(rhs, right, op.rhs_axes[0], behind=grouped))
+        return _split_batch_axis(y, op.out_axes[1], handler.size, behind=grouped)
     by_batch = op.batch_groups > 1
     y = attrs.evolve(
         op,
         feature_groups=op.feature_groups * (1 if by_batch else handler.size),
         batch_groups=op.batch_groups * (handler.size if by_batch else 1),
     )(
-        _merged(lhs, left, op.lhs_axes[0 if by_batch else 1], behind=False),
-        _merged(rhs, right, op.rhs_axes[0], behind=False),
+        _merge_batch_axis(lhs, left, op.lhs_axes[0 if by_batch else 1], behind=False),
+        _merge_batch_axis(rhs, right, op.rhs_axes[0], behind=False),
     )
-    return _parted(y, op.out_axes[1], handler.size, behind=False)
+    return _split_batch_axis(y, op.out_axes[1], handler.size, behind=False)
 
 
-def _without(t: ArrayType, axis: int | None) -> ArrayType:
+def _drop_axis(t: ArrayType, axis: int | None) -> ArrayType:
     return t if axis is None else t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
 
 
-def _merged(x: Array, axis: int, into: int, *, behind: bool) -> Array:
+def _merge_batch_axis(x: Array, axis: int, into: int, *, behind: bool) -> Array:
     """Makes the batch axis a factor of one axis of a batch element, the leading or the last one."""
     x = moveaxis(x, axis, into + behind)
     shape = x.type.shape
     return reshape(x, (*shape[:into], shape[into] * shape[into + 1], *shape[into + 2 :]))
 
 
-def _parted(y: Array, axis: int, size: int, *, behind: bool) -> tuple[Array, int]:
+def _split_batch_axis(y: Array, axis: int, size: int, *, behind: bool) -> tuple[Array, int]:
     """Takes the batch axis out of another; returns its index too."""
     shape = y.type.shape
     rest = shape[axis] // size
@@ -318,11 +333,11 @@ def _(op: Convolution, lhs: Data, rhs: Data) -> Data:
     x = lhs.transpose(op.lhs_axes).astype(dtype).astype(wide)
     kernel = rhs.transpose(op.rhs_axes).astype(dtype).astype(wide)
     for i, dilation in enumerate(op.lhs_dilation):
-        x = _stretched(x, i + 2, dilation, op.low[i], op.high[i])
+        x = _dilate_and_pad(x, i + 2, dilation, op.low[i], op.high[i])
     for i, dilation in enumerate(op.rhs_dilation):
-        kernel = _stretched(kernel, i + 2, dilation, 0, 0)
+        kernel = _dilate_and_pad(kernel, i + 2, dilation, 0, 0)
     window = kernel.shape[2:]
-    out = [steps(n, w, s) for n, w, s in zip(x.shape[2:], window, op.strides, strict=True)]
+    out = [count_positions(n, w, s) for n, w, s in zip(x.shape[2:], window, op.strides, strict=True)]
     parts = []
     groups = op.feature_groups * op.batch_groups
     for g in range(groups):
@@ -340,9 +355,9 @@ def _(op: Convolution, lhs: Data, rhs: Data) -> Data:
     return np.asarray(total != 0 if dtype.kind == "b" else total.astype(dtype))
 
 
-def _stretched(x: Data, axis: int, dilation: int, low: int, high: int) -> Data:
+def _dilate_and_pad(x: Data, axis: int, dilation: int, low: int, high: int) -> Data:
     """Puts zeros between the elements along an axis, and at its ends; negative amounts cut off."""
-    n = dilated(x.shape[axis], dilation)
+    n = dilated_size(x.shape[axis], dilation)
     result = np.zeros((*x.shape[:axis], n + max(low, 0) + max(high, 0), *x.shape[axis + 1 :]), x.dtype)
     line = np.moveaxis(result, axis, 0)
     line[max(low, 0) : max(low, 0) + n : dilation] = np.moveaxis(x, axis, 0)
@@ -362,11 +377,14 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
 
     x, t, kernel = body.name(lhs), lhs.type, body.name(rhs)
     if has_symbolic((*op.low, *op.high)):
-        x, t, op = _padded(body, x, t, op)
+        x, t, op = _emit_padding(body, x, t, op)
     # XLA's partitioner gives wrong numbers for some convolutions whose spatial axes are cut, and for batches in groups that
     # are: of kernels' gradients, and where the kernel is cut too. So these axes are whole.
     axes = (None, None) if op.batch_groups > 1 else (op.lhs_axes[2:], op.rhs_axes[2:])
-    x, kernel = whole(body, x, t, axes[0]), whole(body, kernel, rhs.type, axes[1])
+    x, kernel = (
+        emit_replicated_axes(body, x, t, axes[0]),
+        emit_replicated_axes(body, kernel, rhs.type, axes[1]),
+    )
     window = (
         f"stride = {list(op.strides)}, pad = {[[a, b] for a, b in zip(op.low, op.high, strict=True)]}, "
         f"lhs_dilate = {list(op.lhs_dilation)}, rhs_dilate = {list(op.rhs_dilation)}"
@@ -383,7 +401,7 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
     )
 
 
-def _padded(body: Body, x: str, t: ArrayType, op: Convolution) -> tuple[str, ArrayType, Convolution]:
+def _emit_padding(body: Body, x: str, t: ArrayType, op: Convolution) -> tuple[str, ArrayType, Convolution]:
     """Writes zeros around and between the elements of lhs; returns the convolution of that, which adds none."""
     low, high, interior = ([0] * t.ndim for _ in range(3))
     for i, axis in enumerate(op.lhs_axes[2:]):

@@ -9,7 +9,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import NO_EFFECTS
 from effx.errors import BackendError, NoRuleError, ShapeError, TransformError
-from effx.families.batches import scanned
+from effx.families.batches import scan_over_batch
 from effx.handling import (
     ArrayType,
     Atom,
@@ -26,7 +26,7 @@ from effx.handling import (
 from effx.ir.sizes.evaluation import substitute
 from effx.ir.sizes.solving import Solution, solve
 from effx.ir.values.described import HostData
-from effx.lower.disk.artifacts import artifact_text, call_module, is_static, refined
+from effx.lower.disk.artifacts import call_module, decode_artifact, is_static, refine_module
 
 __all__ = ["ExportedCall"]
 
@@ -62,8 +62,8 @@ class ExportedCall(TupleOperation):
 
     def values(self, types: Sequence[ArrayType]) -> Mapping[str, int]:
         """Returns the dimension variables' values."""
-        what = f"exported function {self.function}"
-        return solve(what, self.solution, [t.shape for t in types], lambda i: self.names[i])
+        function_name = f"exported function {self.function}"
+        return solve(function_name, self.solution, [t.shape for t in types], lambda i: self.names[i])
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The results' types for the sizes of the operands.
@@ -71,23 +71,25 @@ class ExportedCall(TupleOperation):
         Raises:
             ShapeError: the operands do not fit; the error names the argument, the axis and the variable.
         """
-        what = f"exported function {self.function}"
+        function_name = f"exported function {self.function}"
         if len(types) != len(self.in_types):
-            raise ShapeError(f"{what}: takes {len(self.in_types)} arrays, got {len(types)}")
-        for name, t, wanted in zip(self.names, types, self.in_types, strict=True):
-            if t.dtype != wanted.dtype or t.ndim != wanted.ndim:
-                raise ShapeError(f"{what}: {name} must be {wanted!r}, got {t!r}")
+            raise ShapeError(f"{function_name}: takes {len(self.in_types)} arrays, got {len(types)}")
+        for name, t, expected in zip(self.names, types, self.in_types, strict=True):
+            if t.dtype != expected.dtype or t.ndim != expected.ndim:
+                raise ShapeError(f"{function_name}: {name} must be {expected!r}, got {t!r}")
         values = self.values(types)
-        return tuple([_at(t, values) for t in self.out_types if t.dtype != dtypes.float0])
+        return tuple([_evaluate_sizes(t, values) for t in self.out_types if t.dtype != dtypes.float0])
 
 
-def _at(t: ArrayType, values: Mapping[str, int]) -> ArrayType:
+def _evaluate_sizes(t: ArrayType, values: Mapping[str, int]) -> ArrayType:
     """Returns a type for values of the dimension variables."""
     return t.with_shape(tuple([substitute(n, values) for n in t.shape]))
 
 
 @emits(ExportedCall)
-def text(body: Body, op: ExportedCall, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_exported_call(
+    body: Body, op: ExportedCall, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
     platform = body.module.platform
     if platform not in op.platforms and op.check_platform:
         raise BackendError(
@@ -95,24 +97,26 @@ def text(body: Body, op: ExportedCall, inputs: tuple[Atom, ...], outputs: tuple[
             f"export it with platforms=[..., {platform!r}]"
         )
     several = len(op.platforms) > 1
-    place = op.platforms.index(platform) if several and platform in op.platforms else 0 if several else None
+    platform_index = (
+        op.platforms.index(platform) if several and platform in op.platforms else 0 if several else None
+    )
     values = op.values([x.type for x in inputs])
     types, names = [], []
     for argument in op.arguments:
-        t = inputs[argument].type.strong() if isinstance(argument, int) else _at(argument, values)
+        t = inputs[argument].type.strong() if isinstance(argument, int) else _evaluate_sizes(argument, values)
         types.append(t)
         names.append(body.name(inputs[argument]) if isinstance(argument, int) else body.constant(False, t))
-    outs = [_at(t, values) for t in op.out_types]
+    outs = [_evaluate_sizes(t, values) for t in op.out_types]
     if op.solution.names and is_static(types):
-        module = refined(op.artifact, tuple(types), place, op.check_sizes)
-        found = call_module(body, module, names, types, outs, None)
+        module = refine_module(op.artifact, tuple(types), platform_index, op.check_sizes)
+        result_names = call_module(body, module, names, types, outs, None)
     else:
-        found = call_module(body, artifact_text(op.artifact), names, types, outs, place)
-    return tuple([x for x, t in zip(found, outs, strict=True) if t.dtype != dtypes.float0])
+        result_names = call_module(body, decode_artifact(op.artifact), names, types, outs, platform_index)
+    return tuple([x for x, t in zip(result_names, outs, strict=True) if t.dtype != dtypes.float0])
 
 
 @jvp_rule(ExportedCall)
-def refused(
+def jvp_exported_call(
     op: ExportedCall, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """A module has no derivative; what it was exported along with has one in reverse mode."""
@@ -123,17 +127,17 @@ def refused(
 
 
 @vmap_rule(ExportedCall)
-def batched(
+def batch_exported_call(
     handler: Vmap, op: ExportedCall, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
     """A scan over the batch: the module is for the sizes that it says."""
-    return scanned(handler, op, op.function, values, axes), (0,) * sum(
+    return scan_over_batch(handler, op, op.function, values, axes), (0,) * sum(
         [t.dtype != dtypes.float0 for t in op.out_types]
     )
 
 
 @reference_rule(ExportedCall)
-def unknown(op: ExportedCall, *values: HostData) -> tuple[HostData, ...]:
+def oracle_exported_call(op: ExportedCall, *values: HostData) -> tuple[HostData, ...]:
     """The reference says what operations mean; a module only XLA reads."""
     raise NoRuleError(
         f"exported function {op.function}: the reference has no meaning in NumPy for a StableHLO module"

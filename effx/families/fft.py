@@ -12,7 +12,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, host_array
+from effx.array.promotion import convert, to_host_array
 from effx.errors import DTypeError, ShapeError
 from effx.handling import (
     ArrayOperation,
@@ -31,10 +31,10 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_arity, check_kind, is_ints
+from effx.ir.ops.base import check_arity, check_int_tuple, check_kind
 from effx.ir.ops.elementwise import Conj
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
-from effx.ir.passes.sharding_rules import leading
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
+from effx.ir.passes.sharding_rules import shard_leading_axes
 
 __all__ = ["KINDS", "Fft"]
 
@@ -58,7 +58,7 @@ class Fft(ArrayOperation, Linear):
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
-    lengths: tuple[int, ...] = attrs.field(validator=is_ints)
+    lengths: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of the spectrum or the signal."""
@@ -73,21 +73,22 @@ class Fft(ArrayOperation, Linear):
         if t.dtype not in (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128):
             raise DTypeError(f"fft: takes numbers of 32 or 64 bits, got {t!r}")
         half = (*self.lengths[:-1], self.lengths[-1] // 2 + 1)
-        wanted, given = (half, self.lengths) if self.kind == "IRFFT" else (self.lengths, half)
-        if t.shape[-k:] != wanted or t.ndim < k:
+        expected_sizes, result_sizes = (half, self.lengths) if self.kind == "IRFFT" else (self.lengths, half)
+        if t.shape[-k:] != expected_sizes or t.ndim < k:
             raise ShapeError(
-                f"fft: {self.kind} of lengths {list(self.lengths)} takes [..., {', '.join(map(str, wanted))}], got {t!r}"
+                f"fft: {self.kind} of lengths {list(self.lengths)} takes [..., "
+                f"{', '.join(map(str, expected_sizes))}], got {t!r}"
             )
         dtype = {"RFFT": dtypes.complex_dtype, "IRFFT": dtypes.real_dtype}.get(self.kind, lambda d: d)(
             t.dtype
         )
-        result = given if self.kind in ("RFFT", "IRFFT") else self.lengths
+        result = result_sizes if self.kind in ("RFFT", "IRFFT") else self.lengths
         return array_type(dtype, (*t.shape[:-k], *result))
 
 
-@lies(Fft)
-def _(op: Fft, given: Lies) -> list[Cuts]:
-    return leading(given.types[0].ndim - len(op.lengths), given, "along which it transforms")
+@sharding_rule(Fft)
+def _(op: Fft, given: OperandShardings) -> list[DimensionShardings]:
+    return shard_leading_axes(given.types[0].ndim - len(op.lengths), given, "along which it transforms")
 
 
 @transpose_rule(Fft)
@@ -101,9 +102,9 @@ def _(op: Fft, ct: Array, operands: tuple[Array | LinearOperand, ...]) -> tuple[
     if n % 2 == 0:
         twice[-1] = 1.0
     if op.kind == "RFFT":
-        weights = convert(host_array(size / twice), dtypes.real_dtype(ct.type.dtype))
+        weights = convert(to_host_array(size / twice), dtypes.real_dtype(ct.type.dtype))
         return (Fft("IRFFT", op.lengths)(CONJ(ct) * weights),)
-    weights = convert(host_array(twice / size), ct.type.dtype)
+    weights = convert(to_host_array(twice / size), ct.type.dtype)
     return (CONJ(Fft("RFFT", op.lengths)(ct)) * weights,)
 
 

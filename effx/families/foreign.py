@@ -12,7 +12,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError
-from effx.families.batches import needs_method, one_call, scanned
+from effx.families.batches import batch_in_one_call, missing_method_error, scan_over_batch
 from effx.handling import (
     ArrayType,
     Atom,
@@ -78,22 +78,26 @@ class ForeignCall(TupleOperation):
                 )
         _check_layouts(self.target, "input", self.in_layouts, types)
         _check_layouts(self.target, "output", self.out_layouts, self.out_types)
-        for given, out in self.aliases:
-            self._check_alias(given, out, types)
+        for input_index, out in self.aliases:
+            self._check_alias(input_index, out, types)
         return self.out_types
 
-    def _check_alias(self, given: int, out: int, types: Sequence[ArrayType]) -> None:
-        what = f"ffi_call: input_output_aliases of {self.target} has the pair {given}: {out}"
-        if not (0 <= given < len(types) and 0 <= out < len(self.out_types)):
-            raise ShapeError(f"{what}, but there are {len(types)} inputs and {len(self.out_types)} outputs")
-        a, b = types[given], self.out_types[out]
+    def _check_alias(self, input_index: int, out: int, types: Sequence[ArrayType]) -> None:
+        message = f"ffi_call: input_output_aliases of {self.target} has the pair {input_index}: {out}"
+        if not (0 <= input_index < len(types) and 0 <= out < len(self.out_types)):
+            raise ShapeError(
+                f"{message}, but there are {len(types)} inputs and {len(self.out_types)} outputs"
+            )
+        a, b = types[input_index], self.out_types[out]
         if a.strong() != b.strong():
-            raise ShapeError(f"{what}, whose types differ: the input is {a!r}, the output {b!r}")
+            raise ShapeError(f"{message}, whose types differ: the input is {a!r}, the output {b!r}")
         rows = tuple(range(a.ndim))
-        layouts = [(x[i] if x else None) for x, i in ((self.in_layouts, given), (self.out_layouts, out))]
+        layouts = [
+            (x[i] if x else None) for x, i in ((self.in_layouts, input_index), (self.out_layouts, out))
+        ]
         if (layouts[0] or rows) != (layouts[1] or rows):
             raise ShapeError(
-                f"{what}, whose layouts differ: the input has {layouts[0] or rows}, the output {layouts[1] or rows}"
+                f"{message}, whose layouts differ: the input has {layouts[0] or rows}, the output {layouts[1] or rows}"
             )
 
 
@@ -110,7 +114,7 @@ def _check_layouts(target: str, side: str, layouts: Sequence[Layout], types: Seq
 
 
 @jvp_rule(ForeignCall)
-def refused(
+def jvp_foreign_call(
     op: ForeignCall, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """A foreign function has no derivative that effx could know."""
@@ -121,37 +125,43 @@ def refused(
 
 
 @vmap_rule(ForeignCall)
-def batched(
+def batch_foreign_call(
     handler: Vmap, op: ForeignCall, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
     """One call for the batch, or a scan over it."""
     method, size = op.vmap_method, handler.size
     if method is None:
-        raise needs_method("ffi_call", op.target)
+        raise missing_method_error("ffi_call", op.target)
     front = (0,) * len(op.out_types)
     if method in ("sequential", "sequential_unrolled"):
         unroll = max(size, 1) if method == "sequential_unrolled" else 1
-        return scanned(handler, op, op.target, values, axes, unroll), front
-    operands = one_call(handler, method, values, axes, whole=[given for given, _ in op.aliases])
+        return scan_over_batch(handler, op, op.target, values, axes, unroll), front
+    operands = batch_in_one_call(
+        handler, method, values, axes, always_batched=[input_index for input_index, _ in op.aliases]
+    )
     grown = [
         x.type.ndim > v.type.ndim or a is not None for x, v, a in zip(operands, values, axes, strict=True)
     ]
     batch = attrs.evolve(
         op,
         out_types=tuple([t.with_shape((size, *t.shape)) for t in op.out_types]),
-        in_layouts=tuple([_outermost(x) if g else x for x, g in zip(op.in_layouts, grown, strict=False)]),
-        out_layouts=tuple([_outermost(x) for x in op.out_layouts]),
+        in_layouts=tuple(
+            [_add_batch_to_layout(x) if g else x for x, g in zip(op.in_layouts, grown, strict=False)]
+        ),
+        out_layouts=tuple([_add_batch_to_layout(x) for x in op.out_layouts]),
     )
     return batch(*operands), front
 
 
-def _outermost(layout: Layout) -> Layout:
+def _add_batch_to_layout(layout: Layout) -> Layout:
     """Returns a layout with the batch's axis, which is the slowest."""
     return None if layout is None else (0, *[axis + 1 for axis in layout])
 
 
 @emits(ForeignCall)
-def text(body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_foreign_call(
+    body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
     entries = ", ".join([f"{key_text(name)} = {value}" for name, value in op.attributes])
     call = custom_call_text(
         op.target,
@@ -161,7 +171,7 @@ def text(body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[V
         in_layouts=[layout and layout[::-1] for layout in op.in_layouts] or None,
         out_layouts=[layout and layout[::-1] for layout in op.out_layouts] or None,
         has_side_effect=op.has_side_effect,
-        aliases={out: given for given, out in op.aliases},
+        aliases={out: input_index for input_index, out in op.aliases},
         api_version=op.api_version,
         config=f"{{{entries}}}" if op.api_version >= TYPED else string_text(op.legacy),
     )
@@ -170,7 +180,7 @@ def text(body: Body, op: ForeignCall, inputs: tuple[Atom, ...], outputs: tuple[V
 
 
 @reference_rule(ForeignCall)
-def unknown(op: ForeignCall, *values: HostData) -> tuple[HostData, ...]:
+def oracle_foreign_call(op: ForeignCall, *values: HostData) -> tuple[HostData, ...]:
     """The reference says what operations mean; of this one only XLA knows."""
     raise NoRuleError(
         f"ffi_call: the reference has no meaning in NumPy for the foreign function {op.target}; "

@@ -13,7 +13,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
 from effx.errors import TransformError
-from effx.handlers.jvp.handler import partials, zeros_like
+from effx.handlers.jvp.handler import register_partial_derivatives, zeros_like
 from effx.handling import (
     Atom,
     Binary,
@@ -29,7 +29,7 @@ from effx.handling import (
 )
 from effx.transforms.autodiff.core import jvp
 
-__all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "in_wide_floats", "slope"]
+__all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "decompose_in_wide_floats", "elementwise_derivative"]
 
 N = TypeVar("N", Array, float)
 
@@ -91,7 +91,7 @@ def _(body: Body, op: Digamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     return body.line(f"stablehlo.select {zero}, {low}, {value} : {mask}, {t.mlir}")
 
 
-def in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
+def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
     """Returns a decomposition that computes with 32 bits at least, for all floats."""
 
     def decomposition(op: Elementwise, *operands: Array) -> Array:
@@ -103,7 +103,7 @@ def in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
     return decomposition
 
 
-def slope(function: Callable[[Array], Array], x: Array) -> Array:
+def elementwise_derivative(function: Callable[[Array], Array], x: Array) -> Array:
     """Returns the derivative of an elementwise function by its one argument, as forward mode gives it."""
     return jvp(function, (x,), (zeros_like(x) + 1.0,))[1]
 
@@ -132,21 +132,25 @@ def zeta_sum(s: N, q: N) -> N:
     return total
 
 
-decomposes(Zeta)(in_wide_floats(zeta_sum))
+decomposes(Zeta)(decompose_in_wide_floats(zeta_sum))
 tangent_of(Lgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
 tangent_of(Digamma)(lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x))
-partials(
+register_partial_derivatives(
     Zeta,
-    lambda op, ds, s, q, z: ds * slope(lambda v: in_wide_floats(zeta_sum)(op, v, q), s),
+    lambda op, ds, s, q, z: (
+        ds * elementwise_derivative(lambda v: decompose_in_wide_floats(zeta_sum)(op, v, q), s)
+    ),
     lambda op, dq, s, q, z: dq * -s * ZETA(s + 1.0, q),
 )
 
 
-def _no_order(op: Polygamma, dm: Array, m: Array, x: Array, z: Array) -> Array:
+def _jvp_polygamma_order(op: Polygamma, dm: Array, m: Array, x: Array, z: Array) -> Array:
     raise TransformError("polygamma: the order m is a whole number, and has no derivative")
 
 
-partials(Polygamma, _no_order, lambda op, dx, m, x, z: dx * POLYGAMMA(m + 1.0, x))
+register_partial_derivatives(
+    Polygamma, _jvp_polygamma_order, lambda op, dx, m, x, z: dx * POLYGAMMA(m + 1.0, x)
+)
 
 
 def _lgamma(x: float) -> float:
@@ -183,12 +187,12 @@ def _polygamma(m: float, x: float) -> float:
 def _zeta(s: float, q: float) -> float:
     if s <= 1:
         return math.inf if s == 1 else math.nan
-    whole = s == s // 1
+    is_integer = s == s // 1
     if q > 0:
         return zeta_sum(s, q)
     if q == q // 1:
-        return math.inf if whole and s % 2 == 0 else math.nan
-    if not whole or math.isnan(q):
+        return math.inf if is_integer and s % 2 == 0 else math.nan
+    if not is_integer or math.isnan(q):
         return math.nan
     negative = range(math.ceil(-q))
     return math.fsum((q + k) ** -s for k in negative) + zeta_sum(s, q + len(negative))

@@ -15,9 +15,9 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import horner, where
 from effx.array.promotion import broadcast_to, convert, scalar
-from effx.families.gamma import Digamma, Lgamma, in_wide_floats, slope
+from effx.families.gamma import Digamma, Lgamma, decompose_in_wide_floats, elementwise_derivative
 from effx.families.special import Erfc
-from effx.handlers.jvp.handler import Tangent, add_tangents, as_strong, partials
+from effx.handlers.jvp.handler import Tangent, add_tangents, register_partial_derivatives, strengthen_tangents
 from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, Binary, Elementwise, decomposes, jvp_rule
 from effx.ir.ops import elementwise as e
@@ -35,7 +35,7 @@ EXP, LOG, LOG1P, SQRT, ABS, SIGN = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(
 LGAMMA, DIGAMMA, ERFC = Lgamma(), Digamma(), Erfc()
 
 
-class OfPositive(Binary):
+class PositiveBinary(Binary):
     """A function of a > 0 and x >= 0."""
 
     __slots__ = ()
@@ -44,34 +44,34 @@ class OfPositive(Binary):
 
 
 @final
-class Igamma(OfPositive):
+class Igamma(PositiveBinary):
     """The integral of t^(a-1) exp(-t) / gamma(a) over t from 0 to x."""
 
     __slots__ = ()
 
 
 @final
-class Igammac(OfPositive):
+class Igammac(PositiveBinary):
     """1 - igamma(a, x), exact where that is small."""
 
     __slots__ = ()
 
 
 @final
-class IgammaGradA(OfPositive):
+class IgammaGradA(PositiveBinary):
     """The slope of igamma(a, x) in a."""
 
     __slots__ = ()
 
 
 @final
-class RandomGammaGrad(OfPositive):
+class RandomGammaGrad(PositiveBinary):
     """The slope in a of the x with igamma(a, x) held fixed: of a gamma sample that inverts its distribution."""
 
     __slots__ = ()
 
 
-class OfUnit(Singleton, Elementwise):
+class UnitIntervalElementwise(Singleton, Elementwise):
     """A function of a > 0, b > 0 and x in [0, 1]."""
 
     __slots__ = ()
@@ -85,14 +85,14 @@ class OfUnit(Singleton, Elementwise):
 
 
 @final
-class Betainc(OfUnit):
+class Betainc(UnitIntervalElementwise):
     """The integral of t^(a-1) (1-t)^(b-1) / B(a, b) over t from 0 to x."""
 
     __slots__ = ()
 
 
 @final
-class BetaincGradA(OfUnit):
+class BetaincGradA(UnitIntervalElementwise):
     """The slope of betainc(a, b, x) in a."""
 
     __slots__ = ()
@@ -102,7 +102,7 @@ IGAMMA, IGAMMAC, IGAMMA_GRAD_A, RANDOM_GAMMA_GRAD = Igamma(), Igammac(), IgammaG
 BETAINC, BETAINC_GRAD_A = Betainc(), BetaincGradA()
 
 
-def _repeat(
+def _iterate_while(
     iterate: Callable[[Array, list[Array]], Sequence[Array]], carry: Sequence[Array], fixed: Sequence[Array]
 ) -> list[Array]:
     """Calls `iterate(n, [*carry, *fixed])` for n = 1, 2, … as long as an element of its last result is True."""
@@ -113,7 +113,7 @@ def _repeat(
     going = broadcast_to(scalar(True, dtypes.bool_, False), shape)
     types = [x.type for x in (counter, going, *first)]
 
-    def goes_on(xs: list[Array]) -> list[Array]:
+    def condition(xs: list[Array]) -> list[Array]:
         more = ReduceOr(tuple(range(len(shape))))(xs[1]) if shape else xs[1]
         return [e.And()(more, xs[0] <= float(LIMIT))]
 
@@ -121,11 +121,11 @@ def _repeat(
         *results, more = iterate(xs[0], xs[2:])
         return [xs[0] + 1.0, more, *results, *xs[2 + k :]]
 
-    loop = While(stage(goes_on, types, "goes_on").program, stage(iteration, types, "iteration").program)
+    loop = While(stage(condition, types, "goes_on").program, stage(iteration, types, "iteration").program)
     return list(loop(counter, going, *first)[2 : 2 + k])
 
 
-def _eps(x: Array) -> float:
+def _machine_epsilon(x: Array) -> float:
     return float(dtypes.finfo(x.type.dtype).eps)
 
 
@@ -136,13 +136,13 @@ def _power_series(a: Array, x: Array) -> Array:
         term, total, a, x = xs
         term = term * x / (a + n)
         # The derivative's terms are larger by about log(n).
-        return [term, total + term, term > total * (_eps(x) / 16)]
+        return [term, total + term, term > total * (_machine_epsilon(x) / 16)]
 
     one = x * 0.0 + 1.0
-    return _repeat(iterate, [one + a * 0.0, one + a * 0.0], [a, x])[1]
+    return _iterate_while(iterate, [one + a * 0.0, one + a * 0.0], [a, x])[1]
 
 
-def _steps(h: Array, c: Array, d: Array, an: Array, b: Array) -> list[Array]:
+def _lentz_step(h: Array, c: Array, d: Array, an: Array, b: Array) -> list[Array]:
     """One iteration of Lentz' method for a continued fraction (Thompson and Barnett, 1986)."""
     tiny = float(dtypes.finfo(h.type.dtype).tiny) * 2.0**10
     c, d = b + an / c, b + an * d
@@ -156,11 +156,11 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
 
     def iterate(n: Array, xs: list[Array]) -> list[Array]:
         h, c, d, a, x = xs
-        new = _steps(h, c, d, n * (a - n), x + 1.0 - a + n * 2.0)
-        return [*new, ABS(new[0] - h) > ABS(h) * (_eps(x) * 2)]
+        new = _lentz_step(h, c, d, n * (a - n), x + 1.0 - a + n * 2.0)
+        return [*new, ABS(new[0] - h) > ABS(h) * (_machine_epsilon(x) * 2)]
 
     b = x + 1.0 - a
-    return _repeat(
+    return _iterate_while(
         iterate, [1.0 / b, b * 0.0 + 1 / float(dtypes.finfo(b.type.dtype).tiny) ** 0.75, 1.0 / b], [a, x]
     )[0]
 
@@ -174,7 +174,7 @@ def log_excess(u: Array) -> Array:
     return where(near, series, u - LOG1P(u))
 
 
-def _density(a: Array, x: Array) -> Array:
+def _scaled_gamma_density(a: Array, x: Array) -> Array:
     """Returns x^a exp(-x) / gamma(a + 1).
 
     For large a as a deviation from the peak, which loses no digits (Loader, "Fast and accurate computation of
@@ -199,7 +199,7 @@ C0 = (
 C1 = (-1 / 540, -1 / 288, 1 / 378, -77 / 77760, 1 / 4860, -1 / 2488320)
 
 
-def _expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
+def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     """Returns igamma, igammac and the slope of igamma in a divided by the density of x, for large a.
 
     With mu = x / a - 1 and eta²/2 = mu - log(1 + mu), of mu's sign, igamma is
@@ -232,7 +232,7 @@ def _expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
 Split = tuple[Array, Array, Array, Array, Array, Array, Array, Array]
 
 
-def _split(a: Array, x: Array) -> Split:
+def _split_by_method(a: Array, x: Array) -> Split:
     """Says where the expansion and where the series serves, and gives operands to it, to the series and to the fraction.
 
     Operands of another's part are harmless.
@@ -253,7 +253,7 @@ def _split(a: Array, x: Array) -> Split:
     )
 
 
-def _limits(a: Array, x: Array, zero: float, one: float, value: Array) -> Array:
+def _apply_gamma_limits(a: Array, x: Array, zero: float, one: float, value: Array) -> Array:
     """Puts what holds at the ends of the domain, and NaN outside: `zero` where x is small beside a, `one` where large."""
     low, high = (x == 0.0) | (a == math.inf), (x == math.inf) | (a == 0.0)
     inside = (a >= 0.0) & (x >= 0.0) & ~(low & high)
@@ -261,48 +261,50 @@ def _limits(a: Array, x: Array, zero: float, one: float, value: Array) -> Array:
 
 
 def _igamma(a: Array, x: Array) -> Array:
-    large, a0, x0, near, a1, x1, a2, x2 = _split(a, x)
-    below = _density(a1, x1) * _power_series(a1, x1)
-    value = where(near, below, 1.0 - _density(a2, x2) * a2 * _gamma_fraction(a2, x2))
-    return _limits(a, x, 0.0, 1.0, where(large, _expansion(a0, x0)[0], value))
+    large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
+    below = _scaled_gamma_density(a1, x1) * _power_series(a1, x1)
+    value = where(near, below, 1.0 - _scaled_gamma_density(a2, x2) * a2 * _gamma_fraction(a2, x2))
+    return _apply_gamma_limits(a, x, 0.0, 1.0, where(large, _uniform_expansion(a0, x0)[0], value))
 
 
 def _igammac(a: Array, x: Array) -> Array:
-    large, a0, x0, near, a1, x1, a2, x2 = _split(a, x)
-    below = _density(a1, x1) * _power_series(a1, x1)
-    value = where(near, 1.0 - below, _density(a2, x2) * a2 * _gamma_fraction(a2, x2))
-    return _limits(a, x, 1.0, 0.0, where(large, _expansion(a0, x0)[1], value))
+    large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
+    below = _scaled_gamma_density(a1, x1) * _power_series(a1, x1)
+    value = where(near, 1.0 - below, _scaled_gamma_density(a2, x2) * a2 * _gamma_fraction(a2, x2))
+    return _apply_gamma_limits(a, x, 1.0, 0.0, where(large, _uniform_expansion(a0, x0)[1], value))
 
 
-def _sample_slope(a: Array, x: Array) -> Array:
+def _gamma_sample_derivative(a: Array, x: Array) -> Array:
     """Returns the slope of igamma in a, divided by the density of x."""
-    large, a0, x0, near, a1, x1, a2, x2 = _split(a, x)
+    large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
     series, fraction = _power_series(a1, x1), _gamma_fraction(a2, x2)
-    below = slope(lambda v: _power_series(v, x1), a1) + series * (LOG(x1) - DIGAMMA(a1 + 1.0))
-    above = slope(lambda v: _gamma_fraction(v, x2), a2) + fraction * (LOG(x2) - DIGAMMA(a2))
-    return where(large, _expansion(a0, x0)[2], where(near, x1 / a1 * below, -x2 * above))
+    below = elementwise_derivative(lambda v: _power_series(v, x1), a1) + series * (
+        LOG(x1) - DIGAMMA(a1 + 1.0)
+    )
+    above = elementwise_derivative(lambda v: _gamma_fraction(v, x2), a2) + fraction * (LOG(x2) - DIGAMMA(a2))
+    return where(large, _uniform_expansion(a0, x0)[2], where(near, x1 / a1 * below, -x2 * above))
 
 
 def _igamma_grad_a(a: Array, x: Array) -> Array:
     inside = (x > 0.0) & (x < math.inf)
     shift = where(inside, x, 1.0)
-    slopes = _sample_slope(a, x) * (_density(a, shift) * a / shift)
-    return _limits(a, x, 0.0, 0.0, slopes)
+    slopes = _gamma_sample_derivative(a, x) * (_scaled_gamma_density(a, shift) * a / shift)
+    return _apply_gamma_limits(a, x, 0.0, 0.0, slopes)
 
 
 def _random_gamma_grad(a: Array, x: Array) -> Array:
-    return _limits(a, x, 0.0, math.nan, -_sample_slope(a, x))
+    return _apply_gamma_limits(a, x, 0.0, math.nan, -_gamma_sample_derivative(a, x))
 
 
 for _kind, _function in (
     (Igamma, _igamma), (Igammac, _igammac), (IgammaGradA, _igamma_grad_a), (RandomGammaGrad, _random_gamma_grad),
 ):  # fmt: skip
-    decomposes(_kind)(in_wide_floats(_function))
+    decomposes(_kind)(decompose_in_wide_floats(_function))
 
 
-def _slopes(kind: type[Elementwise], function: Callable[..., Array]) -> None:
+def _register_derivatives(kind: type[Elementwise], function: Callable[..., Array]) -> None:
     """Registers derivatives of an operation as its slopes in forward mode, so that they can be transposed."""
-    of = in_wide_floats(function)
+    of = decompose_in_wide_floats(function)
 
     @jvp_rule(kind)
     def _(
@@ -310,7 +312,7 @@ def _slopes(kind: type[Elementwise], function: Callable[..., Array]) -> None:
     ) -> tuple[Array, Tangent]:
         z: Array = op(*primals)
         found: Tangent = None
-        for i, d in enumerate(as_strong(tangents, z)):
+        for i, d in enumerate(strengthen_tangents(tangents, z)):
             if d is not None:
                 before, after = primals[:i], primals[i + 1 :]
 
@@ -319,12 +321,12 @@ def _slopes(kind: type[Elementwise], function: Callable[..., Array]) -> None:
                 ) -> Array:
                     return of(op, *before, v, *after)
 
-                found = add_tangents(z, found, d * slope(section, primals[i]))
+                found = add_tangents(z, found, d * elementwise_derivative(section, primals[i]))
         return z, found
 
 
-_slopes(IgammaGradA, _igamma_grad_a)
-_slopes(RandomGammaGrad, _random_gamma_grad)
+_register_derivatives(IgammaGradA, _igamma_grad_a)
+_register_derivatives(RandomGammaGrad, _random_gamma_grad)
 
 
 def _gamma_density(a: Array, x: Array) -> Array:
@@ -332,12 +334,12 @@ def _gamma_density(a: Array, x: Array) -> Array:
     return EXP((a - 1.0) * LOG(x) - x - LGAMMA(a))
 
 
-partials(
+register_partial_derivatives(
     Igamma,
     lambda op, da, a, x, z: da * IGAMMA_GRAD_A(a, x),
     lambda op, dx, a, x, z: dx * _gamma_density(a, x),
 )
-partials(
+register_partial_derivatives(
     Igammac,
     lambda op, da, a, x, z: da * -IGAMMA_GRAD_A(a, x),
     lambda op, dx, a, x, z: dx * -_gamma_density(a, x),
@@ -352,12 +354,12 @@ def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
         one = before * 0.0 + 1.0
         even = m * (b - m) * x / ((a + m * 2.0 - 1.0) * (a + m * 2.0))
         odd = -(a + m) * (a + b + m) * x / ((a + m * 2.0) * (a + m * 2.0 + 1.0))
-        h, c, d = _steps(before, c, d, even, one)
-        new = _steps(h, c, d, odd, one)
-        return [*new, ABS(new[0] - before) > ABS(before) * (_eps(x) * 2)]
+        h, c, d = _lentz_step(before, c, d, even, one)
+        new = _lentz_step(h, c, d, odd, one)
+        return [*new, ABS(new[0] - before) > ABS(before) * (_machine_epsilon(x) * 2)]
 
     first = 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    return _repeat(iterate, [first, first * 0.0 + 1.0, first], [a, b, x])[0]
+    return _iterate_while(iterate, [first, first * 0.0 + 1.0, first], [a, b, x])[0]
 
 
 def _lower_beta(a: Array, b: Array, x: Array) -> Array:
@@ -366,7 +368,7 @@ def _lower_beta(a: Array, b: Array, x: Array) -> Array:
     return EXP(front) / a * _beta_fraction(a, b, x)
 
 
-def _beta_parts(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array, Array]:
+def _swap_beta_operands(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array, Array]:
     """Says where 1 - betainc(b, a, 1 - x) is computed, and gives the operands; harmless ones outside the domain."""
     inside = (a > 0.0) & (b > 0.0) & (a < math.inf) & (b < math.inf) & (x > 0.0) & (x < 1.0)
     a, b, x = where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5)
@@ -374,7 +376,7 @@ def _beta_parts(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array, Arra
     return swap, where(swap, b, a), where(swap, a, b), where(swap, 1.0 - x, x)
 
 
-def _beta_limits(a: Array, b: Array, x: Array, zero: float, one: float, value: Array) -> Array:
+def _apply_beta_limits(a: Array, b: Array, x: Array, zero: float, one: float, value: Array) -> Array:
     """Puts what holds at the ends of the domain, and NaN outside."""
     low, high = (b == 0.0) | (a == math.inf), (a == 0.0) | (b == math.inf)
     inside = (a >= 0.0) & (b >= 0.0) & (x >= 0.0) & (x <= 1.0) & ~(low & high)
@@ -383,23 +385,23 @@ def _beta_limits(a: Array, b: Array, x: Array, zero: float, one: float, value: A
 
 
 def _betainc(a: Array, b: Array, x: Array) -> Array:
-    swap, p, q, y = _beta_parts(a, b, x)
+    swap, p, q, y = _swap_beta_operands(a, b, x)
     value = _lower_beta(p, q, y)
-    return _beta_limits(a, b, x, 0.0, 1.0, where(swap, 1.0 - value, value))
+    return _apply_beta_limits(a, b, x, 0.0, 1.0, where(swap, 1.0 - value, value))
 
 
 def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
-    swap, p, q, y = _beta_parts(a, b, x)
+    swap, p, q, y = _swap_beta_operands(a, b, x)
     ones = p * 0.0 + 1.0
     # The first parameter of the fraction is b where it is swapped.
     dp, dq = where(swap, 0.0, ones), where(swap, ones, 0.0)
-    found = jvp(lambda p, q: _lower_beta(p, q, y), (p, q), (dp, dq))[1]
-    return _beta_limits(a, b, x, 0.0, 0.0, where(swap, -found, found))
+    derivative = jvp(lambda p, q: _lower_beta(p, q, y), (p, q), (dp, dq))[1]
+    return _apply_beta_limits(a, b, x, 0.0, 0.0, where(swap, -derivative, derivative))
 
 
-decomposes(Betainc)(in_wide_floats(_betainc))
-decomposes(BetaincGradA)(in_wide_floats(_betainc_grad_a))
-_slopes(BetaincGradA, _betainc_grad_a)
+decomposes(Betainc)(decompose_in_wide_floats(_betainc))
+decomposes(BetaincGradA)(decompose_in_wide_floats(_betainc_grad_a))
+_register_derivatives(BetaincGradA, _betainc_grad_a)
 
 
 def _beta_density(a: Array, b: Array, x: Array) -> Array:
@@ -411,7 +413,7 @@ def _beta_density(a: Array, b: Array, x: Array) -> Array:
 def _(op: Betainc, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     a, b, x = primals
     z = op(a, b, x)
-    da, db, dx = as_strong(tangents, z)
+    da, db, dx = strengthen_tangents(tangents, z)
     by_a = None if da is None else da * BETAINC_GRAD_A(a, b, x)
     by_b = None if db is None else db * -BETAINC_GRAD_A(b, a, 1.0 - x)
     by_x = None if dx is None else dx * _beta_density(a, b, x)

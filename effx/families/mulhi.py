@@ -24,7 +24,7 @@ class Mulhi(Binary):
 def _(op: Mulhi, x: Array, y: Array) -> Array:
     # Schoolbook multiplication of half words; no sum of them overflows.
     dtype, width = x.type.dtype, dtypes.bits(x.type.dtype)
-    word = dtypes.requested(f"uint{width}")
+    word = dtypes.canonicalize_requested(f"uint{width}")
     half, mask = scalar(width // 2, word), scalar((1 << width // 2) - 1, word)
 
     def high(v: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from effx import dtypes
 from effx.handling import ArrayOperation, ArrayType, Atom, Body, Var, array_type, emits, reference_rule
 from effx.ir.ops.base import check_arity
-from effx.ir.ops.control import Platforms, branch_for
+from effx.ir.ops.control import Platforms, find_platform_branch
 
 __all__ = ["PlatformIndex"]
 
@@ -32,9 +32,9 @@ class PlatformIndex(ArrayOperation):
 
 @emits(PlatformIndex)
 def _(body: Body, op: PlatformIndex, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    return body.constant(branch_for(op.platforms, body.module.platform), outputs[0].type)
+    return body.constant(find_platform_branch(op.platforms, body.module.platform), outputs[0].type)
 
 
 @reference_rule(PlatformIndex)
 def _(op: PlatformIndex) -> "np.ndarray[tuple[int, ...], np.dtype[np.int32]]":
-    return np.asarray(branch_for(op.platforms, "cpu"), np.int32)
+    return np.asarray(find_platform_branch(op.platforms, "cpu"), np.int32)

@@ -11,7 +11,7 @@ import numpy as np
 
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.families.gamma import in_wide_floats
+from effx.families.gamma import decompose_in_wide_floats
 from effx.handling import Monotone, Unary, decomposes, reference_rule, tangent_of
 from effx.ir.ops import elementwise as e
 
@@ -64,20 +64,22 @@ _FAR = (
 )  # fmt: skip
 
 
-def _ratio(x: Array, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
+def _rational_polynomial(x: Array, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
     numerator, denominator = polynomials
     return horner(x, numerator) / horner(x, denominator)
 
 
 @decomposes(Ndtri)
-@in_wide_floats
+@decompose_in_wide_floats
 def _(p: Array) -> Array:
     inside = (p > 0.0) & (p < 1.0)
     below = p - 0.5
     tail = where(below < 0.0, p, 1.0 - p)
     root = SQRT(-LOG(where(inside & (tail < 0.25), tail, 0.25)))
-    outer = where(root <= 5.0, _ratio(root - 1.6, _TAIL), _ratio(root - 5.0, _FAR))
-    inner = below * _ratio(0.180625 - below * below, _CENTRE)
+    outer = where(
+        root <= 5.0, _rational_polynomial(root - 1.6, _TAIL), _rational_polynomial(root - 5.0, _FAR)
+    )
+    inner = below * _rational_polynomial(0.180625 - below * below, _CENTRE)
     value = where(ABS(below) <= 0.425, inner, SIGN(below) * outer)
     ends = where(p == 0.0, -math.inf, where(p == 1.0, math.inf, math.nan))
     return where(inside, value, ends)

@@ -14,7 +14,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic
-from effx.array.indexing import along_axis
+from effx.array.indexing import gather_along_axis
 from effx.array.promotion import broadcast_to, convert, scalar, zeros
 from effx.array.shaping import concatenate, expand_dims, moveaxis, reshape
 from effx.dtypes import DType
@@ -35,12 +35,17 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_arity, check_kind, is_int, show
+from effx.ir.ops.base import check_arity, check_int, check_kind, types_text
 from effx.ir.ops.control import While
-from effx.ir.ops.linalg import DotGeneral, Precision, swapped
+from effx.ir.ops.linalg import DotGeneral, Precision, swap_precision
 from effx.ir.ops.reduce import CumSum, ReduceSum
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice, Iota, Slice
-from effx.ir.passes.sharding_propagation import Cut, Cuts, Lies, lies
+from effx.ir.passes.sharding_propagation import (
+    DimensionShardings,
+    MeshAxisNames,
+    OperandShardings,
+    sharding_rule,
+)
 
 __all__ = ["GroupedMatmul", "GroupedOuter"]
 
@@ -60,9 +65,9 @@ def _check(op: ArrayOperation, types: tuple[ArrayType, ...], ranks: tuple[int, i
     if bounds.dtype != dtypes.int32:
         raise DTypeError(f"{op.name}: the groups' bounds must be i32, got {bounds!r}")
     if tuple([t.ndim for t in types]) != ranks:
-        raise ShapeError(f"{op.name}: operands must have {ranks} axes, got {show(types)}")
+        raise ShapeError(f"{op.name}: operands must have {ranks} axes, got {types_text(types)}")
     if bounds.shape[0] != lhs.shape[0] or not bounds.shape[1]:
-        raise ShapeError(f"{op.name}: needs a row of bounds for each element of lhs, got {show(types)}")
+        raise ShapeError(f"{op.name}: needs a row of bounds for each element of lhs, got {types_text(types)}")
 
 
 @final
@@ -87,7 +92,7 @@ class GroupedMatmul(ArrayOperation):
         lhs, rhs, bounds = types
         (p, m, k), (b, g, k2, n) = lhs.shape, rhs.shape
         if k != k2 or bounds.shape[1] != g + 1 or (p % b if b else p):
-            raise ShapeError(f"{self.name}: sizes do not fit: {show(types)}")
+            raise ShapeError(f"{self.name}: sizes do not fit: {types_text(types)}")
         return array_type(lhs.dtype if self.preferred is None else self.preferred, (p, m, n))
 
 
@@ -104,7 +109,7 @@ class GroupedOuter(ArrayOperation):
         precision, preferred: as of dot_general.
     """
 
-    summed: int = attrs.field(default=1, validator=is_int)
+    summed: int = attrs.field(default=1, validator=check_int)
     precision: Precision = DEFAULT
     preferred: DType | None = None
 
@@ -113,61 +118,61 @@ class GroupedOuter(ArrayOperation):
         _check(self, types, (3, 3, 2))
         lhs, rhs, bounds = types
         if lhs.shape[:2] != rhs.shape[:2] or self.summed < 1 or lhs.shape[0] % self.summed:
-            raise ShapeError(f"{self.name}: sizes do not fit: {show(types)}")
+            raise ShapeError(f"{self.name}: sizes do not fit: {types_text(types)}")
         shape = (lhs.shape[0] // self.summed, bounds.shape[1] - 1, lhs.shape[2], rhs.shape[2])
         return array_type(lhs.dtype if self.preferred is None else self.preferred, shape)
 
 
-@lies(GroupedMatmul)
-def products_lie(op: GroupedMatmul, given: Lies) -> list[Cuts]:
+@sharding_rule(GroupedMatmul)
+def infer_grouped_matmul_sharding(op: GroupedMatmul, shardings: OperandShardings) -> list[DimensionShardings]:
     """The first axis of lhs and the last one of rhs; rows come in groups, and are whole."""
-    lhs, rhs, bounds = given.cuts
-    given.whole(0, (1, 2), "in which groups lie, or over which it sums")
-    given.whole(1, (0, 1, 2), "along which groups find their matrices, or over which it sums")
-    given.whole(2, (1,), "which holds the groups' bounds")
-    return [(given.together(lhs[0], bounds[0], "axis 0"), (), rhs[3])]
+    lhs, rhs, bounds = shardings.mesh_axes
+    shardings.require_unsharded(0, (1, 2), "in which groups lie, or over which it sums")
+    shardings.require_unsharded(1, (0, 1, 2), "along which groups find their matrices, or over which it sums")
+    shardings.require_unsharded(2, (1,), "which holds the groups' bounds")
+    return [(shardings.merge_axes(lhs[0], bounds[0], "axis 0"), (), rhs[3])]
 
 
-@lies(GroupedOuter)
-def outer_products_lie(op: GroupedOuter, given: Lies) -> list[Cuts]:
+@sharding_rule(GroupedOuter)
+def infer_grouped_outer_sharding(op: GroupedOuter, shardings: OperandShardings) -> list[DimensionShardings]:
     """The first axis, if its elements are not added, and the last ones of both; rows come in groups, and are whole."""
     for k in range(3):
-        given.whole(k, (1,), "in which groups lie")
+        shardings.require_unsharded(k, (1,), "in which groups lie")
         if op.summed > 1:
-            given.whole(k, (0,), "of which elements are added")
-    first: Cut = ()
-    for cuts in given.cuts if op.summed == 1 else ():
-        first = given.together(first, cuts[0], "axis 0")
-    return [(first, (), given.cuts[0][2], given.cuts[1][2])]
+            shardings.require_unsharded(k, (0,), "of which elements are added")
+    first: MeshAxisNames = ()
+    for cuts in shardings.mesh_axes if op.summed == 1 else ():
+        first = shardings.merge_axes(first, cuts[0], "axis 0")
+    return [(first, (), shardings.mesh_axes[0][2], shardings.mesh_axes[1][2])]
 
 
 # --- value ----------------------------------------------------------------------------------------
 
 
-def _tile(rows: int, groups: int) -> int:
+def _tile_rows(rows: int, groups: int) -> int:
     """Returns how many rows an iteration takes: about half a group, so that few are computed in vain."""
-    wanted = max(16, min(256, rows // max(2 * groups, 1)))
-    return min(rows, 1 << (wanted - 1).bit_length())
+    target_rows = max(16, min(256, rows // max(2 * groups, 1)))
+    return min(rows, 1 << (target_rows - 1).bit_length())
 
 
-def _cut(x: Array, start: Array, size: int) -> Array:
+def _dynamic_rows(x: Array, start: Array, size: int) -> Array:
     """Returns `x[start : start + size]`."""
     return DynamicSlice((size, *x.type.shape[1:]))(x, start, *[ZERO] * (x.type.ndim - 1))
 
 
-def _put(x: Array, part: Array, start: Array) -> Array:
+def _update_rows(x: Array, part: Array, start: Array) -> Array:
     return DynamicUpdateSlice()(x, part, start, *[ZERO] * (x.type.ndim - 1))
 
 
-def _at(x: Array, place: Array) -> Array:
-    return reshape(_cut(x, place, 1), x.type.shape[1:])
+def _row_at(x: Array, row_index: Array) -> Array:
+    return reshape(_dynamic_rows(x, row_index, 1), x.type.shape[1:])
 
 
 def _sum_dtype(dtype: DType) -> DType:
     return dtypes.float32 if dtype.kind in "fV" and dtypes.bits(dtype) < 32 else dtype
 
 
-def _over_tiles(
+def _loop_over_tiles(
     rows: int,
     bounds: Array,
     fixed: Sequence[Array],
@@ -187,7 +192,7 @@ def _over_tiles(
     count, everything = p * groups, p * rows
     if not count or not everything:
         return total
-    size = _tile(everything, count)
+    size = _tile_rows(everything, count)
     inside = arithmetic.clip(bounds, 0, rows) + Iota(array_type(dtypes.int32, (p, groups + 1)), 0)() * rows
     starts = reshape(Slice((0, 0), (p, groups), (1, 1))(inside), (count,))
     ends = reshape(Slice((0, 1), (p, groups + 1), (1, 1))(inside), (count,))
@@ -195,25 +200,27 @@ def _over_tiles(
     tiles = arithmetic.where(ends > starts, arithmetic.floor_divide(ends - 1, size) - first + 1, 0)
     done = CumSum(0)(tiles)
     table = (starts, ends, first - done + tiles, done)
-    last = _at(done, scalar(count - 1, dtypes.int32, False))
+    last = _row_at(done, scalar(count - 1, dtypes.int32, False))
 
-    def goes_on(xs: list[Array]) -> list[Array]:
+    def condition(xs: list[Array]) -> list[Array]:
         return [xs[-2] < xs[0]]
 
     def iteration(xs: list[Array]) -> list[Array]:
         starts, ends, shift, done = xs[1:5]
         step, now = xs[-2:]
         group = ReduceSum((0,))(convert(done <= step, dtypes.int32))
-        row = (_at(shift, group) + step) * size
+        row = (_row_at(shift, group) + step) * size
         # A tile at the end begins earlier, and the rows before its place are not its own.
         begin = arithmetic.minimum(row, everything - size)
-        places = begin + Iota(array_type(dtypes.int32, (size,)), 0)()
-        mine = (places >= arithmetic.maximum(_at(starts, group), row)) & (places < _at(ends, group))
+        row_indices = begin + Iota(array_type(dtypes.int32, (size,)), 0)()
+        mine = (row_indices >= arithmetic.maximum(_row_at(starts, group), row)) & (
+            row_indices < _row_at(ends, group)
+        )
         return [step + 1, add(now, xs[5:-2], begin, mine, group)]
 
     constants = [last, *table, *fixed]
     types = [x.type for x in (*constants, ZERO, total)]
-    test, step = stage(goes_on, types, "goes_on"), stage(iteration, types, "iteration")
+    test, step = stage(condition, types, "goes_on"), stage(iteration, types, "iteration")
     return While(test.program, step.program, len(constants))(*constants, ZERO, total)[1]
 
 
@@ -230,15 +237,15 @@ def _(op: GroupedMatmul, lhs: Array, rhs: Array, bounds: Array) -> Array:
         place = group
         if repeats > 1:
             place = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
-        found = product(_cut(rows, row, size), _at(matrices, place))
+        found = product(_dynamic_rows(rows, row, size), _row_at(matrices, place))
         mask = broadcast_to(expand_dims(mine, (1,)), (size, n))
-        return _put(now, arithmetic.where(mask, found, _cut(now, row, size)), row)
+        return _update_rows(now, arithmetic.where(mask, found, _dynamic_rows(now, row, size)), row)
 
     flat = zeros(array_type(out.dtype, (p * m, n)))
     if 0 in out.shape or not k:
         return zeros(out)
     fixed = (reshape(lhs, (p * m, k)), reshape(rhs, (b * g, k, n)))
-    return reshape(_over_tiles(m, bounds, fixed, flat, add), out.shape)
+    return reshape(_loop_over_tiles(m, bounds, fixed, flat, add), out.shape)
 
 
 @decomposes(GroupedOuter)
@@ -255,7 +262,7 @@ def _(op: GroupedOuter, lhs: Array, rhs: Array, bounds: Array) -> Array:
         parts = [
             arithmetic.where(
                 broadcast_to(expand_dims(mine, (1,)), (size, x.type.shape[1])),
-                _cut(x, row, size),
+                _dynamic_rows(x, row, size),
                 scalar(0, x.type.dtype),
             )
             for x in fixed
@@ -264,13 +271,13 @@ def _(op: GroupedOuter, lhs: Array, rhs: Array, bounds: Array) -> Array:
         if repeats > 1:
             place = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
         found = reshape(product(*parts), (1, k, n))
-        return _put(now, _cut(now, place, 1) + found, place)
+        return _update_rows(now, _dynamic_rows(now, place, 1) + found, place)
 
     if 0 in out.shape or not m:
         return zeros(out)
     flat = zeros(array_type(wide, (out.shape[0] * g, k, n)))
     fixed = (reshape(lhs, (p * m, k)), reshape(rhs, (p * m, n)))
-    return reshape(convert(_over_tiles(m, bounds, fixed, flat, add), out.dtype), out.shape)
+    return reshape(convert(_loop_over_tiles(m, bounds, fixed, flat, add), out.dtype), out.shape)
 
 
 @reference_rule(GroupedMatmul)
@@ -281,7 +288,7 @@ def _(op: GroupedMatmul, lhs: Data, rhs: Data, bounds: Data) -> Data:
     for i in range(p):
         for j in range(g):
             rows = slice(*np.clip(bounds[i, j : j + 2], 0, m))
-            out[i, rows] = (_wide(lhs[i, rows], dtype) @ _wide(rhs[i // (p // b), j], dtype)).astype(dtype)
+            out[i, rows] = (_widen(lhs[i, rows], dtype) @ _widen(rhs[i // (p // b), j], dtype)).astype(dtype)
     return out
 
 
@@ -289,15 +296,15 @@ def _(op: GroupedMatmul, lhs: Data, rhs: Data, bounds: Data) -> Data:
 def _(op: GroupedOuter, lhs: Data, rhs: Data, bounds: Data) -> Data:
     dtype = lhs.dtype if op.preferred is None else op.preferred
     (p, m, k), n, g = lhs.shape, rhs.shape[2], bounds.shape[1] - 1
-    out = np.zeros((p // op.summed, g, k, n), _wide(lhs[:0], dtype).dtype)
+    out = np.zeros((p // op.summed, g, k, n), _widen(lhs[:0], dtype).dtype)
     for i in range(p):
         for j in range(g):
             rows = slice(*np.clip(bounds[i, j : j + 2], 0, m))
-            out[i // op.summed, j] += _wide(lhs[i, rows], dtype).T @ _wide(rhs[i, rows], dtype)
+            out[i // op.summed, j] += _widen(lhs[i, rows], dtype).T @ _widen(rhs[i, rows], dtype)
     return out.astype(dtype)
 
 
-def _wide(x: Data, dtype: DType) -> Data:
+def _widen(x: Data, dtype: DType) -> Data:
     kind = {"c": np.complex128, "f": np.float64, "V": np.float64}.get(dtype.kind, dtype)
     return x.astype(dtype).astype(kind)
 
@@ -313,11 +320,11 @@ def _(op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, .
     return op(x, y, bounds), first if second is None else second if first is None else first + second
 
 
-def _like(ct: Array, known: Array) -> Array:
+def _match_cotangent_dtype(ct: Array, known: Array) -> Array:
     return ct if ct.type.dtype == known.type.dtype else convert(ct, known.type.dtype)
 
 
-def _turned(x: Array) -> Array:
+def _transpose_matrices(x: Array) -> Array:
     return moveaxis(x, -1, -2)
 
 
@@ -327,13 +334,13 @@ def _(op: GroupedMatmul, ct: Array, operands: Operands) -> tuple[Cotangent, ...]
     assert not isinstance(bounds, LinearOperand)
     if isinstance(lhs, LinearOperand):
         assert not isinstance(rhs, LinearOperand)
-        found = GroupedMatmul(op.precision)(_like(ct, rhs), _turned(rhs), bounds)
+        found = GroupedMatmul(op.precision)(_match_cotangent_dtype(ct, rhs), _transpose_matrices(rhs), bounds)
         return convert(found, lhs.type.dtype, lhs.type.weak), None, None
     assert isinstance(rhs, LinearOperand)
     p, b = lhs.type.shape[0], rhs.type.shape[0]
     if not p or not b:
         return None, zeros(rhs.type), None
-    found = GroupedOuter(p // b, op.precision)(lhs, _like(ct, lhs), bounds)
+    found = GroupedOuter(p // b, op.precision)(lhs, _match_cotangent_dtype(ct, lhs), bounds)
     return None, convert(found, rhs.type.dtype, rhs.type.weak), None
 
 
@@ -343,17 +350,19 @@ def _(op: GroupedOuter, ct: Array, operands: Operands) -> tuple[Cotangent, ...]:
     assert not isinstance(bounds, LinearOperand)
     if isinstance(lhs, LinearOperand):
         assert not isinstance(rhs, LinearOperand)
-        found = GroupedMatmul(swapped(op.precision))(rhs, _turned(_like(ct, rhs)), bounds)
+        found = GroupedMatmul(swap_precision(op.precision))(
+            rhs, _transpose_matrices(_match_cotangent_dtype(ct, rhs)), bounds
+        )
         return convert(found, lhs.type.dtype, lhs.type.weak), None, None
     assert isinstance(rhs, LinearOperand)
-    found = GroupedMatmul(op.precision)(lhs, _like(ct, lhs), bounds)
+    found = GroupedMatmul(op.precision)(lhs, _match_cotangent_dtype(ct, lhs), bounds)
     return None, convert(found, rhs.type.dtype, rhs.type.weak), None
 
 
 # --- batching -------------------------------------------------------------------------------------
 
 
-def _joined(x: Array) -> Array:
+def _merge_leading_axes(x: Array) -> Array:
     """Makes one axis of the first two."""
     shape = x.type.shape
     return reshape(x, (shape[0] * shape[1], *shape[2:]))
@@ -378,21 +387,23 @@ def _(
         p, *rest = y.type.shape
         apart = moveaxis(reshape(y, (b, size, p // (b * size), *rest)), 1, 0)
         return reshape(apart, (size, p // size, *rest)), 0
-    y = op(*[_joined(materialize(handler, x, a, 0)) for x, a in zip(values, axes, strict=True)])
+    y = op(*[_merge_leading_axes(materialize(handler, x, a, 0)) for x, a in zip(values, axes, strict=True)])
     p, *rest = y.type.shape
-    return reshape(y, (size, p // size if size else _element(op, values, axes)[0], *rest)), 0
+    return reshape(y, (size, p // size if size else _element_shape(op, values, axes)[0], *rest)), 0
 
 
 @vmap_rule(GroupedOuter)
 def _(
     handler: Vmap, op: GroupedOuter, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[Array, int]:
-    y = op(*[_joined(materialize(handler, x, a, 0)) for x, a in zip(values, axes, strict=True)])
+    y = op(*[_merge_leading_axes(materialize(handler, x, a, 0)) for x, a in zip(values, axes, strict=True)])
     size, (p, *rest) = handler.size, y.type.shape
-    return reshape(y, (size, p // size if size else _element(op, values, axes)[0], *rest)), 0
+    return reshape(y, (size, p // size if size else _element_shape(op, values, axes)[0], *rest)), 0
 
 
-def _element(op: ArrayOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> tuple[int, ...]:
+def _element_shape(
+    op: ArrayOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]
+) -> tuple[int, ...]:
     """Returns the shape of one batch element's result."""
     shapes = [x.type.shape for x in values]
     types = [
@@ -402,7 +413,7 @@ def _element(op: ArrayOperation, values: tuple[Array, ...], axes: tuple[int | No
     return op.infer(*types).shape
 
 
-def bounds_of(sizes: Array, offset: Array | None, groups: int) -> Array:
+def group_bounds(sizes: Array, offset: Array | None, groups: int) -> Array:
     """Returns the bounds of groups of these sizes.
 
     Args:
@@ -415,6 +426,6 @@ def bounds_of(sizes: Array, offset: Array | None, groups: int) -> Array:
     bounds = concatenate([zeros(array_type(dtypes.int32, (p, 1))), ends], 1)
     if offset is None:
         return Slice((0, 0), (p, groups + 1), (1, 1))(bounds)
-    places = convert(offset, dtypes.int32) + Iota(array_type(dtypes.int32, (p, groups + 1)), 1)()
+    boundary_indices = convert(offset, dtypes.int32) + Iota(array_type(dtypes.int32, (p, groups + 1)), 1)()
     limit = bounds.type.shape[1] - 1
-    return along_axis(bounds, arithmetic.clip(places, 0, limit), 1)
+    return gather_along_axis(bounds, arithmetic.clip(boundary_indices, 0, limit), 1)

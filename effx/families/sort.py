@@ -16,7 +16,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.indexing import along_axis
+from effx.array.indexing import gather_along_axis
 from effx.errors import ShapeError
 from effx.handling import (
     ArrayType,
@@ -33,10 +33,10 @@ from effx.handling import (
     reference_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_axis, check_kind, is_int, show
+from effx.ir.ops.base import check_axis, check_int, check_kind, types_text
 from effx.ir.ops.shape import Iota
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
-from effx.ir.passes.sharding_rules import along
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
+from effx.ir.passes.sharding_rules import shard_along_axis
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
 __all__ = ["Sort"]
@@ -56,44 +56,44 @@ class Sort(TupleOperation):
         num_keys: how many operands are keys, compared one after the other.
     """
 
-    axis: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
     stable: bool = True
-    num_keys: int = attrs.field(default=1, validator=is_int)
+    num_keys: int = attrs.field(default=1, validator=check_int)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The operands' types."""
         if not 1 <= self.num_keys <= len(types):
             raise ShapeError(
-                f"sort: num_keys must be between 1 and the number of operands, got {self.num_keys} for {show(types)}"
+                f"sort: num_keys must be between 1 and the number of operands, got {self.num_keys} for {types_text(types)}"
             )
         for t in types:
             if t.shape != types[0].shape:
-                raise ShapeError(f"sort: operand shapes differ: {show(types)}")
+                raise ShapeError(f"sort: operand shapes differ: {types_text(types)}")
         for key in types[: self.num_keys]:
             check_kind(self, key, "biufc", "a key")
         check_axis(self, self.axis, types[0])
         return types
 
 
-@lies(Sort)
-def lines(op: Sort, given: Lies) -> list[Cuts]:
+@sharding_rule(Sort)
+def infer_sort_sharding(op: Sort, shardings: OperandShardings) -> list[DimensionShardings]:
     """As the operands, along whole lines."""
-    return along(op.axis, given, "along which it sorts")
+    return shard_along_axis(op.axis, shardings, "along which it sorts")
 
 
 @jvp_rule(Sort)
-def tangents_alongside(
+def jvp_sort(
     op: Sort, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """The tangents sorted as their values were."""
     indices = Iota(array_type(dtypes.int32, primals[0].type.shape), op.axis)()
     *results, order = op(*primals, indices)
-    moved = [None if d is None else along_axis(d, order, op.axis) for d in tangents]
+    moved = [None if d is None else gather_along_axis(d, order, op.axis) for d in tangents]
     return tuple(results), tuple(moved)
 
 
 @vmap_rule(Sort)
-def beside_the_batch(
+def batch_sort(
     handler: Vmap, op: Sort, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     """Along the axis of each batch element."""
@@ -102,16 +102,16 @@ def beside_the_batch(
     return attrs.evolve(op, axis=op.axis + (op.axis >= front))(*aligned), (front,) * len(aligned)
 
 
-def _key(value: Any) -> tuple[Any, ...]:
+def _sort_key(value: Any) -> tuple[Any, ...]:
     """Orders numbers: -0.0 equal to 0.0, NaN last; complex ones by real part, then imaginary part."""
     if isinstance(value, complex | np.complexfloating):
-        return (*_key(value.real), *_key(value.imag))
+        return (*_sort_key(value.real), *_sort_key(value.imag))
     number: Any = value.item() if isinstance(value, np.bool_ | np.integer) else float(value)
     return (True, 0) if number != number else (False, number)
 
 
 @reference_rule(Sort)
-def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
+def oracle_sort(op: Sort, *operands: Data) -> tuple[Data, ...]:
     """Each line along the axis by Python's own stable sort."""
     results = [np.array(x) for x in operands]
     shape = operands[0].shape
@@ -120,7 +120,7 @@ def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
         line = tuple([slice(None) if i == op.axis else j for i, j in enumerate(index)])
         keys = [x[line] for x in operands[: op.num_keys]]
         ranked = [
-            [(*_key(k[i]), alone and not np.signbit(float(k[i]))) for k in keys]
+            [(*_sort_key(k[i]), alone and not np.signbit(float(k[i]))) for k in keys]
             for i in range(shape[op.axis])
         ]
         order = sorted(range(shape[op.axis]), key=ranked.__getitem__)
@@ -129,7 +129,7 @@ def in_python(op: Sort, *operands: Data) -> tuple[Data, ...]:
     return tuple(results)
 
 
-def ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True) -> tuple[str, ArrayType]:
+def emit_ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True) -> tuple[str, ArrayType]:
     """Maps floats to signed integers of the same order: -0.0 as 0.0, or below it, and NaN above all.
 
     Where NaN has the sign bit, nothing else needs care: there is no -0.0, and of float8_e8m0fnu, which
@@ -141,7 +141,7 @@ def ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True) -> 
     width = dtypes.bits(t.dtype)
     it = array_type(dtypes.bits_dtype(t.dtype), t.shape)
     mask = array_type(dtypes.bool_, t.shape).mlir
-    if nan_is_signed(t.dtype):
+    if nan_has_sign_bit(t.dtype):
         bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
         least = body.constant(-(2 ** (width - 1)), it)
         if t.dtype == dtypes.float8_e8m0fnu:
@@ -151,12 +151,12 @@ def ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True) -> 
         )
         top = body.constant(2 ** (width - 1) - 1, it)
         # NaN would come between the signs; what is not negative moves down there, and NaN to the top.
-        turned = _flip(body, bits, it, width)
+        flipped = _flip_float_order(body, bits, it, width)
         sign = body.line(
-            f"stablehlo.shift_right_arithmetic {turned}, {body.constant(width - 1, it)} : {it.mlir}"
+            f"stablehlo.shift_right_arithmetic {flipped}, {body.constant(width - 1, it)} : {it.mlir}"
         )
         down = body.line(f"stablehlo.not {sign} : {it.mlir}")
-        below = body.line(f"stablehlo.add {turned}, {down} : {it.mlir}")
+        below = body.line(f"stablehlo.add {flipped}, {down} : {it.mlir}")
         return body.line(f"stablehlo.select {is_nan}, {top}, {below} : {mask}, {it.mlir}"), it
     if zeros_equal:
         zero = body.constant(0.0, t)
@@ -166,22 +166,22 @@ def ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True) -> 
     is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
     x = body.line(f"stablehlo.select {is_nan}, {nan}, {x} : {mask}, {t.mlir}")
     bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
-    return _flip(body, bits, it, width), it
+    return _flip_float_order(body, bits, it, width), it
 
 
-def nan_is_signed(dtype: dtypes.DType) -> bool:
+def nan_has_sign_bit(dtype: dtypes.DType) -> bool:
     """Says whether NaN has the sign bit, as in float8 types with one zero or without a sign."""
     return dtypes.bits(dtype) == 8 and int(np.asarray(np.nan, dtype).view(np.int8)) < 0
 
 
-def _flip(body: Body, bits: str, it: ArrayType, width: int) -> str:
+def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
     # Its own inverse.
     sign = body.line(f"stablehlo.shift_right_arithmetic {bits}, {body.constant(width - 1, it)} : {it.mlir}")
     flip = body.line(f"stablehlo.and {sign}, {body.constant(2 ** (width - 1) - 1, it)} : {it.mlir}")
     return body.line(f"stablehlo.xor {bits}, {flip} : {it.mlir}")
 
 
-def _sort_line(
+def _emit_sort_by_integers(
     body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]
 ) -> tuple[str, ...]:
     """Writes a sort by integer or boolean operands, compared one after the other."""
@@ -190,21 +190,25 @@ def _sort_line(
         s = array_type(t.dtype).mlir
         scalars.append(s)
         arguments += [f"%a{i}: {s}", f"%b{i}: {s}"]
-    lines = []
+    comparator_lines = []
     result = ""
     for rank, i in reversed(list(enumerate(keys))):
         s, kind = scalars[i], COMPARE_KIND[types[i].kind]
-        lines.append(f"%lt{rank} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+        comparator_lines.append(
+            f"%lt{rank} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>"
+        )
         if result:
-            lines.append(f"%eq{rank} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
-            lines.append(f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>")
-            lines.append(f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>")
+            comparator_lines.append(
+                f"%eq{rank} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>"
+            )
+            comparator_lines.append(f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>")
+            comparator_lines.append(f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>")
             result = f"%or{rank}"
         else:
             result = f"%lt{rank}"
     types_text = ", ".join(t.mlir for t in types)
     region = "\n      ".join(
-        [f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"]
+        [f"^bb0({', '.join(arguments)}):", *comparator_lines, f"stablehlo.return {result} : tensor<i1>"]
     )
     stable = "true" if op.stable else "false"
     name = body.line(
@@ -216,37 +220,39 @@ def _sort_line(
 
 
 @emits(Sort)
-def text(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
     t = inputs[0].type
     # XLA:CPU loses elements of less than a byte.
     pairs = [body.widened(a) for a in inputs]
-    if len(inputs) == 1 and t.kind == "f" and not nan_is_signed(t.dtype):
-        return (body.convert(_sort_floats(body, op, *pairs[0]), pairs[0][1], t),)
+    if len(inputs) == 1 and t.kind == "f" and not nan_has_sign_bit(t.dtype):
+        return (body.convert(_emit_sort_floats(body, op, *pairs[0]), pairs[0][1], t),)
     names, types = [n for n, _ in pairs], [w for _, w in pairs]
     keys: list[tuple[str, ArrayType]] = []
     for name, t in list(zip(names, types, strict=True))[: op.num_keys]:
         if t.kind == "f":
-            keys.append(ordered_bits(body, name, t))
+            keys.append(emit_ordered_bits(body, name, t))
         elif t.kind == "c":
             part = array_type(dtypes.real_dtype(t.dtype), t.shape)
             for which in ("real", "imag"):
                 value = body.line(f"stablehlo.{which} {name} : ({t.mlir}) -> {part.mlir}")
-                keys.append(ordered_bits(body, value, part))
+                keys.append(emit_ordered_bits(body, value, part))
         else:
             keys.append((name, t))
     # Keys that are operands themselves are not sorted twice.
     operands = [*keys, *[(n, t) for n, t in zip(names, types, strict=True) if (n, t) not in keys]]
-    results = _sort_line(body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys))))
+    results = _emit_sort_by_integers(
+        body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys)))
+    )
     index = {pair: i for i, pair in reversed(list(enumerate(operands)))}
     sorted_ = [results[index[pair]] for pair in pairs]
     return tuple([body.convert(y, w, a.type) for y, (_, w), a in zip(sorted_, pairs, inputs, strict=True)])
 
 
-def _sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
+def _emit_sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
     # One sort of one operand of the same size, which XLA:CPU runs natively.
-    key, it = ordered_bits(body, x, t, zeros_equal=False)
-    (ordered,) = _sort_line(body, op, [key], [it], [0])
-    bits = _flip(body, ordered, it, dtypes.bits(t.dtype))
+    key, it = emit_ordered_bits(body, x, t, zeros_equal=False)
+    (ordered,) = _emit_sort_by_integers(body, op, [key], [it], [0])
+    bits = _flip_float_order(body, ordered, it, dtypes.bits(t.dtype))
     return body.line(f"stablehlo.bitcast_convert {bits} : ({it.mlir}) -> {t.mlir}")

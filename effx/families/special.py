@@ -52,18 +52,18 @@ def _(body: Body, op: Unary, inputs: tuple[Atom, ...], outputs: tuple[Var, ...])
     return body.line(f"chlo.{op.name} {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
 
 
-def gauss(x: Array) -> Array:
+def erf_derivative(x: Array) -> Array:
     """Returns 2 / sqrt(pi) * exp(-x^2), the slope of erf."""
     return EXP(-(x * x)) * (2 / math.sqrt(math.pi))
 
 
-tangent_of(Erf)(lambda op, dx, x, y: dx * gauss(x))
-tangent_of(Erfc)(lambda op, dx, x, y: dx * -gauss(x))
+tangent_of(Erf)(lambda op, dx, x, y: dx * erf_derivative(x))
+tangent_of(Erfc)(lambda op, dx, x, y: dx * -erf_derivative(x))
 tangent_of(ErfInv)(lambda op, dx, x, y: dx * (EXP(y * y) * (math.sqrt(math.pi) / 2)))
 decomposes(Erfc)(lambda op, x: 1.0 - Erf()(x))
 
 
-def inverse(y: float) -> float:
+def erf_inverse(y: float) -> float:
     """Returns the x with erf(x) = y, by Newton's method; NaN outside [-1, 1].
 
     Near 1 the equation is solved for erfc(x) = 1 - y, whose digits do not cancel.
@@ -85,7 +85,11 @@ def inverse(y: float) -> float:
     return math.copysign(x, y)
 
 
-REFERENCES: dict[type[Unary], Callable[[float], float]] = {Erf: math.erf, Erfc: math.erfc, ErfInv: inverse}
+REFERENCES: dict[type[Unary], Callable[[float], float]] = {
+    Erf: math.erf,
+    Erfc: math.erfc,
+    ErfInv: erf_inverse,
+}
 
 
 @reference_rule(*REFERENCES)

@@ -24,9 +24,9 @@ from effx.handling import (
     reference_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_arity, is_int
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
-from effx.ir.passes.sharding_rules import leading
+from effx.ir.ops.base import check_arity, check_int
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
+from effx.ir.passes.sharding_rules import shard_leading_axes
 from effx.ir.values.described import HostData
 
 __all__ = ["TopIndices"]
@@ -43,7 +43,7 @@ class TopIndices(ArrayOperation):
         k: how many of each row.
     """
 
-    k: int = attrs.field(validator=is_int)
+    k: int = attrs.field(validator=check_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The indices' type."""
@@ -56,9 +56,9 @@ class TopIndices(ArrayOperation):
         return array_type(dtypes.int32, (t.shape[0], self.k))
 
 
-@lies(TopIndices)
-def _(op: TopIndices, given: Lies) -> list[Cuts]:
-    return leading(1, given, "of which it finds the largest")
+@sharding_rule(TopIndices)
+def _(op: TopIndices, given: OperandShardings) -> list[DimensionShardings]:
+    return shard_leading_axes(1, given, "of which it finds the largest")
 
 
 @emits(TopIndices)

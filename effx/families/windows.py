@@ -14,11 +14,11 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import where
-from effx.array.indexing import along_axis
+from effx.array.indexing import gather_along_axis
 from effx.array.promotion import scalar, zeros
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, NoRuleError, ShapeError
-from effx.families.convolution import dilated, steps
+from effx.families.convolution import count_positions, dilated_size
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -39,10 +39,10 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_arity, check_kind, is_ints
+from effx.ir.ops.base import check_arity, check_int_tuple, check_kind
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
-from effx.ir.passes.sharding_rules import merged
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
+from effx.ir.passes.sharding_rules import merge_operand_axes
 from effx.ir.program import Scalar
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.lower.text import sizes
@@ -74,12 +74,12 @@ class WindowReduction(ArrayOperation):
         base_dilation, window_dilation: the distances of neighbouring elements of x and of the window.
     """
 
-    window: tuple[int, ...] = attrs.field(validator=is_ints)
-    strides: tuple[int, ...] = attrs.field(validator=is_ints)
-    low: tuple[int, ...] = attrs.field(validator=is_ints)
-    high: tuple[int, ...] = attrs.field(validator=is_ints)
-    base_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
-    window_dilation: tuple[int, ...] = attrs.field(validator=is_ints)
+    window: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    strides: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    low: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    high: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    base_dilation: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    window_dilation: tuple[int, ...] = attrs.field(validator=check_int_tuple)
     kinds: ClassVar[str] = "biuf"
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -90,7 +90,7 @@ class WindowReduction(ArrayOperation):
     def positions(self, t: ArrayType) -> tuple[int, ...]:
         """Returns the shape of the result."""
         check_kind(self, t, self.kinds)
-        for what, values, least in (
+        for field_name, values, least in (
             ("window", self.window, 1),
             ("strides", self.strides, 1),
             ("low", self.low, None),
@@ -100,16 +100,16 @@ class WindowReduction(ArrayOperation):
         ):
             if len(values) != t.ndim:
                 raise ShapeError(
-                    f"{self.name}: {what} must have one entry for each of the {t.ndim} axes of {t!r}, got {values}"
+                    f"{self.name}: {field_name} must have one entry for each of the {t.ndim} axes of {t!r}, got {values}"
                 )
             if least is not None and any([v < least for v in values]):
-                raise ShapeError(f"{self.name}: {what} must be at least {least}, got {values}")
+                raise ShapeError(f"{self.name}: {field_name} must be at least {least}, got {values}")
         sizes = [
-            low + dilated(n, b) + high
+            low + dilated_size(n, b) + high
             for n, low, high, b in zip(t.shape, self.low, self.high, self.base_dilation, strict=True)
         ]
-        spread = [dilated(w, d) for w, d in zip(self.window, self.window_dilation, strict=True)]
-        return tuple([steps(n, w, s) for n, w, s in zip(sizes, spread, self.strides, strict=True)])
+        spread = [dilated_size(w, d) for w, d in zip(self.window, self.window_dilation, strict=True)]
+        return tuple([count_positions(n, w, s) for n, w, s in zip(sizes, spread, self.strides, strict=True)])
 
     def neutral(self, t: ArrayType) -> Scalar:
         """Returns the result where nothing counts."""
@@ -119,13 +119,13 @@ class WindowReduction(ArrayOperation):
 
     def covered(self, t: ArrayType) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
         """Yields for each position the indices of the elements that count, in order."""
-        for place in np.ndindex(*self.positions(t)):
-            found = []
+        for position in np.ndindex(*self.positions(t)):
+            element_indices = []
             for offset in np.ndindex(*self.window):
                 spots = [
                     divmod(p * s + k * d - low, b)
                     for p, s, k, d, low, b in zip(
-                        place,
+                        position,
                         self.strides,
                         offset,
                         self.window_dilation,
@@ -135,8 +135,8 @@ class WindowReduction(ArrayOperation):
                     )
                 ]
                 if all([not rest and 0 <= i < n for (i, rest), n in zip(spots, t.shape, strict=True)]):
-                    found.append(tuple([i for i, _ in spots]))
-            yield place, found
+                    element_indices.append(tuple([i for i, _ in spots]))
+            yield position, element_indices
 
     def beside(self, axis: int) -> "WindowReduction":
         """Returns the operation for a batch along an axis: a window of one element."""
@@ -199,7 +199,7 @@ class WindowArgMin(WindowArg):
     """The label of the smallest element."""
 
 
-def _still(op: WindowReduction) -> list[bool]:
+def _unit_axes(op: WindowReduction) -> list[bool]:
     """Says for each axis whether the window is one element there that goes everywhere."""
     return [
         (w, s, a, b, d) == (1, 1, 0, 0, 1)
@@ -207,14 +207,16 @@ def _still(op: WindowReduction) -> list[bool]:
     ]
 
 
-@lies(WindowReduction)
-def beside_windows(op: WindowReduction, given: Lies) -> list[Cuts]:
+@sharding_rule(WindowReduction)
+def infer_window_sharding(op: WindowReduction, shardings: OperandShardings) -> list[DimensionShardings]:
     """As the operands, along axes on which the window is one element that goes everywhere; others must be whole."""
-    still = _still(op)
-    for k in range(len(given.types)):
-        given.whole(k, [i for i, kept in enumerate(still) if not kept], "along which a window moves")
-    cuts = merged(given, range(len(given.types)), len(still))
-    return [tuple([cut if kept else () for cut, kept in zip(cuts, still, strict=True)])]
+    still = _unit_axes(op)
+    for k in range(len(shardings.types)):
+        shardings.require_unsharded(
+            k, [i for i, is_unit in enumerate(still) if not is_unit], "along which a window moves"
+        )
+    cuts = merge_operand_axes(shardings, range(len(shardings.types)), len(still))
+    return [tuple([cut if is_unit else () for cut, is_unit in zip(cuts, still, strict=True)])]
 
 
 tangent_of(ReduceWindowSum)(lambda op, dx, x, y: op(dx))
@@ -227,9 +229,9 @@ def _(op: ReduceWindowSum, ct: Array, operands: tuple[Array | LinearOperand, ...
     t = operands[0].type
     if 0 in ct.type.shape or 0 in t.shape:
         return (zeros(t),)
-    spread = [dilated(w, d) for w, d in zip(op.window, op.window_dilation, strict=True)]
-    given = [dilated(m, s) for m, s in zip(ct.type.shape, op.strides, strict=True)]
-    wanted = [dilated(n, b) for n, b in zip(t.shape, op.base_dilation, strict=True)]
+    spread = [dilated_size(w, d) for w, d in zip(op.window, op.window_dilation, strict=True)]
+    given = [dilated_size(m, s) for m, s in zip(ct.type.shape, op.strides, strict=True)]
+    wanted = [dilated_size(n, b) for n, b in zip(t.shape, op.base_dilation, strict=True)]
     low = [w - 1 - before for w, before in zip(spread, op.low, strict=True)]
     high = [n + w - 1 - m - a for n, w, m, a in zip(wanted, spread, given, low, strict=True)]
     # Zeros that are written once are added faster by XLA:CPU than elements that are left out.
@@ -239,7 +241,7 @@ def _(op: ReduceWindowSum, ct: Array, operands: tuple[Array | LinearOperand, ...
 
 
 @jvp_rule(ReduceWindowMax, ReduceWindowMin)
-def tangent_of_the_first(
+def jvp_extreme_window(
     op: WindowReduction, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """The tangent of the first element that is the extreme; zero where nothing counts."""
@@ -248,7 +250,7 @@ def tangent_of_the_first(
     assert dx is not None
     if 0 in x.type.shape or 0 in y.type.shape:
         return y, None
-    moving = [i for i, kept in enumerate(_still(op)) if not kept]
+    moving = [i for i, is_unit in enumerate(_unit_axes(op)) if not is_unit]
     if not moving:
         return y, dx
     # Elements are labelled along these axes alone, so that the others may be batches, and cut.
@@ -260,13 +262,13 @@ def tangent_of_the_first(
     labels = reshape(Iota(array_type(dtype, (n,)), 0)(), sizes)
     finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
     arg = finds(op.window, op.strides, op.low, op.high, op.base_dilation, op.window_dilation)
-    found = arg(x, BroadcastInDim(shape, tuple(range(first, last)))(labels))
-    at = reshape(found, (*out[:first], -1, *out[last:]))
+    extreme_labels = arg(x, BroadcastInDim(shape, tuple(range(first, last)))(labels))
+    at = reshape(extreme_labels, (*out[:first], -1, *out[last:]))
     tangents_along = reshape(dx, (*shape[:first], -1, *shape[last:]))
-    taken = where(
-        at < n, along_axis(tangents_along, at, first), 0
+    extreme_tangents = where(
+        at < n, gather_along_axis(tangents_along, at, first), 0
     )  # no label is n or more but that of nothing
-    return y, reshape(taken, out)
+    return y, reshape(extreme_tangents, out)
 
 
 @jvp_rule(WindowArg)
@@ -330,7 +332,7 @@ def _attributes(op: WindowReduction) -> str:
 W = TypeVar("W", WindowReduction, WindowArg)
 
 
-def _padded(
+def _emit_symbolic_padding(
     body: Body, operands: Sequence[tuple[str, ArrayType, str]], op: W
 ) -> tuple[list[tuple[str, ArrayType]], W]:
     """Writes symbolic amounts of padding in front of a reduction that then adds none.
@@ -345,12 +347,12 @@ def _padded(
     if not has_symbolic((*op.low, *op.high)):
         return [(x, t) for x, t, _ in operands], op
     interior = tuple([n - 1 for n in op.base_dilation])
-    found = []
+    padded_operands = []
     for x, t, around in operands:
         out = Pad(op.low, op.high, interior).infer(t, array_type(t.dtype))
-        found.append((sizes.pad(body, x, t, around, out, op.low, op.high, interior), out))
+        padded_operands.append((sizes.pad(body, x, t, around, out, op.low, op.high, interior), out))
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
-    return found, attrs.evolve(op, low=none, high=none, base_dilation=ones)
+    return padded_operands, attrs.evolve(op, low=none, high=none, base_dilation=ones)
 
 
 @emits(WindowReduction)
@@ -369,7 +371,7 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
     scalar = array_type(x.type.dtype)
     first = body.constant(start, scalar)
     s = scalar.mlir
-    [(name, t)], op = _padded(body, [(body.name(x), x.type, first)], op)
+    [(name, t)], op = _emit_symbolic_padding(body, [(body.name(x), x.type, first)], op)
     return body.line(
         f'"stablehlo.reduce_window"({name}, {first}) ({{ ^bb0(%a: {s}, %b: {s}): '
         f"%c = stablehlo.{combine} %a, %b : {s} stablehlo.return %c : {s} }}) {{{_attributes(op)}}} "
@@ -389,7 +391,7 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
     starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
     given = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
-    [(x_name, x_type), (labels_name, labels_type)], op = _padded(body, given, op)
+    [(x_name, x_type), (labels_name, labels_type)], op = _emit_symbolic_padding(body, given, op)
     kind, label_kind = COMPARE_KIND[x.type.kind], COMPARE_KIND[labels.type.kind]
     pair, labels_pair, found = (
         f"({s.mlir}, {s.mlir})",

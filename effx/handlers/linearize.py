@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from effx.array import Array, Box
 from effx.effects import current_scope, handle
 from effx.handlers.jvp.handler import Function, jvp
-from effx.handlers.linear import LinearProgram, recording
+from effx.handlers.linear import LinearProgram, make_linear_recorder
 from effx.handlers.staging.stage import Recorder
 from effx.ir.program import Var
 
@@ -24,11 +24,11 @@ def linearize(
         The results; the derivative as a program linear in the active primals' tangents, with the
         outputs that have a tangent; and which of the results these are.
     """
-    record = recording([x.type for x in primals])
+    record = make_linear_recorder([x.type for x in primals])
     with handle(record, origin) as frame:
         frame.state = Recorder(current_scope.get())
         inputs = [Var(x.type) for x, a in zip(primals, active, strict=True) if a]
         boxes = iter([Box(frame, var, var.type) for var in inputs])
-        outputs, moved = jvp(function, primals, [next(boxes) if a else None for a in active], origin)
-        linear = record.finish(frame, inputs, [t for t in moved if t is not None], "linear")
-    return outputs, linear, [t is not None for t in moved]
+        outputs, tangents = jvp(function, primals, [next(boxes) if a else None for a in active], origin)
+        linear = record.finish(frame, inputs, [t for t in tangents if t is not None], "linear")
+    return outputs, linear, [t is not None for t in tangents]

@@ -17,7 +17,7 @@ import attrs
 
 from effx import caching
 from effx.array import Array, Box
-from effx.array.indexing import Lookup, getitem, write
+from effx.array.indexing import IndexingMode, getitem, update_at
 from effx.effects import (
     Effect,
     Frame,
@@ -25,11 +25,11 @@ from effx.effects import (
     Operation,
     Value,
     current_frame,
+    describe_stack,
     handle,
     is_in_scope,
     isolated,
-    resumed,
-    stack_of,
+    use_frame,
 )
 from effx.errors import EffxError, RefError, Source, source_of
 from effx.handlers.authoring.intercepting import InterceptHandler
@@ -41,18 +41,18 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.program import Program, Staged
 from effx.ir.refs import (
     Cell,
-    Cut,
-    OnCell,
-    Operand,
-    Part,
-    Place,
+    CellEffect,
+    EncodedIndex,
+    IndexOperand,
+    IndexPart,
+    IndexSlice,
     RefAddUpdate,
     RefGet,
     RefNew,
     RefOperation,
     RefSet,
     RefSwap,
-    Writes,
+    WritesCell,
 )
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Index
@@ -61,7 +61,7 @@ from effx.tree.registry import PyTree
 R = TypeVar("R")
 
 # What is written to a ref of further out, by the name of the handler that it belongs to; and what to do instead.
-_WRITTEN = {
+_WRITE_ADVICE = {
     "jvp": (
         "a differentiated value",
         "a ref that is not differentiated",
@@ -72,19 +72,19 @@ _WRITTEN = {
 
 
 # The cells whose contents a function is called with that may not use them in another way; each with what to say if it does.
-lent_out: ContextVar[dict[Cell, str]] = ContextVar("effx_lent_out", default={})  # noqa: B039 - never written to
+lent_cells: ContextVar[dict[Cell, str]] = ContextVar("effx_lent_out", default={})  # noqa: B039 - never written to
 
 
-def cells_of(row: frozenset[Effect]) -> dict[Cell, bool]:
+def effect_cells(row: frozenset[Effect]) -> dict[Cell, bool]:
     """Returns the cells in an effect row, each with whether it is written."""
-    found: dict[Cell, bool] = {}
+    cells: dict[Cell, bool] = {}
     for effect in row:
-        if isinstance(effect, OnCell):
-            found[effect.cell] = found.get(effect.cell, False) or type(effect) is Writes
-    return found
+        if isinstance(effect, CellEffect):
+            cells[effect.cell] = cells.get(effect.cell, False) or type(effect) is WritesCell
+    return cells
 
 
-def home_of_new() -> Frame | None:
+def home_for_new_cell() -> Frame | None:
     """Returns the frame to which a cell made now belongs: the innermost whose values it may hold."""
     frame = current_frame()
     while frame is not None and not frame.handler.owns_boxes:
@@ -92,42 +92,42 @@ def home_of_new() -> Frame | None:
     return frame
 
 
-def carry_out(op: Operation[R], operands: tuple[Value, ...]) -> R:
+def perform_on_cells(op: Operation[R], operands: tuple[Value, ...]) -> R:
     """Performs an operation on cells, or one that holds programs with such, under the current handler.
 
     Raises:
         RefError: a cell may not be used any more, or its home is not in scope.
     """
     effects = op.effects
-    cells = cells_of(effects)
-    taken = lent_out.get()
+    cells = effect_cells(effects)
+    lent = lent_cells.get()
     for cell in cells:
-        why = cell.gone or taken.get(cell)
-        if why:
-            raise RefError(f"{cell!r}: {why}")
+        reason = cell.end_reason or lent.get(cell)
+        if reason:
+            raise RefError(f"{cell!r}: {reason}")
     holds_programs = isinstance(op, HigherOrder)
     frame = current_frame()
     while frame is not None:
-        if any([cell.home is frame for cell in cells]):
+        if any([cell.home_frame is frame for cell in cells]):
             break
-        sees = frame.intercepts and _looks_at(frame.handler, op)
-        if sees or any([x.frame is frame for x in operands]) or frame.handler.takes(effects):
-            if sees or not frame.handler.owns_boxes or not holds_programs:
-                return _handed(frame, op, operands)
+        is_seen = frame.intercepts and _is_interested(frame.handler, op)
+        if is_seen or any([x.frame is frame for x in operands]) or frame.handler.takes(effects):
+            if is_seen or not frame.handler.owns_boxes or not holds_programs:
+                return _let_frame_handle(frame, op, operands)
             break
         frame = frame.outer
     if frame is None:
         for cell in cells:
-            if cell.home is not None:
-                raise _escaped(cell)
-    with resumed(frame):
+            if cell.home_frame is not None:
+                raise _escaped_cell_error(cell)
+    with use_frame(frame):
         if holds_programs:
-            return discharged(op, cast("tuple[Array, ...]", operands), cells)
+            return discharge(op, cast("tuple[Array, ...]", operands), cells)
         assert isinstance(op, RefOperation)
-        return cast("R", _at_home(op, cast("tuple[Array, ...]", operands)))
+        return cast("R", _perform_at_home(op, cast("tuple[Array, ...]", operands)))
 
 
-def _looks_at(handler: Handler, op: Operation[R]) -> bool:
+def _is_interested(handler: Handler, op: Operation[R]) -> bool:
     """Says whether an intercepting handler has a use for an operation none of whose operands it may own.
 
     One with boxes and no rule would express an operation on a cell by others on the cell.
@@ -137,67 +137,68 @@ def _looks_at(handler: Handler, op: Operation[R]) -> bool:
     return handler.rules.find(type(op)) is not None
 
 
-def _handed(frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+def _let_frame_handle(frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
     """Lets a frame handle an operation, as `perform` does."""
-    entered = current_frame()
+    entry_frame = current_frame()
     try:
-        with resumed(frame if frame.handler.only_records else frame.outer):
+        with use_frame(frame if frame.handler.only_records else frame.outer):
             return frame.handler.handle(frame, op, operands)
     except EffxError as error:
-        error.handlers = stack_of(entered)
+        error.handlers = describe_stack(entry_frame)
         raise
 
 
-def _escaped(cell: Cell) -> RefError:
-    home = cell.home
+def _escaped_cell_error(cell: Cell) -> RefError:
+    home = cell.home_frame
     assert home is not None
-    made = f", made at {source_of(cell.source)}," if cell.source else ""
+    origin_note = f", made at {source_of(cell.source)}," if cell.source else ""
     handler = f"{home.handler.describe()}{f' of {home.origin}' if home.origin else ''}"
     return RefError(
-        f"{cell!r}: a ref that belongs to {handler}{made} was used outside of it; return what it holds, ref[...], instead"
+        f"{cell!r}: a ref that belongs to {handler}{origin_note} was used outside of it; return what it holds, "
+        "ref[...], instead"
     )
 
 
-def _at_home(op: RefOperation, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _perform_at_home(op: RefOperation, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     cell = op.cell
     if type(op) is RefNew:
         cell.content = operands[0]
         return ()
     assert cell.content is not None
-    results, content = applied(op, cell.content, operands)
+    results, content = apply_to_content(op, cell.content, operands)
     if content is not None:
         if not is_in_scope(content.frame):
-            raise cast("Box", content).escaped()
+            raise cast("Box", content).escaped_error()
         cell.content = content
     return results
 
 
-def discharged(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, bool]) -> R:
+def discharge(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, bool]) -> R:
     """Performs an operation that holds programs on the contents of cells, and writes what they are afterwards."""
-    named = tuple(
+    ordered_cells = tuple(
         sorted(cells, key=attrgetter("number"))
     )  # the same in each process, as texts that are cached
-    contents = [read(cell) for cell in named]
-    written = tuple([cells[cell] for cell in named])
-    with handle(Discharge(named, written, current_frame() is None)) as frame:
+    contents = [read_cell(cell) for cell in ordered_cells]
+    written = tuple([cells[cell] for cell in ordered_cells])
+    with handle(Discharge(ordered_cells, written, current_frame() is None)) as frame:
         frame.state = contents
         results = op(*operands)
-    for cell, content in zip(named, frame.state, strict=True):
+    for cell, content in zip(ordered_cells, frame.state, strict=True):
         if not cells[cell]:
             continue
         try:
             RefSet(cell, (), cell.type)(content)
         except RefError as error:
-            place = _writer(op, cell)
-            if place is not None:
-                error.at = source_of(place)
+            source = _find_writer(op, cell)
+            if source is not None:
+                error.at = source_of(source)
             raise
     return results
 
 
 @final
 @attrs.frozen
-class OfContents:
+class DischargedProgram:
     """A program on cells as one of what they hold.
 
     Attributes:
@@ -213,7 +214,7 @@ class OfContents:
 
     def read(self) -> list[Array]:
         """Returns what the cells hold."""
-        return [read(cell) for cell in self.cells]
+        return [read_cell(cell) for cell in self.cells]
 
     def write(self, contents: Sequence[Array]) -> None:
         """Writes to those cells that the program writes."""
@@ -221,38 +222,40 @@ class OfContents:
             RefSet(cell, (), cell.type)(x)
 
 
-def of_contents(program: Program) -> OfContents:
+def discharge_program(program: Program) -> DischargedProgram:
     """Returns a program that reads and writes cells as one of their contents, staged the first time."""
-    found = program.derived.get("of contents")
-    if found is not None:
-        return cast("OfContents", found)
-    cells = cells_of(program.effects)
-    named = tuple(sorted(cells, key=attrgetter("number")))
+    cached = program.derived.get("of contents")
+    if cached is not None:
+        return cast("DischargedProgram", cached)
+    cells = effect_cells(program.effects)
+    ordered_cells = tuple(sorted(cells, key=attrgetter("number")))
     count = len(program.inputs)
 
     def run(arrays: Sequence[Array]) -> list[Array]:
-        with handle(Discharge(named, tuple([cells[cell] for cell in named]), True)) as frame:
+        with handle(Discharge(ordered_cells, tuple([cells[cell] for cell in ordered_cells]), True)) as frame:
             frame.state = list(arrays[count:])
             results = run_program(program, arrays[:count])
-        return [*results, *[x for cell, x in zip(named, frame.state, strict=True) if cells[cell]]]
+        return [*results, *[x for cell, x in zip(ordered_cells, frame.state, strict=True) if cells[cell]]]
 
     with isolated():
-        staged = stage(run, (*program.in_types, *[cell.type for cell in named]), program.name, "lower")
-    written = tuple([cell for cell in named if cells[cell]])
-    result = program.derived["of contents"] = OfContents(staged, named, written)
+        staged = stage(
+            run, (*program.in_types, *[cell.type for cell in ordered_cells]), program.name, "lower"
+        )
+    written = tuple([cell for cell in ordered_cells if cells[cell]])
+    result = program.derived["of contents"] = DischargedProgram(staged, ordered_cells, written)
     return result
 
 
-def _writer(op: Operation[R], cell: Cell) -> Source:
+def _find_writer(op: Operation[R], cell: Cell) -> Source:
     """Returns the user's position of the first write of a cell in the programs that an operation holds."""
     for program in op.programs if isinstance(op, HigherOrder) else ():
         for equation in program.equations:
-            if Writes(cell) in equation.op.effects:
-                return _writer(equation.op, cell) or equation.source
+            if WritesCell(cell) in equation.op.effects:
+                return _find_writer(equation.op, cell) or equation.source
     return None
 
 
-def read(cell: Cell) -> Array:
+def read_cell(cell: Cell) -> Array:
     """Reads the whole."""
     (content,) = RefGet(cell, (), cell.type)()
     return content
@@ -279,11 +282,11 @@ class Discharge(InterceptHandler[list[Array]]):
 
     def takes(self, effects: frozenset[Effect]) -> bool:
         """Effects on one of the cells."""
-        return any([isinstance(e, OnCell) and e.cell in self.cells for e in effects])
+        return any([isinstance(e, CellEffect) and e.cell in self.cells for e in effects])
 
     def initial(self) -> list[Array]:
         """The contents as they are."""
-        return [read(cell) for cell in self.cells]
+        return [read_cell(cell) for cell in self.cells]
 
     def describe(self) -> str:
         """Nothing: users know of no such handler."""
@@ -310,16 +313,17 @@ def _(site: Site[Discharge, list[Array]], op: CustomCall, *operands: Array) -> t
         found = recur(site.frame, Call(op.program), operands)
         assert found is not None
         return found
-    cell = next(iter(cells_of(op.effects)))
+    cell = next(iter(effect_cells(op.effects)))
     raise RefError(
-        f"{rules.what}: {rules.name} reads or writes {cell!r}, which it closes over, so its rule does not say what that "
+        f"{rules.transform_name}: {rules.name} reads or writes {cell!r}, which it closes over, so its rule does not "
+        "say what that "
         f"does to derivatives; pass what the ref holds as an argument"
     )
 
 
 @final
 @attrs.frozen
-class Known(InterceptHandler[None]):
+class KnownContents(InterceptHandler[None]):
     """Contents of cells that nothing writes. Programs capture them, so that loops have them as constants: as a part of
     the carry they would be kept for each iteration by reverse mode.
 
@@ -334,16 +338,16 @@ class Known(InterceptHandler[None]):
 
     def takes(self, effects: frozenset[Effect]) -> bool:
         """Effects on one of the cells."""
-        return any([isinstance(e, OnCell) and e.cell in self.contents for e in effects])
+        return any([isinstance(e, CellEffect) and e.cell in self.contents for e in effects])
 
     def describe(self) -> str:
         """Nothing: users know of no such handler."""
         return ""
 
 
-@Known.rule(RefGet)
-def _(site: Site[Known, None], op: RefGet, *operands: Array) -> tuple[Array, ...]:
-    return applied(op, site.handler.contents[op.cell], operands)[0]
+@KnownContents.rule(RefGet)
+def _(site: Site[KnownContents, None], op: RefGet, *operands: Array) -> tuple[Array, ...]:
+    return apply_to_content(op, site.handler.contents[op.cell], operands)[0]
 
 
 @Discharge.rule(Scan)
@@ -352,79 +356,79 @@ def _(site: Site[Discharge, list[Array]], op: Scan, *operands: Array) -> tuple[A
     contents = {
         cell: x
         for cell, x in zip(handler.cells, site.state, strict=True)
-        if cells_of(op.effects).get(cell) is False
+        if effect_cells(op.effects).get(cell) is False
     }
     if not contents or site.frame.outer is None:
         found = recur(site.frame, op, operands)
         assert found is not None
         return found
-    with resumed(site.frame), handle(Known(contents)):
+    with use_frame(site.frame), handle(KnownContents(contents)):
         return op(*operands)
 
 
 @Discharge.rule(RefOperation)
 def _(site: Site[Discharge, list[Array]], op: RefOperation, *operands: Array) -> tuple[Array, ...]:
     place = site.handler.cells.index(op.cell)
-    results, content = applied(op, site.state[place], operands)
+    results, content = apply_to_content(op, site.state[place], operands)
     if content is not None:
         site.state = [content if i == place else x for i, x in enumerate(site.state)]
     return results
 
 
-def applied(
+def apply_to_content(
     op: RefOperation, content: Array, operands: tuple[Array, ...]
 ) -> tuple[tuple[Array, ...], Array | None]:
     """Returns the results of an operation on a cell's content, and the new content; None if it stays."""
     if type(op) is RefGet:
-        return (reading(content, filled(op.place, operands)),), None
+        return (read_at(content, fill_index(op.place, operands)),), None
     value, *rest = operands
-    index = filled(op.place, rest)
+    index = fill_index(op.place, rest)
     if type(op) is RefAddUpdate:
-        return (), writing(content, index, value, "add")
-    before = (reading(content, index),) if type(op) is RefSwap else ()
-    return before, writing(content, index, value, "set")
+        return (), write_at(content, index, value, "add")
+    old_value = (read_at(content, index),) if type(op) is RefSwap else ()
+    return old_value, write_at(content, index, value, "set")
 
 
-def reading(x: Array, index: tuple[Index, ...]) -> Array:
+def read_at(x: Array, index: tuple[Index, ...]) -> Array:
     """Reads at an index within an index …"""
     for part in index:
         x = getitem(x, part)
     return x
 
 
-def writing(x: Array, index: tuple[Index, ...], value: Array, combiner: str) -> Array:
+def write_at(x: Array, index: tuple[Index, ...], value: Array, combiner: str) -> Array:
     """Returns x with a value of the type of what is there set or added at an index within an index …"""
     if not index:
         return value if combiner == "set" else x + value
     if len(index) == 1:
-        return write(x, index[0], value, combiner, Lookup())
-    inner = writing(getitem(x, index[0]), index[1:], value, combiner)
-    return write(x, index[0], inner, "set", Lookup())
+        return update_at(x, index[0], value, combiner, IndexingMode())
+    inner = write_at(getitem(x, index[0]), index[1:], value, combiner)
+    return update_at(x, index[0], inner, "set", IndexingMode())
 
 
-def filled(place: Place, operands: Sequence[Array]) -> tuple[Index, ...]:
+def fill_index(encoded: EncodedIndex, operands: Sequence[Array]) -> tuple[Index, ...]:
     """Returns an index with arrays in their places."""
-    given = iter(operands)
+    remaining = iter(operands)
 
-    def part(p: Part) -> object:
-        if type(p) is Cut:
+    def fill_part(p: IndexPart) -> object:
+        if type(p) is IndexSlice:
             return slice(p.start, p.stop, p.step)
-        return next(given) if type(p) is Operand else p
+        return next(remaining) if type(p) is IndexOperand else p
 
-    return tuple([tuple([part(p) for p in parts]) for parts in place])
+    return tuple([tuple([fill_part(p) for p in parts]) for parts in encoded])
 
 
 @lru_cache(maxsize=1024)
-def part_type(t: ArrayType, place: Place, types: tuple[ArrayType, ...]) -> ArrayType:
+def indexed_type(t: ArrayType, encoded: EncodedIndex, types: tuple[ArrayType, ...]) -> ArrayType:
     """Returns the type of what is at a place in an array; `types` are those of the arrays in the index."""
-    staged = stage(lambda xs: [reading(xs[0], filled(place, xs[1:]))], (t, *types), "part", "ref")
+    staged = stage(lambda xs: [read_at(xs[0], fill_index(encoded, xs[1:]))], (t, *types), "part", "ref")
     return staged.program.out_types[0]
 
 
-caching.other_caches.append(part_type.cache_clear)
+caching.other_caches.append(indexed_type.cache_clear)
 
 
-def of_whole(op: RefOperation, operands: tuple[Value, ...]) -> tuple[Array, ...]:
+def perform_on_whole(op: RefOperation, operands: tuple[Value, ...]) -> tuple[Array, ...]:
     """Performs an operation by reading and writing the whole, for the handler that is the current one.
 
     Raises:
@@ -436,12 +440,16 @@ def of_whole(op: RefOperation, operands: tuple[Value, ...]) -> tuple[Array, ...]
         frame = arrays[0].frame
         assert frame is not None
         handler = frame.handler
-        plain = (f"a value of {handler.describe()}", f"a ref that was made outside of it, {cell!r}", "")
-        value, where, advice = _WRITTEN.get(handler.name, plain)
-        raise RefError(
-            f"ref: {value} {arrays[0].type!r} is written to {where}; {advice}make the ref inside the function"
+        default_advice = (
+            f"a value of {handler.describe()}",
+            f"a ref that was made outside of it, {cell!r}",
+            "",
         )
-    results, content = applied(op, read(cell), arrays)
+        value, target, advice = _WRITE_ADVICE.get(handler.name, default_advice)
+        raise RefError(
+            f"ref: {value} {arrays[0].type!r} is written to {target}; {advice}make the ref inside the function"
+        )
+    results, content = apply_to_content(op, read_cell(cell), arrays)
     if content is not None:
         RefSet(cell, (), cell.type)(content)
     return results

@@ -16,14 +16,14 @@ Kind = type[Operation[Any]]
 PACKAGES = ("effx.ir.ops", "effx.families")
 
 
-def load_all() -> None:
+def import_operations() -> None:
     """Imports every module that defines operations of effx."""
     for name in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             importlib.import_module(module.name)
 
 
-def _is_current(kind: Kind) -> bool:
+def _is_defined(kind: Kind) -> bool:
     # attrs replaces a class by one with slots; the first one exists until it is collected.
     return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
 
@@ -37,16 +37,16 @@ def operation_classes(*packages: str) -> list[Kind]:
     >>> [kind.name for kind in operation_classes("effx.families.sort")]
     ['sort']
     """
-    load_all()
-    found: dict[tuple[str, str], Kind] = {}
+    import_operations()
+    classes: dict[tuple[str, str], Kind] = {}
     pending: list[Kind] = [ArrayOperation, TupleOperation]
     while pending:
         kind = pending.pop()
-        below = [k for k in kind.__subclasses__() if _is_current(k)]
-        pending += below
+        subclasses = [k for k in kind.__subclasses__() if _is_defined(k)]
+        pending += subclasses
         is_base = kind in (ArrayOperation, TupleOperation) or any(
-            [b.__module__.startswith(PACKAGES) for b in below]
+            [b.__module__.startswith(PACKAGES) for b in subclasses]
         )
         if not is_base and kind.__module__.startswith(packages or PACKAGES):
-            found[kind.__module__, kind.__qualname__] = kind
-    return [found[key] for key in sorted(found)]
+            classes[kind.__module__, kind.__qualname__] = kind
+    return [classes[key] for key in sorted(classes)]

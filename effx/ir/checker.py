@@ -10,10 +10,10 @@ from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 from effx.ir.types import INVARIANT, ArrayType
 
-__all__ = ["check"]
+__all__ = ["check_program"]
 
 
-def check(program: Program) -> Program:
+def check_program(program: Program) -> Program:
     """Verifies a program and the programs that it holds; returns it.
 
     Raises:
@@ -24,16 +24,16 @@ def check(program: Program) -> Program:
     >>> from effx.ir.types import array_type
     >>> x, y = Var(array_type("float32", (3,))), Var(array_type("float32", (2,)))
     >>> try:
-    ...     check(Program((x,), (Equation(Sin(), (x,), (y,)),), (y,)))
+    ...     check_program(Program((x,), (Equation(Sin(), (x,), (y,)),), (y,)))
     ... except ProgramError as error:
     ...     print(error.message)
     check: f: equation 0: sin: the result is f32[2], but the typing rule gives f32[3]
     """
-    _check(program, set())
+    _check_once(program, set())
     return program
 
 
-def _check(program: Program, seen: set[Program]) -> None:
+def _check_once(program: Program, seen: set[Program]) -> None:
     if program in seen:
         return
     seen.add(program)
@@ -63,8 +63,8 @@ def _check(program: Program, seen: set[Program]) -> None:
         check_types(e, f"check: {name}: equation {n}")
         for var in e.outputs:
             define(var, where)
-        for held in held_programs(e):
-            _check(held, seen)
+        for inner in operation_programs(e):
+            _check_once(inner, seen)
     for atom in program.outputs:
         read(atom, "the output list")
     row = effect_row(program.equations)
@@ -74,13 +74,13 @@ def _check(program: Program, seen: set[Program]) -> None:
         )
 
 
-def held_programs(e: Equation) -> list[Program]:
+def operation_programs(e: Equation) -> list[Program]:
     """Returns the programs that an equation's operation holds."""
-    slots = [getattr(e.op, field.name) for field in getattr(type(e.op), "__attrs_attrs__", ())]
-    found: list[Program] = []
-    for value in slots:
-        found += [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Program)]
-    return found
+    fields = [getattr(e.op, field.name) for field in getattr(type(e.op), "__attrs_attrs__", ())]
+    programs: list[Program] = []
+    for value in fields:
+        programs += [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Program)]
+    return programs
 
 
 def check_types(e: Equation, where: str) -> None:
@@ -93,22 +93,23 @@ def check_types(e: Equation, where: str) -> None:
     try:
         if not isinstance(e.op, ArrayOperation | TupleOperation):
             raise ProgramError(f"{e.op.name}: is no operation on arrays")
-        found = e.op.infer(*[t.plain() for t in types])
-        expected = cast("tuple[ArrayType, ...]", found if e.op.multiple else (found,))
+        inferred = e.op.infer(*[t.plain() for t in types])
+        expected = cast("tuple[ArrayType, ...]", inferred if e.op.multiple else (inferred,))
         if len(expected) != len(e.outputs):
             raise ProgramError(
                 f"{e.op.name}: has {len(e.outputs)} results, but the typing rule gives {len(expected)}"
             )
-        varies = INVARIANT.union(*[t.vma for t in types])
+        operand_vma = INVARIANT.union(*[t.vma for t in types])
         for var, t in zip(e.outputs, expected, strict=True):
             t = t.plain()  # the typing rule does not know of axes
-            if var.type.vma or varies:
-                t = t.varying(var.type.vma)
+            if var.type.vma or operand_vma:
+                t = t.with_vma(var.type.vma)
                 if not (
-                    varies <= var.type.vma or isinstance(e.op, HigherOrder | Collective | OptimizationBarrier)
+                    operand_vma <= var.type.vma
+                    or isinstance(e.op, HigherOrder | Collective | OptimizationBarrier)
                 ):
-                    t = t.varying(varies)
-            t = t.lying(var.type.cut)
+                    t = t.with_vma(operand_vma)
+            t = t.with_sharding(var.type.explicit_sharding)
             if var.type is not t:
                 raise ProgramError(
                     f"{e.op.name}: the result is {var.type!r}, but the typing rule gives {t!r}"

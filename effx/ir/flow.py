@@ -62,36 +62,36 @@ class Flow(Generic[V]):
         """
         op, regions = e.op, self._regions(e)
         if isinstance(op, Cond) and (chosen := self.decides(facts[0])) is not None:
-            regions = [r for r in regions if r.program is op.taken(chosen)]
+            regions = [r for r in regions if r.program is op.branch_at(chosen)]
         if not regions:
             return None
-        results = self._joined([self._forward(e, region, facts, walk) for region in regions])
+        results = self._join_facts([self._walk_forward(e, region, facts, walk) for region in regions])
         return self.decided(facts[0], results) if isinstance(op, Cond) else results
 
-    def _forward(
+    def _walk_forward(
         self, e: Equation, region: Region, facts: Facts[V], walk: Callable[[Program, Facts[V]], Facts[V]]
     ) -> Facts[V]:
         program, m = region.program, region.carries
-        constants, start, rest = region.parts(self._unstacked(e, region, facts))
+        constants, start, rest = region.split_operands(self._operand_facts(e, region, facts))
 
         def iteration(carry: Facts[V]) -> Facts[V]:
-            found = walk(program, (*constants, *carry, *rest))
-            if region.asks is None:
-                return found
-            return self.decided(walk(region.asks, (*constants, *carry))[0], found)
+            body_results = walk(program, (*constants, *carry, *rest))
+            if region.condition is None:
+                return body_results
+            return self.decided(walk(region.condition, (*constants, *carry))[0], body_results)
 
-        carry, found = self._settle(iteration, start, program.name)
-        wholes = [x.type for x in e.outputs[m:]]
-        outputs = zip(found[m:], wholes, region.stacked_out[m:], strict=True)
-        return (*carry, *[self._whole(f, t, count) for f, t, count in outputs])
+        carry, body_results = self._find_fixpoint(iteration, start, program.name)
+        stacked_types = [x.type for x in e.outputs[m:]]
+        outputs = zip(body_results[m:], stacked_types, region.stacked_out[m:], strict=True)
+        return (*carry, *[self._stack_fact(f, t, count) for f, t, count in outputs])
 
-    def _whole(self, fact: V, type: ArrayType, count: int) -> V:
+    def _stack_fact(self, fact: V, type: ArrayType, count: int) -> V:
         """Returns the fact of a whole, whose type is given, from that of its slices along some leading axes."""
         for k in range(count, 0, -1):
             fact = self.stack(fact, type.with_shape(type.shape[k:]))
         return fact
 
-    def _slice(self, fact: V, type: ArrayType, count: int) -> V:
+    def _unstack_fact(self, fact: V, type: ArrayType, count: int) -> V:
         """Returns the fact of the slices of a whole, whose type is given, along some leading axes."""
         for k in range(count):
             fact = self.unstack(fact, type.with_shape(type.shape[k:]) if k else type)
@@ -114,36 +114,36 @@ class Flow(Generic[V]):
         )
         return regions if fits else []
 
-    def _unstacked(self, e: Equation, region: Region, facts: Facts[V]) -> Facts[V]:
+    def _operand_facts(self, e: Equation, region: Region, facts: Facts[V]) -> Facts[V]:
         """Returns the operands' facts, of slices where the program takes these."""
         k = region.skipped
         rest = zip(facts[k:], e.inputs[k:], region.stacked_in, strict=True)
-        return (*facts[:k], *[self._slice(f, x.type, count) for f, x, count in rest])
+        return (*facts[:k], *[self._unstack_fact(f, x.type, count) for f, x, count in rest])
 
-    def _joined(self, many: Sequence[Facts[V]]) -> Facts[V]:
+    def _join_facts(self, many: Sequence[Facts[V]]) -> Facts[V]:
         """Joins the facts of several walks, one by one."""
         result = many[0]
         for other in many[1:]:
             result = tuple([a if a is b else self.join(a, b) for a, b in zip(result, other, strict=True)])
         return result
 
-    def _settle(
-        self, step: Callable[[Facts[V]], Facts[V]], carry: Facts[V], what: str, at: int = 0
+    def _find_fixpoint(
+        self, step: Callable[[Facts[V]], Facts[V]], carry: Facts[V], program_name: str, at: int = 0
     ) -> tuple[Facts[V], Facts[V]]:
         """Finds the fix-point of what a loop carries; returns it, and what the step gives there.
 
         Args:
             step: gives the next carry, at `at` among other facts.
             carry: the first one.
-            what: the loop, for errors.
+            program_name: the loop, for errors.
             at: see above.
         """
         for _ in range(self.height):
-            found = step(carry)
-            wider = self._joined([carry, found[at : at + len(carry)]])
+            step_results = step(carry)
+            wider = self._join_facts([carry, step_results[at : at + len(carry)]])
             if wider == carry:
-                return carry, found
+                return carry, step_results
             carry = wider
         raise TransformError(
-            f"{self._name}: the facts of what {what} carries keep changing after {self.height} rounds"
+            f"{self._name}: the facts of what {program_name} carries keep changing after {self.height} rounds"
         )

@@ -14,7 +14,7 @@ import attrs
 from effx.errors import ShardingError
 from effx.tree.registry import register_leaf
 
-__all__ = ["AbstractMesh", "AxisType", "MeshAxisName", "PartitionSpec", "trimmed"]
+__all__ = ["AbstractMesh", "AxisType", "MeshAxisName", "PartitionSpec", "trim_spec"]
 
 MeshAxisName: TypeAlias = Any  # anything hashable
 
@@ -59,19 +59,19 @@ _UNCONSTRAINED = _Unconstrained()
 Entry: TypeAlias = MeshAxisName | tuple[MeshAxisName, ...] | None
 
 
-def _entry(given: object) -> Entry:
-    if isinstance(given, list):
-        given = tuple(given)
-    if isinstance(given, tuple):
-        return None if not given else given[0] if len(given) == 1 else given
-    if given is not None and given is not _UNCONSTRAINED:
+def _normalize_entry(entry: object) -> Entry:
+    if isinstance(entry, list):
+        entry = tuple(entry)
+    if isinstance(entry, tuple):
+        return None if not entry else entry[0] if len(entry) == 1 else entry
+    if entry is not None and entry is not _UNCONSTRAINED:
         try:
-            hash(given)
+            hash(entry)
         except TypeError:
             raise ShardingError(
-                f"PartitionSpec: an entry is None, the name of a mesh axis or a tuple of names, got {given!r}"
+                f"PartitionSpec: an entry is None, the name of a mesh axis or a tuple of names, got {entry!r}"
             ) from None
-    return given
+    return entry
 
 
 @final
@@ -99,7 +99,7 @@ class PartitionSpec:
     partitions: tuple[Entry, ...]
 
     def __init__(self, *partitions: Entry) -> None:
-        object.__setattr__(self, "partitions", tuple(map(_entry, partitions)))
+        object.__setattr__(self, "partitions", tuple(map(_normalize_entry, partitions)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a PartitionSpec is immutable: cannot set {name!r}")
@@ -134,25 +134,25 @@ class PartitionSpec:
 
     def index(self, value: Entry) -> int:
         """Returns the first array axis with this entry."""
-        return self.partitions.index(_entry(value))
+        return self.partitions.index(_normalize_entry(value))
 
     def count(self, value: Entry) -> int:
         """Counts the array axes with this entry."""
-        return self.partitions.count(_entry(value))
+        return self.partitions.count(_normalize_entry(value))
 
     def update(self, partitions: Sequence[Entry] | None = None) -> "PartitionSpec":
         """Returns a PartitionSpec with other entries."""
         return self if partitions is None else PartitionSpec(*partitions)
 
 
-def axes_of(entry: Entry) -> tuple[MeshAxisName, ...]:
+def entry_axes(entry: Entry) -> tuple[MeshAxisName, ...]:
     """Returns the names in an entry of a PartitionSpec."""
     if entry is None or entry is _UNCONSTRAINED:
         return ()
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def trimmed(spec: PartitionSpec) -> tuple[Entry, ...]:
+def trim_spec(spec: PartitionSpec) -> tuple[Entry, ...]:
     """Returns a PartitionSpec's entries without None at the end, which says nothing."""
     entries = spec.partitions
     n = len(entries)
@@ -161,40 +161,40 @@ def trimmed(spec: PartitionSpec) -> tuple[Entry, ...]:
     return entries[:n]
 
 
-def check_axes(
-    what: str, names: Sequence[MeshAxisName], sizes: Sequence[int], types: AxisTypes
+def check_mesh_axes(
+    function_name: str, names: Sequence[MeshAxisName], sizes: Sequence[int], types: AxisTypes
 ) -> tuple[tuple[MeshAxisName, ...], tuple[int, ...], tuple[AxisType, ...]]:
     """Returns a mesh's names, sizes and types as tuples.
 
     Raises:
         ShardingError: their numbers differ, a name comes twice, or something is of another type.
     """
-    listed = (names,) if isinstance(names, str) else tuple(names)
+    name_tuple = (names,) if isinstance(names, str) else tuple(names)
     lengths = tuple(sizes)
-    if len(listed) != len(lengths):
+    if len(name_tuple) != len(lengths):
         raise ShardingError(
-            f"{what}: {len(lengths)} axes have {len(listed)} names: sizes {lengths}, names {listed}"
+            f"{function_name}: {len(lengths)} axes have {len(name_tuple)} names: sizes {lengths}, names {name_tuple}"
         )
-    twice = [name for i, name in enumerate(listed) if name in listed[:i]]
-    if twice:
-        raise ShardingError(f"{what}: the axis name {twice[0]!r} is given twice")
+    repeated = [name for i, name in enumerate(name_tuple) if name in name_tuple[:i]]
+    if repeated:
+        raise ShardingError(f"{function_name}: the axis name {repeated[0]!r} is given twice")
     for n in lengths:
         if type(n) is not int or n < 1:
-            raise ShardingError(f"{what}: axis sizes must be positive ints, got {lengths}")
+            raise ShardingError(f"{function_name}: axis sizes must be positive ints, got {lengths}")
     if types is None:
-        kinds: tuple[AxisType, ...] = (AxisType.Auto,) * len(listed)
+        kinds: tuple[AxisType, ...] = (AxisType.Auto,) * len(name_tuple)
     elif isinstance(types, AxisType):
-        kinds = (types,) * len(listed)
+        kinds = (types,) * len(name_tuple)
     else:
         kinds = tuple(types)
-    if len(kinds) != len(listed) or not all([isinstance(k, AxisType) for k in kinds]):
+    if len(kinds) != len(name_tuple) or not all([isinstance(k, AxisType) for k in kinds]):
         raise ShardingError(
-            f"{what}: axis_types must hold an AxisType for each of {len(listed)} axes, got {types!r}"
+            f"{function_name}: axis_types must hold an AxisType for each of {len(name_tuple)} axes, got {types!r}"
         )
-    return listed, lengths, kinds
+    return name_tuple, lengths, kinds
 
 
-class Axes:
+class MeshAxes:
     """What meshes with devices and without have in common: names, sizes and types of their axes."""
 
     __slots__ = ()
@@ -222,23 +222,23 @@ class Axes:
         """Whether there are no axes."""
         return not self.axis_names
 
-    def _of_type(self, kind: AxisType) -> tuple[MeshAxisName, ...]:
+    def _axes_of_type(self, kind: AxisType) -> tuple[MeshAxisName, ...]:
         return tuple([n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind])
 
     @property
     def auto_axes(self) -> tuple[MeshAxisName, ...]:
         """The axes that are left to the partitioner."""
-        return self._of_type(AxisType.Auto)
+        return self._axes_of_type(AxisType.Auto)
 
     @property
     def explicit_axes(self) -> tuple[MeshAxisName, ...]:
         """The axes of which types say how they cut."""
-        return self._of_type(AxisType.Explicit)
+        return self._axes_of_type(AxisType.Explicit)
 
     @property
     def manual_axes(self) -> tuple[MeshAxisName, ...]:
         """The axes along which each device does what it is told."""
-        return self._of_type(AxisType.Manual)
+        return self._axes_of_type(AxisType.Manual)
 
     @property
     def are_all_axes_auto(self) -> bool:
@@ -260,12 +260,12 @@ class Axes:
         """Whether no axis is left to the partitioner."""
         return not self.auto_axes
 
-    def _shown(self) -> str:
+    def _axes_text(self) -> str:
         sizes = ", ".join([f"{n!r}: {k}" for n, k in self.shape_tuple]) or "()"
         return f"{sizes}, axis_types=({', '.join(map(str, self.axis_types))})"
 
 
-def with_types(mesh: Axes, types: Mapping[MeshAxisName, AxisType]) -> tuple[AxisType, ...]:
+def replace_axis_types(mesh: MeshAxes, types: Mapping[MeshAxisName, AxisType]) -> tuple[AxisType, ...]:
     """Returns a mesh's axis types, some of them changed.
 
     Raises:
@@ -280,7 +280,7 @@ def with_types(mesh: Axes, types: Mapping[MeshAxisName, AxisType]) -> tuple[Axis
 @register_leaf
 @final
 @attrs.frozen(init=False, repr=False)
-class AbstractMesh(Axes):
+class AbstractMesh(MeshAxes):
     """A mesh of which only sizes and names of the axes are known: enough to trace and to lower.
 
     Args:
@@ -306,7 +306,7 @@ class AbstractMesh(Axes):
         axis_names: "str | Sequence[MeshAxisName]",
         axis_types: AxisTypes = None,
     ) -> None:
-        names, sizes, types = check_axes("AbstractMesh", axis_names, axis_sizes, axis_types)
+        names, sizes, types = check_mesh_axes("AbstractMesh", axis_names, axis_sizes, axis_types)
         self.__attrs_init__(sizes, names, types)
 
     @property
@@ -329,13 +329,13 @@ class AbstractMesh(Axes):
 
     def update_axis_types(self, name_to_type: Mapping[MeshAxisName, AxisType]) -> "AbstractMesh":
         """Returns the mesh with other types of some axes."""
-        return self.update(axis_types=with_types(self, name_to_type))
+        return self.update(axis_types=replace_axis_types(self, name_to_type))
 
     def __repr__(self) -> str:
-        return f"AbstractMesh({self._shown()})"
+        return f"AbstractMesh({self._axes_text()})"
 
 
-def check_spec(what: str, mesh: Axes, spec: PartitionSpec) -> None:
+def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
     """Checks that a PartitionSpec cuts along axes that a mesh has, along each at most once.
 
     Raises:
@@ -343,17 +343,19 @@ def check_spec(what: str, mesh: Axes, spec: PartitionSpec) -> None:
     """
     seen: list[MeshAxisName] = []
     for entry in spec:
-        for name in axes_of(entry):
+        for name in entry_axes(entry):
             if name not in mesh.axis_names:
                 raise ShardingError(
-                    f"{what}: the mesh has no axis {name!r}, by which {spec!r} cuts; it has {mesh.axis_names}"
+                    f"{function_name}: the mesh has no axis {name!r}, by which {spec!r} cuts; it has {mesh.axis_names}"
                 )
             if name in seen:
-                raise ShardingError(f"{what}: {spec!r} cuts along the mesh axis {name!r} twice")
+                raise ShardingError(f"{function_name}: {spec!r} cuts along the mesh axis {name!r} twice")
             seen.append(name)
 
 
-def cuts_of(mesh: Axes, spec: PartitionSpec) -> tuple[tuple[int, ...], ...]:
+def spec_axis_numbers(mesh: MeshAxes, spec: PartitionSpec) -> tuple[tuple[int, ...], ...]:
     """Returns for each array axis that a PartitionSpec names the numbers of the mesh axes that cut it."""
-    at = {name: i for i, name in enumerate(mesh.axis_names)}
-    return tuple([tuple([at[n] for n in axes_of(entry)]) for entry in cast("Any", trimmed(spec))])
+    axis_number = {name: i for i, name in enumerate(mesh.axis_names)}
+    return tuple(
+        [tuple([axis_number[n] for n in entry_axes(entry)]) for entry in cast("Any", trim_spec(spec))]
+    )

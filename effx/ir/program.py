@@ -8,10 +8,10 @@ import numpy as np
 
 from effx import dtypes
 from effx.effects import Effect, Operation
-from effx.errors import ProgramError, Source, resolve, source_at
+from effx.errors import ProgramError, Source, make_source, resolve_source
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.sizes.dimensions import is_symbolic
-from effx.ir.types import ArrayType, name_shown
+from effx.ir.types import ArrayType, axis_name_text
 from effx.ports import program_views
 
 if TYPE_CHECKING:
@@ -90,27 +90,27 @@ class Equation:
 
     def __reduce__(self) -> tuple[object, ...]:
         """A position is pickled as file, line and name: code objects do not pickle."""
-        place = None if self.source is None else resolve(self.source)
-        return _equation, (self.op, self.inputs, self.outputs, place, self.scope)
+        position = None if self.source is None else resolve_source(self.source)
+        return _rebuild_equation, (self.op, self.inputs, self.outputs, position, self.scope)
 
 
-def _equation(
+def _rebuild_equation(
     op: Operation[object],
     inputs: tuple[Atom, ...],
     outputs: tuple[Var, ...],
-    place: tuple[str, int, str] | None,
+    position: tuple[str, int, str] | None,
     scope: str,
 ) -> Equation:
     """Makes an equation of what pickle has kept."""
-    return Equation(op, inputs, outputs, None if place is None else source_at(*place), scope)
+    return Equation(op, inputs, outputs, None if position is None else make_source(*position), scope)
 
 
-class _Named(Protocol):
+class _NamedField(Protocol):
     @property
     def name(self) -> str: ...
 
 
-def _consists_of(*kinds: type[object]) -> Callable[[object, _Named, tuple[object, ...]], None]:
+def _validate_instances(*kinds: type[object]) -> Callable[[object, _NamedField, tuple[object, ...]], None]:
     """Returns an attrs validator for a tuple of instances of these final classes.
 
     One pass in C: attrs' own deep_iterable takes a microsecond an element. The checker looks inside the
@@ -119,11 +119,15 @@ def _consists_of(*kinds: type[object]) -> Callable[[object, _Named, tuple[object
     allowed = set(kinds)
     names = " or ".join([k.__name__ for k in kinds])
 
-    def validate(program: object, attribute: _Named, value: tuple[object, ...]) -> None:
-        strange = {*map(type, value)} - allowed
-        if strange or type(value) is not tuple:
-            found = ", ".join(sorted([k.__name__ for k in strange])) or f"a {type(value).__name__}"
-            raise ProgramError(f"program: {attribute.name} must be a tuple of {names}, got {found}")
+    def validate(program: object, attribute: _NamedField, value: tuple[object, ...]) -> None:
+        unexpected = {*map(type, value)} - allowed
+        if unexpected or type(value) is not tuple:
+            unexpected_names = (
+                ", ".join(sorted([k.__name__ for k in unexpected])) or f"a {type(value).__name__}"
+            )
+            raise ProgramError(
+                f"program: {attribute.name} must be a tuple of {names}, got {unexpected_names}"
+            )
 
     return validate
 
@@ -143,9 +147,9 @@ class Program:
         constants: closed-over arrays, the values of the first inputs, if a user staged the function.
     """
 
-    inputs: tuple[Var, ...] = attrs.field(validator=_consists_of(Var))
-    equations: tuple[Equation, ...] = attrs.field(validator=_consists_of(Equation))
-    outputs: tuple[Atom, ...] = attrs.field(validator=_consists_of(Var, Literal))
+    inputs: tuple[Var, ...] = attrs.field(validator=_validate_instances(Var))
+    equations: tuple[Equation, ...] = attrs.field(validator=_validate_instances(Equation))
+    outputs: tuple[Atom, ...] = attrs.field(validator=_validate_instances(Var, Literal))
     name: str = attrs.field(default="f", validator=attrs.validators.instance_of(str))
     effects: frozenset[Effect] = attrs.field(default=frozenset())
     constants: "tuple[Array, ...]" = attrs.field(default=(), repr=False)
@@ -164,10 +168,10 @@ class Program:
     @property
     def kinds(self) -> "frozenset[type[Operation[object]]]":
         """The classes of its operations, those in programs that they hold left out; found once."""
-        found = self.derived.get("kinds")
-        if found is None:
-            found = self.derived["kinds"] = frozenset([type(e.op) for e in self.equations])
-        return cast("frozenset[type[Operation[object]]]", found)
+        classes = self.derived.get("kinds")
+        if classes is None:
+            classes = self.derived["kinds"] = frozenset([type(e.op) for e in self.equations])
+        return cast("frozenset[type[Operation[object]]]", classes)
 
     def __reduce__(self) -> tuple[object, ...]:
         """What has been compiled from the program is left out."""
@@ -263,7 +267,7 @@ RESERVED = ("inf", "nan", "return")
 
 
 @final
-class Printer:
+class ProgramPrinter:
     """Collects the texts of a program and of those that it holds, each once, with a remark behind each equation."""
 
     def __init__(self, remark: Callable[[Equation], str] = lambda e: "") -> None:
@@ -272,26 +276,26 @@ class Printer:
         self.functions: list[str] = []
         self.mesh: AbstractMesh | None = None
 
-    def function(self, program: Program) -> str:
+    def print_function(self, program: Program) -> str:
         """Returns the program's name, writing its text the first time."""
-        found = self.names.get(program)
-        if found is not None:
-            return found
+        name_if_printed = self.names.get(program)
+        if name_if_printed is not None:
+            return name_if_printed
         name, n = program.name, 1
         while name in self.names.values():
             n += 1
             name = f"{program.name}.{n}"
         self.names[program] = name
-        self.functions.append(self._body(program, name))
+        self.functions.append(self._function_text(program, name))
         return name
 
-    def _body(self, program: Program, name: str) -> str:
+    def _function_text(self, program: Program, name: str) -> str:
         env: dict[Var, str] = {}
 
         def define(var: Var) -> str:
             env[var] = variable_name(len(env))
-            if var.type.cut is not None:
-                self.mesh = var.type.cut.mesh
+            if var.type.explicit_sharding is not None:
+                self.mesh = var.type.explicit_sharding.mesh
             return f"{env[var]}: {var.type!r}"
 
         def read(atom: Atom) -> str:
@@ -299,40 +303,40 @@ class Printer:
                 return env[atom]
             return literal_text(atom)
 
-        lines = [f"{name}({', '.join(map(define, program.inputs))}){row_text(program.effects)} {{"]
+        lines = [f"{name}({', '.join(map(define, program.inputs))}){effect_row_text(program.effects)} {{"]
         for e in program.equations:
             operands = "".join([f" {read(x)}" for x in e.inputs])
             outputs = ", ".join(map(define, e.outputs))
             lines.append(
-                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self.parameters(e.op)}{operands}"
+                f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self.parameters_text(e.op)}{operands}"
                 f"{f' {e.scope!r}' if e.scope else ''}{self.remark(e)}"
             )
         lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
         return "\n".join(lines)
 
-    def parameters(self, op: Operation[object]) -> str:
+    def parameters_text(self, op: Operation[object]) -> str:
         """Returns `[axes=(0,)]`: the parameters that differ from their defaults, programs by their names."""
         parts = []
         for field in getattr(type(op), "__attrs_attrs__", ()):
             value = getattr(op, field.name)
             if field.default is attrs.NOTHING or value != field.default:
-                parts.append(f"{field.name}={self._value(value)}")
+                parts.append(f"{field.name}={self._value_text(value)}")
         return f"[{' '.join(parts)}]" if parts else ""
 
-    def _value(self, value: object) -> str:
+    def _value_text(self, value: object) -> str:
         if isinstance(value, Program):
-            return f"@{self.function(value)}"
+            return f"@{self.print_function(value)}"
         if isinstance(value, ArrayType):
             return repr(value)
         if isinstance(value, np.dtype):
             return dtypes.short_name(value)
         if type(value) is tuple:
-            inner = ", ".join(map(self._value, value))
+            inner = ", ".join(map(self._value_text, value))
             return f"({inner},)" if len(value) == 1 else f"({inner})"
         return f"dim({value})" if is_symbolic(value) else repr(value)
 
 
-def row_text(effects: frozenset[Effect]) -> str:
+def effect_row_text(effects: frozenset[Effect]) -> str:
     return f" ! {', '.join(sorted(map(repr, effects)))}" if effects else ""
 
 
@@ -344,15 +348,15 @@ def literal_text(literal: Literal) -> str:
 
 def print_program(program: Program, remark: Callable[[Equation], str] = lambda e: "") -> str:
     """Returns the text of a program, the programs that it holds first; `remark` gives what stands behind an equation."""
-    printer = Printer(remark)
-    printer.function(program)
+    printer = ProgramPrinter(remark)
+    printer.print_function(program)
     return "\n\n".join([*([] if printer.mesh is None else [mesh_text(printer.mesh)]), *printer.functions])
 
 
 def mesh_text(mesh: AbstractMesh) -> str:
     """Returns `mesh(X=4, Y=2~)`: the axes' sizes, with a `~` where types do not speak of them."""
     axes = [
-        f"{name_shown(name)}={n}{'' if kind is AxisType.Explicit else '~'}"
+        f"{axis_name_text(name)}={n}{'' if kind is AxisType.Explicit else '~'}"
         for (name, n), kind in zip(mesh.shape_tuple, mesh.axis_types, strict=True)
     ]
     return f"mesh({', '.join(axes)})"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 # What to do where a program is to stand alone.
-RETURN = "make what it holds an argument, and what it holds afterwards a result"
+RETURN_ADVICE = "make what it holds an argument, and what it holds afterwards a result"
 
 
 _numbers = itertools.count()
@@ -33,32 +33,44 @@ class Cell:
 
     Attributes:
         type: of the content.
-        home: the frame under which it was made; None outside of all.
+        home_frame: the frame under which it was made; None outside of all.
         content: its value now, of the home or of a frame around it.
         source: the user's position that made it.
-        gone: why it may not be used now; "" where it may.
+        end_reason: why it may not be used now; "" where it may.
         number: in the order in which cells were made.
-        lent: whether it stands for one of a caller's, who has it back.
-        stops: whether what is written loses its tangent.
+        is_lent: whether it stands for one of a caller's, who has it back.
+        stops_gradient: whether what is written loses its tangent.
     """
 
-    __slots__ = ("__weakref__", "content", "gone", "home", "lent", "number", "source", "stops", "type")
+    __slots__ = (
+        "__weakref__",
+        "content",
+        "end_reason",
+        "home_frame",
+        "is_lent",
+        "number",
+        "source",
+        "stops_gradient",
+        "type",
+    )
 
-    def __init__(self, t: ArrayType, home: Frame | None, source: Source, stops: bool = False) -> None:
+    def __init__(
+        self, t: ArrayType, home_frame: Frame | None, source: Source, stops_gradient: bool = False
+    ) -> None:
         self.type = t
-        self.home = home
+        self.home_frame = home_frame
         self.content: Array | None = None
         self.source = source
-        self.gone = ""
-        self.lent = False
+        self.end_reason = ""
+        self.is_lent = False
         self.number = next(_numbers)
-        self.stops = stops
+        self.stops_gradient = stops_gradient
 
     def __repr__(self) -> str:
         return f"Ref{{{self.type!r}}}"
 
 
-class OnCell(Effect):
+class CellEffect(Effect):
     """An effect on one cell."""
 
     __slots__ = ()
@@ -67,16 +79,16 @@ class OnCell(Effect):
     @property
     def advice(self) -> str:
         """To make what it holds an argument."""
-        return f"it closes over a Ref; {RETURN}"
+        return f"it closes over a Ref; {RETURN_ADVICE}"
 
     def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[mutable-override]  # None elsewhere
         """Takes the operation to the frames that intercept it and to the cell's home."""
-        return cast("R", ports.refs.discharge.carry_out(op, operands))
+        return cast("R", ports.refs.discharge.perform_on_cells(op, operands))
 
 
 @final
 @attrs.frozen(repr=False)
-class Reads(OnCell):
+class ReadsCell(CellEffect):
     """The cell is read."""
 
     cell: Cell
@@ -87,7 +99,7 @@ class Reads(OnCell):
 
 @final
 @attrs.frozen(repr=False)
-class Writes(OnCell):
+class WritesCell(CellEffect):
     """The cell is written, and maybe read."""
 
     cell: Cell
@@ -98,7 +110,7 @@ class Writes(OnCell):
 
 @final
 @attrs.frozen
-class Cut:
+class IndexSlice:
     """A slice of an index."""
 
     start: int | None
@@ -108,13 +120,13 @@ class Cut:
 
 @final
 @attrs.frozen
-class Operand:
+class IndexOperand:
     """Stands in an index for an array, which is an operand of the operation."""
 
 
-Part: TypeAlias = bool | int | EllipsisType | Cut | Operand | None
+IndexPart: TypeAlias = bool | int | EllipsisType | IndexSlice | IndexOperand | None
 # One for each `.at[...]`, then that of the operation itself; none for the whole.
-Place: TypeAlias = tuple[tuple[Part, ...], ...]
+EncodedIndex: TypeAlias = tuple[tuple[IndexPart, ...], ...]
 
 
 @attrs.frozen
@@ -128,21 +140,21 @@ class RefOperation(TupleOperation):
     """
 
     cell: Cell
-    place: Place
+    place: EncodedIndex
     part: ArrayType
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
         """The cell is written."""
-        return frozenset({Writes(self.cell)})
+        return frozenset({WritesCell(self.cell)})
 
     def __call__(self, *operands: Value) -> "tuple[Array, ...]":
         """Performs the operation under the current handler."""
-        return Writes(self.cell).carry_out(self, operands)
+        return WritesCell(self.cell).carry_out(self, operands)
 
     def decompose(self, *operands: Value) -> "tuple[Array, ...]":
         """Reads or writes the whole, for a handler that owns an index or a part."""
-        return cast("tuple[Array, ...]", ports.refs.discharge.of_whole(self, operands))
+        return cast("tuple[Array, ...]", ports.refs.discharge.perform_on_whole(self, operands))
 
 
 @final
@@ -165,7 +177,7 @@ class RefGet(RefOperation):
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
         """The cell is read."""
-        return frozenset({Reads(self.cell)})
+        return frozenset({ReadsCell(self.cell)})
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """What is there."""

@@ -25,10 +25,20 @@ import attrs
 from effx import dtypes
 from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError, ShardingError
-from effx.ir.catalogue import load_all
+from effx.ir.catalogue import import_operations
 from effx.ir.checker import check_types
 from effx.ir.meshes import AbstractMesh, AxisType
-from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var, effect_row, print_program, row_text
+from effx.ir.program import (
+    Atom,
+    Equation,
+    Literal,
+    Program,
+    Scalar,
+    Var,
+    effect_row,
+    effect_row_text,
+    print_program,
+)
 from effx.ir.sizes.shape_text import parse_size, symbolic_shape
 from effx.ir.types import ArrayType, array_type, type_sharding
 
@@ -53,9 +63,9 @@ _TOKEN = re.compile(
 KEYWORDS: dict[str, bool | None] = {"True": True, "False": False, "None": None}
 
 
-def _operations() -> dict[str, type[Operation[object]]]:
-    load_all()
-    found: dict[str, type[Operation[object]]] = {}
+def _operations_by_name() -> dict[str, type[Operation[object]]]:
+    import_operations()
+    operations: dict[str, type[Operation[object]]] = {}
     pending: list[type[Operation[object]]] = [Operation]
     while pending:
         kind = pending.pop()
@@ -63,8 +73,8 @@ def _operations() -> dict[str, type[Operation[object]]]:
         # replacement later; the last one in order is kept.
         pending += reversed(kind.__subclasses__())
         if "infer" in {name for base in kind.__mro__ for name in base.__dict__}:
-            found[kind.name] = kind
-    return found
+            operations[kind.name] = kind
+    return operations
 
 
 @final
@@ -97,15 +107,15 @@ class _Parser:
             self.tokens.append(_Token(kind, match.group(kind), line))
             line += text.count("\n", start, match.end())
             position = match.end()
-        self.operations = _operations()
+        self.operations = _operations_by_name()
         self.programs: dict[str, Program] = {}
         self.mesh: AbstractMesh | None = None
 
     def error(self, got: str, expected: str = "") -> ProgramError:
         """Returns the error for the next token."""
         line = self.tokens[min(self.index, len(self.tokens) - 1)].line
-        wanted = f"expected {expected}, " if expected else ""
-        return ProgramError(f"parse: line {line}: {wanted}got {got}")
+        expectation = f"expected {expected}, " if expected else ""
+        return ProgramError(f"parse: line {line}: {expectation}got {got}")
 
     def peek(self) -> str:
         """Returns the next token's text, "" at the end."""
@@ -113,9 +123,9 @@ class _Parser:
 
     def skip(self, text: str) -> bool:
         """Consumes the next token if it has this text; says whether it had."""
-        found = self.peek() == text
-        self.index += found
-        return found
+        is_next = self.peek() == text
+        self.index += is_next
+        return is_next
 
     def take(self, expected: str | None = None) -> _Token:
         """Consumes the next token, which must have the expected text if one is given."""
@@ -127,15 +137,15 @@ class _Parser:
         self.index += 1
         return token
 
-    def name(self, what: str) -> str:
+    def read_name(self, expected: str) -> str:
         """Reads a name."""
         token = self.take()
         if token.kind != "word" or token.text[0] == "@" or token.text in KEYWORDS:
             self.index -= 1
-            raise self.error(repr(token.text), what)
+            raise self.error(repr(token.text), expected)
         return token.text
 
-    def dtype(self) -> dtypes.DType:
+    def read_dtype(self) -> dtypes.DType:
         """Reads a dtype such as `f32`."""
         token = self.take()
         try:
@@ -144,7 +154,7 @@ class _Parser:
             self.index -= 1
             raise self.error(repr(token.text), "a dtype") from None
 
-    def type(self) -> ArrayType:
+    def read_type(self) -> ArrayType:
         """Reads a type such as `f32[3]~`, `f32[3]{V:i}` or `f32[4@i]`."""
         token = self.take()
         match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)(?:\{V:([^{}]*)\})?", token.text)
@@ -164,7 +174,7 @@ class _Parser:
             self.index -= 1
             raise self.error(repr(token.text), "the mesh before, as in mesh(i=2)")
         try:
-            return t.lying(type_sharding(self.mesh, cuts))
+            return t.with_sharding(type_sharding(self.mesh, cuts))
         except (KeyError, ShardingError):
             self.index -= 1
             raise self.error(repr(token.text), f"a type that {self.mesh!r} can cut") from None
@@ -189,15 +199,15 @@ class _Parser:
             self.skip(",")
         self.mesh = AbstractMesh(sizes, names, kinds)
 
-    def program(self) -> Program:
+    def read_program(self) -> Program:
         """Reads one function."""
-        name = self.name("the name of a program")
+        name = self.read_name("the name of a program")
         if name in self.programs:
             self.index -= 1
             raise self.error(f"a second definition of the program {name}")
         env: dict[str, Var] = {}
         self.take("(")
-        inputs = self.definitions(")")
+        inputs = self.read_definitions(")")
         self.define(env, inputs)
         self.take(")")
         start = self.index
@@ -207,50 +217,50 @@ class _Parser:
         self.take("{")
         equations: list[Equation] = []
         while self.peek() != "return":
-            equations.append(self.equation(env))
+            equations.append(self.read_equation(env))
         self.take("return")
         outputs: list[Atom] = []
         while self.peek() != "}":
-            outputs.append(self.atom(env))
+            outputs.append(self.read_atom(env))
             self.skip(",")
         self.take("}")
         row = effect_row(equations)
         written = "".join([t.text for t in self.tokens[start:end]])
         if written and written != "".join(
-            row_text(row).split()
+            effect_row_text(row).split()
         ):  # without a row, it is computed from the equations
             self.index = start
-            raise self.error(written, f"the effect row{row_text(row) or ' to be empty'}")
+            raise self.error(written, f"the effect row{effect_row_text(row) or ' to be empty'}")
         result = Program(tuple([v for _, v in inputs]), tuple(equations), tuple(outputs), name, row)
         self.programs[name] = result
         return result
 
-    def definitions(self, end: str) -> list[tuple[str, Var]]:
+    def read_definitions(self, end: str) -> list[tuple[str, Var]]:
         """Reads `a: f32[], b: f32[]` up to a mark."""
-        found = []
+        definitions = []
         while self.peek() != end:
-            name = self.name("a variable")
+            name = self.read_name("a variable")
             self.take(":")
-            found.append((name, Var(self.type())))
+            definitions.append((name, Var(self.read_type())))
             self.skip(",")
-        return found
+        return definitions
 
-    def define(self, env: dict[str, Var], found: list[tuple[str, Var]]) -> None:
+    def define(self, env: dict[str, Var], definitions: list[tuple[str, Var]]) -> None:
         """Adds variables to those that are defined."""
-        for name, var in found:
+        for name, var in definitions:
             if name in env:
                 self.index -= 1
                 raise self.error(f"a second definition of {name}")
             env[name] = var
 
-    def equation(self, env: dict[str, Var]) -> Equation:
+    def read_equation(self, env: dict[str, Var]) -> Equation:
         """Reads one line."""
         outputs: list[tuple[str, Var]] = []
         if self.index + 1 < len(self.tokens) and self.tokens[self.index + 1].text == ":":
-            outputs = self.definitions("=")
+            outputs = self.read_definitions("=")
             self.take("=")
         start = self.index
-        name = self.name("an operation")
+        name = self.read_name("an operation")
         kind = self.operations.get(name)
         if kind is None:
             self.index = start
@@ -260,15 +270,15 @@ class _Parser:
             while not self.skip("]"):
                 key = self.take().text
                 self.take("=")
-                arguments[key] = self.value()
+                arguments[key] = self.read_value()
         inputs: list[Atom] = []
         scope = ""
         line = self.tokens[self.index - 1].line
         while self.index < len(self.tokens) and self.tokens[self.index].line == line:
             if self.tokens[self.index].kind == "string":
-                scope = cast("str", self.value())
+                scope = cast("str", self.read_value())
                 break
-            inputs.append(self.atom(env))
+            inputs.append(self.read_atom(env))
         end, self.index = self.index, start  # errors from here on are about this line
         try:
             op = cast("Any", kind)(**arguments)
@@ -282,7 +292,7 @@ class _Parser:
         self.index = end
         return result
 
-    def atom(self, env: dict[str, Var]) -> Atom:
+    def read_atom(self, env: dict[str, Var]) -> Atom:
         """Reads a variable or a literal."""
         token = self.take()
         if token.kind == "word" and token.text not in KEYWORDS:
@@ -290,15 +300,15 @@ class _Parser:
                 self.index -= 1
                 raise self.error(f"the undefined variable {token.text}")
             return env[token.text]
-        value = self.scalar(token)
+        value = self.read_scalar(token)
         self.take(":")
-        t = array_type(self.dtype(), (), self.skip("~"))
-        if not _holds(t, value):
+        t = array_type(self.read_dtype(), (), self.skip("~"))
+        if not _can_hold(t, value):
             self.index -= 1
             raise self.error(f"{token.text}:{dtypes.short_name(t.dtype)}", "a value of the dtype")
         return Literal(value, t)
 
-    def scalar(self, token: _Token) -> Scalar:
+    def read_scalar(self, token: _Token) -> Scalar:
         """Turns a token into a Python number."""
         text = token.text
         if text in ("True", "False"):
@@ -312,12 +322,12 @@ class _Parser:
             shown = repr(text) if len(text) < 40 else f"{text[:20]!r}… of {len(text)} characters"
             raise self.error(shown, expected="a number") from None
 
-    def value(self, depth: int = 0) -> object:
+    def read_value(self, depth: int = 0) -> object:
         """Reads a parameter's value."""
         if self.peek() in ("", "]", ")"):
             raise self.error(repr(self.peek()) if self.peek() else "the end of the text", "a value")
         if self.tokens[self.index].kind == "type":
-            return self.type()
+            return self.read_type()
         token = self.take()
         kind, text = token.kind, token.text
         if text == "(":
@@ -325,7 +335,7 @@ class _Parser:
                 raise self.error(f"tuples nested more than {MAX_DEPTH} deep")
             items = []
             while not self.skip(")"):
-                items.append(self.value(depth + 1))
+                items.append(self.read_value(depth + 1))
                 self.skip(",")
             return tuple(items)
         if text.startswith("@"):
@@ -344,8 +354,8 @@ class _Parser:
             return parse_size(text[4:-1])
         if kind == "word":
             self.index -= 1
-            return self.dtype()
-        return self.scalar(token)
+            return self.read_dtype()
+        return self.read_scalar(token)
 
 
 _NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|[^,]+""")
@@ -360,9 +370,9 @@ def _sizes_and_cuts(text: str) -> tuple[str, list[tuple[Hashable, ...]]]:
             pieces.append("")
         else:
             pieces[-1] += c
-    found = [piece.partition("@") for piece in pieces]
-    cuts = [tuple(map(_axis_name, _NAME.findall(cut.strip("() ")))) for _, _, cut in found]
-    return ",".join([size for size, _, _ in found]), cuts
+    pieces_by_axis = [piece.partition("@") for piece in pieces]
+    cuts = [tuple(map(_axis_name, _NAME.findall(cut.strip("() ")))) for _, _, cut in pieces_by_axis]
+    return ",".join([size for size, _, _ in pieces_by_axis]), cuts
 
 
 def _axis_name(text: str) -> Hashable:
@@ -370,7 +380,7 @@ def _axis_name(text: str) -> Hashable:
     return text if text.isidentifier() else cast("Hashable", ast.literal_eval(text))
 
 
-def _holds(t: ArrayType, value: Scalar) -> bool:
+def _can_hold(t: ArrayType, value: Scalar) -> bool:
     """Says whether a number can be an element of a type; floats may be written as ints."""
     if t.kind == "b" or type(value) is bool:
         return t.kind == "b" and type(value) is bool
@@ -398,7 +408,7 @@ def parse_program(text: str) -> Program:
     if not parser.tokens:
         raise ProgramError("parse: line 1: expected a program, got the end of the text")
     parser.read_mesh()
-    result = parser.program()
+    result = parser.read_program()
     while parser.index < len(parser.tokens):
-        result = parser.program()
+        result = parser.read_program()
     return result

@@ -13,7 +13,7 @@ import numpy as np
 from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import ShapeError, ShardingError
-from effx.ir.meshes import AbstractMesh, PartitionSpec, axes_of, trimmed
+from effx.ir.meshes import AbstractMesh, PartitionSpec, entry_axes, trim_spec
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
@@ -52,19 +52,19 @@ class TypeSharding:
         """Returns it with another mesh, or with other axes for each array axis."""
         return TypeSharding(self.mesh if mesh is None else mesh, self.spec if spec is None else spec)
 
-    def cuts(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
+    def mesh_axes(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
         """Returns for each of `ndim` array axes the mesh axes that cut it."""
-        found = [axes_of(entry) for entry in self.spec]
-        return (*found, *[()] * (ndim - len(found)))
+        named = [entry_axes(entry) for entry in self.spec]
+        return (*named, *[()] * (ndim - len(named)))
 
 
 @cache
-def _whole(ndim: int) -> TypeSharding:
+def _unsharded(ndim: int) -> TypeSharding:
     """Returns what is said of an array that nothing cuts."""
     return TypeSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
 
 
-def without_axes(
+def drop_mesh_axes(
     cuts: Sequence[Sequence[Hashable]], axes: Collection[Hashable]
 ) -> tuple[tuple[Hashable, ...], ...]:
     """Returns for each array axis the mesh axes that cut it, but for some."""
@@ -78,13 +78,13 @@ def type_sharding(mesh: AbstractMesh, cuts: Sequence[Sequence[Hashable]]) -> "Ty
         mesh: the mesh. cuts: for each array axis the mesh axes that cut it.
     """
     explicit = mesh.explicit_axes
-    kept = [tuple([name for name in names if name in explicit]) for names in cuts]
-    if not any(kept):
+    explicit_axes = [tuple([name for name in names if name in explicit]) for names in cuts]
+    if not any(explicit_axes):
         return None
-    return TypeSharding(mesh, PartitionSpec(*trimmed(PartitionSpec(*kept))))
+    return TypeSharding(mesh, PartitionSpec(*trim_spec(PartitionSpec(*explicit_axes))))
 
 
-def _kind(dtype: DType) -> str:
+def _kind_letter(dtype: DType) -> str:
     # ml_dtypes' dtypes have NumPy's kind 'V'.
     if dtypes.is_floating(dtype):
         return "f"
@@ -106,16 +106,16 @@ class ArrayType:
         weak: True if the dtype came from a bare Python number and yields in promotion.
         vma: the axes of surrounding `shard_map`s, which check it, along which devices have different values. Operations
             need not know it: who records them joins that of the operands.
-        cut: how Explicit axes of a mesh cut the array; None if they do not. Operations need not know it either: who
-            records them asks `effx.ir.passes.sharding_propagation`.
+        explicit_sharding: how the array is sharded along Explicit axes of a mesh; None if it is not. Operations need not
+            know it either: who records them asks `effx.ir.passes.sharding_propagation`.
     """
 
     # A plain class, because attrs' frozen classes cannot intern in __new__ without
     # running __init__ again on the shared instance.
     __slots__ = (
         "__weakref__",
-        "cut",
         "dtype",
+        "explicit_sharding",
         "kind",
         "mlir",
         "ndim",
@@ -129,7 +129,7 @@ class ArrayType:
     shape: Shape
     weak: bool
     vma: Vma
-    cut: TypeSharding | None
+    explicit_sharding: TypeSharding | None
 
     def __init__(
         self, dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
@@ -141,10 +141,10 @@ class ArrayType:
         put(self, "shape", shape)
         put(self, "weak", weak)
         put(self, "vma", vma)
-        put(self, "cut", sharding)
+        put(self, "explicit_sharding", sharding)
         # jaxlib's C++ reads this name, and tells keys from numbers by it.
         put(self, "weak_type", weak or dtypes.is_key(dtype))
-        put(self, "kind", _kind(dtype))
+        put(self, "kind", _kind_letter(dtype))
         put(self, "ndim", len(shape))
         put(self, "size", prod(shape))
         sizes = "".join(["?x" if is_symbolic(n) else f"{n}x" for n in shape])
@@ -162,21 +162,21 @@ class ArrayType:
 
     def __repr__(self) -> str:
         sizes = list(map(str, self.shape))
-        if self.cut is not None:
-            for i, names in enumerate(self.cut.cuts(self.ndim)):
+        if self.explicit_sharding is not None:
+            for i, names in enumerate(self.explicit_sharding.mesh_axes(self.ndim)):
                 if names:
-                    shown = ",".join([name_shown(n) for n in names])
+                    shown = ",".join([axis_name_text(n) for n in names])
                     sizes[i] += f"@({shown})" if names[1:] else f"@{shown}"
         text = f"{dtypes.short_name(self.dtype)}[{','.join(sizes)}]{'~' if self.weak else ''}"
-        return f"{text}{{V:{','.join(names_shown(self.vma))}}}" if self.vma else text
+        return f"{text}{{V:{','.join(axis_name_texts(self.vma))}}}" if self.vma else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.dtype, self.shape, self.weak, self.vma, self.cut)
+        return _rebuild_type, (self.dtype, self.shape, self.weak, self.vma, self.explicit_sharding)
 
     @property
     def sharding(self) -> TypeSharding:
         """How Explicit axes of a mesh cut the array: `cut`, or that nothing does."""
-        return _whole(len(self.shape)) if self.cut is None else self.cut
+        return _unsharded(len(self.shape)) if self.explicit_sharding is None else self.explicit_sharding
 
     def with_shape(self, shape: Shape) -> "ArrayType":
         """Returns the type with another shape, which nothing cuts."""
@@ -184,13 +184,13 @@ class ArrayType:
 
     def with_dtype(self, dtype: DType) -> "ArrayType":
         """Returns the strong type with another dtype."""
-        return array_type(dtype, self.shape, False, self.vma).lying(self.cut)
+        return array_type(dtype, self.shape, False, self.vma).with_sharding(self.explicit_sharding)
 
     def strong(self) -> "ArrayType":
         """Returns the type without weakness."""
         if not self.weak:
             return self
-        return array_type(self.dtype, self.shape, False, self.vma).lying(self.cut)
+        return array_type(self.dtype, self.shape, False, self.vma).with_sharding(self.explicit_sharding)
 
     def to_tangent_aval(self) -> "ArrayType":
         """Returns the type of the tangents of values of this type: float0 where they have no neighbours."""
@@ -198,13 +198,13 @@ class ArrayType:
 
     at_least_vspace = to_tangent_aval
 
-    def varying(self, vma: Vma) -> "ArrayType":
+    def with_vma(self, vma: Vma) -> "ArrayType":
         """Returns the type of a value that varies along these axes and no others."""
         if self.vma == vma:
             return self
-        return array_type(self.dtype, self.shape, self.weak, vma).lying(self.cut)
+        return array_type(self.dtype, self.shape, self.weak, vma).with_sharding(self.explicit_sharding)
 
-    def lying(self, sharding: TypeSharding | None) -> "ArrayType":
+    def with_sharding(self, sharding: TypeSharding | None) -> "ArrayType":
         """Returns the type of an array that is cut so.
 
         Raises:
@@ -212,20 +212,20 @@ class ArrayType:
         """
         if sharding is not None and sharding.is_fully_replicated:
             sharding = None
-        if sharding is self.cut or sharding == self.cut:
+        if sharding is self.explicit_sharding or sharding == self.explicit_sharding:
             return self
         if sharding is None:
             return array_type(self.dtype, self.shape, self.weak, self.vma)
         key = (self.dtype, self.shape, self.weak, self.vma, sharding)
-        found = _interned.get(key)
-        if found is None:
-            check_cuts(self.with_shape(self.shape), sharding)
-            found = _interned.setdefault(key, ArrayType(*key))
-        return found
+        interned = _interned.get(key)
+        if interned is None:
+            check_divisible(self.with_shape(self.shape), sharding)
+            interned = _interned.setdefault(key, ArrayType(*key))
+        return interned
 
     def plain(self) -> "ArrayType":
         """Returns the type without what it says of axes of meshes."""
-        if self.cut is None and not self.vma:
+        if self.explicit_sharding is None and not self.vma:
             return self
         return array_type(self.dtype, self.shape, self.weak)
 
@@ -238,10 +238,10 @@ class ArrayType:
     ) -> "ArrayType":
         """Returns the type with other parts; with another shape nothing cuts it."""
         t = self if shape is None else self.with_shape(tuple(shape))
-        found = array_type(
+        updated = array_type(
             t.dtype if dtype is None else dtype, t.shape, t.weak if weak_type is None else weak_type, t.vma
         )
-        return found.lying(t.cut)
+        return updated.with_sharding(t.explicit_sharding)
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """Returns dtype and shape in a few letters: `float32[3]`, or `f32[3]`."""
@@ -256,13 +256,13 @@ class ArrayType:
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)
 
 
-def _again(
+def _rebuild_type(
     dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
 ) -> ArrayType:
-    return array_type(dtype, shape, weak, vma).lying(sharding)
+    return array_type(dtype, shape, weak, vma).with_sharding(sharding)
 
 
-def check_cuts(t: ArrayType, sharding: TypeSharding) -> None:
+def check_divisible(t: ArrayType, sharding: TypeSharding) -> None:
     """Checks that arrays of a type can be cut into equal parts.
 
     Raises:
@@ -271,7 +271,7 @@ def check_cuts(t: ArrayType, sharding: TypeSharding) -> None:
     if len(sharding.spec) > t.ndim:
         raise ShardingError(f"{sharding.spec!r} speaks of {len(sharding.spec)} axes, but {t!r} has {t.ndim}")
     sizes = sharding.mesh.shape
-    for i, names in enumerate(sharding.cuts(t.ndim)):
+    for i, names in enumerate(sharding.mesh_axes(t.ndim)):
         parts = prod([sizes[n] for n in names])
         if parts > 1 and (is_symbolic(t.shape[i]) or t.shape[i] % parts):
             raise ShardingError(
@@ -279,14 +279,14 @@ def check_cuts(t: ArrayType, sharding: TypeSharding) -> None:
             )
 
 
-def name_shown(name: Hashable) -> str:
+def axis_name_text(name: Hashable) -> str:
     """Returns an axis name, without quotes if it is a word."""
     return name if isinstance(name, str) and name.isidentifier() else repr(name)
 
 
-def names_shown(vma: Vma) -> list[str]:
+def axis_name_texts(vma: Vma) -> list[str]:
     """Returns the names of axes in order, those that are words without quotes."""
-    return sorted(map(name_shown, vma))
+    return sorted(map(axis_name_text, vma))
 
 
 def array_type(
@@ -308,8 +308,8 @@ def array_type(
         return _interned[key]  # type: ignore[index]  # a list as shape falls through to the slow path
     except (KeyError, TypeError):
         # Unpickled dtypes are equal to NumPy's own, but do not say that they are builtin.
-        given = np.dtype(dtype)
-        dtype = dtypes.OWN.get(given, given)
+        numpy_dtype = np.dtype(dtype)
+        dtype = dtypes.OWN.get(numpy_dtype, numpy_dtype)
         sizes = tuple([as_size(n) for n in shape])
         axes = frozenset(vma)
         return _interned.setdefault((dtype, sizes, weak, axes), ArrayType(dtype, sizes, bool(weak), axes))

@@ -12,7 +12,7 @@ from effx.errors import BackendError, DTypeError
 from effx.families.accuracy import FUNCTIONS, Accurate
 from effx.handling import Unary
 from effx.ir.values.array import Numeric
-from effx.lax.operands import unary
+from effx.lax.operands import perform_unary
 
 __all__ = ["AccuracyMode", "Tolerance"]
 
@@ -29,17 +29,17 @@ class AccuracyMode(enum.Enum):
 
 
 def _number(value: float) -> float:
-    found = float(value)
-    if not found >= 0:
+    result = float(value)
+    if not result >= 0:
         raise DTypeError(f"Tolerance: tolerances must not be negative, got {value!r}")
-    return found
+    return result
 
 
 def _count(value: int) -> int:
-    found = index(value)
-    if found < 0:
+    result = index(value)
+    if result < 0:
         raise DTypeError(f"Tolerance: tolerances must not be negative, got {value!r}")
-    return found
+    return result
 
 
 @final
@@ -80,12 +80,12 @@ class AccurateFunction(Protocol):
     def __call__(self, x: Operand, *, accuracy: Accuracy = None) -> Array: ...
 
 
-def keeps_type_accurately(function: Callable[..., Array]) -> AccurateFunction:
+def typed_as_accurate_unary(function: Callable[..., Array]) -> AccurateFunction:
     """Says to type checkers that a function of one operand keeps its dtype and shape."""
     return cast("AccurateFunction", function)
 
 
-def accurate(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
+def perform_with_accuracy(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
     """Performs an operation, with an accuracy if one is asked for.
 
     Raises:
@@ -93,7 +93,7 @@ def accurate(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
         BackendError: StableHLO has no accuracy for the operation.
     """
     if accuracy is None or accuracy is AccuracyMode.DEFAULT:
-        return unary(op, x)
+        return perform_unary(op, x)
     if not isinstance(accuracy, Tolerance | AccuracyMode):
         raise DTypeError(
             f"{op.name}: accuracy must be a Tolerance, an AccuracyMode or None, got {accuracy!r} "
@@ -102,7 +102,7 @@ def accurate(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
     if op.name not in FUNCTIONS:
         raise BackendError(f"{op.name}: StableHLO has no accuracy for it but AccuracyMode.DEFAULT")
     if isinstance(accuracy, AccuracyMode):
-        found = Accurate(op.name, highest=True)
+        accurate_op = Accurate(op.name, highest=True)
     else:
-        found = Accurate(op.name, accuracy.atol, accuracy.rtol, accuracy.ulps)
-    return unary(found, x)
+        accurate_op = Accurate(op.name, accuracy.atol, accuracy.rtol, accuracy.ulps)
+    return perform_unary(accurate_op, x)

@@ -16,7 +16,7 @@ from effx.lax.index import (
     gather,
     scatter_add,
 )
-from effx.lax.operands import count_from_start, ints
+from effx.lax.operands import int_tuple, resolve_axis
 from effx.lax.shape import concatenate, expand_dims
 
 __all__ = ["index_take", "scatter_apply"]
@@ -46,7 +46,7 @@ def index_take(src: Operand, idxs: Sequence[Operand], axes: Sequence[int]) -> Ar
     """
     x = as_operand(src, "index_take")
     t = x.type
-    places = tuple([count_from_start("index_take", a, t) for a in ints("index_take", "axes", axes)])
+    places = tuple([resolve_axis("index_take", a, t) for a in int_tuple("index_take", "axes", axes)])
     if len(set(places)) != len(places):
         raise ShapeError(f"index_take: axes {tuple(axes)} repeat an axis")
     if not places or len(idxs) != len(places):

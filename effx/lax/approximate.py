@@ -12,7 +12,7 @@ from effx.array.promotion import as_operand
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
 from effx.ir.types import array_type
-from effx.lax.operands import count_from_start
+from effx.lax.operands import resolve_axis
 from effx.lax.sorting import sort_key_val, top_k
 
 __all__ = ["approx_max_k", "approx_min_k"]
@@ -48,7 +48,7 @@ def approx_max_k(
     >>> approx_max_k(np.array([3.0, 9.0, 5.0], np.float32), 2)
     (Array([9., 5.], dtype=float32), Array([1, 2], dtype=int32))
     """
-    x, axis, count = _wanted(
+    x, axis, count = _check_approx_arguments(
         "approx_max_k",
         operand,
         k,
@@ -89,7 +89,7 @@ def approx_min_k(
     >>> approx_min_k(np.array([3.0, 9.0, 5.0], np.float32), 2)
     (Array([3., 5.], dtype=float32), Array([0, 2], dtype=int32))
     """
-    x, axis, count = _wanted(
+    x, axis, count = _check_approx_arguments(
         "approx_min_k",
         operand,
         k,
@@ -99,35 +99,44 @@ def approx_min_k(
         aggregate_to_topk,
     )
     t = x.type
-    values, places = sort_key_val(x, s.Iota(array_type(dtypes.int32, t.shape), axis)(), axis)
+    values, indices = sort_key_val(x, s.Iota(array_type(dtypes.int32, t.shape), axis)(), axis)
     limit = tuple([count if i == axis else n for i, n in enumerate(t.shape)])
     cut = s.Slice((0,) * t.ndim, limit, (1,) * t.ndim)
-    return cut(values), cut(places)
+    return cut(values), cut(indices)
 
 
-def _wanted(
-    what: str, operand: Operand, k: int, dimension: int, recall: float, override: int, aggregate: bool
+def _check_approx_arguments(
+    function_name: str,
+    operand: Operand,
+    k: int,
+    dimension: int,
+    recall: float,
+    override: int,
+    aggregate: bool,
 ) -> tuple[Array, int, int]:
     """Checks the arguments; returns the operand, the axis from the start, and how many elements are wanted."""
-    x = as_operand(operand, what)
+    x = as_operand(operand, function_name)
     t = x.type
     if t.kind != "f":
-        raise DTypeError(f"{what}: the operand must be floating, got {t!r}")
-    axis = count_from_start(what, index(dimension), t)
-    size, count, whole = t.shape[axis], index(k), index(override)
+        raise DTypeError(f"{function_name}: the operand must be floating, got {t!r}")
+    axis = resolve_axis(function_name, index(dimension), t)
+    size, count, full_size = t.shape[axis], index(k), index(override)
     if not 1 <= count <= size:
-        raise ShapeError(f"{what}: k must be from 1 to {size}, the size of axis {axis} of {t!r}, got {count}")
-    if not 0 < recall <= 1:
-        raise ShapeError(f"{what}: recall_target must be above 0 and at most 1, got {recall}")
-    if whole != -1 and whole < size:
         raise ShapeError(
-            f"{what}: reduction_input_size_override must be -1 or at least {size}, the size of axis {axis} of {t!r}, "
-            f"got {whole}"
+            f"{function_name}: k must be from 1 to {size}, the size of axis {axis} of {t!r}, got {count}"
+        )
+    if not 0 < recall <= 1:
+        raise ShapeError(f"{function_name}: recall_target must be above 0 and at most 1, got {recall}")
+    if full_size != -1 and full_size < size:
+        raise ShapeError(
+            f"{function_name}: reduction_input_size_override must be -1 or at least {size}, the size of axis {axis} "
+            f"of {t!r}, "
+            f"got {full_size}"
         )
     if aggregate:
         return x, axis, count
     # Of L bins of equal size, each with its best element, k in different bins are found with the probability
     # (1 - 1/L)^(k - 1), which exceeds the recall where L >= (1 - k) / log(recall). The operand has its part of the bins.
     bins = math.inf if recall == 1 else (1 - count) / math.log(recall)
-    part = 1.0 if whole == -1 else size / whole
+    part = 1.0 if full_size == -1 else size / full_size
     return x, axis, size if math.isinf(bins) else min(size, max(count, math.ceil(bins * part)))

@@ -10,17 +10,25 @@ from effx import dtypes, tree
 from effx.array import Array, Number, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.errors import ShapeError, TransformError
-from effx.handlers.sharding_types.axes_in_types import tracked
+from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
-from effx.lax.named_axes import AxisName, AxisNames, Groups, axis_index, grouped, names_of, total_size
+from effx.lax.named_axes import (
+    AxisName,
+    AxisNames,
+    Groups,
+    axis_index,
+    axis_names,
+    resolve_index_groups,
+    total_size,
+)
 
 __all__ = ["pbroadcast", "pcast", "pmax", "pmean", "pmin", "psum"]
 
 T = TypeVar("T")
 
 
-def _over(
-    what: str,
+def _reduce_over_axes(
+    function_name: str,
     x: T,
     axis_name: AxisNames,
     groups: Groups,
@@ -28,11 +36,11 @@ def _over(
     prepare: Callable[[Array], Array] = lambda array: array,
 ) -> T:
     """Reduces a tree's leaves over each axis in order."""
-    names = names_of(axis_name)
-    rows, _ = grouped(what, names, groups)
+    names = axis_names(axis_name)
+    rows, _ = resolve_index_groups(function_name, names, groups)
 
     def leaf(value: Operand) -> Array:
-        array = prepare(as_operand(value, what))
+        array = prepare(as_operand(value, function_name))
         for name in names:
             array = reduce(name, rows)(array)
         return array
@@ -40,7 +48,7 @@ def _over(
     return cast("T", tree.map(leaf, x))
 
 
-def counted(array: Array) -> Array:
+def bool_to_int(array: Array) -> Array:
     """Converts booleans to integers."""
     return convert(array, dtypes.int32) if array.type.kind == "b" else array
 
@@ -71,13 +79,13 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
     >>> effx.vmap(lambda x: psum(x, "i", axis_index_groups=[[0, 2], [1, 3]]), axis_name="i")(np.arange(4))
     Array([2, 4, 2, 4], dtype=int32)
     """
-    names = names_of(axis_name)
-    rows, group_size = grouped("psum", names, axis_index_groups)
+    names = axis_names(axis_name)
+    rows, group_size = resolve_index_groups("psum", names, axis_index_groups)
 
     def leaf(value: Operand) -> Array | Number:
         if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
             return value * group_size
-        array = counted(as_operand(value, "psum"))
+        array = bool_to_int(as_operand(value, "psum"))
         for name in names:
             array = c.PSum(name, groups=rows)(array)
         return array
@@ -104,8 +112,8 @@ def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-1.,  1.], dtype=float32)
     """
-    _, group_size = grouped("pmean", names_of(axis_name), axis_index_groups)
-    total = _over(
+    _, group_size = resolve_index_groups("pmean", axis_names(axis_name), axis_index_groups)
+    total = _reduce_over_axes(
         "pmean", x, axis_name, axis_index_groups, lambda n, g: c.PSum(n, groups=g), arithmetic.to_inexact
     )
     return cast("T", tree.map(lambda y: arithmetic.true_divide(y, group_size), total))
@@ -130,7 +138,7 @@ def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-2.,  0.], dtype=float32)
     """
-    return _over("pmax", x, axis_name, axis_index_groups, lambda n, g: c.PMax(n, groups=g))
+    return _reduce_over_axes("pmax", x, axis_name, axis_index_groups, lambda n, g: c.PMax(n, groups=g))
 
 
 def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
@@ -152,7 +160,7 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([0., 2.], dtype=float32)
     """
-    return _over("pmin", x, axis_name, axis_index_groups, lambda n, g: c.PMin(n, groups=g))
+    return _reduce_over_axes("pmin", x, axis_name, axis_index_groups, lambda n, g: c.PMin(n, groups=g))
 
 
 def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
@@ -175,15 +183,15 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
     >>> effx.vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i")(np.array([1., 3., 5.]))
     Array([3., 3., 3.], dtype=float32)
     """
-    size, place = total_size("pbroadcast", names_of(axis_name)), index(source)
-    if not 0 <= place < size:
-        raise ShapeError(f"pbroadcast: source must be from 0 to {size - 1}, got {place}")
-    mine = axis_index(axis_name) == place
+    size, source_index = total_size("pbroadcast", axis_names(axis_name)), index(source)
+    if not 0 <= source_index < size:
+        raise ShapeError(f"pbroadcast: source must be from 0 to {size - 1}, got {source_index}")
+    mine = axis_index(axis_name) == source_index
 
     def leaf(value: Operand) -> Array:
         array: Array = as_operand(value, "pbroadcast")
-        given = convert(array, dtypes.int8) if array.type.kind == "b" else array
-        return convert(psum(arithmetic.where(mine, given, 0), axis_name), array.type.dtype, array.type.weak)
+        numeric = convert(array, dtypes.int8) if array.type.kind == "b" else array
+        return convert(psum(arithmetic.where(mine, numeric, 0), axis_name), array.type.dtype, array.type.weak)
 
     return cast("T", tree.map(leaf, x))
 
@@ -213,24 +221,25 @@ def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:
     Array([1., 1.], dtype=float32)
     """
     check_kind("pcast", to)
-    names = names_of(axis_name)
+    names = axis_names(axis_name)
     total_size("pcast", names)
 
     def leaf(value: Operand) -> Array:
         array: Array = as_operand(value, "pcast")
         for name in names:
-            if name in tracked.value and name not in array.type.vma:
+            if name in tracked_axes.value and name not in array.type.vma:
                 array = c.PCast(name)(array)
         return array
 
     return cast("T", tree.map(leaf, x))
 
 
-def check_kind(what: str, to: str) -> None:
+def check_kind(function_name: str, to: str) -> None:
     if to in ("reduced", "unreduced"):
         raise TransformError(
-            f"{what}: to={to!r} is of types in which a sum is still to be taken, which effx has not; a gradient with "
+            f"{function_name}: to={to!r} is of types in which a sum is still to be taken, which effx has not; a "
+            "gradient with "
             f"respect to what does not vary is summed at once"
         )
     if to != "varying":
-        raise TransformError(f"{what}: to must be 'varying', got {to!r}")
+        raise TransformError(f"{function_name}: to must be 'varying', got {to!r}")

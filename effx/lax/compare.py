@@ -1,7 +1,7 @@
 """Comparisons element by element."""
 
 from effx.array import Array, Operand, arithmetic
-from effx.lax.operands import binary
+from effx.lax.operands import perform_binary
 
 __all__ = ["eq", "ge", "gt", "le", "lt", "ne"]
 
@@ -22,7 +22,7 @@ def eq(x: Operand, y: Operand) -> Array:
     >>> eq(1, 2)
     Array(False, dtype=bool)
     """
-    return binary(arithmetic.EQ, x, y)
+    return perform_binary(arithmetic.EQ, x, y)
 
 
 def ne(x: Operand, y: Operand) -> Array:
@@ -41,7 +41,7 @@ def ne(x: Operand, y: Operand) -> Array:
     >>> ne(1, 2)
     Array(True, dtype=bool)
     """
-    return binary(arithmetic.NE, x, y)
+    return perform_binary(arithmetic.NE, x, y)
 
 
 def lt(x: Operand, y: Operand) -> Array:
@@ -60,7 +60,7 @@ def lt(x: Operand, y: Operand) -> Array:
     >>> lt(1, 2)
     Array(True, dtype=bool)
     """
-    return binary(arithmetic.LT, x, y)
+    return perform_binary(arithmetic.LT, x, y)
 
 
 def le(x: Operand, y: Operand) -> Array:
@@ -79,7 +79,7 @@ def le(x: Operand, y: Operand) -> Array:
     >>> le(1, 2)
     Array(True, dtype=bool)
     """
-    return binary(arithmetic.LE, x, y)
+    return perform_binary(arithmetic.LE, x, y)
 
 
 def gt(x: Operand, y: Operand) -> Array:
@@ -98,7 +98,7 @@ def gt(x: Operand, y: Operand) -> Array:
     >>> gt(1, 2)
     Array(False, dtype=bool)
     """
-    return binary(arithmetic.GT, x, y)
+    return perform_binary(arithmetic.GT, x, y)
 
 
 def ge(x: Operand, y: Operand) -> Array:
@@ -117,4 +117,4 @@ def ge(x: Operand, y: Operand) -> Array:
     >>> ge(1, 2)
     Array(False, dtype=bool)
     """
-    return binary(arithmetic.GE, x, y)
+    return perform_binary(arithmetic.GE, x, y)

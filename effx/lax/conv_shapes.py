@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from effx.errors import ShapeError
-from effx.families.convolution import dilated, steps
+from effx.families.convolution import count_positions, dilated_size
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape
-from effx.lax.operands import ints
+from effx.lax.operands import int_tuple
 
 __all__ = [
     "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
@@ -56,7 +56,7 @@ def padtype_to_pads(
     [(1, 1), (0, 0)]
     """
     sizes, window, strides = [
-        ints("padtype_to_pads", name, values)
+        int_tuple("padtype_to_pads", name, values)
         for name, values in (
             ("in_shape", in_shape),
             ("window_shape", window_shape),
@@ -82,7 +82,7 @@ def padtype_to_pads(
     return list(zip(less, more, strict=True)) if name == "SAME" else list(zip(more, less, strict=True))
 
 
-def pairs(what: str, padding: Pads) -> list[tuple[int, int]]:
+def padding_pairs(function_name: str, padding: Pads) -> list[tuple[int, int]]:
     """Returns padding as pairs of ints.
 
     Raises:
@@ -92,11 +92,11 @@ def pairs(what: str, padding: Pads) -> list[tuple[int, int]]:
         return [(as_size(low), as_size(high)) for low, high in padding]
     except (TypeError, ValueError):
         raise ShapeError(
-            f"{what}: padding must be a name or a sequence of pairs (low, high), got {padding!r}"
+            f"{function_name}: padding must be a name or a sequence of pairs (low, high), got {padding!r}"
         ) from None
 
 
-def _places(spec: str, letters: str, which: int) -> dict[str, int]:
+def _axes_of_letters(spec: str, letters: str, which: int) -> dict[str, int]:
     if len(set(str(spec))) != len(spec) or not set(letters) <= set(spec):
         raise ShapeError(
             f"conv_dimension_numbers: entry {which} must name each axis by another letter, "
@@ -131,7 +131,7 @@ def conv_general_permutations(
             f"got {dimension_numbers!r}"
         ) from None
     lhs, rhs, out = [
-        _places(spec, letters, i)
+        _axes_of_letters(spec, letters, i)
         for i, (spec, letters) in enumerate(((lhs_spec, "NC"), (rhs_spec, "OI"), (out_spec, "NC")))
     ]
     space = [letter for letter in rhs if letter not in "OI"]
@@ -183,7 +183,7 @@ def conv_dimension_numbers(
     return ConvDimensionNumbers(*specs)
 
 
-def forward_pads(window: int, stride: int, padding: str | tuple[int, int]) -> tuple[int, int]:
+def transposed_conv_padding(window: int, stride: int, padding: str | tuple[int, int]) -> tuple[int, int]:
     """Returns the padding with which a dilated convolution undoes the shape of one with this padding."""
     if not isinstance(padding, str):
         low, high = padding
@@ -195,14 +195,14 @@ def forward_pads(window: int, stride: int, padding: str | tuple[int, int]) -> tu
     return low, total - low
 
 
-def named_pads(
-    what: str, window: Sequence[int], strides: Sequence[int], padding: str
+def resolve_named_padding(
+    function_name: str, window: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
     """Returns the padding that a name stands for in a transposed convolution."""
     name = padding.upper()
     if name not in ("SAME", "VALID"):
-        raise ShapeError(f"{what}: padding must be 'SAME', 'VALID' or amounts, got {padding!r}")
-    return [forward_pads(w, s, name) for w, s in zip(window, strides, strict=True)]
+        raise ShapeError(f"{function_name}: padding must be 'SAME', 'VALID' or amounts, got {padding!r}")
+    return [transposed_conv_padding(w, s, name) for w, s in zip(window, strides, strict=True)]
 
 
 def conv_shape_tuple(
@@ -226,27 +226,34 @@ def conv_shape_tuple(
     >>> conv_shape_tuple((1, 2, 5), (4, 2, 3), (2,), "SAME")
     (1, 4, 3)
     """
-    what = "conv_shape_tuple"
-    sizes, window = ints(what, "lhs_shape", lhs_shape)[2:], ints(what, "rhs_shape", rhs_shape)[2:]
-    moves = ints(what, "strides", strides)
-    amounts = padtype_to_pads(sizes, window, moves, pads) if isinstance(pads, str) else pairs(what, pads)
+    function_name = "conv_shape_tuple"
+    sizes, window = (
+        int_tuple(function_name, "lhs_shape", lhs_shape)[2:],
+        int_tuple(function_name, "rhs_shape", rhs_shape)[2:],
+    )
+    moves = int_tuple(function_name, "strides", strides)
+    amounts = (
+        padtype_to_pads(sizes, window, moves, pads)
+        if isinstance(pads, str)
+        else padding_pairs(function_name, pads)
+    )
     if not len(sizes) == len(window) == len(moves) == len(amounts):
         raise ShapeError(
-            f"{what}: strides and pads must have one entry for each spatial axis of shapes "
+            f"{function_name}: strides and pads must have one entry for each spatial axis of shapes "
             f"{list(lhs_shape)} and {list(rhs_shape)}, got {moves} and {amounts}"
         )
     space = [
-        steps(low + n + high, w, s)
+        count_positions(low + n + high, w, s)
         for n, w, s, (low, high) in zip(sizes, window, moves, amounts, strict=True)
     ]
     return (as_size(lhs_shape[0]) // batch_group_count, as_size(rhs_shape[0]), *space)
 
 
-def _ordered(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
+def _permute_shape(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
     return [as_size(shape[a]) for a in axes]
 
 
-def _placed(sizes: Sequence[int], axes: Sequence[int]) -> Shape:
+def _unpermute_shape(sizes: Sequence[int], axes: Sequence[int]) -> Shape:
     return tuple([sizes[list(axes).index(i)] for i in range(len(axes))])
 
 
@@ -266,8 +273,10 @@ def conv_general_shape_tuple(
     (1, 3, 4)
     """
     lhs, rhs, out = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
-    found = conv_shape_tuple(_ordered(lhs_shape, lhs), _ordered(rhs_shape, rhs), window_strides, padding)
-    return _placed(found, out)
+    ordered_shape = conv_shape_tuple(
+        _permute_shape(lhs_shape, lhs), _permute_shape(rhs_shape, rhs), window_strides, padding
+    )
+    return _unpermute_shape(ordered_shape, out)
 
 
 def conv_transpose_shape_tuple(
@@ -285,10 +294,14 @@ def conv_transpose_shape_tuple(
     >>> conv_transpose_shape_tuple((1, 5, 2), (3, 2, 4), (2,), "SAME", ("NHC", "HIO", "NHC"))
     (1, 10, 4)
     """
-    what = "conv_transpose_shape_tuple"
+    function_name = "conv_transpose_shape_tuple"
     lhs, rhs, out = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
-    (n, _, *space), (o, _, *window) = _ordered(lhs_shape, lhs), _ordered(rhs_shape, rhs)
-    moves = ints(what, "window_strides", window_strides)
-    pads = named_pads(what, window, moves, padding) if isinstance(padding, str) else pairs(what, padding)
-    spread = [dilated(m, s) for m, s in zip(space, moves, strict=True)]
-    return _placed(conv_shape_tuple((n, 1, *spread), (o, 1, *window), (1,) * len(moves), pads), out)
+    (n, _, *space), (o, _, *window) = _permute_shape(lhs_shape, lhs), _permute_shape(rhs_shape, rhs)
+    moves = int_tuple(function_name, "window_strides", window_strides)
+    pads = (
+        resolve_named_padding(function_name, window, moves, padding)
+        if isinstance(padding, str)
+        else padding_pairs(function_name, padding)
+    )
+    spread = [dilated_size(m, s) for m, s in zip(space, moves, strict=True)]
+    return _unpermute_shape(conv_shape_tuple((n, 1, *spread), (o, 1, *window), (1,) * len(moves), pads), out)

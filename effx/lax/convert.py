@@ -43,7 +43,7 @@ def convert_element_type(operand: Operand, new_dtype: DTypeLike) -> Array:
     Array(-1, dtype=int32)
     """
     x = as_operand(operand, "convert_element_type")
-    target = dtypes.requested(new_dtype)
+    target = dtypes.canonicalize_requested(new_dtype)
     if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
         x = arithmetic.real(x)
     return convert(x, target)
@@ -66,7 +66,7 @@ def bitcast_convert_type(operand: Operand, new_dtype: DTypeLike) -> Array:
     Array(1065353216, dtype=int32)
     """
     x = as_operand(operand, "bitcast_convert_type")
-    target = dtypes.requested(new_dtype)
+    target = dtypes.canonicalize_requested(new_dtype)
     return x if x.type.dtype == target and not x.type.weak else v.Bitcast(target)(x)
 
 

@@ -6,11 +6,11 @@ from operator import index
 import numpy as np
 
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, host_array
+from effx.array.promotion import as_operand, to_host_array
 from effx.array.shaping import moveaxis, reshape, swapaxes, transpose
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
-from effx.families.convolution import Convolution, dilated
+from effx.families.convolution import Convolution, dilated_size
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Reverse
 from effx.lax.conv_shapes import (
@@ -18,14 +18,14 @@ from effx.lax.conv_shapes import (
     ConvGeneralDilatedDimensionNumbers,
     Padding,
     conv_dimension_numbers,
-    forward_pads,
-    named_pads,
+    padding_pairs,
     padtype_to_pads,
-    pairs,
+    resolve_named_padding,
+    transposed_conv_padding,
 )
-from effx.lax.operands import ints
+from effx.lax.operands import int_tuple
 from effx.lax.products import PrecisionLike
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "conv", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose",
@@ -75,7 +75,7 @@ def conv_general_dilated(
     Array([[[1., 5., 4.]]], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding,
             conv_general_dilated,
             lhs,
@@ -90,32 +90,38 @@ def conv_general_dilated(
             precision,
             preferred_element_type,
         )
-    what = "conv_general_dilated"
-    x, kernel = as_operand(lhs, what), as_operand(rhs, what)
+    function_name = "conv_general_dilated"
+    x, kernel = as_operand(lhs, function_name), as_operand(rhs, function_name)
     numbers = conv_dimension_numbers(x.type.shape, kernel.type.shape, dimension_numbers)
-    specs = [ints(what, name, spec) for name, spec in zip(numbers._fields, numbers, strict=True)]
-    strides = ints(what, "window_strides", window_strides)
+    specs = [
+        int_tuple(function_name, name, spec) for name, spec in zip(numbers._fields, numbers, strict=True)
+    ]
+    strides = int_tuple(function_name, "window_strides", window_strides)
     ones = (1,) * len(strides)
-    below = ones if lhs_dilation is None else ints(what, "lhs_dilation", lhs_dilation)
-    between = ones if rhs_dilation is None else ints(what, "rhs_dilation", rhs_dilation)
+    below = ones if lhs_dilation is None else int_tuple(function_name, "lhs_dilation", lhs_dilation)
+    between = ones if rhs_dilation is None else int_tuple(function_name, "rhs_dilation", rhs_dilation)
     if isinstance(padding, str):
         if padding.upper() != "VALID" and below != ones:
             raise ShapeError(
-                f"{what}: padding {padding!r} has no meaning with lhs_dilation {below}; give amounts, or use conv_transpose"
+                f"{function_name}: padding {padding!r} has no meaning with lhs_dilation {below}; give amounts, or use "
+                "conv_transpose"
             )
         # What does not fit has padding 0, and the operation says why.
         fits = len(between) == len(strides) == len(specs[0]) - 2 == kernel.type.ndim - 2
         pads = [(0, 0)] * len(strides)
         if fits or padding.upper() not in ("VALID", "SAME", "SAME_LOWER"):
-            window = [dilated(kernel.type.shape[a], d) for a, d in zip(specs[1][2:], between, strict=False)]
+            window = [
+                dilated_size(kernel.type.shape[a], d) for a, d in zip(specs[1][2:], between, strict=False)
+            ]
             sizes = [x.type.shape[a] for a in specs[0][2:]]
             pads = padtype_to_pads(sizes[: len(window)], window, strides[: len(window)], padding)
     else:
-        pads = pairs(what, padding)
+        pads = padding_pairs(function_name, padding)
     return Convolution(
         strides, tuple([low for low, _ in pads]), tuple([high for _, high in pads]), below, between,
         specs[0], specs[1], specs[2], index(feature_group_count), index(batch_group_count),
-        arithmetic.pair_of("conv_general_dilated", precision), arithmetic.preferred_of(preferred_element_type),
+        arithmetic.precision_pair("conv_general_dilated", precision),
+        arithmetic.resolve_preferred_dtype(preferred_element_type),
     )(x, kernel)  # fmt: skip
 
 
@@ -234,33 +240,37 @@ def conv_transpose(
     >>> conv_transpose(x, np.ones((2, 1, 1), np.float32), (2,), "SAME")[0, :, 0]
     Array([1., 1., 2., 2.], dtype=float32)
     """
-    what = "conv_transpose"
-    x, kernel = as_operand(lhs, what), as_operand(rhs, what)
+    function_name = "conv_transpose"
+    x, kernel = as_operand(lhs, function_name), as_operand(rhs, function_name)
     if dimension_numbers is None:
         dimension_numbers = TRANSPOSED.get(x.type.ndim)
         if dimension_numbers is None:
-            raise ShapeError(f"{what}: needs dimension_numbers for lhs {x.type!r} of {x.type.ndim} axes")
+            raise ShapeError(
+                f"{function_name}: needs dimension_numbers for lhs {x.type!r} of {x.type.ndim} axes"
+            )
     numbers = conv_dimension_numbers(x.type.shape, kernel.type.shape, dimension_numbers)
-    moves = ints(what, "strides", strides)
-    into, taken, *space = ints(what, "rhs_spec", numbers.rhs_spec)
+    moves = int_tuple(function_name, "strides", strides)
+    into, out_features, *space = int_tuple(function_name, "rhs_spec", numbers.rhs_spec)
     if len(moves) != len(space):
         raise ShapeError(
-            f"{what}: strides must have one entry for each of the {len(space)} spatial axes, got {moves}"
+            f"{function_name}: strides must have one entry for each of the {len(space)} spatial axes, got {moves}"
         )
-    between = (1,) * len(moves) if rhs_dilation is None else ints(what, "rhs_dilation", rhs_dilation)
+    between = (
+        (1,) * len(moves) if rhs_dilation is None else int_tuple(function_name, "rhs_dilation", rhs_dilation)
+    )
     if len(between) != len(moves):
         raise ShapeError(
-            f"{what}: rhs_dilation must have one entry for each of the {len(space)} spatial axes, got {between}"
+            f"{function_name}: rhs_dilation must have one entry for each of the {len(space)} spatial axes, got {between}"
         )
-    window = [dilated(kernel.type.shape[a], d) for a, d in zip(space, between, strict=True)]
+    window = [dilated_size(kernel.type.shape[a], d) for a, d in zip(space, between, strict=True)]
     if isinstance(padding, str):
-        pads = named_pads(what, window, moves, padding)
+        pads = resolve_named_padding(function_name, window, moves, padding)
     else:
-        pads = pairs(what, padding)
+        pads = padding_pairs(function_name, padding)
         if use_consistent_padding:
-            pads = [forward_pads(w, s, p) for w, s, p in zip(window, moves, pads, strict=True)]
+            pads = [transposed_conv_padding(w, s, p) for w, s, p in zip(window, moves, pads, strict=True)]
     if transpose_kernel:
-        kernel = swapaxes(Reverse(tuple(space))(kernel), into, taken)
+        kernel = swapaxes(Reverse(tuple(space))(kernel), into, out_features)
     return conv_general_dilated(
         x, kernel, (1,) * len(moves), pads, moves, between, numbers,
         precision=precision, preferred_element_type=preferred_element_type,
@@ -302,11 +312,11 @@ def conv_general_dilated_patches(
         "conv_general_dilated_patches", lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation,
         dimension_numbers, precision, preferred_element_type,
     )  # fmt: skip
-    return moveaxis(patches, range(patches.type.ndim), ints("patches", "out_spec", numbers.out_spec))
+    return moveaxis(patches, range(patches.type.ndim), int_tuple("patches", "out_spec", numbers.out_spec))
 
 
 def _patches(
-    what: str,
+    function_name: str,
     lhs: Operand,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
@@ -321,12 +331,12 @@ def _patches(
 
     Each feature is a batch element of its own, so no groups are needed, which XLA:CPU convolves slowly.
     """
-    x, window = as_operand(lhs, what), ints(what, "filter_shape", filter_shape)
+    x, window = as_operand(lhs, function_name), int_tuple(function_name, "filter_shape", filter_shape)
     numbers = conv_dimension_numbers(x.type.shape, (1, 1, *window), dimension_numbers)
     x = transpose(x, numbers.lhs_spec)
     n, c, *space = x.type.shape
     size = int(np.prod(window, dtype=int))
-    kernel = host_array(np.eye(size), x.type.dtype)
+    kernel = to_host_array(np.eye(size), x.type.dtype)
     alone = conv_general_dilated(
         reshape(x, (n * c, 1, *space)), reshape(kernel, (size, 1, *window)), window_strides, padding,
         lhs_dilation, rhs_dilation, precision=precision, preferred_element_type=preferred,
@@ -365,15 +375,15 @@ def conv_general_dilated_local(
     >>> conv_general_dilated_local(x, k, (1,), "VALID", (2,))
     Array([[[1., 7.]]], dtype=float32)
     """
-    what = "conv_general_dilated_local"
-    kernel = as_operand(rhs, what)
+    function_name = "conv_general_dilated_local"
+    kernel = as_operand(rhs, function_name)
     patches, numbers = _patches(
-        what, lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
+        function_name, lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
         precision, None,
     )  # fmt: skip
     kernel = transpose(kernel, numbers.rhs_spec)
     space = tuple(range(2, patches.type.ndim))
-    product = DotGeneral((1,), (1,), space, space, arithmetic.precision_of(precision))(patches, kernel)
+    product = DotGeneral((1,), (1,), space, space, arithmetic.resolve_precision(precision))(patches, kernel)
     # Positions, batch, features; then each where it belongs.
-    _, _, *places = numbers.out_spec
-    return moveaxis(product, range(product.type.ndim), [*places, *numbers.out_spec[:2]])
+    _, _, *spatial_axes = numbers.out_spec
+    return moveaxis(product, range(product.type.ndim), [*spatial_axes, *numbers.out_spec[:2]])

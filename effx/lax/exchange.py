@@ -16,17 +16,17 @@ from effx.ir.ops import collective as c
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import array_type
-from effx.lax.collective import check_kind, counted
+from effx.lax.collective import bool_to_int, check_kind
 from effx.lax.named_axes import (
     AxisNames,
     Groups,
     axis_index,
-    grouped,
-    names_of,
-    sizes_of,
+    axis_names,
+    communicating_sizes,
+    resolve_index_groups,
     total_size,
 )
-from effx.lax.operands import count_from_start
+from effx.lax.operands import resolve_axis
 
 __all__ = ["all_gather", "all_to_all", "ppermute", "pshuffle", "psum_scatter", "pswapaxes"]
 
@@ -67,34 +67,34 @@ def all_gather(
            [0, 1]], dtype=int32)
     """
     check_kind("all_gather", to)
-    names = names_of(axis_name)
-    rows, _ = grouped("all_gather", names, axis_index_groups)
-    sizes = sizes_of("all_gather", names, rows)
+    names = axis_names(axis_name)
+    rows, _ = resolve_index_groups("all_gather", names, axis_index_groups)
+    sizes = communicating_sizes("all_gather", names, rows)
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_gather")
         result_type = array.type if tiled else array.type.with_shape((*array.type.shape, 1))
-        place = count_from_start("all_gather", index(axis), result_type)
+        resolved_axis = resolve_axis("all_gather", index(axis), result_type)
         # The last name runs fastest, so it is gathered first.
         for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
-            array = c.AllGather(name, place, size, tiled or i > 0, groups=rows)(array)
+            array = c.AllGather(name, resolved_axis, size, tiled or i > 0, groups=rows)(array)
         return array
 
     return cast("T", tree.map(leaf, x))
 
 
-def _check_untiled(what: str, array: Array, axis: int, group_size: int, which: str) -> None:
+def _check_untiled(function_name: str, array: Array, axis: int, group_size: int, which: str) -> None:
     if array.type.shape[axis] != group_size:
         raise ShapeError(
-            f"{what}: {which} {axis} of {array.type!r} must have the size of the named axis, {group_size}; "
+            f"{function_name}: {which} {axis} of {array.type!r} must have the size of the named axis, {group_size}; "
             f"use tiled=True to cut it into parts"
         )
 
 
-def _check_tiled(what: str, array: Array, axis: int, group_size: int, which: str) -> None:
+def _check_tiled(function_name: str, array: Array, axis: int, group_size: int, which: str) -> None:
     if array.type.shape[axis] % group_size:
         raise ShapeError(
-            f"{what}: {which} {axis} of {array.type!r} must be divisible by {group_size}, the axis size"
+            f"{function_name}: {which} {axis} of {array.type!r} must be divisible by {group_size}, the axis size"
         )
 
 
@@ -128,19 +128,19 @@ def psum_scatter(
     >>> effx.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.arange(4).reshape(2, 2))
     Array([2, 4], dtype=int32)
     """
-    names = names_of(axis_name)
-    rows, group_size = grouped("psum_scatter", names, axis_index_groups)
-    sizes = sizes_of("psum_scatter", names, rows)
+    names = axis_names(axis_name)
+    rows, group_size = resolve_index_groups("psum_scatter", names, axis_index_groups)
+    sizes = communicating_sizes("psum_scatter", names, rows)
 
     def leaf(value: Operand) -> Array:
-        array = counted(as_operand(value, "psum_scatter"))
-        place = count_from_start("psum_scatter", index(scatter_dimension), array.type)
+        array = bool_to_int(as_operand(value, "psum_scatter"))
+        resolved_axis = resolve_axis("psum_scatter", index(scatter_dimension), array.type)
         check = _check_tiled if tiled else _check_untiled
-        check("psum_scatter", array, place, group_size, "scatter_dimension")
+        check("psum_scatter", array, resolved_axis, group_size, "scatter_dimension")
         for name, size in zip(names, sizes, strict=True):
-            array = c.PSumScatter(name, place, size, groups=rows)(array)
+            array = c.PSumScatter(name, resolved_axis, size, groups=rows)(array)
         shape = array.type.shape
-        return array if tiled else Reshape((*shape[:place], *shape[place + 1 :]))(array)
+        return array if tiled else Reshape((*shape[:resolved_axis], *shape[resolved_axis + 1 :]))(array)
 
     return cast("T", tree.map(leaf, x))
 
@@ -180,8 +180,8 @@ def all_to_all(
     Array([[0, 2],
            [1, 3]], dtype=int32)
     """
-    names = names_of(axis_name)
-    rows, group_size = grouped("all_to_all", names, axis_index_groups)
+    names = axis_names(axis_name)
+    rows, group_size = resolve_index_groups("all_to_all", names, axis_index_groups)
 
     def exchange(array: Array, split: int, concat: int) -> Array:
         if len(names) == 1:
@@ -197,8 +197,8 @@ def all_to_all(
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_to_all")
-        split = count_from_start("all_to_all", index(split_axis), array.type)
-        concat = count_from_start("all_to_all", index(concat_axis), array.type)
+        split = resolve_axis("all_to_all", index(split_axis), array.type)
+        concat = resolve_axis("all_to_all", index(concat_axis), array.type)
         if tiled:
             _check_tiled("all_to_all", array, split, group_size, "split_axis")
             return exchange(array, split, concat)
@@ -253,22 +253,24 @@ def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
     >>> effx.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(np.array([5, 6, 7]))
     Array([0, 5, 6], dtype=int32)
     """
-    return _permuted("ppermute", x, axis_name, perm)
+    return _permute_replicas("ppermute", x, axis_name, perm)
 
 
-def _permuted(what: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
-    names = names_of(axis_name)
-    group_size = total_size(what, names)
+def _permute_replicas(function_name: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
+    names = axis_names(axis_name)
+    group_size = total_size(function_name, names)
     pairs = tuple([(index(s), index(d)) for s, d in perm])
-    for which, places in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
-        for i in places:
+    for which, replica_indices in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
+        for i in replica_indices:
             if not 0 <= i < group_size:
-                raise ShapeError(f"{what}: {which} {i} is out of range for an axis of size {group_size}")
-        if len(set(places)) != len(places):
-            raise ShapeError(f"{what}: perm repeats a {which}: {list(pairs)}")
+                raise ShapeError(
+                    f"{function_name}: {which} {i} is out of range for an axis of size {group_size}"
+                )
+        if len(set(replica_indices)) != len(replica_indices):
+            raise ShapeError(f"{function_name}: perm repeats a {which}: {list(pairs)}")
 
     def leaf(value: Operand) -> Array:
-        array = as_operand(value, what)
+        array = as_operand(value, function_name)
         if len(names) == 1:
             return c.PPermute(names[0], pairs)(array)
         sources = np.full(group_size, -1, np.int32)
@@ -301,9 +303,9 @@ def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
     >>> effx.vmap(lambda x: pshuffle(x, "i", [2, 0, 1]), axis_name="i")(np.array([5, 6, 7]))
     Array([7, 5, 6], dtype=int32)
     """
-    group_size = total_size("pshuffle", names_of(axis_name))
+    group_size = total_size("pshuffle", axis_names(axis_name))
     if sorted(perm) != list(range(group_size)):
         raise ShapeError(
             f"pshuffle: perm must be a permutation of the {group_size} indices, got {list(perm)}"
         )
-    return _permuted("pshuffle", x, axis_name, [(index(s), d) for d, s in enumerate(perm)])
+    return _permute_replicas("pshuffle", x, axis_name, [(index(s), d) for d, s in enumerate(perm)])

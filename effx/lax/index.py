@@ -11,14 +11,14 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Number, Operand, arithmetic
-from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import reshape
 from effx.errors import IndexingError
 from effx.ir.ops import index as i
 from effx.ir.ops.elementwise import Clamp
 from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.types import ArrayType, Shape
-from effx.lax.operands import adapt, ints
+from effx.lax.operands import adapt_operands, int_tuple
 
 __all__ = [
     "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "gather", "scatter",
@@ -48,14 +48,14 @@ class GatherScatterMode(enum.Enum):
         >>> GatherScatterMode.from_any("drop")
         <GatherScatterMode.FILL_OR_DROP: 'fill'>
         """
-        return _mode("GatherScatterMode", s, cls.FILL_OR_DROP)
+        return _resolve_mode("GatherScatterMode", s, cls.FILL_OR_DROP)
 
 
 _MODES = {**{m.value: m for m in GatherScatterMode}, "drop": GatherScatterMode.FILL_OR_DROP}
 
 
-def _tuple(values: Sequence[int]) -> tuple[int, ...]:
-    return ints("gather", "dimension numbers", values)
+def _int_tuple(values: Sequence[int]) -> tuple[int, ...]:
+    return int_tuple("gather", "dimension numbers", values)
 
 
 @final
@@ -73,11 +73,11 @@ class GatherDimensionNumbers:
     (0,)
     """
 
-    offset_dims: tuple[int, ...] = attrs.field(converter=_tuple)
-    collapsed_slice_dims: tuple[int, ...] = attrs.field(converter=_tuple)
-    start_index_map: tuple[int, ...] = attrs.field(converter=_tuple)
-    operand_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
-    start_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+    offset_dims: tuple[int, ...] = attrs.field(converter=_int_tuple)
+    collapsed_slice_dims: tuple[int, ...] = attrs.field(converter=_int_tuple)
+    start_index_map: tuple[int, ...] = attrs.field(converter=_int_tuple)
+    operand_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_int_tuple)
+    start_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_int_tuple)
 
 
 @final
@@ -95,33 +95,35 @@ class ScatterDimensionNumbers:
     (0,)
     """
 
-    update_window_dims: tuple[int, ...] = attrs.field(converter=_tuple)
-    inserted_window_dims: tuple[int, ...] = attrs.field(converter=_tuple)
-    scatter_dims_to_operand_dims: tuple[int, ...] = attrs.field(converter=_tuple)
-    operand_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
-    scatter_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+    update_window_dims: tuple[int, ...] = attrs.field(converter=_int_tuple)
+    inserted_window_dims: tuple[int, ...] = attrs.field(converter=_int_tuple)
+    scatter_dims_to_operand_dims: tuple[int, ...] = attrs.field(converter=_int_tuple)
+    operand_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_int_tuple)
+    scatter_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_int_tuple)
 
 
-def _mode(what: str, mode: "str | GatherScatterMode | None", default: GatherScatterMode) -> GatherScatterMode:
+def _resolve_mode(
+    function_name: str, mode: "str | GatherScatterMode | None", default: GatherScatterMode
+) -> GatherScatterMode:
     if mode is None:
         return default
-    found = mode if isinstance(mode, GatherScatterMode) else _MODES.get(mode)
-    if found is None:
-        raise IndexingError(f"{what}: mode must be one of {', '.join(_MODES)}, got {mode!r}")
-    return found
+    entry = mode if isinstance(mode, GatherScatterMode) else _MODES.get(mode)
+    if entry is None:
+        raise IndexingError(f"{function_name}: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    return entry
 
 
-def _indices(what: str, x: Operand) -> Array:
-    array = as_operand(x, what)
+def _check_indices(function_name: str, x: Operand) -> Array:
+    array = as_operand(x, function_name)
     # Bounds must fit the indices' dtype.
     if array.type.kind in "iu" and dtypes.bits(array.type.dtype) < 32:
         return convert(array, dtypes.int32)
     return array
 
 
-def _limits(t: ArrayType, axes: tuple[int, ...], sizes: Sequence[int], indices: Array) -> Array:
+def _largest_starts(t: ArrayType, axes: tuple[int, ...], sizes: Sequence[int], indices: Array) -> Array:
     """The largest start for each entry of a start vector."""
-    return host_array(np.asarray([t.shape[a] - sizes[a] for a in axes], indices.type.dtype))
+    return to_host_array(np.asarray([t.shape[a] - sizes[a] for a in axes], indices.type.dtype))
 
 
 def gather(
@@ -160,11 +162,11 @@ def gather(
     >>> gather(np.array([5., 6., 7.], np.float32), np.array([[2], [9]]), numbers, (1,), mode="fill")
     Array([ 7., nan], dtype=float32)
     """
-    x, indices = as_operand(operand, "gather"), _indices("gather", start_indices)
-    chosen = _mode("gather", mode, GatherScatterMode.CLIP)
+    x, indices = as_operand(operand, "gather"), _check_indices("gather", start_indices)
+    chosen = _resolve_mode("gather", mode, GatherScatterMode.CLIP)
     n = dimension_numbers
     _check_numbers("gather", n, GatherDimensionNumbers)
-    sizes = ints("gather", "slice_sizes", slice_sizes)
+    sizes = int_tuple("gather", "slice_sizes", slice_sizes)
     op = i.Gather(
         n.offset_dims,
         n.collapsed_slice_dims,
@@ -178,18 +180,18 @@ def gather(
     result = op(x, indices)
     if chosen in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS):
         return result
-    limits = broadcast_to(_limits(x.type, n.start_index_map, sizes, indices), indices.type.shape)
+    limits = broadcast_to(_largest_starts(x.type, n.start_index_map, sizes, indices), indices.type.shape)
     inside = ReduceAnd((indices.type.ndim - 1,))((indices >= 0) & (indices <= limits))
     # The mask has the batch axes; those of a slice are at offset_dims.
     shape = tuple([1 if a in n.offset_dims else m for a, m in enumerate(result.type.shape)])
     mask = broadcast_to(reshape(inside, shape), result.type.shape)
-    value = _fill(x.type) if fill_value is None else fill_value
+    value = _default_fill_value(x.type) if fill_value is None else fill_value
     if chosen is GatherScatterMode.ONE_HOT:
         value = 0
     return arithmetic.where(mask, result, scalar(value, x.type.dtype))
 
 
-def _fill(t: ArrayType) -> Number:
+def _default_fill_value(t: ArrayType) -> Number:
     if t.kind in "fc":
         return float("nan")
     if t.kind == "b":
@@ -198,10 +200,10 @@ def _fill(t: ArrayType) -> Number:
     return int(info.min) if t.kind == "i" else int(info.max)
 
 
-def _check_numbers(what: str, numbers: object, wanted: type[object]) -> None:
-    if not isinstance(numbers, wanted):
+def _check_numbers(function_name: str, numbers: object, expected_class: type[object]) -> None:
+    if not isinstance(numbers, expected_class):
         raise IndexingError(
-            f"{what}: dimension_numbers must be {wanted.__name__}, got {type(numbers).__name__}"
+            f"{function_name}: dimension_numbers must be {expected_class.__name__}, got {type(numbers).__name__}"
         )
 
 
@@ -211,8 +213,8 @@ _COMBINERS = {
 }  # fmt: skip
 
 
-def _scatter(
-    what: str,
+def _perform_scatter(
+    function_name: str,
     operand: Operand,
     scatter_indices: Operand,
     updates: Operand,
@@ -221,15 +223,15 @@ def _scatter(
     unique_indices: bool,
     mode: str | GatherScatterMode | None,
 ) -> Array:
-    _check_numbers(what, n, ScatterDimensionNumbers)
-    x, update = adapt(what, operand, updates)
-    indices = _indices(what, scatter_indices)
-    chosen = _mode(what, mode, GatherScatterMode.FILL_OR_DROP)
+    _check_numbers(function_name, n, ScatterDimensionNumbers)
+    x, update = adapt_operands(function_name, operand, updates)
+    indices = _check_indices(function_name, scatter_indices)
+    chosen = _resolve_mode(function_name, mode, GatherScatterMode.FILL_OR_DROP)
     op = i.Scatter(
         n.update_window_dims,
         n.inserted_window_dims,
         n.scatter_dims_to_operand_dims,
-        _COMBINERS[what],
+        _COMBINERS[function_name],
         n.operand_batching_dims,
         n.scatter_indices_batching_dims,
         bool(indices_are_sorted),
@@ -237,14 +239,14 @@ def _scatter(
     )
     if chosen is GatherScatterMode.CLIP:
         op.infer(x.type, indices.type, update.type)  # checks the axes that the next lines read
-        sizes = _window(x.type, update.type.shape, n)
-        limits = _limits(x.type, n.scatter_dims_to_operand_dims, sizes, indices)
+        sizes = _window_sizes(x.type, update.type.shape, n)
+        limits = _largest_starts(x.type, n.scatter_dims_to_operand_dims, sizes, indices)
         zero = scalar(0, indices.type.dtype)
         indices = Clamp()(zero, indices, broadcast_to(limits, indices.type.shape))
     return op(x, indices, update)
 
 
-def _window(t: ArrayType, updates: Shape, n: ScatterDimensionNumbers) -> list[int]:
+def _window_sizes(t: ArrayType, updates: Shape, n: ScatterDimensionNumbers) -> list[int]:
     sizes = iter([updates[a] for a in n.update_window_dims])
     left_out = n.inserted_window_dims + n.operand_batching_dims
     return [1 if a in left_out else next(sizes) for a in range(t.ndim)]
@@ -284,7 +286,7 @@ def scatter(
     >>> scatter(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([9, 9, 1], np.int32), numbers)
     Array([9, 6, 7], dtype=int32)
     """
-    return _scatter(
+    return _perform_scatter(
         "scatter",
         operand,
         scatter_indices,
@@ -329,7 +331,7 @@ def scatter_add(
     >>> scatter_add(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([1, 2, 9], np.int32), numbers)
     Array([8, 6, 7], dtype=int32)
     """
-    return _scatter(
+    return _perform_scatter(
         "scatter_add",
         operand,
         scatter_indices,
@@ -374,7 +376,7 @@ def scatter_sub(
     >>> scatter_sub(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([1, 2, 9], np.int32), numbers)
     Array([2, 6, 7], dtype=int32)
     """
-    return _scatter(
+    return _perform_scatter(
         "scatter_sub",
         operand,
         scatter_indices,
@@ -421,7 +423,7 @@ def scatter_mul(
     >>> scatter_mul(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([2, 3, 9], np.int32), numbers)
     Array([30, 6, 7], dtype=int32)
     """
-    return _scatter(
+    return _perform_scatter(
         "scatter_mul",
         operand,
         scatter_indices,
@@ -466,7 +468,7 @@ def scatter_min(
     >>> scatter_min(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([3, 4, 9], np.int32), numbers)
     Array([3, 6, 7], dtype=int32)
     """
-    return _scatter(
+    return _perform_scatter(
         "scatter_min",
         operand,
         scatter_indices,
@@ -511,7 +513,7 @@ def scatter_max(
     >>> scatter_max(np.array([5, 6, 7], np.int32), np.array([[0], [0], [9]]), np.array([9, 8, 9], np.int32), numbers)
     Array([9, 6, 7], dtype=int32)
     """
-    return _scatter(
+    return _perform_scatter(
         "scatter_max",
         operand,
         scatter_indices,

@@ -51,14 +51,14 @@ def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Arra
     >>> cumlogsumexp(np.array([1000., -np.inf], np.float32))
     Array([1000., 1000.], dtype=float32)
     """
-    x, place = as_operand(operand, "cumlogsumexp"), index(axis)
+    x, axis_index = as_operand(operand, "cumlogsumexp"), index(axis)
     if x.type.kind != "f":
         raise DTypeError(f"cumlogsumexp: the operand must be floating, got {x.type!r}")
-    if not 0 <= place < x.type.ndim:
+    if not 0 <= axis_index < x.type.ndim:
         raise ShapeError(
-            f"cumlogsumexp: axis {place} is out of range for {x.type!r}, which has {x.type.ndim} axes"
+            f"cumlogsumexp: axis {axis_index} is out of range for {x.type!r}, which has {x.type.ndim} axes"
         )
-    return _cumulative(x, axis=place, reverse=bool(reverse))
+    return _cumulative(x, axis=axis_index, reverse=bool(reverse))
 
 
 @jit(static_argnames=("axis", "reverse"), inline=True)
@@ -70,25 +70,25 @@ def _cumulative(x: Array, axis: int, reverse: bool) -> Array:
     cut = (math.prod(t.shape[:axis]), t.shape[axis], math.prod(t.shape[axis + 1 :]))
     x = reshape(x, cut)
     if has_symbolic(t.shape):
-        x = _in_blocks(x)
+        x = _cumulate_by_blocks(x)
     elif t.shape[axis] * t.size <= PAIRS:
-        x = _compared(x)
+        x = _cumulate_by_pairs(x)
     else:
-        x = platform_dependent(x, cpu=_in_blocks, default=_doubled)
+        x = platform_dependent(x, cpu=_cumulate_by_blocks, default=_cumulate_by_doubling)
     return reshape(x, t.shape)
 
 
-def _compared(x: Array) -> Array:
+def _cumulate_by_pairs(x: Array) -> Array:
     """Along axis 1 of three, from the exponentials of all pairs: few operations to compile."""
     outer, n, inner = x.type.shape
     pairs = (outer, n, n, inner)  # the second axis is the result's
     index = array_type(dtypes.int32, pairs)
     upto = s.Iota(index, 2)() <= s.Iota(index, 1)()
     lowest = scalar(-np.inf, x.type.dtype)
-    taken = perform(e.Select(), (upto, lowest, s.BroadcastInDim(pairs, (0, 2, 3))(x)))
-    largest = perform(StopGradient(), (r.ReduceMax((2,))(taken),))
+    included_values = perform(e.Select(), (upto, lowest, s.BroadcastInDim(pairs, (0, 2, 3))(x)))
+    largest = perform(StopGradient(), (r.ReduceMax((2,))(included_values),))
     largest = perform(e.Select(), (perform(e.IsFinite(), (largest,)), scalar(0.0, x.type.dtype), largest))
-    powers = perform(e.Exp(), (taken - s.BroadcastInDim(pairs, (0, 1, 3))(largest),))
+    powers = perform(e.Exp(), (included_values - s.BroadcastInDim(pairs, (0, 1, 3))(largest),))
     total = r.ReduceSum((2,))(powers)
     # The logarithm of a sum of 0 would have an infinite derivative; it gets the derivative 0.
     empty = total == 0.0
@@ -96,20 +96,20 @@ def _compared(x: Array) -> Array:
     return perform(e.Select(), (empty, log, lowest))
 
 
-def _later(x: Array, by: int) -> Array:
+def _shift_later(x: Array, by: int) -> Array:
     """Moved along axis 1 of three to higher indices, and filled with -inf, which adds nothing."""
     return s.Pad((0, by, 0), (0, -by, 0), (0, 0, 0))(x, scalar(-np.inf, x.type.dtype))
 
 
-def _doubled(x: Array) -> Array:
+def _cumulate_by_doubling(x: Array) -> Array:
     by = 1
     while by < x.type.shape[1]:
-        x = _log_add_exp(x, _later(x, by))
+        x = _log_add_exp(x, _shift_later(x, by))
         by *= 2
     return x
 
 
-def _in_blocks(x: Array) -> Array:
+def _cumulate_by_blocks(x: Array) -> Array:
     """Along axis 1 of three: in a loop along all blocks of it at once; then to each what the blocks before it gave."""
     outer, n, inner = x.type.shape
     blocks = 1 if has_symbolic(x.type.shape) else max(1, min(ROW // (outer * inner), math.isqrt(n)))
@@ -123,11 +123,11 @@ def _in_blocks(x: Array) -> Array:
         return running, running
 
     start = s.BroadcastInDim((outer, blocks, inner), ())(lowest)
-    totals, found = scan(step, start, rows)
+    totals, block_sums = scan(step, start, rows)
     if blocks > 1:
-        before = reshape(_later(_compared(totals), 1), (1, outer, blocks, inner))
-        found = _log_add_exp(found, s.BroadcastInDim(found.type.shape, (0, 1, 2, 3))(before))
-    back = reshape(moveaxis(found, 0, 2), padded.type.shape)
+        before = reshape(_shift_later(_cumulate_by_pairs(totals), 1), (1, outer, blocks, inner))
+        block_sums = _log_add_exp(block_sums, s.BroadcastInDim(block_sums.type.shape, (0, 1, 2, 3))(before))
+    back = reshape(moveaxis(block_sums, 0, 2), padded.type.shape)
     return s.Slice((0, 0, 0), (outer, n, inner), (1, 1, 1))(back)
 
 

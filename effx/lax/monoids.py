@@ -8,14 +8,14 @@ from effx.array.promotion import broadcast_to
 from effx.array.shaping import concatenate, moveaxis, normalize_axes, reshape
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.ir.ops import reduce as r
-from effx.lax.control.closures import arrays_of, check_callable
+from effx.lax.control.closures import check_callable, flatten_to_arrays
 from effx.lax.elementwise.arithmetic import add, max, min, mul
 from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
-from effx.lax.operands import adapt, ints
+from effx.lax.operands import adapt_operands, int_tuple
 from effx.lax.slicing import slice_in_dim
-from effx.tracing.arguments import name_of
+from effx.tracing.arguments import callable_name
 from effx.transforms.maps.vmap import vmap
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 from effx.tree import PyTreeDef
 from effx.tree.registry import PyTree, flatten
 
@@ -33,8 +33,8 @@ _MONOIDS: dict[Callable[..., PyTree], type[r.Reduction]] = {
 _OF_BOOLS = {r.ReduceSum: r.ReduceOr, r.ReduceProd: r.ReduceAnd}
 
 
-def monoid_operands(
-    what: str, name: str, operand: PyTree, init_value: PyTree, computation: Callable[..., PyTree]
+def check_monoid_operands(
+    function_name: str, name: str, operand: PyTree, init_value: PyTree, computation: Callable[..., PyTree]
 ) -> tuple[list[Array], list[Array], PyTreeDef]:
     """Returns the arrays that a function combines, the scalars that it starts from, and their structure.
 
@@ -44,45 +44,47 @@ def monoid_operands(
         ShapeError: the arrays' shapes differ, or an initial value is no scalar.
         DTypeError: an array and its initial value have different dtypes.
     """
-    check_callable(what, "computation", computation)
-    xs, tree = arrays_of(what, name, operand)
+    check_callable(function_name, "computation", computation)
+    xs, tree = flatten_to_arrays(function_name, name, operand)
     numbers, start_tree = flatten(init_value)
     if tree != start_tree:
-        raise TreeError(f"{what}: init_value must have the structure of {name}, {tree}, got {start_tree}")
+        raise TreeError(
+            f"{function_name}: init_value must have the structure of {name}, {tree}, got {start_tree}"
+        )
     if not xs:
-        raise TransformError(f"{what}: {name} must hold at least one array")
-    starts = [adapt(what, x, number)[1] for x, number in zip(xs, numbers, strict=True)]
+        raise TransformError(f"{function_name}: {name} must hold at least one array")
+    starts = [adapt_operands(function_name, x, number)[1] for x, number in zip(xs, numbers, strict=True)]
     for x, start in zip(xs, starts, strict=True):
         if start.type.shape:
-            raise ShapeError(f"{what}: an initial value must be a scalar, got {start.type!r}")
+            raise ShapeError(f"{function_name}: an initial value must be a scalar, got {start.type!r}")
         if start.type.dtype != x.type.dtype:
             raise DTypeError(
-                f"{what}: dtypes differ: the operand is {x.type!r}, its initial value {start.type!r}"
+                f"{function_name}: dtypes differ: the operand is {x.type!r}, its initial value {start.type!r}"
             )
         if x.type.shape != xs[0].type.shape:
-            raise ShapeError(f"{what}: operand shapes differ: {xs[0].type!r} and {x.type!r}")
+            raise ShapeError(f"{function_name}: operand shapes differ: {xs[0].type!r} and {x.type!r}")
     return xs, starts, tree
 
 
-def combining(
-    what: str, computation: Callable[..., PyTree], xs: Sequence[Array], tree: PyTreeDef
+def make_combiner(
+    function_name: str, computation: Callable[..., PyTree], xs: Sequence[Array], tree: PyTreeDef
 ) -> Callable[[list[Array], list[Array]], list[Array]]:
     """Returns the function of lists of scalars; it checks that its results are like the elements of `xs`."""
 
     def combined(first: list[Array], second: list[Array]) -> list[Array]:
-        result, out_tree = arrays_of(
-            what,
-            f"the result of {name_of(computation)}",
+        result, out_tree = flatten_to_arrays(
+            function_name,
+            f"the result of {callable_name(computation)}",
             computation(tree.unflatten(first), tree.unflatten(second)),
         )
         if out_tree != tree:
             raise TreeError(
-                f"{what}: {name_of(computation)} must return the structure of operand, {tree}, got {out_tree}"
+                f"{function_name}: {callable_name(computation)} must return the structure of operand, {tree}, got {out_tree}"
             )
         for x, y in zip(xs, result, strict=True):
             if y.type.dtype != x.type.dtype or y.type.shape:
                 raise DTypeError(
-                    f"{what}: {name_of(computation)} must return a scalar of the operand's dtype, "
+                    f"{function_name}: {callable_name(computation)} must return a scalar of the operand's dtype, "
                     f"{x.type.with_shape(())!r}, got {y.type!r}"
                 )
         return result
@@ -127,36 +129,40 @@ def reduce(
     [7, 1]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, reduce, operands, init_values, computation, dimensions)
-    what = "reduce"
-    xs, starts, tree = monoid_operands(what, "operands", operands, init_values, computation)
-    axes = tuple(sorted(ints(what, "axes", dimensions)))
+        return apply_with_sharding(out_sharding, reduce, operands, init_values, computation, dimensions)
+    function_name = "reduce"
+    xs, starts, tree = check_monoid_operands(function_name, "operands", operands, init_values, computation)
+    axes = tuple(sorted(int_tuple(function_name, "axes", dimensions)))
     kind = _MONOIDS.get(computation) if len(xs) == 1 else None
     if kind is not None:
         (x,), (start,) = xs, starts
         op = (_OF_BOOLS.get(kind, kind) if x.type.kind == "b" else kind)(axes)
         if x.type.kind == "c" and isinstance(op, r.ReduceMax | r.ReduceMin):
-            y = ordering.extreme(op, x)
+            y = ordering.reduce_extreme(op, x)
         else:
             y = op(x)
         return tree.unflatten([computation(y, start)])
     t = xs[0].type
-    axes = normalize_axes(what, axes, t)
+    axes = normalize_axes(function_name, axes, t)
     shape = tuple([n for i, n in enumerate(t.shape) if i not in axes])
     form = (math.prod([t.shape[i] for i in axes]), math.prod(shape))
     lines = [reshape(moveaxis(x, axes, range(len(axes))), form) for x in xs]
-    combine = vmap(combining(what, computation, xs, tree))
+    combine = vmap(make_combiner(function_name, computation, xs, tree))
     first = [broadcast_to(start, form[1:]) for start in starts]
-    found = combine(first, _in_pairs(combine, lines)) if math.prod(form) else first
-    return tree.unflatten([reshape(y, shape) for y in found])
+    combined = combine(first, _combine_in_pairs(combine, lines)) if math.prod(form) else first
+    return tree.unflatten([reshape(y, shape) for y in combined])
 
 
-def _in_pairs(combine: Callable[[list[Array], list[Array]], list[Array]], lines: list[Array]) -> list[Array]:
+def _combine_in_pairs(
+    combine: Callable[[list[Array], list[Array]], list[Array]], lines: list[Array]
+) -> list[Array]:
     """Combines the rows of `[n, m]` arrays, each with the next, until one is left; their order stays."""
     while (n := lines[0].type.shape[0]) > 1:
         m, half = lines[0].type.shape[1], n // 2
         pairs = [[reshape(slice_in_dim(x, side, 2 * half, 2), (half * m,)) for x in lines] for side in (0, 1)]
-        found = [reshape(y, (half, m)) for y in combine(*pairs)]
+        results = [reshape(y, (half, m)) for y in combine(*pairs)]
         rest = [slice_in_dim(x, 2 * half, n) for x in lines]
-        lines = [concatenate([y, last], 0) for y, last in zip(found, rest, strict=True)] if n % 2 else found
+        lines = (
+            [concatenate([y, last], 0) for y, last in zip(results, rest, strict=True)] if n % 2 else results
+        )
     return [reshape(x, x.type.shape[1:]) for x in lines]

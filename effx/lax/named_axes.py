@@ -9,7 +9,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
 from effx.errors import ShapeError, TransformError
-from effx.handlers.evaluate.handler import unbound
+from effx.handlers.evaluate.handler import unhandled_effects_error
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
 
@@ -20,52 +20,54 @@ AxisNames = AxisName | Sequence[AxisName]
 Groups = Sequence[Sequence[int]] | None
 
 
-def names_of(axis_name: AxisNames) -> tuple[AxisName, ...]:
+def axis_names(axis_name: AxisNames) -> tuple[AxisName, ...]:
     return tuple(axis_name) if isinstance(axis_name, list | tuple) else (axis_name,)
 
 
-def size_of(what: str, name: AxisName) -> int:
+def axis_size_of(function_name: str, name: AxisName) -> int:
     for bound, size in axes_in_scope():
         if bound == name:
             return size
-    raise unbound(what, frozenset((AxisEffect(name),)))
+    raise unhandled_effects_error(function_name, frozenset((AxisEffect(name),)))
 
 
-def total_size(what: str, names: tuple[AxisName, ...]) -> int:
+def total_size(function_name: str, names: tuple[AxisName, ...]) -> int:
     """Returns the product of the sizes of several axes. Called under the caller's handlers, so that an error
     can list their names.
     """
     if not names:
-        raise TransformError(f"{what}: needs at least one axis name")
+        raise TransformError(f"{function_name}: needs at least one axis name")
     total = 1
     for name in names:
-        total *= size_of(what, name)
+        total *= axis_size_of(function_name, name)
     return total
 
 
-def grouped(what: str, names: tuple[AxisName, ...], groups: Groups) -> tuple[c.Groups, int]:
+def resolve_index_groups(
+    function_name: str, names: tuple[AxisName, ...], groups: Groups
+) -> tuple[c.Groups, int]:
     """Returns the groups of indices that communicate, and the size of each."""
-    group_size = total_size(what, names)
+    group_size = total_size(function_name, names)
     if groups is None:
         return None, group_size
     if len(names) != 1:
-        raise TransformError(f"{what}: axis_index_groups is for one axis name, got {names!r}")
+        raise TransformError(f"{function_name}: axis_index_groups is for one axis name, got {names!r}")
     rows = tuple([tuple([index(i) for i in group]) for group in groups])
     if sorted([i for group in rows for i in group]) != list(range(group_size)):
         raise ShapeError(
-            f"{what}: axis_index_groups must name each of the {group_size} indices of {names[0]!r} once, "
+            f"{function_name}: axis_index_groups must name each of the {group_size} indices of {names[0]!r} once, "
             f"got {[list(r) for r in rows]}"
         )
     if len({len(group) for group in rows}) != 1:
         raise ShapeError(
-            f"{what}: axis_index_groups must be of one size, got groups of {[len(r) for r in rows]}"
+            f"{function_name}: axis_index_groups must be of one size, got groups of {[len(r) for r in rows]}"
         )
     return rows, len(rows[0])
 
 
-def sizes_of(what: str, names: tuple[AxisName, ...], rows: c.Groups) -> list[int]:
+def communicating_sizes(function_name: str, names: tuple[AxisName, ...], rows: c.Groups) -> list[int]:
     """Returns how many communicate along each name."""
-    return [size_of(what, name) for name in names] if rows is None else [len(rows[0])]
+    return [axis_size_of(function_name, name) for name in names] if rows is None else [len(rows[0])]
 
 
 def axis_size(axis_name: AxisNames) -> int:
@@ -81,7 +83,7 @@ def axis_size(axis_name: AxisNames) -> int:
     >>> effx.vmap(lambda x: x * axis_size("i"), axis_name="i")(np.arange(3))
     Array([0, 3, 6], dtype=int32)
     """
-    return total_size("axis_size", names_of(axis_name))
+    return total_size("axis_size", axis_names(axis_name))
 
 
 def axis_index(axis_name: AxisNames) -> Array:
@@ -101,10 +103,10 @@ def axis_index(axis_name: AxisNames) -> Array:
     >>> effx.vmap(lambda x: x + axis_index("i"), axis_name="i")(np.zeros(3, np.int32))
     Array([0, 1, 2], dtype=int32)
     """
-    names = names_of(axis_name)
+    names = axis_names(axis_name)
     total_size("axis_index", names)
-    place: Array = as_operand(np.int32(0))
+    linear_index: Array = as_operand(np.int32(0))
     for i, name in enumerate(names):
         own = c.AxisIndex(name)()
-        place = own if i == 0 else place * size_of("axis_index", name) + own
-    return place
+        linear_index = own if i == 0 else linear_index * axis_size_of("axis_index", name) + own
+    return linear_index

@@ -30,12 +30,12 @@ class UnaryFunction(OfOperand, Protocol):
     def __call__(self, x: Operand, /) -> Array: ...
 
 
-def keeps_type(function: Callable[[Operand], Array]) -> UnaryFunction:
+def typed_as_unary(function: Callable[[Operand], Array]) -> UnaryFunction:
     """Says to type checkers that a function of one operand keeps its dtype and shape."""
     return cast("UnaryFunction", function)
 
 
-def unary(op: Elementwise, x: Operand) -> Array:
+def perform_unary(op: Elementwise, x: Operand) -> Array:
     """Performs an operation on one operand; an int becomes a float if only floats are taken."""
     if isinstance(x, Array):
         return perform(op, (x,))
@@ -45,28 +45,28 @@ def unary(op: Elementwise, x: Operand) -> Array:
     return perform(op, (array,))
 
 
-def binary(op: ArrayOperation, x: Operand, y: Operand) -> Array:
+def perform_binary(op: ArrayOperation, x: Operand, y: Operand) -> Array:
     """Performs an operation on two operands."""
     if isinstance(x, Array) and isinstance(y, Array):
         s, t = x.type.shape, y.type.shape
         if s == t or not s or not t:
             return perform(op, (x, y))
-    return perform(op, tuple(fit(op.name, x, y)))
+    return perform(op, tuple(fit_operands(op.name, x, y)))
 
 
-def ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
+def perform_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs `Max` or `Min` on two operands, complex numbers in NumPy's order."""
     if is_complex(x) or is_complex(y):
-        a, b = fit(op.name, x, y)
+        a, b = fit_operands(op.name, x, y)
         s, t = a.type.shape, b.type.shape
         if a.type.dtype == b.type.dtype and (s == t or not s or not t):
-            return ordering.by_parts(op, a, b)
-    return binary(op, x, y)
+            return ordering.compare_by_parts(op, a, b)
+    return perform_binary(op, x, y)
 
 
-def adapt(what: str, *operands: Operand) -> list[Array]:
+def adapt_operands(function_name: str, *operands: Operand) -> list[Array]:
     """Returns operands as arrays; Python numbers take the dtype of the first array, where it can hold them."""
-    arrays = [None if type(x) in _NUMBERS else as_operand(x, what) for x in operands]
+    arrays = [None if type(x) in _NUMBERS else as_operand(x, function_name) for x in operands]
     dtype = next((a.type.dtype for a in arrays if a is not None), None)
     if dtype is None:
         widest = max((type(x) for x in operands), key=lambda kind: _NUMBERS[kind])
@@ -83,9 +83,9 @@ def adapt(what: str, *operands: Operand) -> list[Array]:
     ]
 
 
-def fit(what: str, *operands: Operand) -> list[Array]:
+def fit_operands(function_name: str, *operands: Operand) -> list[Array]:
     """Adapts numbers, and repeats axes of size 1 where all operands with axes have the same number of them."""
-    arrays = adapt(what, *operands)
+    arrays = adapt_operands(function_name, *operands)
     shapes = {a.type.shape for a in arrays if a.type.shape}
     if len(shapes) < 2 or len({len(s) for s in shapes}) > 1:
         return arrays
@@ -95,7 +95,7 @@ def fit(what: str, *operands: Operand) -> list[Array]:
     return [broadcast_to(a, shape) if a.type.shape else a for a in arrays]
 
 
-def ints(what: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
+def int_tuple(function_name: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
     """Returns a sequence of ints as a tuple.
 
     Raises:
@@ -104,21 +104,21 @@ def ints(what: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple([as_size(n) for n in values])
     except TypeError:
-        raise ShapeError(f"{what}: {name} must be a sequence of ints, got {values!r}") from None
+        raise ShapeError(f"{function_name}: {name} must be a sequence of ints, got {values!r}") from None
 
 
-def count_from_start(what: str, axis: int, t: ArrayType) -> int:
+def resolve_axis(function_name: str, axis: int, t: ArrayType) -> int:
     """Returns an axis, negative ones counted from the end.
 
     Raises:
         ShapeError: it is out of range.
     """
     if not -t.ndim <= axis < t.ndim:
-        raise ShapeError(f"{what}: axis {axis} is out of range for the {t.ndim} axes of {t!r}")
+        raise ShapeError(f"{function_name}: axis {axis} is out of range for the {t.ndim} axes of {t!r}")
     return axis % t.ndim
 
 
-def size_of(shape: Shape) -> int:
+def element_count(shape: Shape) -> int:
     """Returns the number of elements."""
     total = 1
     for n in shape:

@@ -36,15 +36,15 @@ def polynomial(x: Operand, coeffs: Iterable[Operand], *, unroll: int | None = No
     >>> polynomial(3.0, [1.0, 5.0, 2.0])
     Array(34., dtype=float32, weak_type=True)
     """
-    given = [as_operand(c, "polynomial") for c in coeffs]
+    coefficients = [as_operand(c, "polynomial") for c in coeffs]
     array = as_operand(x, "polynomial")
-    ranks = sorted({a.type.ndim for a in (array, *given)} - {0})
+    ranks = sorted({a.type.ndim for a in (array, *coefficients)} - {0})
     if len(ranks) > 1:
         raise ShapeError(f"polynomial: operands must be scalars or of one rank, got the ranks {ranks}")
     limit = UNROLLED if unroll is None else index(unroll)
     if limit < 0:
         raise ShapeError(f"polynomial: unroll must not be negative, got {limit}")
-    array, *terms = promote_dtypes(array, *given)
+    array, *terms = promote_dtypes(array, *coefficients)
     shape = broadcast_shapes(*[a.type.shape for a in (array, *terms)])
     if not terms:
         return broadcast_to(scalar(0, array.type.dtype, array.type.weak), shape)
@@ -66,7 +66,7 @@ def _horner(limit: int, x: Array, terms: tuple[Array, ...]) -> Array:
     return result
 
 
-def _rule(
+def _polynomial_jvp(
     limit: int, primals: tuple[Array, tuple[Array, ...]], tangents: tuple[object, tuple[object, ...]]
 ) -> tuple[Array, Array]:
     (x, terms), (dx, dterms) = primals, tangents
@@ -81,4 +81,4 @@ def _rule(
     return y, broadcast_to(dy, y.type.shape)
 
 
-_horner.defjvp(_rule, symbolic_zeros=True)
+_horner.defjvp(_polynomial_jvp, symbolic_zeros=True)

@@ -11,8 +11,8 @@ from effx.array.shaping import reshape
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral
-from effx.lax.operands import ints
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.lax.operands import int_tuple
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot",
@@ -126,9 +126,9 @@ class DotAlgorithmPreset(enum.Enum):
             return None
         if "F8" in self.value:
             return (total, dtypes.float16, dtypes.bfloat16, *_FLOAT8)
-        given = {dtypes.as_dtype(lhs_dtype), dtypes.as_dtype(rhs_dtype)}
+        operand_dtypes = {dtypes.as_dtype(lhs_dtype), dtypes.as_dtype(rhs_dtype)}
         short = {dtypes.float16, dtypes.bfloat16} if self.value in ("F16_F16_F32", "BF16_BF16_F32") else set()
-        stored = [d for d in self.supported_lhs_types or () if d in short and given == {d}]
+        stored = [d for d in self.supported_lhs_types or () if d in short and operand_dtypes == {d}]
         return (total, *stored)
 
 
@@ -182,7 +182,7 @@ def dot_general(
            [ 6., 11.]], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding, dot_general, lhs, rhs, dimension_numbers, precision, preferred_element_type
         )
     try:
@@ -193,12 +193,12 @@ def dot_general(
             f"(lhs_batch, rhs_batch)), got {dimension_numbers!r}"
         ) from None
     op = DotGeneral(
-        ints("dot_general", "lhs contracting axes", lhs_contract),
-        ints("dot_general", "rhs contracting axes", rhs_contract),
-        ints("dot_general", "lhs batch axes", lhs_batch),
-        ints("dot_general", "rhs batch axes", rhs_batch),
-        arithmetic.precision_of(precision),
-        arithmetic.preferred_of(preferred_element_type),
+        int_tuple("dot_general", "lhs contracting axes", lhs_contract),
+        int_tuple("dot_general", "rhs contracting axes", rhs_contract),
+        int_tuple("dot_general", "lhs batch axes", lhs_batch),
+        int_tuple("dot_general", "rhs batch axes", rhs_batch),
+        arithmetic.resolve_precision(precision),
+        arithmetic.resolve_preferred_dtype(preferred_element_type),
     )
     factors = as_operand(lhs, "dot_general"), as_operand(rhs, "dot_general")
     return op(*promote_factors(*factors, preferred=preferred_element_type))
@@ -235,7 +235,7 @@ def dot(
     Array(5., dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding,
             dot,
             lhs,
@@ -325,15 +325,17 @@ def scaled_dot(
         batch = tuple(range(n - 2))
         dimension_numbers = (((n - 1,), (n - 2,)), (batch, batch))
     (contract, rhs_contract), _ = dimension_numbers
-    x = _scaled("lhs", a, lhs_scale, tuple(contract))
-    y = _scaled("rhs", b, rhs_scale, tuple(rhs_contract))
+    x = _scale_blocks("lhs", a, lhs_scale, tuple(contract))
+    y = _scale_blocks("rhs", b, rhs_scale, tuple(rhs_contract))
     preferred = (
-        dtypes.bfloat16 if preferred_element_type is None else dtypes.requested(preferred_element_type)
+        dtypes.bfloat16
+        if preferred_element_type is None
+        else dtypes.canonicalize_requested(preferred_element_type)
     )
     return convert(dot_general(x, y, dimension_numbers), preferred)
 
 
-def _scaled(name: str, x: Array, scale: Operand | None, contract: tuple[int, ...]) -> Array:
+def _scale_blocks(name: str, x: Array, scale: Operand | None, contract: tuple[int, ...]) -> Array:
     """Multiplies each block along the contracted axes by its scale."""
     t = x.type
     if t.kind != "f":

@@ -12,19 +12,19 @@ from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtyp
 from effx.array.shaping import moveaxis, reshape, transpose
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.families.ragged import GroupedMatmul, GroupedOuter, bounds_of
+from effx.families.ragged import GroupedMatmul, GroupedOuter, group_bounds
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Slice
-from effx.lax.operands import ints
+from effx.lax.operands import int_tuple
 from effx.lax.products import DotDimensionNumbers, PrecisionLike
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 
 GENERAL = "ragged_dot_general"
 
 
-def _numbers(numbers: DotDimensionNumbers) -> tuple[tuple[tuple[int, ...], ...], ...]:
+def _check_dot_numbers(numbers: DotDimensionNumbers) -> tuple[tuple[tuple[int, ...], ...], ...]:
     try:
         (a, b), (c, d) = numbers
     except (TypeError, ValueError):
@@ -32,12 +32,15 @@ def _numbers(numbers: DotDimensionNumbers) -> tuple[tuple[tuple[int, ...], ...],
             f"{GENERAL}: dot_dimension_numbers must be ((lhs_contracting, rhs_contracting), "
             f"(lhs_batch, rhs_batch)), got {numbers!r}"
         ) from None
-    what = "dot_dimension_numbers"
-    return (ints(GENERAL, what, a), ints(GENERAL, what, b)), (ints(GENERAL, what, c), ints(GENERAL, what, d))
+    function_name = "dot_dimension_numbers"
+    return (int_tuple(GENERAL, function_name, a), int_tuple(GENERAL, function_name, b)), (
+        int_tuple(GENERAL, function_name, c),
+        int_tuple(GENERAL, function_name, d),
+    )
 
 
-def _axes(values: Sequence[int]) -> tuple[int, ...]:
-    return ints(GENERAL, "dimension numbers", values)
+def _axes_tuple(values: Sequence[int]) -> tuple[int, ...]:
+    return int_tuple(GENERAL, "dimension numbers", values)
 
 
 @final
@@ -54,9 +57,9 @@ class RaggedDotDimensionNumbers:
     (0,)
     """
 
-    dot_dimension_numbers: tuple[tuple[tuple[int, ...], ...], ...] = attrs.field(converter=_numbers)
-    lhs_ragged_dimensions: tuple[int, ...] = attrs.field(converter=_axes)
-    rhs_group_dimensions: tuple[int, ...] = attrs.field(converter=_axes)
+    dot_dimension_numbers: tuple[tuple[tuple[int, ...], ...], ...] = attrs.field(converter=_check_dot_numbers)
+    lhs_ragged_dimensions: tuple[int, ...] = attrs.field(converter=_axes_tuple)
+    rhs_group_dimensions: tuple[int, ...] = attrs.field(converter=_axes_tuple)
 
 
 def ragged_dot(
@@ -92,14 +95,16 @@ def ragged_dot(
     Array([2., 3., 3., 0.], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding, ragged_dot, lhs, rhs, group_sizes, precision, preferred_element_type, group_offset
         )
     x, y = as_operand(lhs, "ragged_dot"), as_operand(rhs, "ragged_dot")
     if x.type.ndim != 2 or y.type.ndim != 3 or x.type.shape[1] != y.type.shape[1]:
         raise ShapeError(f"ragged_dot: lhs must be [m, k] and rhs [g, k, n], got {x.type!r} and {y.type!r}")
     numbers = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
-    return _ragged("ragged_dot", x, y, group_sizes, numbers, precision, preferred_element_type, group_offset)
+    return _perform_ragged_dot(
+        "ragged_dot", x, y, group_sizes, numbers, precision, preferred_element_type, group_offset
+    )
 
 
 def ragged_dot_general(
@@ -142,7 +147,7 @@ def ragged_dot_general(
     Array([ 1., 13.], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding,
             ragged_dot_general,
             lhs,
@@ -159,7 +164,7 @@ def ragged_dot_general(
             f"got {type(ragged_dot_dimension_numbers).__name__}"
         )
     x, y = as_operand(lhs, GENERAL), as_operand(rhs, GENERAL)
-    return _ragged(
+    return _perform_ragged_dot(
         GENERAL,
         x,
         y,
@@ -171,8 +176,8 @@ def ragged_dot_general(
     )
 
 
-def _ragged(
-    what: str,
+def _perform_ragged_dot(
+    function_name: str,
     lhs: Array,
     rhs: Array,
     group_sizes: Operand,
@@ -183,48 +188,54 @@ def _ragged(
 ) -> Array:
     (contract, rhs_contract), (batch, rhs_batch) = numbers.dot_dimension_numbers
     how, preferred = (
-        arithmetic.precision_of(precision),
-        arithmetic.preferred_of(preferred_element_type),
+        arithmetic.resolve_precision(precision),
+        arithmetic.resolve_preferred_dtype(preferred_element_type),
     )
     x, y = promote_dtypes(lhs, rhs)
     if len(numbers.lhs_ragged_dimensions) != 1 or not 0 <= numbers.lhs_ragged_dimensions[0] < x.type.ndim:
         raise ShapeError(
-            f"{what}: lhs_ragged_dimensions must be one axis of {x.type!r}, got {numbers.lhs_ragged_dimensions}"
+            f"{function_name}: lhs_ragged_dimensions must be one axis of {x.type!r}, got {numbers.lhs_ragged_dimensions}"
         )
     (ragged,) = numbers.lhs_ragged_dimensions
     free = tuple([a for a in range(x.type.ndim) if a not in contract + batch])
     grouped = ragged in free
     if len(numbers.rhs_group_dimensions) != grouped:
         raise ShapeError(
-            f"{what}: rhs_group_dimensions must be one axis where the groups lie along a free axis of lhs, else none, "
+            f"{function_name}: rhs_group_dimensions must be one axis where the groups lie along a free axis of lhs, "
+            "else none, "
             f"got {numbers.rhs_group_dimensions}"
         )
     group = numbers.rhs_group_dimensions
-    one = y if not group else _without(what, y, group[0])
-    rest = [_after(a, group) for a in rhs_contract], [_after(a, group) for a in rhs_batch]
+    one = y if not group else _drop_axis(function_name, y, group[0])
+    rest = (
+        [_group_matrix_axis(a, group) for a in rhs_contract],
+        [_group_matrix_axis(a, group) for a in rhs_batch],
+    )
     plain = DotGeneral(contract, tuple(rest[0]), batch, tuple(rest[1]), how, preferred)
     plain.infer(x.type, one.type)  # checks the axes that the next lines read
     kind = free if grouped else contract if ragged in contract else batch
-    place = kind.index(ragged)
-    outer, inner = kind[:place], kind[place + 1 :]
+    ragged_kind = kind.index(ragged)
+    outer, inner = kind[:ragged_kind], kind[ragged_kind + 1 :]
     before = outer if kind is batch else batch + outer
-    sizes = _sizes(what, group_sizes, tuple([x.type.shape[a] for a in before]))
-    offset = None if group_offset is None else _offset(what, group_offset)
+    sizes = _check_group_sizes(function_name, group_sizes, tuple([x.type.shape[a] for a in before]))
+    offset = None if group_offset is None else _check_group_offset(function_name, group_offset)
     if offset is not None and not grouped:
-        raise ShapeError(f"{what}: group_offset is for groups along a free axis of lhs, with a matrix each")
+        raise ShapeError(
+            f"{function_name}: group_offset is for groups along a free axis of lhs, with a matrix each"
+        )
     if kind is batch:
         return plain(x, y)
     groups = sizes.type.shape[-1]
     if grouped:
-        held = y.type.shape[group[0]]
-        if held > groups or (offset is None and held != groups):
+        rhs_groups = y.type.shape[group[0]]
+        if rhs_groups > groups or (offset is None and rhs_groups != groups):
             raise ShapeError(
-                f"{what}: rhs {y.type!r} must have a matrix for each of the {groups} groups along axis {group[0]}, "
-                f"has {held}"
+                f"{function_name}: rhs {y.type!r} must have a matrix for each of the {groups} groups along axis {group[0]}, "
+                f"has {rhs_groups}"
             )
-        groups = held
+        groups = rhs_groups
     size = [prod([x.type.shape[a] for a in axes]) for axes in (batch, outer, inner)]
-    bounds = bounds_of(reshape(sizes, (size[0] * size[1], sizes.type.shape[-1])), offset, groups) * size[2]
+    bounds = group_bounds(reshape(sizes, (size[0] * size[1], sizes.type.shape[-1])), offset, groups) * size[2]
     rows = x.type.shape[ragged] * size[2]
     rhs_free = tuple([a for a in range(y.type.ndim) if a not in rhs_contract + rhs_batch + group])
     n = [y.type.shape[a] for a in rhs_free]
@@ -235,44 +246,46 @@ def _ragged(
         right = reshape(
             transpose(y, rhs_batch + group + rhs_contract + rhs_free), (size[0], groups, k, prod(n))
         )
-        found = GroupedMatmul(how, preferred)(left, right, bounds)
-        return reshape(found, (*sizes_of_batch, *[x.type.shape[a] for a in free], *n))
+        product_array = GroupedMatmul(how, preferred)(left, right, bounds)
+        return reshape(product_array, (*sizes_of_batch, *[x.type.shape[a] for a in free], *n))
     m = [x.type.shape[a] for a in free]
     left = reshape(transpose(x, batch + contract + free), (size[0] * size[1], rows, prod(m)))
     right = reshape(transpose(y, rhs_batch + rhs_contract + rhs_free), (size[0] * size[1], rows, prod(n)))
-    found = GroupedOuter(max(size[1], 1), how, preferred)(left, right, bounds)
-    return moveaxis(reshape(found, (*sizes_of_batch, groups, *m, *n)), len(batch), 0)
+    product_array = GroupedOuter(max(size[1], 1), how, preferred)(left, right, bounds)
+    return moveaxis(reshape(product_array, (*sizes_of_batch, groups, *m, *n)), len(batch), 0)
 
 
-def _without(what: str, y: Array, axis: int) -> Array:
+def _drop_axis(function_name: str, y: Array, axis: int) -> Array:
     if not 0 <= axis < y.type.ndim:
-        raise ShapeError(f"{what}: rhs_group_dimensions names axis {axis}, but rhs is {y.type!r}")
+        raise ShapeError(f"{function_name}: rhs_group_dimensions names axis {axis}, but rhs is {y.type!r}")
     shape = y.type.shape
     if not shape[axis]:
-        raise ShapeError(f"{what}: rhs {y.type!r} has no matrices along axis {axis}")
+        raise ShapeError(f"{function_name}: rhs {y.type!r} has no matrices along axis {axis}")
     starts = (0,) * len(shape)
     limits = tuple([1 if a == axis else s for a, s in enumerate(shape)])
     return reshape(Slice(starts, limits, (1,) * len(shape))(y), shape[:axis] + shape[axis + 1 :])
 
 
-def _after(axis: int, group: tuple[int, ...]) -> int:
+def _group_matrix_axis(axis: int, group: tuple[int, ...]) -> int:
     """Returns an axis of rhs as one of a single group's matrix."""
     return axis - 1 if group and axis > group[0] else axis
 
 
-def _sizes(what: str, group_sizes: Operand, before: tuple[int, ...]) -> Array:
-    sizes = as_operand(group_sizes, what)
+def _check_group_sizes(function_name: str, group_sizes: Operand, before: tuple[int, ...]) -> Array:
+    sizes = as_operand(group_sizes, function_name)
     if sizes.type.kind not in "iu":
-        raise DTypeError(f"{what}: group_sizes must be integers, got {sizes.type!r}")
+        raise DTypeError(f"{function_name}: group_sizes must be integers, got {sizes.type!r}")
     shape = sizes.type.shape
     if not shape or shape[:-1] not in ((), before):
-        wanted = ", ".join([*map(str, before), "g"])
-        raise ShapeError(f"{what}: group_sizes must be [g] or [{wanted}], got {sizes.type!r}")
+        expected_shape = ", ".join([*map(str, before), "g"])
+        raise ShapeError(
+            f"{function_name}: group_sizes must be [g] or [{expected_shape}], got {sizes.type!r}"
+        )
     return broadcast_to(convert(sizes, dtypes.int32), (*before, shape[-1]))
 
 
-def _offset(what: str, group_offset: Operand) -> Array:
-    offset = as_operand(group_offset, what)
+def _check_group_offset(function_name: str, group_offset: Operand) -> Array:
+    offset = as_operand(group_offset, function_name)
     if offset.type.kind not in "iu" or offset.type.size != 1:
-        raise DTypeError(f"{what}: group_offset must be an integer scalar, got {offset.type!r}")
+        raise DTypeError(f"{function_name}: group_offset must be an integer scalar, got {offset.type!r}")
     return reshape(offset, ())

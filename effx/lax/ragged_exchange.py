@@ -9,7 +9,7 @@ from effx.ir.ops.elementwise import Select
 from effx.ir.ops.reduce import ReduceMax
 from effx.ir.ops.shape import BroadcastInDim
 from effx.lax.exchange import all_gather, all_to_all
-from effx.lax.named_axes import AxisNames, Groups, grouped, names_of
+from effx.lax.named_axes import AxisNames, Groups, axis_names, resolve_index_groups
 from effx.lax.shape import iota
 
 __all__ = ["ragged_all_to_all"]
@@ -64,11 +64,11 @@ def ragged_all_to_all(
     Array([[1, 3, 0, 0],
            [2, 2, 4, 0]], dtype=int32)
     """
-    what = "ragged_all_to_all"
-    _, group_size = grouped(what, names_of(axis_name), axis_index_groups)
-    x, out = as_operand(operand, what), as_operand(output, what)
-    starts, sent, places, received = [
-        _numbers(name, value)
+    function_name = "ragged_all_to_all"
+    _, group_size = resolve_index_groups(function_name, axis_names(axis_name), axis_index_groups)
+    x, out = as_operand(operand, function_name), as_operand(output, function_name)
+    starts, sent, target_offsets, received = [
+        _check_index_vector(name, value)
         for name, value in (
             ("input_offsets", input_offsets),
             ("send_sizes", send_sizes),
@@ -78,19 +78,21 @@ def ragged_all_to_all(
     ]
     t, goal = x.type, out.type
     if t.ndim < 1 or goal.ndim < 1 or t.shape[1:] != goal.shape[1:]:
-        raise ShapeError(f"{what}: operand and output must have rows of one shape, got {t!r} and {goal!r}")
+        raise ShapeError(
+            f"{function_name}: operand and output must have rows of one shape, got {t!r} and {goal!r}"
+        )
     if t.dtype != goal.dtype:
-        raise DTypeError(f"{what}: operand and output must have one dtype, got {t!r} and {goal!r}")
-    vectors = [starts, sent, places, received]
+        raise DTypeError(f"{function_name}: operand and output must have one dtype, got {t!r} and {goal!r}")
+    vectors = [starts, sent, target_offsets, received]
     count = starts.type.shape[0]
     if any([v.type.shape != (count,) for v in vectors]):
         raise ShapeError(
-            f"{what}: input_offsets, send_sizes, output_offsets and recv_sizes must have one length, got "
+            f"{function_name}: input_offsets, send_sizes, output_offsets and recv_sizes must have one length, got "
             f"{', '.join([repr(v.type) for v in vectors])}"
         )
     if count % group_size:
         raise ShapeError(
-            f"{what}: the number of slices, {count}, must be divisible by {group_size}, the axis size"
+            f"{function_name}: the number of slices, {count}, must be divisible by {group_size}, the axis size"
         )
     if not count or not goal.shape[0] or not t.shape[0]:
         return out
@@ -98,10 +100,12 @@ def ragged_all_to_all(
     # Slice k that is received comes from index k // (count // group_size), is written at row `places[k]` here, and begins
     # at row `starts[k]` there, so that row m of the result is its row m - places[k] + starts[k].
     starts = all_to_all(starts, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
-    places = all_to_all(places, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
+    target_offsets = all_to_all(
+        target_offsets, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True
+    )
     sent = all_to_all(sent, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
     every = all_gather(x, axis_name, axis_index_groups=axis_index_groups, tiled=True)
-    first = iota(dtypes.int32, count) // (count // group_size) * t.shape[0] + starts - places
+    first = iota(dtypes.int32, count) // (count // group_size) * t.shape[0] + starts - target_offsets
 
     shape = (count, goal.shape[0])
     row = iota(dtypes.int32, goal.shape[0])
@@ -110,7 +114,7 @@ def ragged_all_to_all(
         return BroadcastInDim(shape, (0,))(x)
 
     rows = BroadcastInDim(shape, (1,))(row)
-    here = (rows >= down(places)) & (rows < down(places + arithmetic.minimum(sent, received)))
+    here = (rows >= down(target_offsets)) & (rows < down(target_offsets + arithmetic.minimum(sent, received)))
     none = BroadcastInDim(shape, ())(scalar(-1, dtypes.int32, False))
     last = ReduceMax((0,))(Select()(here, none, down(iota(dtypes.int32, count))))
     hit = last >= 0
@@ -121,7 +125,7 @@ def ragged_all_to_all(
     return Select()(BroadcastInDim(goal.shape, (0,))(hit), out, convert(mine, goal.dtype, goal.weak))
 
 
-def _numbers(name: str, value: Operand) -> Array:
+def _check_index_vector(name: str, value: Operand) -> Array:
     x = as_operand(value, "ragged_all_to_all")
     if x.type.kind not in "iu":
         raise DTypeError(f"ragged_all_to_all: {name} must be integers, got {x.type!r}")

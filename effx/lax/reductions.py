@@ -8,8 +8,8 @@ from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.ir.ops import reduce as r
-from effx.lax.operands import ints
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.lax.operands import int_tuple
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",
@@ -19,8 +19,8 @@ __all__ = [
 Axes = Sequence[int]
 
 
-def _axes(what: str, axes: Axes) -> tuple[int, ...]:
-    return tuple(sorted(ints(what, "axes", axes)))
+def _check_axes(function_name: str, axes: Axes) -> tuple[int, ...]:
+    return tuple(sorted(int_tuple(function_name, "axes", axes)))
 
 
 def reduce_sum(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
@@ -43,8 +43,8 @@ def reduce_sum(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     Array(3., dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, reduce_sum, operand, axes)
-    return r.ReduceSum(_axes("reduce_sum", axes))(as_operand(operand, "reduce_sum"))
+        return apply_with_sharding(out_sharding, reduce_sum, operand, axes)
+    return r.ReduceSum(_check_axes("reduce_sum", axes))(as_operand(operand, "reduce_sum"))
 
 
 def reduce_prod(operand: Operand, axes: Axes) -> Array:
@@ -65,7 +65,7 @@ def reduce_prod(operand: Operand, axes: Axes) -> Array:
     >>> reduce_prod(np.array([1., 2.], np.float32), (0,))
     Array(2., dtype=float32)
     """
-    return r.ReduceProd(_axes("reduce_prod", axes))(as_operand(operand, "reduce_prod"))
+    return r.ReduceProd(_check_axes("reduce_prod", axes))(as_operand(operand, "reduce_prod"))
 
 
 def reduce_max(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
@@ -88,9 +88,9 @@ def reduce_max(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     Array(2., dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, reduce_max, operand, axes)
-    x, op = as_operand(operand, "reduce_max"), r.ReduceMax(_axes("reduce_max", axes))
-    return ordering.extreme(op, x) if x.type.kind == "c" else op(x)
+        return apply_with_sharding(out_sharding, reduce_max, operand, axes)
+    x, op = as_operand(operand, "reduce_max"), r.ReduceMax(_check_axes("reduce_max", axes))
+    return ordering.reduce_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
 def reduce_min(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
@@ -113,9 +113,9 @@ def reduce_min(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     Array(1., dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, reduce_min, operand, axes)
-    x, op = as_operand(operand, "reduce_min"), r.ReduceMin(_axes("reduce_min", axes))
-    return ordering.extreme(op, x) if x.type.kind == "c" else op(x)
+        return apply_with_sharding(out_sharding, reduce_min, operand, axes)
+    x, op = as_operand(operand, "reduce_min"), r.ReduceMin(_check_axes("reduce_min", axes))
+    return ordering.reduce_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
 def reduce_and(operand: Operand, axes: Axes) -> Array:
@@ -136,7 +136,7 @@ def reduce_and(operand: Operand, axes: Axes) -> Array:
     >>> reduce_and(np.array([True, False]), (0,))
     Array(False, dtype=bool)
     """
-    return r.ReduceAnd(_axes("reduce_and", axes))(as_operand(operand, "reduce_and"))
+    return r.ReduceAnd(_check_axes("reduce_and", axes))(as_operand(operand, "reduce_and"))
 
 
 def reduce_or(operand: Operand, axes: Axes) -> Array:
@@ -157,7 +157,7 @@ def reduce_or(operand: Operand, axes: Axes) -> Array:
     >>> reduce_or(np.array([True, False]), (0,))
     Array(True, dtype=bool)
     """
-    return r.ReduceOr(_axes("reduce_or", axes))(as_operand(operand, "reduce_or"))
+    return r.ReduceOr(_check_axes("reduce_or", axes))(as_operand(operand, "reduce_or"))
 
 
 def reduce_xor(operand: Operand, axes: Axes) -> Array:
@@ -178,10 +178,12 @@ def reduce_xor(operand: Operand, axes: Axes) -> Array:
     >>> reduce_xor(np.array([True, False]), (0,))
     Array(True, dtype=bool)
     """
-    return r.ReduceXor(_axes("reduce_xor", axes))(as_operand(operand, "reduce_xor"))
+    return r.ReduceXor(_check_axes("reduce_xor", axes))(as_operand(operand, "reduce_xor"))
 
 
-def _arg(op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
+def _arg_reduction(
+    op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index_dtype: DTypeLike
+) -> Array:
     return op(index(axis), dtypes.canonicalize(index_dtype))(as_operand(operand, op.name))
 
 
@@ -204,7 +206,7 @@ def argmax(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
     >>> argmax(np.array([1., 3., 3.]), 0, int)
     Array(1, dtype=int32)
     """
-    return _arg(r.ArgMax, operand, axis, index_dtype)
+    return _arg_reduction(r.ArgMax, operand, axis, index_dtype)
 
 
 def argmin(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
@@ -226,7 +228,7 @@ def argmin(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
     >>> argmin(np.array([3., 1., 1.]), 0, int)
     Array(1, dtype=int32)
     """
-    return _arg(r.ArgMin, operand, axis, index_dtype)
+    return _arg_reduction(r.ArgMin, operand, axis, index_dtype)
 
 
 def cumsum(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
@@ -293,7 +295,7 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     Array([2, 3, 3], dtype=int32)
     """
     x, op = as_operand(operand, "cummax"), r.CumMax(index(axis), bool(reverse))
-    return ordering.running(op, x) if x.type.kind == "c" else op(x)
+    return ordering.cumulative_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
 def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
@@ -316,4 +318,4 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     Array([2, 2, 1], dtype=int32)
     """
     x, op = as_operand(operand, "cummin"), r.CumMin(index(axis), bool(reverse))
-    return ordering.running(op, x) if x.type.kind == "c" else op(x)
+    return ordering.cumulative_extreme(op, x) if x.type.kind == "c" else op(x)

@@ -9,13 +9,13 @@ from effx.array import Array, Operand, promotion, shaping
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.sharding_types.axes_in_types import lying_as
+from effx.handlers.sharding_types.axes_in_types import with_sharding_like
 from effx.ir.ops import shape as s
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
-from effx.lax.operands import adapt, ints, size_of
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.lax.operands import adapt_operands, element_count, int_tuple
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
@@ -64,13 +64,13 @@ def full(
     Array([1.5, 1.5], dtype=float32, weak_type=True)
     """
     if sharding is not None:
-        return lay_out(sharding, full, shape, fill_value, dtype)
+        return apply_with_sharding(sharding, full, shape, fill_value, dtype)
     value = as_operand(fill_value, "full")
     if value.type.shape:
         raise ShapeError(f"full: the fill value must be a scalar, got {value.type!r}")
-    sizes = shaping.as_shape("full", shape)
+    sizes = shaping.to_shape("full", shape)
     if dtype is not None:
-        value = convert(value, dtypes.requested(dtype))
+        value = convert(value, dtypes.canonicalize_requested(dtype))
     return s.BroadcastInDim(sizes, ())(value)
 
 
@@ -100,7 +100,7 @@ def full_like(
     Array([7, 7], dtype=int32)
     """
     if sharding is not None:
-        return lay_out(sharding, full_like, x, fill_value, dtype, shape)
+        return apply_with_sharding(sharding, full_like, x, fill_value, dtype, shape)
     if not isinstance(x, Array) and isinstance(x, HasShape):
         likeness = array_type(dtypes.canonicalize(x.dtype), x.shape)
     else:
@@ -108,7 +108,7 @@ def full_like(
     filled = full(
         likeness.shape if shape is None else shape, fill_value, likeness.dtype if dtype is None else dtype
     )
-    filled = lying_as(filled, likeness)
+    filled = with_sharding_like(filled, likeness)
     return convert(filled, likeness.dtype, True) if likeness.weak and dtype is None else filled
 
 
@@ -155,9 +155,9 @@ def broadcasted_iota(
            [0, 1, 2]], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, broadcasted_iota, dtype, shape, dimension)
-    sizes = ints("broadcasted_iota", "shape", shape)
-    return s.Iota(array_type(dtypes.requested(dtype), sizes), index(dimension))()
+        return apply_with_sharding(out_sharding, broadcasted_iota, dtype, shape, dimension)
+    sizes = int_tuple("broadcasted_iota", "shape", shape)
+    return s.Iota(array_type(dtypes.canonicalize_requested(dtype), sizes), index(dimension))()
 
 
 def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutSharding = None) -> Array:
@@ -178,9 +178,9 @@ def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutShardi
     Array([1., 1.], dtype=float32, weak_type=True)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, broadcast, operand, sizes)
+        return apply_with_sharding(out_sharding, broadcast, operand, sizes)
     x = as_operand(operand, "broadcast")
-    new = ints("broadcast", "sizes", sizes)
+    new = int_tuple("broadcast", "sizes", sizes)
     return s.BroadcastInDim((*new, *x.type.shape), tuple(range(len(new), len(new) + x.type.ndim)))(x)
 
 
@@ -212,10 +212,12 @@ def broadcast_in_dim(
            [2, 2, 2]], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, broadcast_in_dim, operand, shape, broadcast_dimensions)
+        return apply_with_sharding(out_sharding, broadcast_in_dim, operand, shape, broadcast_dimensions)
     x = as_operand(operand, "broadcast_in_dim")
-    sizes = ints("broadcast_in_dim", "shape", shape)
-    return s.BroadcastInDim(sizes, ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions))(x)
+    sizes = int_tuple("broadcast_in_dim", "shape", shape)
+    return s.BroadcastInDim(
+        sizes, int_tuple("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
+    )(x)
 
 
 def reshape(
@@ -244,11 +246,11 @@ def reshape(
            [2, 3]], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, reshape, operand, new_sizes, dimensions)
+        return apply_with_sharding(out_sharding, reshape, operand, new_sizes, dimensions)
     x = as_operand(operand, "reshape")
     if dimensions is not None:
         x = transpose(x, dimensions)
-    return s.Reshape(ints("reshape", "new_sizes", new_sizes))(x)
+    return s.Reshape(int_tuple("reshape", "new_sizes", new_sizes))(x)
 
 
 def transpose(operand: Operand, permutation: Sequence[int]) -> Array:
@@ -268,7 +270,7 @@ def transpose(operand: Operand, permutation: Sequence[int]) -> Array:
     (3, 2)
     """
     x = as_operand(operand, "transpose")
-    perm = ints("transpose", "permutation", permutation)
+    perm = int_tuple("transpose", "permutation", permutation)
     return x if perm == tuple(range(x.type.ndim)) else s.Transpose(perm)(x)
 
 
@@ -288,7 +290,7 @@ def rev(operand: Operand, dimensions: Sequence[int]) -> Array:
     >>> rev(iota(int, 3), (0,))
     Array([2, 1, 0], dtype=int32)
     """
-    return s.Reverse(ints("rev", "dimensions", dimensions))(as_operand(operand, "rev"))
+    return s.Reverse(int_tuple("rev", "dimensions", dimensions))(as_operand(operand, "rev"))
 
 
 def concatenate(operands: Array | HostData | Sequence[Operand], dimension: int) -> Array:
@@ -335,10 +337,10 @@ def pad(operand: Operand, padding_value: Operand, padding_config: Sequence[tuple
     >>> pad(iota(int, 3), 9, [(1, 0, 1)])
     Array([9, 0, 9, 1, 9, 2], dtype=int32)
     """
-    x, value = adapt("pad", operand, padding_value)
+    x, value = adapt_operands("pad", operand, padding_value)
     if value.type.dtype != x.type.dtype:
         raise DTypeError(f"pad: dtypes differ: x is {x.type!r}, the padding value is {value.type!r}")
-    amounts = [ints("pad", "padding_config", triple) for triple in padding_config]
+    amounts = [int_tuple("pad", "padding_config", triple) for triple in padding_config]
     if any(len(triple) != 3 for triple in amounts):
         raise ShapeError(
             f"pad: padding_config must hold triples (low, high, interior), got {padding_config!r}"
@@ -367,7 +369,7 @@ def squeeze(array: Operand, dimensions: Sequence[int]) -> Array:
     >>> squeeze(broadcast(1.0, (1, 2)), (0,))
     Array([1., 1.], dtype=float32, weak_type=True)
     """
-    return shaping.squeeze(as_operand(array, "squeeze"), ints("squeeze", "dimensions", dimensions))
+    return shaping.squeeze(as_operand(array, "squeeze"), int_tuple("squeeze", "dimensions", dimensions))
 
 
 def expand_dims(array: Operand, dimensions: Sequence[int]) -> Array:
@@ -387,7 +389,7 @@ def expand_dims(array: Operand, dimensions: Sequence[int]) -> Array:
     (1, 2, 1)
     """
     return shaping.expand_dims(
-        as_operand(array, "expand_dims"), ints("expand_dims", "dimensions", dimensions)
+        as_operand(array, "expand_dims"), int_tuple("expand_dims", "dimensions", dimensions)
     )
 
 
@@ -416,7 +418,7 @@ def collapse(operand: Operand, start_dimension: int, stop_dimension: int | None 
     if not (-ndim <= start_dimension <= ndim and -ndim <= stop <= ndim and first < last):
         raise ShapeError(f"collapse: {x.type!r} has no axes from {start_dimension} up to {stop}")
     sizes = x.type.shape
-    return s.Reshape((*sizes[:first], size_of(sizes[first:last]), *sizes[last:]))(x)
+    return s.Reshape((*sizes[:first], element_count(sizes[first:last]), *sizes[last:]))(x)
 
 
 def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
@@ -437,17 +439,17 @@ def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
     x = as_operand(operand, "split")
-    t, pieces = x.type, ints("split", "sizes", sizes)
+    t, pieces = x.type, int_tuple("split", "sizes", sizes)
     if not 0 <= axis < t.ndim:
         raise ShapeError(f"split: axis {axis} is out of range for {t!r}, which has {t.ndim} axes")
     if sum(pieces) != t.shape[axis] or any(n < 0 for n in pieces):
         raise ShapeError(f"split: sizes {list(pieces)} do not add up to axis {axis} of {t!r}")
-    result, place = [], 0
+    result, offset = [], 0
     for n in pieces:
-        start = tuple([place if i == axis else 0 for i in range(t.ndim)])
-        limit = tuple([place + n if i == axis else m for i, m in enumerate(t.shape)])
+        start = tuple([offset if i == axis else 0 for i in range(t.ndim)])
+        limit = tuple([offset + n if i == axis else m for i, m in enumerate(t.shape)])
         result.append(s.Slice(start, limit, (1,) * t.ndim)(x))
-        place += n
+        offset += n
     return result
 
 
@@ -468,8 +470,8 @@ def stack(operands: Sequence[Operand], axis: int = 0) -> Array:
     parts = [as_operand(x, "stack") for x in operands]
     if not parts:
         raise ShapeError("stack: takes at least one array")
-    place = shaping.normalize_axis("stack", axis, parts[0].type.ndim + 1)
-    return concatenate([expand_dims(x, (place,)) for x in parts], place)
+    resolved_axis = shaping.normalize_axis("stack", axis, parts[0].type.ndim + 1)
+    return concatenate([expand_dims(x, (resolved_axis,)) for x in parts], resolved_axis)
 
 
 def unstack(x: Operand, axis: int = 0) -> tuple[Array, ...]:
@@ -487,8 +489,8 @@ def unstack(x: Operand, axis: int = 0) -> tuple[Array, ...]:
     [1, 2]
     """
     a = as_operand(x, "unstack")
-    place = shaping.normalize_axis("unstack", axis, a.type.ndim, a.type)
-    moved = shaping.moveaxis(a, place, 0)
+    resolved_axis = shaping.normalize_axis("unstack", axis, a.type.ndim, a.type)
+    moved = shaping.moveaxis(a, resolved_axis, 0)
     # Indices are operands of one compiled program, where static slices would each be their own.
     return tuple([moved[i] for i in range(moved.type.shape[0])])
 
@@ -507,7 +509,7 @@ def tile(operand: Operand, reps: Sequence[int]) -> Array:
     >>> tile(np.arange(2, dtype=np.int32), (2,)).tolist()
     [0, 1, 0, 1]
     """
-    x, counts = as_operand(operand, "tile"), ints("tile", "reps", reps)
+    x, counts = as_operand(operand, "tile"), int_tuple("tile", "reps", reps)
     if len(counts) != x.type.ndim or any([n < 0 for n in counts]):
         raise ShapeError(
             f"tile: needs a repetition of at least 0 for each axis of {x.type!r}, got {list(counts)}"
@@ -580,5 +582,5 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike, *, out_sharding: OutShar
     [0.0, 0.0]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, empty, shape, dtype)
+        return apply_with_sharding(out_sharding, empty, shape, dtype)
     return full(shape, 0, dtype)

@@ -13,7 +13,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import ArrayType
-from effx.lax.operands import adapt, count_from_start, ints
+from effx.lax.operands import adapt_operands, int_tuple, resolve_axis
 
 __all__ = [
     "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
@@ -45,10 +45,10 @@ def slice(
     Array([1, 3, 5], dtype=int32)
     """
     x = as_operand(operand, "slice")
-    steps = (1,) * x.type.ndim if strides is None else ints("slice", "strides", strides)
+    steps = (1,) * x.type.ndim if strides is None else int_tuple("slice", "strides", strides)
     start, limit = (
-        ints("slice", "start_indices", start_indices),
-        ints("slice", "limit_indices", limit_indices),
+        int_tuple("slice", "start_indices", start_indices),
+        int_tuple("slice", "limit_indices", limit_indices),
     )
     return s.Slice(start, limit, steps)(x)
 
@@ -75,16 +75,16 @@ def slice_in_dim(
     Array([2, 4], dtype=int32)
     """
     x = as_operand(operand, "slice_in_dim")
-    place = count_from_start("slice_in_dim", axis, x.type)
-    n = x.type.shape[place]
+    resolved_axis = resolve_axis("slice_in_dim", axis, x.type)
+    n = x.type.shape[resolved_axis]
     first, last = (
         0 if start_index is None else as_size(start_index),
         n if limit_index is None else as_size(limit_index),
     )
     first, last = first + n if first < 0 else first, last + n if last < 0 else last
-    start = [first if i == place else 0 for i in range(x.type.ndim)]
-    limit = [last if i == place else m for i, m in enumerate(x.type.shape)]
-    return slice(x, start, limit, [as_size(stride) if i == place else 1 for i in range(x.type.ndim)])
+    start = [first if i == resolved_axis else 0 for i in range(x.type.ndim)]
+    limit = [last if i == resolved_axis else m for i, m in enumerate(x.type.shape)]
+    return slice(x, start, limit, [as_size(stride) if i == resolved_axis else 1 for i in range(x.type.ndim)])
 
 
 def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = True) -> Array:
@@ -107,47 +107,47 @@ def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = T
     Array(2, dtype=int32)
     """
     x = as_operand(operand, "index_in_dim")
-    axis = count_from_start("index_in_dim", axis, x.type)
+    axis = resolve_axis("index_in_dim", axis, x.type)
     n = x.type.shape[axis]
     if not -n <= index < n:
         raise ShapeError(f"index_in_dim: index {index} is out of range for axis {axis} of {x.type!r}")
     result = slice_in_dim(x, index % n, index % n + 1, 1, axis)
-    return result if keepdims else _drop(result, axis)
+    return result if keepdims else _drop_axis(result, axis)
 
 
-def _drop(x: Array, axis: int) -> Array:
+def _drop_axis(x: Array, axis: int) -> Array:
     shape = x.type.shape
     return reshape(x, (*shape[:axis], *shape[axis + 1 :]))
 
 
-def _starts(
-    what: str, t: ArrayType, starts: Array | Sequence[Operand], allow_negative: bool | Sequence[bool]
+def _convert_starts(
+    function_name: str, t: ArrayType, starts: Array | Sequence[Operand], allow_negative: bool | Sequence[bool]
 ) -> list[Array]:
     """Converts starts to one integer dtype, and counts negative ones from the end."""
     if isinstance(starts, Array):
         if starts.type.ndim != 1:
             raise ShapeError(
-                f"{what}: start indices must be a sequence of scalars or one vector, got {starts.type!r}"
+                f"{function_name}: start indices must be a sequence of scalars or one vector, got {starts.type!r}"
             )
         count = starts.type.shape[0]
         parts: list[Operand] = [reshape(slice_in_dim(starts, i, i + 1), ()) for i in range(count)]
     else:
         parts = list(starts)
     if len(parts) != t.ndim:
-        raise ShapeError(f"{what}: needs one start for each axis of {t!r}, got {len(parts)}")
+        raise ShapeError(f"{function_name}: needs one start for each axis of {t!r}, got {len(parts)}")
     allowed = [allow_negative] * t.ndim if isinstance(allow_negative, bool) else list(allow_negative)
     if len(allowed) != t.ndim:
         raise ShapeError(
-            f"{what}: allow_negative_indices must have one entry for each axis of {t!r}, got {len(allowed)}"
+            f"{function_name}: allow_negative_indices must have one entry for each axis of {t!r}, got {len(allowed)}"
         )
     result: list[Array] = []
     for part, n, wraps in zip(parts, t.shape, allowed, strict=True):
         if type(part) is int:
             result.append(scalar(part + n if part < 0 and wraps else part, dtypes.int32))
             continue
-        start = as_operand(part, what)
+        start = as_operand(part, function_name)
         if start.type.kind not in "iu" or start.type.shape:
-            raise DTypeError(f"{what}: start indices must be integer scalars, got {start.type!r}")
+            raise DTypeError(f"{function_name}: start indices must be integer scalars, got {start.type!r}")
         if start.type.kind == "i" and wraps:
             wide = convert(start, dtypes.int32) if dtypes.bits(start.type.dtype) < 32 else start
             start = arithmetic.where(wide < 0, wide + n, wide)
@@ -183,11 +183,11 @@ def dynamic_slice(
     Array([3, 4], dtype=int32)
     """
     x = as_operand(operand, "dynamic_slice")
-    starts = _starts("dynamic_slice", x.type, start_indices, allow_negative_indices)
-    return s.DynamicSlice(ints("dynamic_slice", "slice_sizes", slice_sizes))(x, *starts)
+    starts = _convert_starts("dynamic_slice", x.type, start_indices, allow_negative_indices)
+    return s.DynamicSlice(int_tuple("dynamic_slice", "slice_sizes", slice_sizes))(x, *starts)
 
 
-def _along(t: ArrayType, start: Operand, axis: int) -> list[Operand]:
+def _starts_along_axis(t: ArrayType, start: Operand, axis: int) -> list[Operand]:
     return [start if i == axis else 0 for i in range(t.ndim)]
 
 
@@ -220,10 +220,13 @@ def dynamic_slice_in_dim(
     Array([3, 4], dtype=int32)
     """
     x = as_operand(operand, "dynamic_slice_in_dim")
-    place = count_from_start("dynamic_slice_in_dim", axis, x.type)
-    sizes = [slice_size if i == place else n for i, n in enumerate(x.type.shape)]
+    resolved_axis = resolve_axis("dynamic_slice_in_dim", axis, x.type)
+    sizes = [slice_size if i == resolved_axis else n for i, n in enumerate(x.type.shape)]
     return dynamic_slice(
-        x, _along(x.type, start_index, place), sizes, allow_negative_indices=allow_negative_indices
+        x,
+        _starts_along_axis(x.type, start_index, resolved_axis),
+        sizes,
+        allow_negative_indices=allow_negative_indices,
     )
 
 
@@ -256,9 +259,9 @@ def dynamic_index_in_dim(
     Array(3, dtype=int32)
     """
     x = as_operand(operand, "dynamic_index_in_dim")
-    place = count_from_start("dynamic_index_in_dim", axis, x.type)
-    result = dynamic_slice_in_dim(x, index, 1, place, allow_negative_indices=allow_negative_indices)
-    return result if keepdims else _drop(result, place)
+    resolved_axis = resolve_axis("dynamic_index_in_dim", axis, x.type)
+    result = dynamic_slice_in_dim(x, index, 1, resolved_axis, allow_negative_indices=allow_negative_indices)
+    return result if keepdims else _drop_axis(result, resolved_axis)
 
 
 def dynamic_update_slice(
@@ -287,8 +290,8 @@ def dynamic_update_slice(
     >>> dynamic_update_slice(np.arange(4, dtype=np.int32), np.array([8, 9], np.int32), (1,))
     Array([0, 8, 9, 3], dtype=int32)
     """
-    x, block = adapt("dynamic_update_slice", operand, update)
-    starts = _starts("dynamic_update_slice", x.type, start_indices, allow_negative_indices)
+    x, block = adapt_operands("dynamic_update_slice", operand, update)
+    starts = _convert_starts("dynamic_update_slice", x.type, start_indices, allow_negative_indices)
     return s.DynamicUpdateSlice()(x, block, *starts)
 
 
@@ -315,9 +318,9 @@ def dynamic_update_slice_in_dim(
     >>> dynamic_update_slice_in_dim(np.arange(4, dtype=np.int32), np.array([9], np.int32), -1, 0)
     Array([0, 1, 2, 9], dtype=int32)
     """
-    x, block = adapt("dynamic_update_slice_in_dim", operand, update)
-    place = count_from_start("dynamic_update_slice_in_dim", axis, x.type)
-    starts = _along(x.type, start_index, place)
+    x, block = adapt_operands("dynamic_update_slice_in_dim", operand, update)
+    resolved_axis = resolve_axis("dynamic_update_slice_in_dim", axis, x.type)
+    starts = _starts_along_axis(x.type, start_index, resolved_axis)
     return dynamic_update_slice(x, block, starts, allow_negative_indices=allow_negative_indices)
 
 
@@ -344,8 +347,10 @@ def dynamic_update_index_in_dim(
     >>> dynamic_update_index_in_dim(np.arange(4, dtype=np.int32), 9, 1, 0)
     Array([0, 9, 2, 3], dtype=int32)
     """
-    x, row = adapt("dynamic_update_index_in_dim", operand, update)
-    place = count_from_start("dynamic_update_index_in_dim", axis, x.type)
+    x, row = adapt_operands("dynamic_update_index_in_dim", operand, update)
+    resolved_axis = resolve_axis("dynamic_update_index_in_dim", axis, x.type)
     if row.type.ndim != x.type.ndim:
-        row = reshape(row, (*row.type.shape[:place], 1, *row.type.shape[place:]))
-    return dynamic_update_slice_in_dim(x, row, index, place, allow_negative_indices=allow_negative_indices)
+        row = reshape(row, (*row.type.shape[:resolved_axis], 1, *row.type.shape[resolved_axis:]))
+    return dynamic_update_slice_in_dim(
+        x, row, index, resolved_axis, allow_negative_indices=allow_negative_indices
+    )

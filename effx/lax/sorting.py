@@ -8,7 +8,7 @@ from typing import cast, overload
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.array.indexing import along_axis
+from effx.array.indexing import gather_along_axis
 from effx.array.promotion import as_operand, convert
 from effx.array.shaping import moveaxis, reshape
 from effx.errors import ShapeError
@@ -17,7 +17,7 @@ from effx.families.topk import TopIndices
 from effx.ir.ops import shape as s
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import array_type
-from effx.lax.operands import count_from_start
+from effx.lax.operands import resolve_axis
 
 __all__ = ["sort", "sort_key_val", "top_k"]
 
@@ -60,7 +60,7 @@ def sort(
     arrays = [as_operand(x, "sort") for x in operands]
     if not arrays:
         raise ShapeError("sort: takes at least one operand, got none")
-    axis = count_from_start("sort", index(dimension), arrays[0].type)
+    axis = resolve_axis("sort", index(dimension), arrays[0].type)
     results = Sort(axis, bool(is_stable), index(num_keys))(*arrays)
     return results if several else results[0]
 
@@ -111,23 +111,23 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
     """
     x = as_operand(operand, "top_k")
     t, count = x.type, as_size(k)
-    place = count_from_start("top_k", axis, t)
-    if not 0 <= count <= t.shape[place]:
+    resolved_axis = resolve_axis("top_k", axis, t)
+    if not 0 <= count <= t.shape[resolved_axis]:
         raise ShapeError(
-            f"top_k: k must be from 0 to {t.shape[place]}, the size of axis {place} of {t!r}, got {count}"
+            f"top_k: k must be from 0 to {t.shape[resolved_axis]}, the size of axis {resolved_axis} of {t!r}, got {count}"
         )
     if t.kind == "f" and t.dtype.itemsize <= 4 and count and t.size:
-        return _without_sorting(x, count, place)
+        return _top_k_by_selection(x, count, resolved_axis)
     # A stable ascending sort of the reversed array, reversed: descending, the earlier of equals first.
-    flip = s.Reverse((place,))
-    positions = s.Iota(array_type(dtypes.int32, t.shape), place)()
-    limit = tuple([count if i == place else n for i, n in enumerate(t.shape)])
+    flip = s.Reverse((resolved_axis,))
+    positions = s.Iota(array_type(dtypes.int32, t.shape), resolved_axis)()
+    limit = tuple([count if i == resolved_axis else n for i, n in enumerate(t.shape)])
     cut = s.Slice((0,) * t.ndim, limit, (1,) * t.ndim)
-    values, places = Sort(place, bool(is_stable))(flip(x), flip(positions))
-    return cut(flip(values)), cut(flip(places))
+    values, indices = Sort(resolved_axis, bool(is_stable))(flip(x), flip(positions))
+    return cut(flip(values)), cut(flip(indices))
 
 
-def _without_sorting(x: Array, k: int, axis: int) -> tuple[Array, Array]:
+def _top_k_by_selection(x: Array, k: int, axis: int) -> tuple[Array, Array]:
     last = x.type.ndim - 1
     # In the order of bits there is one zero, and one NaN.
     key = convert(x, dtypes.float32)
@@ -135,5 +135,5 @@ def _without_sorting(x: Array, k: int, axis: int) -> tuple[Array, Array]:
     rows = moveaxis(key, axis, last)
     shape = rows.type.shape
     indices = TopIndices(k)(reshape(rows, (math.prod(shape[:-1]), shape[-1])))
-    places = moveaxis(reshape(indices, (*shape[:-1], k)), last, axis)
-    return along_axis(x, places, axis), places
+    top_indices = moveaxis(reshape(indices, (*shape[:-1], k)), last, axis)
+    return gather_along_axis(x, top_indices, axis), top_indices

@@ -6,18 +6,18 @@ import numpy as np
 
 from effx.array import Array, HostArray
 from effx.array.arithmetic import where
-from effx.array.promotion import broadcast_to, host_array, zeros
+from effx.array.promotion import broadcast_to, to_host_array, zeros
 from effx.array.shaping import reshape
 from effx.errors import ShapeError
-from effx.families.convolution import dilated
+from effx.families.convolution import dilated_size
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from effx.ir.ops.shape import Pad, Slice
 from effx.ir.types import Shape, array_type
 from effx.lax.control.scans import scan
-from effx.lax.conv_shapes import Padding, padtype_to_pads, pairs
+from effx.lax.conv_shapes import Padding, padding_pairs, padtype_to_pads
 from effx.lax.elementwise.arithmetic import add, max, min
-from effx.lax.monoids import combining, monoid_operands
-from effx.lax.operands import ints
+from effx.lax.monoids import check_monoid_operands, make_combiner
+from effx.lax.operands import int_tuple
 from effx.lax.slicing import dynamic_slice
 from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree
@@ -34,8 +34,8 @@ _MONOIDS: dict[Callable[..., PyTree], type[WindowReduction]] = {
 }
 
 
-def _window(
-    what: str,
+def _window_operation(
+    function_name: str,
     kind: type[WindowReduction],
     shape: Sequence[int],
     window_dimensions: Sequence[int],
@@ -45,17 +45,17 @@ def _window(
     window_dilation: Sequence[int] | None,
 ) -> WindowReduction:
     """Returns the operation that moves the window over arrays of a shape."""
-    window = ints(what, "window_dimensions", window_dimensions)
+    window = int_tuple(function_name, "window_dimensions", window_dimensions)
     ones = (1,) * len(window)
     strides, base, between = [
-        ones if values is None else ints(what, name, values)
+        ones if values is None else int_tuple(function_name, name, values)
         for name, values in (
             ("window_strides", window_strides),
             ("base_dilation", base_dilation),
             ("window_dilation", window_dilation),
         )
     ]
-    pads = None if isinstance(padding, str) else pairs(what, padding)
+    pads = None if isinstance(padding, str) else padding_pairs(function_name, padding)
     for name, values in (
         ("window_dimensions", window),
         ("window_strides", strides),
@@ -65,10 +65,10 @@ def _window(
     ):
         if values is not None and len(values) != len(shape):
             raise ShapeError(
-                f"{what}: {name} must have one entry for each of the {len(shape)} axes of the operand, got {values}"
+                f"{function_name}: {name} must have one entry for each of the {len(shape)} axes of the operand, got {values}"
             )
     if pads is None:
-        spread = [dilated(n, d) for n, d in zip(window, between, strict=True)]
+        spread = [dilated_size(n, d) for n, d in zip(window, between, strict=True)]
         pads = padtype_to_pads(shape, spread, strides, str(padding))
     low, high = tuple([a for a, _ in pads]), tuple([b for _, b in pads])
     return kind(window, strides, low, high, base, between)
@@ -90,10 +90,10 @@ def reduce_window_shape_tuple(
     >>> reduce_window_shape_tuple((5, 6), (3, 2), (1, 2), "VALID")
     (3, 3)
     """
-    what = "reduce_window_shape_tuple"
-    shape = ints(what, "operand_shape", operand_shape)
-    op = _window(
-        what, ReduceWindowMax, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    function_name = "reduce_window_shape_tuple"
+    shape = int_tuple(function_name, "operand_shape", operand_shape)
+    op = _window_operation(
+        function_name, ReduceWindowMax, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
     )  # fmt: skip
     return op.positions(array_type(np.dtype(np.float32), shape))
 
@@ -144,13 +144,13 @@ def reduce_window(
     >>> reduce_window(np.arange(1.0, 6.0), 1.0, lax.mul, (2,))
     Array([ 2.,  6., 12., 20.], dtype=float32)
     """
-    what = "reduce_window"
-    xs, starts, tree = monoid_operands(what, "operand", operand, init_value, computation)
+    function_name = "reduce_window"
+    xs, starts, tree = check_monoid_operands(function_name, "operand", operand, init_value, computation)
     kind = _MONOIDS.get(computation) if len(xs) == 1 else None
     if kind is not None and xs[0].type.kind not in kind.kinds:
         kind = None
-    op = _window(
-        what, kind or ReduceWindowMax, xs[0].type.shape, window_dimensions, window_strides, padding,
+    op = _window_operation(
+        function_name, kind or ReduceWindowMax, xs[0].type.shape, window_dimensions, window_strides, padding,
         base_dilation, window_dilation,
     )  # fmt: skip
     if kind is not None:
@@ -158,11 +158,11 @@ def reduce_window(
         known = type(start) is HostArray and start.value == op.neutral(xs[0].type)
         return tree.unflatten([y if known else computation(y, start)])
 
-    combine = vmap(combining(what, computation, xs, tree))
-    return tree.unflatten(_one_by_one(op, xs, starts, combine))
+    combine = vmap(make_combiner(function_name, computation, xs, tree))
+    return tree.unflatten(_combine_windows_stepwise(op, xs, starts, combine))
 
 
-def _one_by_one(
+def _combine_windows_stepwise(
     op: WindowReduction,
     xs: list[Array],
     starts: list[Array],
@@ -180,27 +180,29 @@ def _one_by_one(
     counts = np.ones(spread[0].type.shape, bool)
     for axis, (n, low, b) in enumerate(zip(t.shape, op.low, op.base_dilation, strict=True)):
         at = np.arange(counts.shape[axis]) - low
-        line = (at >= 0) & (at < dilated(n, b)) & (at % b == 0)
+        line = (at >= 0) & (at < dilated_size(n, b)) & (at % b == 0)
         counts &= line.reshape(-1, *(1,) * (t.ndim - 1 - axis))
     block = tuple([(m - 1) * s + 1 for m, s in zip(shape, op.strides, strict=True)])
     offsets = np.asarray(list(np.ndindex(*op.window)), np.int32) * np.asarray(op.window_dilation, np.int32)
 
     def joined(sofar: list[Array], values: list[Array], inside: Array) -> list[Array]:
-        found = combine(sofar, [reshape(v, flat) for v in values])
+        combined = combine(sofar, [reshape(v, flat) for v in values])
         which = reshape(inside, flat)
-        return found if counts.all() else [where(which, y, x) for x, y in zip(sofar, found, strict=True)]
+        return (
+            combined if counts.all() else [where(which, y, x) for x, y in zip(sofar, combined, strict=True)]
+        )
 
     def step(sofar: list[Array], at: Array) -> tuple[list[Array], None]:
         thin = Slice((0,) * t.ndim, block, op.strides)
-        inside, *values = [thin(dynamic_slice(x, at, block)) for x in (host_array(counts), *spread)]
+        inside, *values = [thin(dynamic_slice(x, at, block)) for x in (to_host_array(counts), *spread)]
         return joined(sofar, values, inside), None
 
     carry = [broadcast_to(start, flat) for start in starts]
     if len(offsets) > UNROLLED:
-        carry, _ = scan(step, carry, host_array(offsets))
+        carry, _ = scan(step, carry, to_host_array(offsets))
     else:
         for at in offsets.tolist():
             cut = Slice(tuple(at), tuple([a + n for a, n in zip(at, block, strict=True)]), op.strides)
-            inside, *values = [cut(x) for x in (host_array(counts), *spread)]
+            inside, *values = [cut(x) for x in (to_host_array(counts), *spread)]
             carry = joined(carry, values, inside)
     return [reshape(y, shape) for y in carry]

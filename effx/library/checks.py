@@ -81,7 +81,7 @@ class Demand(Hosted):
         """No results."""
         return ()
 
-    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+    def run_on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Raises the first error of a batch."""
         holds, *leaves = [np.asarray(v) for v in values]
         for index in np.argwhere(np.logical_not(holds))[:1]:
@@ -102,7 +102,7 @@ class Rethrow(Hosted):
         """No results."""
         return ()
 
-    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+    def run_on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Raises the error."""
         code, details = [enp.asarray(v) for v in values]
         Error(code, details).throw()

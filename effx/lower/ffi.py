@@ -30,7 +30,7 @@ __all__ = [
 _PLATFORMS: Final = {"cpu": "Host", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
 STAGES: Final = ("instantiate", "prepare", "initialize", "execute")
 # XLA holds addresses only: what they point to must stay loaded.
-_kept: dict[tuple[str, str], object] = {}
+_kept_alive: dict[tuple[str, str], object] = {}
 _types: dict[tuple[str, str], object] = {}
 _functions: dict[int, object] = {}
 
@@ -97,38 +97,38 @@ def register_ffi_target(
     effx.errors.BackendError: register_ffi_target: the target must be a PyCapsule or a function of a ctypes library, got 3
     ...
     """
-    what = "register_ffi_target"
-    where = _platform(what, platform)
+    function_name = "register_ffi_target"
+    where = _xla_platform(function_name, platform)
     if api_version not in (0, 1):
-        raise BackendError(f"{what}: api_version must be 0 or 1, got {api_version!r}")
+        raise BackendError(f"{function_name}: api_version must be 0 or 1, got {api_version!r}")
     target: object
     if isinstance(fn, Mapping):
         unknown = [stage for stage in fn if stage not in STAGES]
         if unknown or "execute" not in fn or not api_version:
             raise BackendError(
-                f"{what}: stages are those of XLA's typed FFI: execute, and before it {', '.join(STAGES[:-1])}; "
+                f"{function_name}: stages are those of XLA's typed FFI: execute, and before it {', '.join(STAGES[:-1])}; "
                 f"got {', '.join(map(str, fn))} with api_version={api_version}"
             )
-        target = {str(stage): _capsule(what, f) for stage, f in fn.items()}
+        target = {str(stage): _check_capsule(function_name, f) for stage, f in fn.items()}
     else:
-        target = _capsule(what, fn)
-    known = _kept.get((where, name))
+        target = _check_capsule(function_name, fn)
+    known = _kept_alive.get((where, name))
     if known is not None and _addresses(known) == _addresses(target):
         return
     if known is not None:
-        raise BackendError(f"{what}: {name!r} is the name of another function already")
-    given = cast("CapsuleType", target)
+        raise BackendError(f"{function_name}: {name!r} is the name of another function already")
+    capsule = cast("CapsuleType", target)
     try:
         if where == "Host":
-            _jax.register_custom_call_target(name, given, where, api_version, traits)
+            _jax.register_custom_call_target(name, capsule, where, api_version, traits)
         else:
             from jaxlib import xla_client
 
             flags = xla_client.CustomCallTargetTraits(traits)
-            xla_client.register_custom_call_target(name, given, where, api_version, flags)
+            xla_client.register_custom_call_target(name, capsule, where, api_version, flags)
     except _jax.JaxRuntimeError as error:
-        raise BackendError(f"{what}: XLA refused {name!r}: {error}") from error
-    _kept[where, name] = target
+        raise BackendError(f"{function_name}: XLA refused {name!r}: {error}") from error
+    _kept_alive[where, name] = target
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
@@ -209,36 +209,38 @@ def lapack_target(function: str, dtype: DType) -> str:
 
     letters = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
     name = f"lapack_{letters.get(dtype.name, '?')}{function}_ffi"
-    if ("Host", name) not in _kept:
-        found = {known: capsule for known, capsule, _ in lapack.registrations()["cpu"]}
-        if name not in found:
+    if ("Host", name) not in _kept_alive:
+        registrations = {known: capsule for known, capsule, _ in lapack.registrations()["cpu"]}
+        if name not in registrations:
             raise BackendError(f"lapack_target: jaxlib has no {function} of {short_name(dtype)}")
         lapack.prepare_lapack_call(f"{function}_ffi", dtype)
-        register_ffi_target(name, found[name])
+        register_ffi_target(name, registrations[name])
     return name
 
 
-def _platform(what: str, platform: str) -> str:
-    found = _PLATFORMS.get(str(platform).lower())
-    if found is None:
-        raise BackendError(f"{what}: platform must be one of {', '.join(_PLATFORMS)}, got {platform!r}")
-    return found
+def _xla_platform(function_name: str, platform: str) -> str:
+    xla_platform = _PLATFORMS.get(str(platform).lower())
+    if xla_platform is None:
+        raise BackendError(
+            f"{function_name}: platform must be one of {', '.join(_PLATFORMS)}, got {platform!r}"
+        )
+    return xla_platform
 
 
-def _register_type(what: str, name: str, registration: TypeRegistration, platform: str) -> None:
-    where = _platform(what, platform)
+def _register_type(function_name: str, name: str, registration: TypeRegistration, platform: str) -> None:
+    where = _xla_platform(function_name, platform)
     for entry, capsule in registration.items():
         if type(capsule).__name__ != "PyCapsule":
-            raise BackendError(f"{what}: {entry} must be a PyCapsule, got {capsule!r}")
+            raise BackendError(f"{function_name}: {entry} must be a PyCapsule, got {capsule!r}")
     if set(registration) - {"type_id", "type_info"} or "type_id" not in registration:
         raise BackendError(
-            f"{what}: a type has a type_id and a type_info, got {', '.join(map(repr, registration)) or 'nothing'}"
+            f"{function_name}: a type has a type_id and a type_info, got {', '.join(map(repr, registration)) or 'nothing'}"
         )
-    given = dict(registration)
+    fields = dict(registration)
     known = _types.get((where, name))
-    if known is not None and _addresses(known) == _addresses(given):
+    if known is not None and _addresses(known) == _addresses(fields):
         return
-    capsules = cast("dict[str, CapsuleType]", given)
+    capsules = cast("dict[str, CapsuleType]", fields)
     try:
         if where == "Host":
             _jax.register_custom_type(name, capsules)
@@ -247,17 +249,17 @@ def _register_type(what: str, name: str, registration: TypeRegistration, platfor
 
             xla_client.register_custom_type(name, capsules, where)
     except _jax.JaxRuntimeError as error:
-        raise BackendError(f"{what}: XLA refused the type {name!r}: {error}") from error
-    _types[where, name] = given
+        raise BackendError(f"{function_name}: XLA refused the type {name!r}: {error}") from error
+    _types[where, name] = fields
 
 
-def _capsule(what: str, fn: object) -> object:
+def _check_capsule(function_name: str, fn: object) -> object:
     if isinstance(fn, CFuncPtr):
         return pycapsule(fn)
     if type(fn).__name__ == "PyCapsule":
         return fn
     raise BackendError(
-        f"{what}: the target must be a PyCapsule or a function of a ctypes library, got {fn!r}"
+        f"{function_name}: the target must be a PyCapsule or a function of a ctypes library, got {fn!r}"
     )
 
 
@@ -275,5 +277,5 @@ def _address(capsule: object) -> int | None:
     read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCapsule_GetPointer", api)
     )
-    found: int | None = read(capsule, name)
-    return found
+    address: int | None = read(capsule, name)
+    return address

@@ -6,7 +6,7 @@ half of those in which a daemon thread was compiling.
 
 Daemon threads go on while Python ends. One that comes back from C++ then and asks for the interpreter's lock is ended
 by Python before 3.14, and C++ aborts the process, since it can't unwind a function of jaxlib's. Python 3.14 lets the
-thread rest instead; so does `_let_threads_rest`, for those before.
+thread rest instead; so does `_suspend_threads_at_exit`, for those before.
 """
 
 import atexit
@@ -23,7 +23,7 @@ from jaxlib import _jax
 
 from effx.lower.compile_options import compile_options
 
-__all__ = ["calling_back", "in_xla", "wait_at_the_end"]
+__all__ = ["in_callback", "in_xla", "wait_at_exit"]
 
 _NOTHING = """\
 module @last attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
@@ -34,11 +34,11 @@ module @last attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : 
 }
 """
 
-_ended = threading.Event()
+_exit_started = threading.Event()
 
 
 @final
-class Work:
+class ActiveThreads:
     """What threads do that must not be in C++ when it ends: a context manager, for any number of threads at once.
 
     A daemon thread that would begin after the end of the process was waited for ends here.
@@ -55,7 +55,7 @@ class Work:
         thread = threading.current_thread()
         self._threads[thread] = self._threads.get(thread, 0) + 1
         # In this order: the end looks at the threads after it has set that.
-        if thread.daemon and _ended.is_set():
+        if thread.daemon and _exit_started.is_set():
             self.__exit__()
             raise SystemExit
 
@@ -76,41 +76,41 @@ class Work:
             time.sleep(0.01)
 
 
-in_xla = Work()
+in_xla = ActiveThreads()
 """While XLA starts, compiles or loads an executable. The end waits however long that takes, as nothing can stop it."""
 
-calling_back = Work()
+in_callback = ActiveThreads()
 """While a program runs that calls Python. It may wait for what never comes: the end waits for a second."""
 
 
 _clients: list[tuple[_jax.Client, int]] = []
 
 
-def wait_at_the_end(client: _jax.Client) -> None:
+def wait_at_exit(client: _jax.Client) -> None:
     """Has this process wait before it ends for what a client has been asked to compute."""
     _clients.append((client, os.getpid()))
     # To wait before what was registered earlier: a process leaves its group when it has done what others wait for.
-    atexit.unregister(_end)
-    atexit.register(_end)
+    atexit.unregister(_wait_for_all_work)
+    atexit.register(_wait_for_all_work)
 
 
-def _end() -> None:
-    _ended.set()
+def _wait_for_all_work() -> None:
+    _exit_started.set()
     in_xla.wait()
-    calling_back.wait(1.0)
+    in_callback.wait(1.0)
     # XLA has no threads in a process that was forked.
     here = [client for client, process in _clients if process == os.getpid()]
     for client in here:
         with contextlib.suppress(_jax.JaxRuntimeError):  # whoever reads a result is told why there is none
-            _wait(client)
+            _wait_for_client(client)
     if here:
-        _let_threads_rest()
+        _suspend_threads_at_exit()
 
 
-atexit.register(_end)  # a thread may be starting the first client when Python ends
+atexit.register(_wait_for_all_work)  # a thread may be starting the first client when Python ends
 
 
-def _wait(client: _jax.Client) -> None:
+def _wait_for_client(client: _jax.Client) -> None:
     for buffer in client.live_arrays():
         with contextlib.suppress(_jax.JaxRuntimeError):
             buffer.block_until_ready()
@@ -122,7 +122,7 @@ def _wait(client: _jax.Client) -> None:
         last.execute_sharded([], with_tokens=True).consume_token().block_until_ready()
 
 
-def _let_threads_rest() -> None:
+def _suspend_threads_at_exit() -> None:
     """Has C++ stop a thread for good where it would abort the process, until C++'s own end begins."""
     if sys.version_info >= (3, 14) or sys.platform != "linux":
         return  # elsewhere a thread that is ended does not unwind

@@ -478,13 +478,13 @@ def glu(x: Operand, axis: int = -1) -> Array:
     """
     x = to_inexact(x)
     t = x.type
-    place = normalize_axis("glu", axis, t.ndim, t)
-    n = t.shape[place]
+    resolved_axis = normalize_axis("glu", axis, t.ndim, t)
+    n = t.shape[resolved_axis]
     if n % 2:
-        raise ShapeError(f"glu: axis {place} of {t!r} has the odd size {n}")
+        raise ShapeError(f"glu: axis {resolved_axis} of {t!r} has the odd size {n}")
     ones = (1,) * t.ndim
-    middle = tuple([n // 2 if i == place else m for i, m in enumerate(t.shape)])
-    second = tuple([n // 2 if i == place else 0 for i in range(t.ndim)])
+    middle = tuple([n // 2 if i == resolved_axis else m for i, m in enumerate(t.shape)])
+    second = tuple([n // 2 if i == resolved_axis else 0 for i in range(t.ndim)])
     first, gate = Slice((0,) * t.ndim, middle, ones)(x), Slice(second, t.shape, ones)(x)
     return first * perform(e.Logistic(), (gate,))
 

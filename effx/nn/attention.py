@@ -8,13 +8,13 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import reshape, transpose
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
 from effx.nn.exponentials import logsumexp, softmax
-from effx.nn.streaming import Pairs, attend
+from effx.nn.streaming import AttentionPairs, attend_in_blocks
 
 __all__ = ["dot_product_attention"]
 
@@ -100,8 +100,8 @@ def dot_product_attention(
     """
     if implementation not in (None, "xla", "blocks"):
         raise OptionError(f"{WHAT}: implementation must be 'xla', 'blocks' or None, got {implementation!r}")
-    given = as_operand(query, WHAT)
-    q, k, v = [_of_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
+    query_array = as_operand(query, WHAT)
+    q, k, v = [_to_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
     b, s, heads, h = k.type.shape
     t, n = q.type.shape[1:3]
     if v.type.shape != k.type.shape or q.type.shape != (b, t, n, h):
@@ -120,61 +120,65 @@ def dot_product_attention(
     shape = (b, n, t, s)
     factor = h**-0.5 if scale is None else scale
     if implementation == "blocks" and s:
-        width = None if local_window_size is None else _window(local_window_size)
-        pairs = Pairs(
-            None if bias is None else _of_pairs("bias", bias, shape),
-            None if mask is None else _bool(_of_pairs("mask", mask, shape)),
+        width = None if local_window_size is None else _window_sizes(local_window_size)
+        pairs = AttentionPairs(
+            None if bias is None else _to_pair_rank("bias", bias, shape),
+            None if mask is None else _to_bool(_to_pair_rank("mask", mask, shape)),
             is_causal,
             width,
-            None if query_seq_lengths is None else _before("query_seq_lengths", query_seq_lengths, b, t),
+            None
+            if query_seq_lengths is None
+            else _is_within_length("query_seq_lengths", query_seq_lengths, b, t),
             None
             if key_value_seq_lengths is None
-            else _before("key_value_seq_lengths", key_value_seq_lengths, b, s),
+            else _is_within_length("key_value_seq_lengths", key_value_seq_lengths, b, s),
         )
-        result, sums = attend(q, k, v, factor, pairs)
-        return _finished(given, result, sums, query_seq_lengths, return_residual)
+        result, sums = attend_in_blocks(q, k, v, factor, pairs)
+        return _finish_attention(query_array, result, sums, query_seq_lengths, return_residual)
     # [b, k, t, n / k, s], then heads together.
     grouped = reshape(q, (b, t, heads, n // heads, h))
     products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, k)
     logits = reshape(transpose(products, (0, 1, 3, 2, 4)), shape)
     logits = logits * scalar(factor, dtype, False)
     if bias is not None:
-        logits = convert(logits + _fitting("bias", bias, shape), dtype)
-    taking = _taking_part(shape, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size)
+        logits = convert(logits + _broadcast_to_pairs("bias", bias, shape), dtype)
+    taking = _attention_mask(
+        shape, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size
+    )
     if taking is not None:
         # A finite number, so that a query without keys has a softmax.
         logits = where(taking, logits, scalar(-0.7 * float(dtypes.finfo(dtype).max), dtype, False))
     weights = reshape(convert(softmax(logits, -1), k.type.dtype), (b, heads, n // heads, t, s))
     means = DotGeneral((4,), (1,), (0, 1), (0, 2))(weights, v)  # [b, k, n / k, t, h]
     result = reshape(transpose(means, (0, 3, 1, 2, 4)), (b, t, n, h))
-    return _finished(
-        given, result, transpose(logsumexp(logits, -1), (0, 2, 1)), query_seq_lengths, return_residual
+    return _finish_attention(
+        query_array, result, transpose(logsumexp(logits, -1), (0, 2, 1)), query_seq_lengths, return_residual
     )
 
 
-def _finished(
-    given: Array, result: Array, sums: Array, query_lengths: Operand | None, return_residual: bool
+def _finish_attention(
+    query: Array, result: Array, sums: Array, query_lengths: Operand | None, return_residual: bool
 ) -> Array | tuple[Array, Array]:
     """Makes results behind the queries' lengths 0, and gives all the query's shape."""
     b, t = result.type.shape[:2]
     if query_lengths is not None:
-        counted = _before("query_seq_lengths", query_lengths, b, t)
+        counted = _is_within_length("query_seq_lengths", query_lengths, b, t)
         result = where(reshape(counted, (b, t, 1, 1)), result, scalar(0.0, result.type.dtype, False))
-    result = reshape(result, given.type.shape)
+    result = reshape(result, query.type.shape)
     if not return_residual:
         return result
-    sums = convert(sums, given.type.dtype)
-    return result, StopGradient()(reshape(sums, given.type.shape[:-1]))
+    sums = convert(sums, query.type.dtype)
+    return result, StopGradient()(reshape(sums, query.type.shape[:-1]))
 
 
-def _of_rank_4(name: str, x: Operand) -> Array:
+def _to_rank_4(name: str, x: Operand) -> Array:
     array = as_operand(x, WHAT)
     if array.type.ndim not in (3, 4):
         raise ShapeError(f"{WHAT}: {name} must have 3 or 4 axes, got {array.type!r}")
     return array if array.type.ndim == 4 else reshape(array, (1, *array.type.shape))
 
 
-def _of_pairs(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
+def _to_pair_rank(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
     """Returns a bias or mask with four axes, of sizes that broadcast to the pairs of queries and keys."""
     array = as_operand(x, WHAT)
     sizes = (1,) * (4 - array.type.ndim) + array.type.shape
@@ -183,31 +187,31 @@ def _of_pairs(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
     return reshape(array, sizes)
 
 
-def _fitting(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
+def _broadcast_to_pairs(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
     """Broadcasts a bias or mask to the pairs of queries and keys."""
-    return broadcast_to(_of_pairs(name, x, shape), shape)
+    return broadcast_to(_to_pair_rank(name, x, shape), shape)
 
 
-def _bool(mask: Array) -> Array:
+def _to_bool(mask: Array) -> Array:
     if mask.type.kind != "b":
         raise DTypeError(f"{WHAT}: mask must be bool, got {mask.type!r}; add other masks as bias")
     return mask
 
 
-def _window(size: int | tuple[int, int]) -> tuple[int, int]:
+def _window_sizes(size: int | tuple[int, int]) -> tuple[int, int]:
     before, after = size if isinstance(size, tuple) else (size, size)
     return index(before), index(after)
 
 
-def _before(name: str, lengths: Operand, b: int, size: int) -> Array:
+def _is_within_length(name: str, lengths: Operand, b: int, size: int) -> Array:
     """Says of each location along an axis of `size` whether it is within each batch element's length."""
     array = as_operand(lengths, WHAT)
     if array.type.shape != (b,) or array.type.dtype != dtypes.int32:
         raise ShapeError(f"{WHAT}: {name} must be i32[{b}], got {array.type!r}")
-    return host_array(np.arange(size, dtype=np.int32)[None]) < reshape(array, (b, 1))
+    return to_host_array(np.arange(size, dtype=np.int32)[None]) < reshape(array, (b, 1))
 
 
-def _taking_part(
+def _attention_mask(
     shape: tuple[int, ...],
     mask: Operand | None,
     is_causal: bool,
@@ -219,23 +223,25 @@ def _taking_part(
     b, _, t, s = shape
     parts: list[Array] = []
     if mask is not None:
-        parts.append(_bool(_fitting("mask", mask, shape)))
+        parts.append(_to_bool(_broadcast_to_pairs("mask", mask, shape)))
     if is_causal or window is not None:
         behind = np.arange(s)[None, :] - np.arange(t)[:, None]
         near = behind <= 0 if is_causal else np.ones((t, s), bool)
         if window is not None:
-            before, after = _window(window)
+            before, after = _window_sizes(window)
             near = near & (behind >= -before) & (behind <= after)
-        parts.append(broadcast_to(host_array(near), shape))
-    for name, lengths, size, place in (
+        parts.append(broadcast_to(to_host_array(near), shape))
+    for name, lengths, size, target_shape in (
         ("query_seq_lengths", query_lengths, t, (b, 1, t, 1)),
         ("key_value_seq_lengths", key_lengths, s, (b, 1, 1, s)),
     ):
         if lengths is not None:
-            parts.append(broadcast_to(reshape(_before(name, lengths, b, size), place), shape))
+            parts.append(
+                broadcast_to(reshape(_is_within_length(name, lengths, b, size), target_shape), shape)
+            )
     if not parts:
         return None
-    found = parts[0]
+    result = parts[0]
     for part in parts[1:]:
-        found = found & part
-    return found
+        result = result & part
+    return result

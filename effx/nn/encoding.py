@@ -16,7 +16,7 @@ from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["one_hot", "standardize"]
 
@@ -53,15 +53,15 @@ def one_hot(
            [0., 0., 1.]], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, one_hot, x, num_classes, dtype=dtype, axis=axis)
+        return apply_with_sharding(out_sharding, one_hot, x, num_classes, dtype=dtype, axis=axis)
     t = as_operand(x, "one_hot").type
     if t.kind == "c":
         raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")
-    place = normalize_axis("one_hot", axis, t.ndim + 1)
+    resolved_axis = normalize_axis("one_hot", axis, t.ndim + 1)
     if num_classes < 0:
         raise ShapeError(f"one_hot: num_classes must not be negative, got {num_classes}")
-    found = dtypes.requested(float if dtype is None else dtype)
-    return _one_hot(x, num_classes=int(num_classes), dtype=found, axis=place)
+    result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
+    return _one_hot(x, num_classes=int(num_classes), dtype=result_dtype, axis=resolved_axis)
 
 
 @jit(static_argnames=("num_classes", "dtype", "axis"))
@@ -133,13 +133,15 @@ def _standardize(
     center = reducing.mean(y, axes, keepdims=True, where=where) if mean is None else as_operand(mean)
     centered = y - center
     if variance is None:
-        variance = reducing.mean(_squared(y if fast else centered), axes, keepdims=True, where=where)
+        variance = reducing.mean(
+            _squared_magnitude(y if fast else centered), axes, keepdims=True, where=where
+        )
         if fast:
-            variance = arithmetic.maximum(variance - _squared(to_inexact(center)), 0)
+            variance = arithmetic.maximum(variance - _squared_magnitude(to_inexact(center)), 0)
     return centered * perform(Rsqrt(), (to_inexact(as_operand(variance) + epsilon),))
 
 
-def _squared(x: Array) -> Array:
+def _squared_magnitude(x: Array) -> Array:
     if x.type.kind != "c":
         return x * x
     re, im = arithmetic.real(x), arithmetic.imag(x)

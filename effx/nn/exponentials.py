@@ -30,16 +30,16 @@ Axis = int | Sequence[int] | None
 EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFinite(), StopGradient()
 
 
-def _maximum(x: Array, axes: tuple[int, ...]) -> Array:
+def _constant_maximum(x: Array, axes: tuple[int, ...]) -> Array:
     """The largest element along axes, kept with size 1; as a constant."""
     return perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
 
 
-def _axes(what: str, axis: Axis, x: Array) -> tuple[int, ...]:
-    return normalize_axes(what, list(axis) if isinstance(axis, tuple) else axis, x.type)
+def _check_axes(function_name: str, axis: Axis, x: Array) -> tuple[int, ...]:
+    return normalize_axes(function_name, list(axis) if isinstance(axis, tuple) else axis, x.type)
 
 
-def _static(axis: Axis) -> Axis:
+def _static_axes(axis: Axis) -> Axis:
     return tuple(axis) if isinstance(axis, list) else axis
 
 
@@ -90,7 +90,9 @@ def logsumexp(
     >>> logsumexp(np.array([1000.0, 1000.0])) - 1000.0
     Array(0.69317627, dtype=float32)
     """
-    log, sign = _logsumexp(a, b, where, axis=_static(axis), keepdims=bool(keepdims), signed=bool(return_sign))
+    log, sign = _logsumexp(
+        a, b, where, axis=_static_axes(axis), keepdims=bool(keepdims), signed=bool(return_sign)
+    )
     return (log, sign) if return_sign else log
 
 
@@ -112,9 +114,9 @@ def _logsumexp(
         shape = broadcast_shapes(x.type.shape, mask.type.shape)
         x = arithmetic.where(mask, broadcast_to(x, shape), -np.inf)
         factor = None if factor is None else broadcast_to(factor, shape)
-    axes = _axes("logsumexp", axis, x)
+    axes = _check_axes("logsumexp", axis, x)
     size = arithmetic.real(x)
-    largest = _maximum(size, axes)
+    largest = _constant_maximum(size, axes)
     largest = arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
     powers = perform(EXP, (x - largest,))
     total = reducing.sum(powers if factor is None else powers * factor, axes, keepdims=True)
@@ -131,10 +133,10 @@ def _logsumexp(
     return reshape(log, shape), reshape(sign, shape)
 
 
-def _prepare(what: str, x: Operand, where: Operand | None) -> tuple[Array, Array | None]:
+def _prepare_operands(function_name: str, x: Operand, where: Operand | None) -> tuple[Array, Array | None]:
     x = to_inexact(x)
     if x.type.kind == "c":
-        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
+        raise DTypeError(f"{function_name}: complex numbers have no order, got {x.type!r}")
     if where is None:
         return x, None
     mask = as_operand(where)
@@ -142,7 +144,7 @@ def _prepare(what: str, x: Operand, where: Operand | None) -> tuple[Array, Array
     return broadcast_to(x, shape), broadcast_to(mask, shape)
 
 
-def _chosen(mask: Array | None, x: Array, other: float) -> Array:
+def _select_masked(mask: Array | None, x: Array, other: float) -> Array:
     return x if mask is None else arithmetic.where(mask, x, other)
 
 
@@ -164,29 +166,29 @@ def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
     >>> softmax(np.array([1000.0, 1000.0]))
     Array([0.5, 0.5], dtype=float32)
     """
-    return _softmax(x, where, axis=_static(axis))
+    return _softmax(x, where, axis=_static_axes(axis))
 
 
 @jit(static_argnames=("axis",))
 def _softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
-    y, mask = _prepare("softmax", x, where)
-    return _weights(_axes("softmax", axis, y), y, mask)
+    y, mask = _prepare_operands("softmax", x, where)
+    return _softmax_weights(_check_axes("softmax", axis, y), y, mask)
 
 
 @partial(custom_jvp, nondiff_argnums=(0,))
-def _weights(axes: tuple[int, ...], x: Array, mask: Array | None) -> Array:
-    x = _chosen(mask, x, -np.inf)
-    powers = perform(EXP, (x - _maximum(x, axes),))
-    return _chosen(mask, powers / reducing.sum(powers, axes, keepdims=True), 0.0)
+def _softmax_weights(axes: tuple[int, ...], x: Array, mask: Array | None) -> Array:
+    x = _select_masked(mask, x, -np.inf)
+    powers = perform(EXP, (x - _constant_maximum(x, axes),))
+    return _select_masked(mask, powers / reducing.sum(powers, axes, keepdims=True), 0.0)
 
 
-@_weights.defjvp
+@_softmax_weights.defjvp
 def _(
     axes: tuple[int, ...], primals: tuple[Array, Array | None], tangents: tuple[Array, object]
 ) -> tuple[Array, Array]:
     (x, mask), (dx, _) = primals, tangents
-    y = _weights(axes, x, mask)
-    dx = _chosen(mask, dx, 0.0)
+    y = _softmax_weights(axes, x, mask)
+    dx = _select_masked(mask, dx, 0.0)
     return y, y * (dx - reducing.sum(y * dx, axes, keepdims=True))
 
 
@@ -208,17 +210,17 @@ def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Ar
     >>> log_softmax(np.array([0.0, -np.inf]))
     Array([  0., -inf], dtype=float32)
     """
-    return _log_softmax(x, where, axis=_static(axis))
+    return _log_softmax(x, where, axis=_static_axes(axis))
 
 
 @jit(static_argnames=("axis",))
 def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
-    y, mask = _prepare("log_softmax", x, where)
-    axes = _axes("log_softmax", axis, y)
-    y = _chosen(mask, y, -np.inf)
-    shifted = y - _maximum(y, axes)
+    y, mask = _prepare_operands("log_softmax", x, where)
+    axes = _check_axes("log_softmax", axis, y)
+    y = _select_masked(mask, y, -np.inf)
+    shifted = y - _constant_maximum(y, axes)
     result = shifted - perform(LOG, (reducing.sum(perform(EXP, (shifted,)), axes, keepdims=True),))
-    return _chosen(mask, result, -np.inf)
+    return _select_masked(mask, result, -np.inf)
 
 
 def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keepdims: bool = False) -> Array:
@@ -244,7 +246,7 @@ def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keep
     a = to_inexact(as_operand(x, "logmeanexp"))
     counted = scalar(1.0, a.type.dtype) if where is None else as_operand(where, "logmeanexp")
     counted = broadcast_to(counted, broadcast_shapes(a.type.shape, counted.type.shape))
-    axes = _axes("logmeanexp", axis, counted)
+    axes = _check_axes("logmeanexp", axis, counted)
     count = arithmetic.real(to_inexact(reducing.sum(counted, axes, keepdims=keepdims)))
     return logsumexp(a, axes, None, keepdims, where=where) - perform(LOG, (count,))
 

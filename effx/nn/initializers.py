@@ -17,8 +17,8 @@ from effx.errors import ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
-from effx.random.arguments import ShapeLike, sizes_of
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.random.arguments import ShapeLike, check_sizes
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 COMPLEX, COS, LOG1P, SIN, SQRT = e.Complex(), e.Cos(), e.Log1p(), e.Sin(), e.Sqrt()
 
@@ -40,24 +40,24 @@ class Initializer(Protocol):
         ...
 
 
-def _dtype(asked: "DTypeLike | None", default: "DTypeLike | None" = None) -> DType:
-    return dtypes.canonicalize(asked if asked is not None else float if default is None else default)
+def _resolve_dtype(requested: "DTypeLike | None", default: "DTypeLike | None" = None) -> DType:
+    return dtypes.canonicalize(requested if requested is not None else float if default is None else default)
 
 
-def _initializer(
+def _make_initializer(
     draw: Callable[[Operand, ShapeLike, DType], Array], default: "DTypeLike | None"
 ) -> Initializer:
     """Returns the initializer that draws by a function of a key, a shape and a dtype; `default` is the dtype's."""
 
     def init(key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
-        return draw(key, shape, _dtype(dtype, default))
+        return draw(key, shape, _resolve_dtype(dtype, default))
 
     return init
 
 
-def _filled(what: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
-    filling = convert(as_operand(value, what), dtype)
-    sizes = sizes_of(what, shape)
+def _make_filled(function_name: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
+    filling = convert(as_operand(value, function_name), dtype)
+    sizes = check_sizes(function_name, shape)
     if filling.type.shape:
         return broadcast_to(filling, sizes)
     return BroadcastInDim(sizes, ())(filling)
@@ -84,8 +84,8 @@ def zeros(
     Array([0., 0.], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, zeros, key, shape, dtype)
-    return _filled("zeros", 0, shape, _dtype(dtype))
+        return apply_with_sharding(out_sharding, zeros, key, shape, dtype)
+    return _make_filled("zeros", 0, shape, _resolve_dtype(dtype))
 
 
 def ones(
@@ -109,8 +109,8 @@ def ones(
     Array([1., 1.], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, ones, key, shape, dtype)
-    return _filled("ones", 1, shape, _dtype(dtype))
+        return apply_with_sharding(out_sharding, ones, key, shape, dtype)
+    return _make_filled("ones", 1, shape, _resolve_dtype(dtype))
 
 
 def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -123,7 +123,7 @@ def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
     >>> constant(7.0)(random.PRNGKey(0), (2,))
     Array([7., 7.], dtype=float32)
     """
-    return _initializer(lambda key, shape, dtype: _filled("constant", value, shape, dtype), dtype)
+    return _make_initializer(lambda key, shape, dtype: _make_filled("constant", value, shape, dtype), dtype)
 
 
 def uniform(scale: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -136,7 +136,9 @@ def uniform(scale: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initialize
     >>> uniform(10.0)(random.PRNGKey(0), (2,))
     Array([9.47667 , 9.785799], dtype=float32)
     """
-    return _initializer(lambda key, shape, dtype: _scaled(random.uniform(key, shape, dtype), scale), dtype)
+    return _make_initializer(
+        lambda key, shape, dtype: _scale_inexact(random.uniform(key, shape, dtype), scale), dtype
+    )
 
 
 def normal(stddev: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -149,7 +151,9 @@ def normal(stddev: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initialize
     >>> normal(1.0)(random.PRNGKey(0), (2,))
     Array([1.6226422, 2.0252647], dtype=float32)
     """
-    return _initializer(lambda key, shape, dtype: _scaled(random.normal(key, shape, dtype), stddev), dtype)
+    return _make_initializer(
+        lambda key, shape, dtype: _scale_inexact(random.normal(key, shape, dtype), stddev), dtype
+    )
 
 
 def truncated_normal(
@@ -165,17 +169,21 @@ def truncated_normal(
     >>> truncated_normal(1.0)(random.PRNGKey(0), (2,))
     Array([1.4559592, 1.7147487], dtype=float32)
     """
-    return _initializer(
-        lambda key, shape, dtype: _scaled(random.truncated_normal(key, lower, upper, shape, dtype), stddev),
+    return _make_initializer(
+        lambda key, shape, dtype: _scale_inexact(
+            random.truncated_normal(key, lower, upper, shape, dtype), stddev
+        ),
         dtype,
     )
 
 
-def _scaled(x: Array, factor: float) -> Array:
+def _scale_inexact(x: Array, factor: float) -> Array:
     return x * scalar(float(factor), x.type.dtype)
 
 
-def _fans(shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
+def _fan_in_and_out(
+    shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
+) -> tuple[float, float]:
     """Returns the numbers of inputs and outputs of one unit, times the receptive field's size."""
     t = array_type(dtypes.float32, tuple(shape))
     if t.ndim < 2 and in_axis == -2 and out_axis == -1:
@@ -232,8 +240,8 @@ def variance_scaling(
         )
 
     def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
-        sizes = sizes_of("variance_scaling", shape)
-        inputs, outputs = _fans(sizes, in_axis, out_axis, batch_axis)
+        sizes = check_sizes("variance_scaling", shape)
+        inputs, outputs = _fan_in_and_out(sizes, in_axis, out_axis, batch_axis)
         n = {
             "fan_in": inputs,
             "fan_out": outputs,
@@ -242,19 +250,19 @@ def variance_scaling(
         }[mode]
         deviation = math.sqrt(scale / n) if n else 0.0  # without inputs the result is empty
         if distribution == "normal":
-            return _scaled(random.normal(key, sizes, dtype), deviation)
+            return _scale_inexact(random.normal(key, sizes, dtype), deviation)
         if dtypes.is_complex(dtype):
-            return _on_disc(key, sizes, dtype, distribution == "uniform", deviation)
+            return _draw_on_disc(key, sizes, dtype, distribution == "uniform", deviation)
         if distribution == "uniform":
             # A uniform number in [-a, a) has the variance a^2 / 3.
-            return _scaled(random.uniform(key, sizes, dtype, -1.0, 1.0), math.sqrt(3) * deviation)
-        drawn = random.truncated_normal(key, -2.0, 2.0, sizes, dtype)
-        return _scaled(drawn, deviation / TRUNCATED_DEVIATION)
+            return _scale_inexact(random.uniform(key, sizes, dtype, -1.0, 1.0), math.sqrt(3) * deviation)
+        samples = random.truncated_normal(key, -2.0, 2.0, sizes, dtype)
+        return _scale_inexact(samples, deviation / TRUNCATED_DEVIATION)
 
-    return _initializer(draw, dtype)
+    return _make_initializer(draw, dtype)
 
 
-def _on_disc(key: Operand, shape: Shape, dtype: DType, is_uniform: bool, deviation: float) -> Array:
+def _draw_on_disc(key: Operand, shape: Shape, dtype: DType, is_uniform: bool, deviation: float) -> Array:
     """Draws complex numbers of mean 0, uniform on a disc or normal within two standard deviations."""
     radii, angles = random.split(key)
     u = random.uniform(radii, shape, dtypes.real_dtype(dtype))
@@ -285,16 +293,16 @@ def orthogonal(scale: Operand = 1.0, column_axis: int = -1, dtype: "DTypeLike | 
     """
 
     def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
-        sizes = sizes_of("orthogonal", shape)
+        sizes = check_sizes("orthogonal", shape)
         if len(sizes) < 2:
             raise ShapeError(f"orthogonal: weights must have at least 2 axes, got shape {list(sizes)}")
         axis = normalize_axis("orthogonal", column_axis, len(sizes))
         rest = sizes[:axis] + sizes[axis + 1 :]
-        drawn = random.orthogonal(key, math.prod(rest), (), dtype, sizes[axis])
-        weights = moveaxis(reshape(drawn, (*rest, sizes[axis])), -1, axis)
+        orthogonal_rows = random.orthogonal(key, math.prod(rest), (), dtype, sizes[axis])
+        weights = moveaxis(reshape(orthogonal_rows, (*rest, sizes[axis])), -1, axis)
         return convert(as_operand(scale, "orthogonal"), dtype) * weights
 
-    return _initializer(draw, dtype)
+    return _make_initializer(draw, dtype)
 
 
 def delta_orthogonal(
@@ -319,7 +327,7 @@ def delta_orthogonal(
     """
 
     def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
-        sizes = sizes_of("delta_orthogonal", shape)
+        sizes = check_sizes("delta_orthogonal", shape)
         if len(sizes) not in (3, 4, 5) or sizes[-1] < sizes[-2]:
             raise ShapeError(
                 f"delta_orthogonal: weights must be [*window, inputs, outputs] with 1 to 3 window axes and no fewer "
@@ -329,7 +337,7 @@ def delta_orthogonal(
         middle = tuple([(n - 1) // 2 for n in sizes[:-2]])
         return BroadcastInDim(sizes, ())(scalar(0, dtype, False)).at[middle].set(matrix)
 
-    return _initializer(draw, dtype)
+    return _make_initializer(draw, dtype)
 
 
 def glorot_normal(

@@ -22,7 +22,7 @@ from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Pad
 from effx.ir.types import ArrayType
-from effx.lax.operands import ints
+from effx.lax.operands import int_tuple
 from effx.lax.products import DotDimensionNumbers, dot_general
 from effx.nn.scaled import scaled_matmul
 from effx.transforms.custom.custom_derivatives import custom_vjp
@@ -37,7 +37,7 @@ Mode = Literal["nvfp4", "mxfp8", "mxfp4"]
 
 @final
 @attrs.frozen
-class Format:
+class BlockScaleFormat:
     """How many elements share a scale, and the dtypes of elements and of scales."""
 
     block_size: int
@@ -45,15 +45,15 @@ class Format:
     scale_type: DType
 
     @property
-    def two_levels(self) -> bool:
+    def has_global_scale(self) -> bool:
         """Whether scales are numbers of their own, relative to one for the whole array, and no powers of two."""
         return self.scale_type != dtypes.float8_e8m0fnu
 
 
 FORMATS = {
-    "mxfp8": Format(32, dtypes.float8_e4m3fn, dtypes.float8_e8m0fnu),
-    "mxfp4": Format(32, dtypes.float4_e2m1fn, dtypes.float8_e8m0fnu),
-    "nvfp4": Format(16, dtypes.float4_e2m1fn, dtypes.float8_e4m3fn),
+    "mxfp8": BlockScaleFormat(32, dtypes.float8_e4m3fn, dtypes.float8_e8m0fnu),
+    "mxfp4": BlockScaleFormat(32, dtypes.float4_e2m1fn, dtypes.float8_e8m0fnu),
+    "nvfp4": BlockScaleFormat(16, dtypes.float4_e2m1fn, dtypes.float8_e4m3fn),
 }
 
 
@@ -92,17 +92,19 @@ def get_scaled_dot_general_config(mode: Mode, global_scale: Operand | None = Non
     >>> get_scaled_dot_general_config("mxfp8").data_type
     dtype(float8_e4m3fn)
     """
-    what = "get_scaled_dot_general_config"
+    function_name = "get_scaled_dot_general_config"
     if mode not in FORMATS:
-        raise OptionError(f"{what}: mode must be 'nvfp4', 'mxfp8' or 'mxfp4', got {mode!r}")
+        raise OptionError(f"{function_name}: mode must be 'nvfp4', 'mxfp8' or 'mxfp4', got {mode!r}")
     form, scale = FORMATS[mode], None
-    if form.two_levels:
-        scale = convert(as_operand(1.0 if global_scale is None else global_scale, what), dtypes.float32)
+    if form.has_global_scale:
+        scale = convert(
+            as_operand(1.0 if global_scale is None else global_scale, function_name), dtypes.float32
+        )
         if scale.type.size != 1:
-            raise ShapeError(f"{what}: the global scale must be one number, got {scale.type!r}")
+            raise ShapeError(f"{function_name}: the global scale must be one number, got {scale.type!r}")
         scale = reshape(scale, (1,))
     elif global_scale is not None:
-        raise DTypeError(f"{what}: only 'nvfp4' takes a global scale, got one for {mode!r}")
+        raise DTypeError(f"{function_name}: only 'nvfp4' takes a global scale, got one for {mode!r}")
     return BlockScaleConfig(mode, form.block_size, form.data_type, form.scale_type, scale)
 
 
@@ -148,7 +150,7 @@ def scaled_dot_general(
     """
     if implementation not in (None, "cudnn"):
         raise OptionError(f"{WHAT}: implementation must be 'cudnn' or None, got {implementation!r}")
-    kind = dtypes.requested(preferred_element_type)
+    kind = dtypes.canonicalize_requested(preferred_element_type)
     if kind not in PREFERRED:
         raise DTypeError(
             f"{WHAT}: preferred_element_type must be float32, bfloat16 or float16, got {kind.name}"
@@ -163,38 +165,45 @@ def scaled_dot_general(
             f"{WHAT}: takes two configs, for lhs and rhs, or three, the last for gradients, got {len(configs)}"
         )
     a, b = convert(a, dtypes.float32), convert(b, dtypes.float32)
-    axes = _axes_of(dimension_numbers, a.type, b.type)
-    formats = tuple([Format(c.block_size, c.data_type, c.scale_type) for c in configs])
+    axes = _product_axes(dimension_numbers, a.type, b.type)
+    formats = tuple([BlockScaleFormat(c.block_size, c.data_type, c.scale_type) for c in configs])
     scales = tuple(
         [scalar(1.0, dtypes.float32) if c.global_scale is None else c.global_scale for c in configs]
     )
-    return _general(a, b, scales, axes=axes, formats=formats, kind=kind)
+    return _scaled_product(a, b, scales, axes=axes, formats=formats, kind=kind)
 
 
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def _axes_of(dimension_numbers: DotDimensionNumbers, a: ArrayType, b: ArrayType) -> Axes:
+def _product_axes(dimension_numbers: DotDimensionNumbers, a: ArrayType, b: ArrayType) -> Axes:
     (left, right), (left_batch, right_batch) = dimension_numbers
     contract, other, batch, other_batch = [
-        ints(WHAT, "axes", x) for x in (left, right, left_batch, right_batch)
+        int_tuple(WHAT, "axes", x) for x in (left, right, left_batch, right_batch)
     ]
     DotGeneral(contract, other, batch, other_batch).infer(a, b)  # checks them
     return contract, other, batch, other_batch
 
 
 @jit(static_argnames=("axes", "formats", "kind"))
-def _general(
-    a: Array, b: Array, scales: tuple[Array, ...], axes: Axes, formats: tuple[Format, ...], kind: DType
+def _scaled_product(
+    a: Array,
+    b: Array,
+    scales: tuple[Array, ...],
+    axes: Axes,
+    formats: tuple[BlockScaleFormat, ...],
+    kind: DType,
 ) -> Array:
-    x, left = _matrices(a, axes[2], axes[0])
-    y, right = _matrices(b, axes[3], axes[1])
+    x, left = _to_matrices(a, axes[2], axes[0])
+    y, right = _to_matrices(b, axes[3], axes[1])
     product = _product(formats, x, y, scales)
     batch = [a.type.shape[i] for i in axes[2]]
     return convert(reshape(product, (*batch, *left, *right)), kind)
 
 
-def _matrices(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:
+def _to_matrices(
+    x: Array, batch: tuple[int, ...], contract: tuple[int, ...]
+) -> tuple[Array, tuple[int, ...]]:
     """Returns an operand as `[batch, rows, contracted]`, and the shape of the rows."""
     shape = x.type.shape
     free = tuple([i for i in range(len(shape)) if i not in batch and i not in contract])
@@ -203,46 +212,48 @@ def _matrices(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> tu
     return reshape(transpose(x, (*batch, *free, *contract)), sizes), groups[1]
 
 
-def _rounded_product(formats: tuple[Format, ...], x: Array, y: Array, scales: tuple[Array, ...]) -> Array:
+def _quantized_product(
+    formats: tuple[BlockScaleFormat, ...], x: Array, y: Array, scales: tuple[Array, ...]
+) -> Array:
     """Returns the product `[b, m, n]` of `[b, m, k]` and `[b, n, k]` in f32."""
-    left, left_scales = _quantized(x, formats[0], scales[0])
-    right, right_scales = _quantized(y, formats[1], scales[1])
+    left, left_scales = _quantize(x, formats[0], scales[0])
+    right, right_scales = _quantize(y, formats[1], scales[1])
     product = scaled_matmul(left, right, left_scales, right_scales)
     for form, scale in zip(formats, scales, strict=False):
-        if form.two_levels:
+        if form.has_global_scale:
             product = product * scale
     return product
 
 
 _product = custom_vjp(
-    lambda formats, x, y, scales: _rounded_product(formats[:2], x, y, scales[:2]), nondiff_argnums=(0,)
+    lambda formats, x, y, scales: _quantized_product(formats[:2], x, y, scales[:2]), nondiff_argnums=(0,)
 )
 
 
-def _forward(
-    formats: tuple[Format, ...], x: Array, y: Array, scales: tuple[Array, ...]
+def _product_forward(
+    formats: tuple[BlockScaleFormat, ...], x: Array, y: Array, scales: tuple[Array, ...]
 ) -> tuple[Array, tuple[Array, Array, tuple[Array, ...]]]:
     return _product(formats, x, y, scales), (x, y, scales)
 
 
-def _backward(
-    formats: tuple[Format, ...], kept: tuple[Array, Array, tuple[Array, ...]], ct: Array
+def _product_backward(
+    formats: tuple[BlockScaleFormat, ...], residuals: tuple[Array, Array, tuple[Array, ...]], ct: Array
 ) -> tuple[Array, Array, None]:
-    x, y, scales = kept
+    x, y, scales = residuals
     results = []
     # ct is [b, m, n], contracted with y [b, n, k] along n, and with x [b, m, k] along m.
     for i, dy, other in ((1, ct, moveaxis(y, 1, 2)), (0, moveaxis(ct, 1, 2), moveaxis(x, 1, 2))):
-        if len(formats) == 3 and not formats[2].two_levels:
-            results.append(_rounded_product((formats[2], formats[i]), dy, other, (scales[2], scales[i])))
+        if len(formats) == 3 and not formats[2].has_global_scale:
+            results.append(_quantized_product((formats[2], formats[i]), dy, other, (scales[2], scales[i])))
         else:
             results.append(DotGeneral((2,), (2,), (0,), (0,))(dy, other))
     return results[0], results[1], None
 
 
-_product.defvjp(_forward, _backward)
+_product.defvjp(_product_forward, _product_backward)
 
 
-def _quantized(x: Array, form: Format, global_scale: Array) -> tuple[Array, Array]:
+def _quantize(x: Array, form: BlockScaleFormat, global_scale: Array) -> tuple[Array, Array]:
     """Returns the elements `[b, m, k]`, with zeros after the last, and the scales of their blocks `[b, m, i]`."""
     rest = -x.type.shape[2] % form.block_size
     if rest or not x.type.shape[2]:
@@ -252,7 +263,7 @@ def _quantized(x: Array, form: Format, global_scale: Array) -> tuple[Array, Arra
     blocks = reshape(x, (b, m, k // form.block_size, form.block_size))
     # At which the largest element becomes the largest number of the dtype.
     needed = abs(blocks).max(-1) / float(dtypes.finfo(form.data_type).max)
-    if form.two_levels:
+    if form.has_global_scale:
         needed = needed / global_scale
         most = float(dtypes.finfo(form.scale_type).max)
         scales = convert(where(needed < math.inf, minimum(needed, most), math.nan), form.scale_type)

@@ -44,12 +44,12 @@ def scaled_matmul(
     a, b, x, y = [as_operand(v, WHAT) for v in (lhs, rhs, lhs_scales, rhs_scales)]
     if a.type.ndim != 3 or b.type.ndim != 3 or a.type.shape[::2] != b.type.shape[::2]:
         raise ShapeError(f"{WHAT}: lhs must be [b, m, k] and rhs [b, n, k], got {a.type!r} and {b.type!r}")
-    left, right = _scaled("lhs", a, x), _scaled("rhs", b, y)
+    left, right = _apply_scales("lhs", a, x), _apply_scales("rhs", b, y)
     product = DotGeneral((2,), (2,), (0,), (0,), preferred=dtypes.float32)(left, right)
     return convert(product, dtypes.canonicalize(preferred_element_type))
 
 
-def _scaled(name: str, x: Array, scales: Array) -> Array:
+def _apply_scales(name: str, x: Array, scales: Array) -> Array:
     """Returns an operand in f32, times its scales."""
     shape, blocks = x.type.shape, scales.type.shape[-1] if scales.type.ndim else 0
     if scales.type.shape[:-1] != shape[:-1] or not blocks or shape[-1] % blocks:

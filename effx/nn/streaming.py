@@ -12,7 +12,7 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, arithmetic
 from effx.array.arithmetic import where
-from effx.array.promotion import broadcast_to, convert, host_array, scalar
+from effx.array.promotion import broadcast_to, convert, scalar, to_host_array
 from effx.array.reducing import max as maximum
 from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis, reshape, transpose
@@ -25,7 +25,7 @@ from effx.transforms.autodiff.checkpoint import checkpoint
 BLOCK = 128
 
 
-class Pairs(NamedTuple):
+class AttentionPairs(NamedTuple):
     """Which pairs of queries and keys take part, none of it as large as all pairs unless it was given so.
 
     Attributes:
@@ -46,7 +46,9 @@ class Pairs(NamedTuple):
 Logits = Callable[[Array, tuple[Array, ...]], Array]
 
 
-def attend(q: Array, k: Array, v: Array, scale: float, pairs: Pairs) -> tuple[Array, Array]:
+def attend_in_blocks(
+    q: Array, k: Array, v: Array, scale: float, pairs: AttentionPairs
+) -> tuple[Array, Array]:
     """Averages values in f32 or wider; returns `[b, t, n, h]` and the products' logsumexp `[b, t, n]`.
 
     The first pass finds the largest product of each query, a constant for derivatives. What the second pass adds up over
@@ -58,25 +60,29 @@ def attend(q: Array, k: Array, v: Array, scale: float, pairs: Pairs) -> tuple[Ar
     dtype = dtypes.promote_types(k.type.dtype, dtypes.float32)
     blocks = -(-s // BLOCK)
     grouped = reshape(q, (b, t, heads, n // heads, h))
-    xs: list[Array] = [host_array(np.arange(blocks * BLOCK, dtype=np.int32).reshape(blocks, BLOCK))]
-    xs += [_blocks(k, 1, blocks), _blocks(v, 1, blocks)]
+    xs: list[Array] = [to_host_array(np.arange(blocks * BLOCK, dtype=np.int32).reshape(blocks, BLOCK))]
+    xs += [_split_into_blocks(k, 1, blocks), _split_into_blocks(v, 1, blocks)]
     # Of what is given for pairs, what differs from key to key is cut as the keys are.
-    given = [pairs.bias, pairs.mask, None if pairs.keys is None else reshape(pairs.keys, (b, 1, 1, s))]
-    moving = [x is not None and x.type.shape[3] == s for x in given]
-    xs += [_blocks(x, 3, blocks) for x, moves in zip(given, moving, strict=True) if moves and x is not None]
+    pair_arrays = [pairs.bias, pairs.mask, None if pairs.keys is None else reshape(pairs.keys, (b, 1, 1, s))]
+    moving = [x is not None and x.type.shape[3] == s for x in pair_arrays]
+    xs += [
+        _split_into_blocks(x, 3, blocks)
+        for x, moves in zip(pair_arrays, moving, strict=True)
+        if moves and x is not None
+    ]
     shape = (b, n, t, BLOCK)
     least = scalar(-0.7 * float(dtypes.finfo(dtype).max), dtype, False)
 
     def logits(block: list[Array]) -> Array:
-        place, keys, _, *cut = block
+        key_positions, keys, _, *cut = block
         parts = iter(cut)
-        bias, mask, near = [next(parts) if moves else x for x, moves in zip(given, moving, strict=True)]
+        bias, mask, near = [next(parts) if moves else x for x, moves in zip(pair_arrays, moving, strict=True)]
         products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, keys)
-        found = reshape(transpose(products, (0, 1, 3, 2, 4)), shape) * scalar(scale, dtype, False)
+        result = reshape(transpose(products, (0, 1, 3, 2, 4)), shape) * scalar(scale, dtype, False)
         if bias is not None:
-            found = convert(found + broadcast_to(bias, shape), dtype)
+            result = convert(result + broadcast_to(bias, shape), dtype)
         parts_taken = [broadcast_to(x, shape) for x in (mask, near) if x is not None]
-        ahead = reshape(place, (1, BLOCK)) - host_array(np.arange(t, dtype=np.int32)[:, None])
+        ahead = reshape(key_positions, (1, BLOCK)) - to_host_array(np.arange(t, dtype=np.int32)[:, None])
         if pairs.causal:
             parts_taken.append(broadcast_to(ahead <= 0, shape))
         if pairs.window is not None:
@@ -84,11 +90,11 @@ def attend(q: Array, k: Array, v: Array, scale: float, pairs: Pairs) -> tuple[Ar
             parts_taken.append(broadcast_to((ahead >= -before) & (ahead <= after), shape))
         if pairs.queries is not None:
             parts_taken.append(broadcast_to(reshape(pairs.queries, (b, 1, t, 1)), shape))
-        for taken in parts_taken:
-            found = where(taken, found, least)
+        for pair_mask in parts_taken:
+            result = where(pair_mask, result, least)
         if blocks * BLOCK == s:
-            return found
-        return where(broadcast_to(place < s, shape), found, scalar(-np.inf, dtype, False))
+            return result
+        return where(broadcast_to(key_positions < s, shape), result, scalar(-np.inf, dtype, False))
 
     def largest(m: Array, block: list[Array]) -> tuple[Array, None]:
         return arithmetic.maximum(m, maximum(logits(block), -1)), None
@@ -117,7 +123,7 @@ def attend(q: Array, k: Array, v: Array, scale: float, pairs: Pairs) -> tuple[Ar
     return convert(result, v.type.dtype), transpose(m + perform(Log(), (count,)), (0, 2, 1))
 
 
-def _blocks(x: Array, axis: int, blocks: int) -> Array:
+def _split_into_blocks(x: Array, axis: int, blocks: int) -> Array:
     """Cuts an axis into blocks, the last one filled up with zeros, and puts them first."""
     shape = x.type.shape
     missing = blocks * BLOCK - shape[axis]

@@ -67,15 +67,15 @@ def apply_over_axes(func: Callable[[Array, int], Array], a: Operand, axes: int |
     x = as_operand(a, "apply_over_axes")
     for axis in [axes] if isinstance(axes, int) else axes:
         along = normalize_axis("apply_over_axes", axis, x.type.ndim, x.type)
-        found = func(x, along)
-        if found.ndim == x.type.ndim - 1:
-            found = shaping.expand_dims(found, along)
-        if found.ndim != x.type.ndim:
+        applied = func(x, along)
+        if applied.ndim == x.type.ndim - 1:
+            applied = shaping.expand_dims(applied, along)
+        if applied.ndim != x.type.ndim:
             raise ShapeError(
                 f"apply_over_axes: the function must keep the {x.type.ndim} axes of {x.type!r}, "
-                f"got {found.type!r}"
+                f"got {applied.type!r}"
             )
-        x = found
+        x = applied
     return x
 
 
@@ -110,16 +110,16 @@ def piecewise(
     if isinstance(condlist, Sequence):
         conditions = [as_operand(c, "piecewise") for c in condlist]
     else:
-        given = as_operand(condlist, "piecewise")
-        conditions = [given] if given.type.ndim == a.type.ndim else list(given)
+        condition_array = as_operand(condlist, "piecewise")
+        conditions = [condition_array] if condition_array.type.ndim == a.type.ndim else list(condition_array)
     n = len(conditions)
     if len(funclist) not in (n, n + 1):
         raise ShapeError(f"piecewise: {n} conditions need {n} or {n + 1} functions, got {len(funclist)}")
     rest = funclist[n] if len(funclist) > n else 0
 
     def value(f: Operand | Callable[..., Any]) -> Array:
-        found = f(a, *args, **kw) if callable(f) else f
-        return convert(as_operand(found, "piecewise"), a.type.dtype)
+        piece_value = f(a, *args, **kw) if callable(f) else f
+        return convert(as_operand(piece_value, "piecewise"), a.type.dtype)
 
     result = value(rest)
     for condition, f in zip(conditions, funclist, strict=False):

@@ -15,7 +15,7 @@ from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
-from effx.numpy.ufuncs import universal
+from effx.numpy.ufuncs import make_ufunc
 from effx.transforms.jit.jit import jit
 
 if TYPE_CHECKING:
@@ -31,61 +31,61 @@ __all__ = [
 ]  # fmt: skip
 
 
-def apply(op: Elementwise, x: Operand, y: Operand) -> Array:
+def perform_promoted(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs a two-operand operation after promotion.
 
     Raises:
         DTypeError: an operand is no array or number.
     """
-    result = operators.binary(op, x, y)
-    return _known(op, x, y) if result is NotImplemented else result
+    result = operators.perform_binary(op, x, y)
+    return _concrete_comparison(op, x, y) if result is NotImplemented else result
 
 
-def apply_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
+def perform_promoted_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs a comparison, `Max` or `Min` after promotion, on complex numbers in NumPy's order."""
-    result = operators.ordered(op, x, y)
-    return _known(op, x, y) if result is NotImplemented else result
+    result = operators.perform_ordered(op, x, y)
+    return _concrete_comparison(op, x, y) if result is NotImplemented else result
 
 
-def _known(op: Elementwise, x: Operand, y: Operand) -> Array:
+def _concrete_comparison(op: Elementwise, x: Operand, y: Operand) -> Array:
     # The operators answer NotImplemented to foreign operands; here those are refused, or converted.
-    return operators.ordered(op, *promote(as_operand(x, op.name), as_operand(y, op.name)))
+    return operators.perform_ordered(op, *promote(as_operand(x, op.name), as_operand(y, op.name)))
 
 
-def _integers(x: Operand, y: Operand) -> tuple[Array, Array]:
+def _promote_integers(x: Operand, y: Operand) -> tuple[Array, Array]:
     """Promotes, booleans to the smallest default integer."""
     a, b = promote(x, y)
     return (convert(a, dtypes.int32), convert(b, dtypes.int32)) if a.type.kind == "b" else (a, b)
 
 
-@universal(0, reducing.sum, reducing.cumsum, "add")
+@make_ufunc(0, reducing.sum, reducing.cumsum, "add")
 def add(x: Operand, y: Operand, /) -> Array:
     """The sum `x + y`; or of booleans.
 
     >>> int(add(1, 2))
     3
     """
-    return apply(arithmetic.ADD, x, y)
+    return perform_promoted(arithmetic.ADD, x, y)
 
 
-@universal(associative=False)
+@make_ufunc(associative=False)
 def subtract(x: Operand, y: Operand, /) -> Array:
     """The difference `x - y`.
 
     >>> int(subtract(1, 2))
     -1
     """
-    return apply(arithmetic.SUB, x, y)
+    return perform_promoted(arithmetic.SUB, x, y)
 
 
-@universal(1, reducing.prod, reducing.cumprod, "multiply")
+@make_ufunc(1, reducing.prod, reducing.cumprod, "multiply")
 def multiply(x: Operand, y: Operand, /) -> Array:
     """The product `x * y`; and of booleans.
 
     >>> int(multiply(2, 3))
     6
     """
-    return apply(arithmetic.MUL, x, y)
+    return perform_promoted(arithmetic.MUL, x, y)
 
 
 def true_divide(x: Operand, y: Operand, /) -> Array:
@@ -127,8 +127,8 @@ def fmod(x: Operand, y: Operand, /) -> Array:
     >>> int(fmod(-3, 2))
     -1
     """
-    a, b = _integers(x, y)
-    return perform(arithmetic.REM, (a, b)) if a.type.kind == "f" else arithmetic.remaining(a, b)
+    a, b = _promote_integers(x, y)
+    return perform(arithmetic.REM, (a, b)) if a.type.kind == "f" else arithmetic.truncated_remainder(a, b)
 
 
 def divmod(x: Operand, y: Operand, /) -> tuple[Array, Array]:
@@ -168,24 +168,24 @@ def float_power(x: Operand, y: Operand, /) -> Array:
     return perform(arithmetic.POW, tuple(arithmetic.promote_inexact(x, y)))
 
 
-@universal(None, reducing.max, reducing.cummax, "max")
+@make_ufunc(None, reducing.max, reducing.cummax, "max")
 def maximum(x: Operand, y: Operand, /) -> Array:
     """The larger one; NaN if one is NaN.
 
     >>> int(maximum(2, 3))
     3
     """
-    return apply_ordered(arithmetic.MAX, x, y)
+    return perform_promoted_ordered(arithmetic.MAX, x, y)
 
 
-@universal(None, reducing.min, reducing.cummin, "min")
+@make_ufunc(None, reducing.min, reducing.cummin, "min")
 def minimum(x: Operand, y: Operand, /) -> Array:
     """The smaller one; NaN if one is NaN.
 
     >>> int(minimum(2, 3))
     2
     """
-    return apply_ordered(arithmetic.MIN, x, y)
+    return perform_promoted_ordered(arithmetic.MIN, x, y)
 
 
 def fmax(x1: Operand, x2: Operand) -> Array:
@@ -257,7 +257,7 @@ def hypot(x: Operand, y: Operand, /) -> Array:
     return high * perform(_SQRT, (1 + ratio * ratio,))
 
 
-@universal(-math.inf)
+@make_ufunc(-math.inf)
 def logaddexp(x: Operand, y: Operand, /) -> Array:
     """log(exp(x) + exp(y)), without intermediate overflow.
 
@@ -281,7 +281,7 @@ def logaddexp(x: Operand, y: Operand, /) -> Array:
     return arithmetic.where(undefined, a + b, high + perform(_LOG1P, (perform(_EXP, (decay,)),)))
 
 
-@universal(-math.inf)
+@make_ufunc(-math.inf)
 def logaddexp2(x: Operand, y: Operand, /) -> Array:
     """log2(2**x + 2**y), without intermediate overflow.
 
@@ -338,34 +338,34 @@ def nextafter(x: Operand, y: Operand, /) -> Array:
     return perform(_NEXT_AFTER, tuple(arithmetic.promote_inexact(x, y)))
 
 
-@universal(-1)
+@make_ufunc(-1)
 def bitwise_and(x: Operand, y: Operand, /) -> Array:
     """The bits set in both.
 
     >>> int(bitwise_and(6, 3))
     2
     """
-    return apply(arithmetic.AND, x, y)
+    return perform_promoted(arithmetic.AND, x, y)
 
 
-@universal(0)
+@make_ufunc(0)
 def bitwise_or(x: Operand, y: Operand, /) -> Array:
     """The bits set in one or both.
 
     >>> int(bitwise_or(6, 3))
     7
     """
-    return apply(arithmetic.OR, x, y)
+    return perform_promoted(arithmetic.OR, x, y)
 
 
-@universal(0)
+@make_ufunc(0)
 def bitwise_xor(x: Operand, y: Operand, /) -> Array:
     """The bits set in exactly one.
 
     >>> int(bitwise_xor(6, 3))
     5
     """
-    return apply(arithmetic.XOR, x, y)
+    return perform_promoted(arithmetic.XOR, x, y)
 
 
 def invert(x: Operand, /) -> Array:
@@ -386,7 +386,7 @@ def left_shift(x: Operand, y: Operand, /) -> Array:
     >>> int(left_shift(1, 3))
     8
     """
-    return perform(arithmetic.SHIFT_LEFT, _integers(x, y))
+    return perform(arithmetic.SHIFT_LEFT, _promote_integers(x, y))
 
 
 def right_shift(x: Operand, y: Operand, /) -> Array:
@@ -395,7 +395,7 @@ def right_shift(x: Operand, y: Operand, /) -> Array:
     >>> int(right_shift(-8, 2))
     -2
     """
-    a, b = _integers(x, y)
+    a, b = _promote_integers(x, y)
     return arithmetic.right_shift(a, b)
 
 

@@ -9,17 +9,17 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, arithmetic, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, host_array, size_scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, size_scalar, to_host_array
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
-from effx.handlers.sharding_types.axes_in_types import lying_as
+from effx.handlers.sharding_types.axes_in_types import with_sharding_like
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
-from effx.lower.placement.concrete import device_put, put
-from effx.numpy.signatures import creates, resembles
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.lower.placement.concrete import device_put, place_on_device
+from effx.numpy.signatures import typed_as_creation, typed_as_like
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -43,17 +43,17 @@ def is_recorded() -> bool:
     return False
 
 
-def constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False) -> Array:
+def make_constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False) -> Array:
     """Returns host data as an array: numbers stay on the host while recording, other data move."""
     shape = data.shape if isinstance(data, np.ndarray) else ()
     t = array_type(dtype, shape, weak)
     if not shape and current_frame() is not None:
         return HostArray(data, t)
-    return put(data, t)
+    return place_on_device(data, t)
 
 
 @runtime_checkable
-class SupportsType(Protocol):
+class HasTypeAndShape(Protocol):
     """Anything with a shape and a dtype, whether it has elements or not."""
 
     @property
@@ -67,24 +67,24 @@ class SupportsType(Protocol):
         ...
 
 
-def operand(x: Operand, what: str) -> Array:
+def returnable_operand(x: Operand, function_name: str) -> Array:
     """Returns an operand that a function may return: as an array, with a copy of NumPy data."""
     if isinstance(x, Array):
         return x
-    a = as_operand(x, what)
-    return constant(a.value, a.type.dtype, a.type.weak) if type(a) is HostArray else a
+    a = as_operand(x, function_name)
+    return make_constant(a.value, a.type.dtype, a.type.weak) if type(a) is HostArray else a
 
 
-def _leaves(x: Any) -> Iterator[Any]:
+def _nested_leaves(x: Any) -> Iterator[Any]:
     for item in x:
         if isinstance(item, list | tuple):
-            yield from _leaves(item)
+            yield from _nested_leaves(item)
         else:
             yield item
 
 
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
-    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _leaves(x)]
+    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _nested_leaves(x)]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
@@ -93,7 +93,7 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
             _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array")
             for item in x
         ]
-        return _strong(shaping.stack(parts), dtype)
+        return _drop_weak_type(shaping.stack(parts), dtype)
     kinds = dict.fromkeys(
         [
             type(leaf)
@@ -113,26 +113,26 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
         raise DTypeError(
             f"array: expected numbers or arrays in the list, got {bad!r} of type {type(bad).__name__}"
         )
-    found = dtype
-    if found is None:
-        found = dtypes.result_type(*kinds) if kinds else dtypes.canonicalize(float)
+    list_dtype = dtype
+    if list_dtype is None:
+        list_dtype = dtypes.result_type(*kinds) if kinds else dtypes.canonicalize(float)
     # What ml_dtypes adds to NumPy takes numbers only.
-    given = x if found.isbuiltin == 1 or dtypes.is_key(found) else _numbers(x)
+    numbers = x if list_dtype.isbuiltin == 1 or dtypes.is_key(list_dtype) else _unwrap_scalars(x)
     try:
-        data = np.asarray(given, found)
+        data = np.asarray(numbers, list_dtype)
     except ValueError:
         raise ShapeError("array: the nested lists differ in length") from None
-    return constant(data, found)
+    return make_constant(data, list_dtype)
 
 
-def _numbers(x: object) -> object:
+def _unwrap_scalars(x: object) -> object:
     """Replaces scalar arrays in nested lists by their numbers."""
     if isinstance(x, list | tuple):
-        return [_numbers(item) for item in x]
+        return [_unwrap_scalars(item) for item in x]
     return x.item() if isinstance(x, Array) else x
 
 
-def _strong(x: Array, dtype: DType | None) -> Array:
+def _drop_weak_type(x: Array, dtype: DType | None) -> Array:
     return convert(x, x.type.dtype if dtype is None else dtype)
 
 
@@ -166,27 +166,29 @@ def array(
     (Array([1. , 2.5], dtype=float32), Array(3, dtype=int32, weak_type=True))
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, array, object, dtype, copy=copy, order=order, ndmin=ndmin, device=device)
+        return apply_with_sharding(
+            out_sharding, array, object, dtype, copy=copy, order=order, ndmin=ndmin, device=device
+        )
     if order not in ("K", "C", "A", None):
         raise ShapeError(f"array: order must be 'K' or 'C', got {order!r}")
-    wanted = None if dtype is None else dtypes.requested(dtype)
-    result = _converted(object, wanted, copy)
+    requested_dtype = None if dtype is None else dtypes.canonicalize_requested(dtype)
+    result = _convert_object(object, requested_dtype, copy)
     if result.type.ndim < ndmin:
         result = shaping.reshape(result, (1,) * (ndmin - result.type.ndim) + result.type.shape)
     return result if device is None else device_put(result, device)
 
 
-def _converted(x: Any, dtype: DType | None, copy: bool) -> Array:
+def _convert_object(x: Any, dtype: DType | None, copy: bool) -> Array:
     kind = type(x)
     if kind is float or kind is int or kind is bool or kind is complex:
-        found, weak = dtypes.scalar_dtype(kind)
+        scalar_type, weak = dtypes.scalar_dtype(kind)
         if dtype is not None:
-            found, weak = dtype, False
-        return constant(np.array(x, found), found, weak)
+            scalar_type, weak = dtype, False
+        return make_constant(np.array(x, scalar_type), scalar_type, weak)
     if isinstance(x, Array):
         if type(x) is HostArray:
             t = x.type if dtype is None else array_type(dtype, x.type.shape)
-            return constant(np.asarray(x.value, t.dtype), t.dtype, t.weak)
+            return make_constant(np.asarray(x.value, t.dtype), t.dtype, t.weak)
         if dtype is not None and dtype != x.type.dtype:
             return arithmetic.astype(x, dtype)
         if dtype is not None and x.type.weak:
@@ -195,13 +197,13 @@ def _converted(x: Any, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, list | tuple):
         return _from_list(x, dtype)
     if isinstance(x, np.ndarray | np.generic):
-        host = host_array(x, dtype)
-        return constant(np.asarray(host.value), host.type.dtype)
+        host = to_host_array(x, dtype)
+        return make_constant(np.asarray(host.value), host.type.dtype)
     if isinstance(x, memoryview | bytearray | range):
-        return _converted(np.asarray(x), dtype, copy)
+        return _convert_object(np.asarray(x), dtype, copy)
     if x is None:
         raise DTypeError("array: None is no number")
-    return _converted(as_operand(x, "array"), dtype, copy)
+    return _convert_object(as_operand(x, "array"), dtype, copy)
 
 
 def asarray(
@@ -219,7 +221,7 @@ def asarray(
     (2, 2)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, asarray, a, dtype, order, copy=copy, device=device)
+        return apply_with_sharding(out_sharding, asarray, a, dtype, order, copy=copy, device=device)
     return array(a, dtype, copy=bool(copy), order=order, device=device)
 
 
@@ -238,13 +240,15 @@ def astype(x: Operand, dtype: DTypeLike | None, /, *, copy: bool = False, device
     >>> astype(2.7, int).tolist()
     2
     """
-    result = arithmetic.astype(operand(x, "astype"), float if dtype is None else dtype)
+    result = arithmetic.astype(returnable_operand(x, "astype"), float if dtype is None else dtype)
     if copy and result is x:
         result = perform(arithmetic.COPY, (result,))
     return result if device is None else device_put(result, device)
 
 
-def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: str = "full") -> Array:
+def make_filled(
+    shape: Shape, value: Number, dtype: DType, weak: bool = False, function_name: str = "full"
+) -> Array:
     """Returns an array of one value: a broadcast where it is recorded or large, else a copy from the host.
 
     Args:
@@ -252,15 +256,15 @@ def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: 
         value: of its elements.
         dtype: of the array.
         weak: whether it is weakly typed.
-        what: the function that asks, for errors.
+        function_name: the function that asks, for errors.
 
     Raises:
         BackendError, ShapeError: no memory holds so much.
     """
     if dtype == dtypes.float0:
-        return _float0(shape)
+        return _float0_array(shape)
     if not shape:
-        return constant(np.array(value).astype(dtype), dtype, weak)
+        return make_constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
     if is_symbolic(value):
         return BroadcastInDim(shape, ())(size_scalar(cast("int", value), dtype, weak))
@@ -270,33 +274,33 @@ def filled(shape: Shape, value: Number, dtype: DType, weak: bool = False, what: 
                 HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))
             )
         except (BackendError, ShapeError) as error:
-            error.message = f"{what}:{error.message.partition(':')[2]}"
+            error.message = f"{function_name}:{error.message.partition(':')[2]}"
             raise
     data = np.full(shape, value).astype(dtype)
     data.flags.writeable = False
-    return put(data, t)
+    return place_on_device(data, t)
 
 
-def _float0(shape: Shape) -> Array:
+def _float0_array(shape: Shape) -> Array:
     # No device holds float0, so outside of programs its arrays are NumPy's, as those of gradients of integers are.
     if is_recorded() or has_symbolic(shape):
         return BroadcastInDim(shape, ())(HostArray(False, array_type(dtypes.float0)))
     return cast("Array", np.zeros(shape, dtypes.float0))
 
 
-def _sizes(what: str, shape: Any) -> Shape:
-    sizes = shaping.as_shape(what, shape)
+def _check_shape(function_name: str, shape: Any) -> Shape:
+    sizes = shaping.to_shape(function_name, shape)
     if any([n < 0 for n in sizes]):
-        raise ShapeError(f"{what}: sizes must not be negative, got {list(sizes)}")
+        raise ShapeError(f"{function_name}: sizes must not be negative, got {list(sizes)}")
     return sizes
 
 
-def placed(x: Array, device: object) -> Array:
+def to_device(x: Array, device: object) -> Array:
     """Returns an array on a device; None for where it is."""
     return x if device is None else device_put(x, device)
 
 
-@creates
+@typed_as_creation
 def zeros(
     shape: Any, dtype: DTypeLike | None = None, *, device: object = None, out_sharding: OutSharding = None
 ) -> Array:
@@ -306,12 +310,14 @@ def zeros(
     (2, 3)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, zeros, shape, dtype, device=device)
-    found = dtypes.requested(float if dtype is None else dtype)
-    return placed(filled(_sizes("zeros", shape), 0, found, what="zeros"), device)
+        return apply_with_sharding(out_sharding, zeros, shape, dtype, device=device)
+    result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
+    return to_device(
+        make_filled(_check_shape("zeros", shape), 0, result_dtype, function_name="zeros"), device
+    )
 
 
-@creates
+@typed_as_creation
 def ones(
     shape: Any, dtype: DTypeLike | None = None, *, device: object = None, out_sharding: OutSharding = None
 ) -> Array:
@@ -321,12 +327,12 @@ def ones(
     [1, 1]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, ones, shape, dtype, device=device)
-    found = dtypes.requested(float if dtype is None else dtype)
-    return placed(filled(_sizes("ones", shape), 1, found, what="ones"), device)
+        return apply_with_sharding(out_sharding, ones, shape, dtype, device=device)
+    result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
+    return to_device(make_filled(_check_shape("ones", shape), 1, result_dtype, function_name="ones"), device)
 
 
-@creates
+@typed_as_creation
 def empty(
     shape: Any, dtype: DTypeLike | None = None, *, device: object = None, out_sharding: OutSharding = None
 ) -> Array:
@@ -336,7 +342,7 @@ def empty(
     [0.0, 0.0]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, empty, shape, dtype, device=device)
+        return apply_with_sharding(out_sharding, empty, shape, dtype, device=device)
     return zeros(shape, dtype, device=device)
 
 
@@ -354,39 +360,39 @@ def full(
     [7, 7]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, full, shape, fill_value, dtype, device=device)
-    sizes = _sizes("full", shape)
+        return apply_with_sharding(out_sharding, full, shape, fill_value, dtype, device=device)
+    sizes = _check_shape("full", shape)
     kind = type(fill_value)
     if kind is float or kind is int or kind is bool or kind is complex:
-        found, weak = dtypes.scalar_dtype(kind)
+        fill_dtype, weak = dtypes.scalar_dtype(kind)
         if dtype is not None:
-            found, weak = dtypes.requested(dtype), False
-        return placed(filled(sizes, fill_value, found, weak), device)  # type: ignore[arg-type]  # a number, by its type
-    value = operand(fill_value, "full")
+            fill_dtype, weak = dtypes.canonicalize_requested(dtype), False
+        return to_device(make_filled(sizes, fill_value, fill_dtype, weak), device)  # type: ignore[arg-type]  # a number, by its type
+    value = returnable_operand(fill_value, "full")
     if dtype is not None:
         value = arithmetic.astype(value, dtype)
-    return placed(broadcast_to(value, sizes), device)
+    return to_device(broadcast_to(value, sizes), device)
 
 
-def _like(
-    what: str, a: Operand | SupportsType, dtype: DTypeLike | None, shape: Any
+def _like_arguments(
+    function_name: str, a: Operand | HasTypeAndShape, dtype: DTypeLike | None, shape: Any
 ) -> tuple[Shape, DType, bool]:
     # A ShapeDtypeStruct has a type and no value.
-    known = a if isinstance(a, Array | np.ndarray | SupportsType) else as_operand(a, what)
-    sizes = tuple(known.shape) if shape is None else _sizes(what, shape)
+    known = a if isinstance(a, Array | np.ndarray | HasTypeAndShape) else as_operand(a, function_name)
+    sizes = tuple(known.shape) if shape is None else _check_shape(function_name, shape)
     if dtype is None:
         return sizes, dtypes.canonicalize(known.dtype), getattr(known, "weak_type", False) is True
-    return sizes, dtypes.requested(dtype), False
+    return sizes, dtypes.canonicalize_requested(dtype), False
 
 
-def _resembling(like: object, x: Array) -> Array:
+def _with_sharding_of(like: object, x: Array) -> Array:
     """Returns an array that is cut as another of its shape, where types say so."""
-    return lying_as(x, like.type) if isinstance(like, Array) else x
+    return with_sharding_like(x, like.type) if isinstance(like, Array) else x
 
 
-@resembles
+@typed_as_like
 def zeros_like(
-    a: Operand | SupportsType,
+    a: Operand | HasTypeAndShape,
     dtype: DTypeLike | None = None,
     shape: Any = None,
     *,
@@ -399,14 +405,14 @@ def zeros_like(
     dtype('int8')
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, zeros_like, a, dtype, shape, device=device)
-    sizes, found, weak = _like("zeros_like", a, dtype, shape)
-    return _resembling(a, placed(filled(sizes, 0, found, weak, "zeros_like"), device))
+        return apply_with_sharding(out_sharding, zeros_like, a, dtype, shape, device=device)
+    sizes, result_dtype, weak = _like_arguments("zeros_like", a, dtype, shape)
+    return _with_sharding_of(a, to_device(make_filled(sizes, 0, result_dtype, weak, "zeros_like"), device))
 
 
-@resembles
+@typed_as_like
 def ones_like(
-    a: Operand | SupportsType,
+    a: Operand | HasTypeAndShape,
     dtype: DTypeLike | None = None,
     shape: Any = None,
     *,
@@ -419,14 +425,14 @@ def ones_like(
     [1.0, 1.0]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, ones_like, a, dtype, shape, device=device)
-    sizes, found, weak = _like("ones_like", a, dtype, shape)
-    return _resembling(a, placed(filled(sizes, 1, found, weak, "ones_like"), device))
+        return apply_with_sharding(out_sharding, ones_like, a, dtype, shape, device=device)
+    sizes, result_dtype, weak = _like_arguments("ones_like", a, dtype, shape)
+    return _with_sharding_of(a, to_device(make_filled(sizes, 1, result_dtype, weak, "ones_like"), device))
 
 
-@resembles
+@typed_as_like
 def empty_like(
-    prototype: Operand | SupportsType,
+    prototype: Operand | HasTypeAndShape,
     dtype: DTypeLike | None = None,
     shape: Any = None,
     *,
@@ -439,13 +445,15 @@ def empty_like(
     [0.0, 0.0]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, empty_like, prototype, dtype, shape, device=device)
-    sizes, found, weak = _like("empty_like", prototype, dtype, shape)
-    return _resembling(prototype, placed(filled(sizes, 0, found, weak, "empty_like"), device))
+        return apply_with_sharding(out_sharding, empty_like, prototype, dtype, shape, device=device)
+    sizes, result_dtype, weak = _like_arguments("empty_like", prototype, dtype, shape)
+    return _with_sharding_of(
+        prototype, to_device(make_filled(sizes, 0, result_dtype, weak, "empty_like"), device)
+    )
 
 
 def full_like(
-    a: Operand | SupportsType,
+    a: Operand | HasTypeAndShape,
     fill_value: Operand,
     dtype: DTypeLike | None = None,
     shape: Any = None,
@@ -459,17 +467,22 @@ def full_like(
     [7.0, 7.0]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, full_like, a, fill_value, dtype, shape, device=device)
-    sizes, found, weak = _like("full_like", a, dtype, shape)
+        return apply_with_sharding(out_sharding, full_like, a, fill_value, dtype, shape, device=device)
+    sizes, result_dtype, weak = _like_arguments("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
-        return _resembling(a, placed(filled(sizes, fill_value, found, weak, "full_like"), device))  # type: ignore[arg-type]  # a number, by its type
-    value = convert(arithmetic.astype(operand(fill_value, "full_like"), found), found, weak)
-    return _resembling(a, placed(broadcast_to(value, sizes), device))
+        number = cast("Number", fill_value)
+        return _with_sharding_of(
+            a, to_device(make_filled(sizes, number, result_dtype, weak, "full_like"), device)
+        )
+    value = convert(
+        arithmetic.astype(returnable_operand(fill_value, "full_like"), result_dtype), result_dtype, weak
+    )
+    return _with_sharding_of(a, to_device(broadcast_to(value, sizes), device))
 
 
-def as_int(what: str, name: str, value: Any) -> int:
+def check_int(function_name: str, name: str, value: Any) -> int:
     """Returns an argument that must be an int."""
     try:
         return as_size(value)
     except TypeError:
-        raise ShapeError(f"{what}: {name} must be an int, got {value!r}") from None
+        raise ShapeError(f"{function_name}: {name} must be an int, got {value!r}") from None

@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from effx.array import Array, arithmetic, indexing, shaping
-from effx.array.arithmetic import precision_of, preferred_of
+from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_factors
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral, Precision
 from effx.ir.types import Shape
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -32,7 +32,7 @@ Path = tuple[tuple[int, ...], ...]
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def _interleaved(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+def _parse_interleaved(operands: Sequence[Any]) -> tuple[str, list[Any]]:
     """Turns `x, [0, 1], y, [1, 2], [0, 2]` into subscripts and operands."""
     arrays, lists = list(operands[0::2]), list(operands[1::2])
     output = arrays.pop() if len(operands) % 2 else None
@@ -45,14 +45,14 @@ def _interleaved(operands: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 @lru_cache(maxsize=1024)
-def parse(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], str]:
+def parse_subscripts(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], str]:
     """Returns one string of labels for each operand and one for the result; an ellipsis becomes letters.
 
     Raises:
         ShapeError: the notation does not fit the operands.
     """
-    given, arrow, result = subscripts.replace(" ", "").partition("->")
-    terms = given.split(",")
+    operand_terms, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = operand_terms.split(",")
     if len(terms) != len(shapes):
         raise ShapeError(f"einsum: {subscripts!r} has {len(terms)} terms for {len(shapes)} operands")
     used = set(subscripts)
@@ -88,36 +88,36 @@ def parse(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], 
 
 
 @lru_cache(maxsize=1024)
-def steps(
+def plan_contractions(
     labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optimize: str | Path
 ) -> tuple[Step, ...]:
     """Returns the contractions that compute the result, in order: of a path, or of one that a search finds."""
     if len(labels) <= 2:
         return ((tuple(range(len(labels))), output),)
-    path = optimize if isinstance(optimize, tuple) else _found(labels, output, shapes, optimize)
+    path = optimize if isinstance(optimize, tuple) else _search_path(labels, output, shapes, optimize)
     terms = list(labels)
     result: list[Step] = []
-    for number, places in enumerate(path):
-        joined = [terms.pop(i) for i in sorted(places, reverse=True)]
+    for number, operand_indices in enumerate(path):
+        joined = [terms.pop(i) for i in sorted(operand_indices, reverse=True)]
         rest = set("".join(terms)) | set(output)
-        kept = (
+        kept_labels = (
             output
             if number == len(path) - 1
             else "".join(dict.fromkeys([c for c in "".join(joined) if c in rest]))
         )
-        terms.append(kept)
-        result.append((tuple(sorted(places)), kept))
+        terms.append(kept_labels)
+        result.append((tuple(sorted(operand_indices)), kept_labels))
     return tuple(result)
 
 
-def _found(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], search: str) -> Path:
+def _search_path(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], search: str) -> Path:
     from opt_einsum import contract_path
 
     try:
-        found = contract_path(f"{','.join(labels)}->{output}", *shapes, shapes=True, optimize=search)[0]
+        path = contract_path(f"{','.join(labels)}->{output}", *shapes, shapes=True, optimize=search)[0]
     except KeyError:
         raise DTypeError(f"einsum: opt_einsum has no search {search!r}") from None
-    return tuple(cast("list[tuple[int, ...]]", found))
+    return tuple(cast("list[tuple[int, ...]]", path))
 
 
 def contraction_order(optimize: object, count: int) -> str | Path:
@@ -132,24 +132,24 @@ def contraction_order(optimize: object, count: int) -> str | Path:
         return optimize
     if not isinstance(optimize, Sequence):
         raise DTypeError(f"einsum: optimize must be a bool, the name of a search or a path, got {optimize!r}")
-    given = optimize[1:] if optimize[:1] in (["einsum_path"], ("einsum_path",)) else optimize
+    contractions = optimize[1:] if optimize[:1] in (["einsum_path"], ("einsum_path",)) else optimize
     left, path = count, []
-    for step in given:
-        places = tuple(step) if isinstance(step, Sequence) else ()
+    for step in contractions:
+        operand_indices = tuple(step) if isinstance(step, Sequence) else ()
         if (
-            not places
-            or len(set(places)) < len(places)
-            or not all([type(i) is int and 0 <= i < left for i in places])
+            not operand_indices
+            or len(set(operand_indices)) < len(operand_indices)
+            or not all([type(i) is int and 0 <= i < left for i in operand_indices])
         ):
             break
-        path.append(places)
-        left -= len(places) - 1
-    if left != 1 or len(path) != len(given):
+        path.append(operand_indices)
+        left -= len(operand_indices) - 1
+    if left != 1 or len(path) != len(contractions):
         raise ShapeError(f"einsum: optimize: the path {optimize!r} does not bring {count} operands to one")
     return tuple(path)
 
 
-def _sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str) -> dict[str, int]:
+def _label_sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for term, shape in zip(labels, shapes, strict=True):
         for c, n in zip(term, shape, strict=True):
@@ -160,7 +160,7 @@ def _sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str) -> d
     return sizes
 
 
-def _reduced(x: Array, term: str, kept: str, sizes: dict[str, int]) -> tuple[Array, str]:
+def _reduce_labels(x: Array, term: str, kept_labels: str, sizes: dict[str, int]) -> tuple[Array, str]:
     """Takes diagonals of repeated labels, sums over labels found nowhere else, drops axes to broadcast."""
     for c in dict.fromkeys(term):
         while term.count(c) > 1:
@@ -172,11 +172,11 @@ def _reduced(x: Array, term: str, kept: str, sizes: dict[str, int]) -> tuple[Arr
     if stretched:
         x = shaping.squeeze(x, stretched)
         term = "".join([c for i, c in enumerate(term) if i not in stretched])
-    alone = tuple([i for i, c in enumerate(term) if c not in kept])
-    return arithmetic.sum_to(x, alone), "".join([c for c in term if c in kept])
+    alone = tuple([i for i, c in enumerate(term) if c not in kept_labels])
+    return arithmetic.sum_to(x, alone), "".join([c for c in term if c in kept_labels])
 
 
-def _arranged(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
+def _arrange_axes(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
     """Transposes axes to the order of `output`, and repeats along missing ones."""
     present = [c for c in output if c in term]
     x = shaping.transpose(x, tuple([term.index(c) for c in present]))
@@ -186,19 +186,19 @@ def _arranged(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
     return broadcast_to(x, tuple([sizes[c] for c in output]))
 
 
-def _join(
+def _contract_pair(
     x: Array, left: str, y: Array, right: str, output: str, sizes: dict[str, int],
     precision: Precision, preferred: DType | None,
 ) -> Array:  # fmt: skip
-    x, left = _reduced(x, left, right + output, sizes)
-    y, right = _reduced(y, right, left + output, sizes)
+    x, left = _reduce_labels(x, left, right + output, sizes)
+    y, right = _reduce_labels(y, right, left + output, sizes)
     # A label that is left in this operand only, after the other's axis was dropped, is summed now.
-    x, left = _reduced(x, left, right + output, sizes)
+    x, left = _reduce_labels(x, left, right + output, sizes)
     contracted = [c for c in left if c in right and c not in output]
     batch = [c for c in left if c in right and c in output]
     if not contracted:
         # No sum: a product with broadcasting, which XLA fuses.
-        x, y = _arranged_open(x, left, output), _arranged_open(y, right, output)
+        x, y = _arrange_with_unit_axes(x, left, output), _arrange_with_unit_axes(y, right, output)
         result = x * y
         missing = broadcast_to(result, tuple([sizes[c] for c in output]))
         return missing if preferred is None else convert(missing, preferred)
@@ -211,10 +211,10 @@ def _join(
         preferred,
     )
     free = [c for c in left if c not in right] + [c for c in right if c not in left]
-    return _arranged(op(x, y), "".join(batch + free), output, sizes)
+    return _arrange_axes(op(x, y), "".join(batch + free), output, sizes)
 
 
-def _arranged_open(x: Array, term: str, output: str) -> Array:
+def _arrange_with_unit_axes(x: Array, term: str, output: str) -> Array:
     """Transposes axes to the order of `output`, with size 1 for missing ones."""
     order = [c for c in output if c in term]
     x = shaping.transpose(x, tuple([term.index(c) for c in order]))
@@ -254,7 +254,7 @@ def einsum(
     [3.0, 4.0]
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding,
             einsum,
             subscripts,
@@ -267,42 +267,48 @@ def einsum(
     if out is not None:
         raise ShapeError("einsum: arrays are immutable, so out= is not supported; use the result")
     if isinstance(subscripts, str):
-        text, given = subscripts, list(operands)
+        text, operand_list = subscripts, list(operands)
     else:
-        text, given = _interleaved([subscripts, *operands])
-    if not given:
+        text, operand_list = _parse_interleaved([subscripts, *operands])
+    if not operand_list:
         raise ShapeError(f"einsum: needs at least one operand for {text!r}")
-    arrays = promote_factors(*[as_operand(x, "einsum") for x in given], preferred=preferred_element_type)
+    arrays = promote_factors(
+        *[as_operand(x, "einsum") for x in operand_list], preferred=preferred_element_type
+    )
     shapes = tuple([x.type.shape for x in arrays])
-    labels, output = parse(text, shapes)
-    sizes = _sizes(labels, shapes, text)
+    labels, output = parse_subscripts(text, shapes)
+    sizes = _label_sizes(labels, shapes, text)
     order = contraction_order(optimize, len(arrays))
-    how, preferred = precision_of(precision), preferred_of(preferred_element_type)
+    how, preferred = resolve_precision(precision), resolve_preferred_dtype(preferred_element_type)
     terms = list(labels)
-    for places, kept in steps(labels, output, shapes, order):
-        joined = [(arrays[i], terms[i]) for i in places]
-        for i in reversed(places):
+    for operand_indices, kept_labels in plan_contractions(labels, output, shapes, order):
+        joined = [(arrays[i], terms[i]) for i in operand_indices]
+        for i in reversed(operand_indices):
             del arrays[i], terms[i]
-        arrays.append(_step(joined, kept, sizes, how, preferred))
-        terms.append(kept)
+        arrays.append(_contract_step(joined, kept_labels, sizes, how, preferred))
+        terms.append(kept_labels)
     return arrays[0]
 
 
-def _step(
+def _contract_step(
     joined: list[tuple[Array, str]],
-    kept: str,
+    kept_labels: str,
     sizes: dict[str, int],
     precision: Precision,
     preferred: DType | None,
 ) -> Array:
     x, term = joined[0]
     if len(joined) == 1:
-        x, term = _reduced(x, term, kept, sizes)
-        result = _arranged(x, term, kept, sizes)
+        x, term = _reduce_labels(x, term, kept_labels, sizes)
+        result = _arrange_axes(x, term, kept_labels, sizes)
         return result if preferred is None else convert(result, preferred)
     for number, (y, other) in enumerate(joined[1:], 1):
         later = "".join([t for _, t in joined[number + 1 :]])
-        output = kept if not later else "".join(dict.fromkeys([c for c in term + other if c in later + kept]))
-        x = _join(x, term, y, other, output, sizes, precision, preferred)
+        output = (
+            kept_labels
+            if not later
+            else "".join(dict.fromkeys([c for c in term + other if c in later + kept_labels]))
+        )
+        x = _contract_pair(x, term, y, other, output, sizes, precision, preferred)
         term = output
     return x

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from effx import dtypes
 from effx.array import Array, arithmetic
 from effx.array.promotion import as_operand, convert, scalar
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.lax.elementwise import exponential, trigonometric
-from effx.numpy.creation import operand
-from effx.numpy.signatures import keeps_type, of_inexact, of_numbers, of_real
-from effx.numpy.ufuncs import universal
+from effx.numpy.creation import returnable_operand
+from effx.numpy.signatures import typed_as_inexact, typed_as_numeric, typed_as_real, typed_as_type_preserving
+from effx.numpy.ufuncs import make_ufunc
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -84,7 +84,7 @@ __all__ = [
 _COMPLEX = e.Complex()
 
 
-@of_inexact
+@typed_as_inexact
 def sqrt(x: Operand, /) -> Array:
     """The square root; NaN below 0 for real numbers.
 
@@ -94,7 +94,7 @@ def sqrt(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.SQRT, x)
 
 
-@of_inexact
+@typed_as_inexact
 def cbrt(x: Operand, /) -> Array:
     """The real cube root.
 
@@ -104,7 +104,7 @@ def cbrt(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.CBRT, x)
 
 
-@of_inexact
+@typed_as_inexact
 def exp(x: Operand, /) -> Array:
     """Returns e to the power x.
 
@@ -114,7 +114,7 @@ def exp(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.EXP, x)
 
 
-@of_inexact
+@typed_as_inexact
 def exp2(x: Operand, /) -> Array:
     """2 to the power x.
 
@@ -124,7 +124,7 @@ def exp2(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.EXP2, x)
 
 
-@of_inexact
+@typed_as_inexact
 def expm1(x: Operand, /) -> Array:
     """Returns exp(x) - 1, exact near 0.
 
@@ -134,7 +134,7 @@ def expm1(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.EXPM1, x)
 
 
-@of_inexact
+@typed_as_inexact
 def log(x: Operand, /) -> Array:
     """The natural logarithm.
 
@@ -144,7 +144,7 @@ def log(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.LOG, x)
 
 
-@of_inexact
+@typed_as_inexact
 def log1p(x: Operand, /) -> Array:
     """Returns log(1 + x), exact near 0.
 
@@ -154,7 +154,7 @@ def log1p(x: Operand, /) -> Array:
     return arithmetic.unary(exponential.LOG1P, x)
 
 
-@of_inexact
+@typed_as_inexact
 def sin(x: Operand, /) -> Array:
     """The sine of x radians.
 
@@ -164,7 +164,7 @@ def sin(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.SIN, x)
 
 
-@of_inexact
+@typed_as_inexact
 def cos(x: Operand, /) -> Array:
     """The cosine of x radians.
 
@@ -174,7 +174,7 @@ def cos(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.COS, x)
 
 
-@of_inexact
+@typed_as_inexact
 def tan(x: Operand, /) -> Array:
     """The tangent of x radians.
 
@@ -184,7 +184,7 @@ def tan(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.TAN, x)
 
 
-@of_inexact
+@typed_as_inexact
 def arcsin(x: Operand, /) -> Array:
     """The inverse sine, in radians from -pi/2 to pi/2.
 
@@ -194,7 +194,7 @@ def arcsin(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.ASIN, x)
 
 
-@of_inexact
+@typed_as_inexact
 def arccos(x: Operand, /) -> Array:
     """The inverse cosine, in radians from 0 to pi.
 
@@ -204,7 +204,7 @@ def arccos(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.ACOS, x)
 
 
-@of_inexact
+@typed_as_inexact
 def arctan(x: Operand, /) -> Array:
     """The inverse tangent, in radians from -pi/2 to pi/2.
 
@@ -214,7 +214,7 @@ def arctan(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.ATAN, x)
 
 
-@of_inexact
+@typed_as_inexact
 def sinh(x: Operand, /) -> Array:
     """The hyperbolic sine.
 
@@ -224,7 +224,7 @@ def sinh(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.SINH, x)
 
 
-@of_inexact
+@typed_as_inexact
 def cosh(x: Operand, /) -> Array:
     """The hyperbolic cosine.
 
@@ -234,7 +234,7 @@ def cosh(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.COSH, x)
 
 
-@of_inexact
+@typed_as_inexact
 def tanh(x: Operand, /) -> Array:
     """The hyperbolic tangent.
 
@@ -244,7 +244,7 @@ def tanh(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.TANH, x)
 
 
-@of_inexact
+@typed_as_inexact
 def arcsinh(x: Operand, /) -> Array:
     """The inverse hyperbolic sine.
 
@@ -254,7 +254,7 @@ def arcsinh(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.ASINH, x)
 
 
-@of_inexact
+@typed_as_inexact
 def arccosh(x: Operand, /) -> Array:
     """The inverse hyperbolic cosine; NaN below 1 for real numbers.
 
@@ -264,7 +264,7 @@ def arccosh(x: Operand, /) -> Array:
     return arithmetic.unary(trigonometric.ACOSH, x)
 
 
-@of_inexact
+@typed_as_inexact
 def arctanh(x: Operand, /) -> Array:
     """The inverse hyperbolic tangent.
 
@@ -278,41 +278,41 @@ asin, acos, atan = arcsin, arccos, arctan
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
 
 
-@of_inexact
+@typed_as_inexact
 def log2(x: Operand, /) -> Array:
     """The logarithm to base 2.
 
     >>> float(log2(8.0))
     3.0
     """
-    return _scaled(arithmetic.unary(exponential.LOG, x), 1 / math.log(2))
+    return _scale_inexact(arithmetic.unary(exponential.LOG, x), 1 / math.log(2))
 
 
-@of_inexact
+@typed_as_inexact
 def log10(x: Operand, /) -> Array:
     """The logarithm to base 10.
 
     >>> f"{float(log10(1000.0)):.3f}"
     '3.000'
     """
-    return _scaled(arithmetic.unary(exponential.LOG, x), 1 / math.log(10))
+    return _scale_inexact(arithmetic.unary(exponential.LOG, x), 1 / math.log(10))
 
 
-def _scaled(x: Array, factor: float) -> Array:
+def _scale_inexact(x: Array, factor: float) -> Array:
     # A complex product would have infinity times 0.
     if x.type.kind != "c":
         return x * factor
     return perform(_COMPLEX, (arithmetic.real(x) * factor, imag(x) * factor))
 
 
-@of_real
+@typed_as_real
 def absolute(x: Operand, /) -> Array:
     """The absolute value `|x|`; of complex numbers the modulus, a real number.
 
     >>> int(absolute(-3)), float(absolute(3 + 4j))
     (3, 5.0)
     """
-    return arithmetic.absolute(operand(x, "absolute"))
+    return arithmetic.absolute(returnable_operand(x, "absolute"))
 
 
 abs = absolute
@@ -333,8 +333,8 @@ def fabs(x: Operand, /) -> Array:
     return perform(arithmetic.ABS, (a,))
 
 
-@universal(nin=1)
-@of_numbers
+@make_ufunc(nin=1)
+@typed_as_numeric
 def negative(x: Operand, /) -> Array:
     """The negative `-x`; unsigned integers wrap.
 
@@ -344,17 +344,17 @@ def negative(x: Operand, /) -> Array:
     return arithmetic.negative(as_operand(x, "negative"))
 
 
-@keeps_type
+@typed_as_type_preserving
 def positive(x: Operand, /) -> Array:
     """The operand itself, as an array.
 
     >>> int(positive(-3))
     -3
     """
-    return perform(arithmetic.COPY, (operand(x, "positive"),))
+    return perform(arithmetic.COPY, (returnable_operand(x, "positive"),))
 
 
-@keeps_type
+@typed_as_type_preserving
 def sign(x: Operand, /) -> Array:
     """-1, 0 or 1 by sign; x / |x| for complex numbers; NaN for NaN.
 
@@ -367,7 +367,7 @@ def sign(x: Operand, /) -> Array:
 _SQUARE = e.Square()
 
 
-@of_numbers
+@typed_as_numeric
 def square(x: Operand, /) -> Array:
     """The square `x * x`; of booleans as integers.
 
@@ -378,7 +378,7 @@ def square(x: Operand, /) -> Array:
     return perform(_SQUARE, (convert(a, dtypes.int32) if a.type.kind == "b" else a,))
 
 
-@of_inexact
+@typed_as_inexact
 def reciprocal(x: Operand, /) -> Array:
     """Returns `1 / x` as a float.
 
@@ -388,7 +388,7 @@ def reciprocal(x: Operand, /) -> Array:
     return arithmetic.integer_power(arithmetic.to_inexact(as_operand(x, "reciprocal")), -1)
 
 
-@of_inexact
+@typed_as_inexact
 def degrees(x: Operand, /) -> Array:
     """Radians to degrees.
 
@@ -398,7 +398,7 @@ def degrees(x: Operand, /) -> Array:
     return arithmetic.to_inexact(as_operand(x, "degrees")) * (180 / math.pi)
 
 
-@of_inexact
+@typed_as_inexact
 def radians(x: Operand, /) -> Array:
     """Degrees to radians.
 
@@ -411,42 +411,42 @@ def radians(x: Operand, /) -> Array:
 rad2deg, deg2rad = degrees, radians
 
 
-def _rounded(op: e.Floor | e.Ceil, x: Operand, what: str) -> Array:
-    a = operand(x, what)
+def _perform_rounding(op: e.Floor | e.Ceil, x: Operand, function_name: str) -> Array:
+    a = returnable_operand(x, function_name)
     return a if a.type.kind in "biu" else perform(op, (a,))
 
 
 _CEIL = e.Ceil()
 
 
-@keeps_type
+@typed_as_type_preserving
 def floor(x: Operand, /) -> Array:
     """The largest integer not above x; integers are unchanged.
 
     >>> float(floor(-1.5))
     -2.0
     """
-    return _rounded(arithmetic.FLOOR, x, "floor")
+    return _perform_rounding(arithmetic.FLOOR, x, "floor")
 
 
-@keeps_type
+@typed_as_type_preserving
 def ceil(x: Operand, /) -> Array:
     """The smallest integer not below x; integers are unchanged.
 
     >>> float(ceil(-1.5))
     -1.0
     """
-    return _rounded(_CEIL, x, "ceil")
+    return _perform_rounding(_CEIL, x, "ceil")
 
 
-@keeps_type
+@typed_as_type_preserving
 def trunc(x: Operand) -> Array:
     """The integer part: rounded toward zero; integers are unchanged.
 
     >>> float(trunc(-1.5))
     -1.0
     """
-    a = operand(x, "trunc")
+    a = returnable_operand(x, "trunc")
     if a.type.kind in "biu":
         return a
     zero = scalar(0.0, a.type.dtype, a.type.weak)
@@ -456,7 +456,7 @@ def trunc(x: Operand) -> Array:
 fix = trunc
 
 
-@of_inexact
+@typed_as_inexact
 def rint(x: Operand, /) -> Array:
     """The nearest integer as a float, halves to even.
 
@@ -475,21 +475,21 @@ def round(a: Operand, decimals: int = 0, out: None = None) -> Array:
     >>> float(round(2.345, 1))
     2.299999952316284
     """
-    no_out("round", out)
-    return arithmetic.round_(operand(a, "round"), decimals)
+    refuse_out("round", out)
+    return arithmetic.round_(returnable_operand(a, "round"), decimals)
 
 
 around = round
 
 
-@of_real
+@typed_as_real
 def real(x: Operand, /) -> Array:
     """The real part.
 
     >>> float(real(1 + 2j))
     1.0
     """
-    return arithmetic.real(operand(x, "real"))
+    return arithmetic.real(returnable_operand(x, "real"))
 
 
 def imag(x: Operand, /) -> Array:
@@ -504,14 +504,14 @@ def imag(x: Operand, /) -> Array:
     return BroadcastInDim(a.type.shape, ())(scalar(0, a.type.dtype, a.type.weak))
 
 
-@keeps_type
+@typed_as_type_preserving
 def conj(x: Operand, /) -> Array:
     """The complex conjugate; real numbers are unchanged.
 
     >>> complex(conj(1 + 2j))
     (1-2j)
     """
-    return arithmetic.conj(operand(x, "conj"))
+    return arithmetic.conj(returnable_operand(x, "conj"))
 
 
 conjugate = conj
@@ -534,7 +534,7 @@ def angle(z: Operand, deg: bool = False) -> Array:
     return degrees(result) if deg else result
 
 
-@of_inexact
+@typed_as_inexact
 def sinc(x: Operand, /) -> Array:
     """sin(pi x) / (pi x), and 1 at 0.
 
@@ -561,7 +561,7 @@ def nan_to_num(
     >>> nan_to_num(float("nan"))
     Array(0., dtype=float32)
     """
-    a = operand(x, "nan_to_num")
+    a = returnable_operand(x, "nan_to_num")
     t = a.type
     if t.kind == "c":
         parts = [

@@ -14,7 +14,7 @@ from effx.array.promotion import as_operand, convert
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
-from effx.numpy.creation import as_int, constant, placed
+from effx.numpy.creation import check_int, make_constant, to_device
 from effx.numpy.elementwise import conj
 from effx.numpy.padding import pad
 from effx.numpy.shaping import roll
@@ -31,20 +31,22 @@ __all__ = [
 NORMS = ("backward", "ortho", "forward")
 
 
-def _complex(x: Array) -> Array:
+def _to_complex(x: Array) -> Array:
     x = arithmetic.to_inexact(x)
     wide = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
     return wide if wide.type.kind == "c" else convert(wide, dtypes.complex_dtype(wide.type.dtype))
 
 
-def _real(what: str, x: Array) -> Array:
+def _to_real(function_name: str, x: Array) -> Array:
     if x.type.kind == "c":
-        raise DTypeError(f"{what}: takes real numbers, got {x.type!r}; use the transform of complex numbers")
+        raise DTypeError(
+            f"{function_name}: takes real numbers, got {x.type!r}; use the transform of complex numbers"
+        )
     x = arithmetic.to_inexact(x)
     return convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
 
 
-def _resized(x: Array, axis: int, size: int) -> Array:
+def _resize_axis(x: Array, axis: int, size: int) -> Array:
     """Cuts an axis at its end, or pads it with zeros."""
     n = x.type.shape[axis]
     if n < size:
@@ -53,7 +55,7 @@ def _resized(x: Array, axis: int, size: int) -> Array:
 
 
 def _transform(
-    what: str,
+    function_name: str,
     kind: str,
     a: Operand,
     s: Sequence[int | None] | None,
@@ -61,40 +63,42 @@ def _transform(
     norm: str | None,
 ) -> Array:
     """Brings axes to the end, transforms along three at a time, and brings them back."""
-    x = as_operand(a, what)
+    x = as_operand(a, function_name)
     if norm is not None and norm not in NORMS:
-        raise ValueError(f"{what}: norm must be one of {', '.join(NORMS)}, got {norm!r}")
+        raise ValueError(f"{function_name}: norm must be one of {', '.join(NORMS)}, got {norm!r}")
     if axes is None:
         axes = range(x.type.ndim) if s is None else range(x.type.ndim - len(s), x.type.ndim)
-    places = [normalize_axis(what, axis, x.type.ndim, x.type) for axis in axes]
-    sizes = list(s) if s is not None else [None] * len(places)
-    if len(sizes) != len(places):
-        raise ShapeError(f"{what}: {len(sizes)} sizes for {len(places)} axes")
-    if len(set(places)) != len(places):
-        raise ShapeError(f"{what}: axes {tuple(axes)} repeat an axis")
-    x = _real(what, x) if kind == "RFFT" else _complex(x)
-    if not places:
+    resolved_axes = [normalize_axis(function_name, axis, x.type.ndim, x.type) for axis in axes]
+    sizes = list(s) if s is not None else [None] * len(resolved_axes)
+    if len(sizes) != len(resolved_axes):
+        raise ShapeError(f"{function_name}: {len(sizes)} sizes for {len(resolved_axes)} axes")
+    if len(set(resolved_axes)) != len(resolved_axes):
+        raise ShapeError(f"{function_name}: axes {tuple(axes)} repeat an axis")
+    x = _to_real(function_name, x) if kind == "RFFT" else _to_complex(x)
+    if not resolved_axes:
         return x
     lengths = []
-    for i, (place, size) in enumerate(zip(places, sizes, strict=True)):
-        n = x.type.shape[place]
-        half = kind == "IRFFT" and i == len(places) - 1
-        length = (2 * (n - 1) if half else n) if size is None else as_int(what, "a size", size)
+    for i, (axis_index, size) in enumerate(zip(resolved_axes, sizes, strict=True)):
+        n = x.type.shape[axis_index]
+        half = kind == "IRFFT" and i == len(resolved_axes) - 1
+        length = (2 * (n - 1) if half else n) if size is None else check_int(function_name, "a size", size)
         if length < 1:
-            raise ShapeError(f"{what}: axis {place} of {x.type!r} must have at least one point, got {length}")
-        x = _resized(x, place, length // 2 + 1 if half else length)
+            raise ShapeError(
+                f"{function_name}: axis {axis_index} of {x.type!r} must have at least one point, got {length}"
+            )
+        x = _resize_axis(x, axis_index, length // 2 + 1 if half else length)
         lengths.append(length)
-    last = tuple(range(x.type.ndim - len(places), x.type.ndim))
-    x = shaping.moveaxis(x, tuple(places), last)
-    x = _along_last(kind, x, tuple(lengths))
+    last = tuple(range(x.type.ndim - len(resolved_axes), x.type.ndim))
+    x = shaping.moveaxis(x, tuple(resolved_axes), last)
+    x = _transform_last_axes(kind, x, tuple(lengths))
     factor = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm or "backward"]
     if factor:
         power = -factor if kind in ("FFT", "RFFT") else factor
         x = x * math.prod(lengths) ** power
-    return shaping.moveaxis(x, last, tuple(places))
+    return shaping.moveaxis(x, last, tuple(resolved_axes))
 
 
-def _along_last(kind: str, x: Array, lengths: tuple[int, ...]) -> Array:
+def _transform_last_axes(kind: str, x: Array, lengths: tuple[int, ...]) -> Array:
     """Transforms along the last axes, of which one operation takes three."""
     rest, three = lengths[:-3], lengths[-3:]
     if not rest:
@@ -104,7 +108,9 @@ def _along_last(kind: str, x: Array, lengths: tuple[int, ...]) -> Array:
     outer, inner = tuple(range(k - m, k - 3)), tuple(range(k - len(rest), k))
 
     def along_rest(y: Array) -> Array:
-        return shaping.moveaxis(_along_last(plain, shaping.moveaxis(y, outer, inner), rest), inner, outer)
+        return shaping.moveaxis(
+            _transform_last_axes(plain, shaping.moveaxis(y, outer, inner), rest), inner, outer
+        )
 
     # What makes numbers real comes last, what makes them complex first.
     return Fft(kind, three)(along_rest(x)) if kind == "IRFFT" else along_rest(Fft(kind, three)(x))
@@ -319,12 +325,16 @@ def irfft2(
 
 
 def _frequencies(
-    what: str, counts: np.ndarray[tuple[int], np.dtype[np.intp]], n: int, d: Operand, dtype: DTypeLike | None
+    function_name: str,
+    counts: np.ndarray[tuple[int], np.dtype[np.intp]],
+    n: int,
+    d: Operand,
+    dtype: DTypeLike | None,
 ) -> Array:
-    found = dtypes.requested(float if dtype is None else dtype)
-    if not dtypes.is_inexact(found):
-        raise DTypeError(f"{what}: dtype must be floating or complex, got {found.name}")
-    return constant(counts.astype(found), found) / (as_operand(d, what) * n)
+    result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
+    if not dtypes.is_inexact(result_dtype):
+        raise DTypeError(f"{function_name}: dtype must be floating or complex, got {result_dtype.name}")
+    return make_constant(counts.astype(result_dtype), result_dtype) / (as_operand(d, function_name) * n)
 
 
 def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
@@ -342,8 +352,8 @@ def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device:
     >>> fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    size = _points("fftfreq", n)
-    return placed(
+    size = _check_point_count("fftfreq", n)
+    return to_device(
         _frequencies("fftfreq", (np.arange(size) + size // 2) % size - size // 2, size, d, dtype), device
     )
 
@@ -357,14 +367,14 @@ def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device
     >>> rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
-    size = _points("rfftfreq", n)
-    return placed(_frequencies("rfftfreq", np.arange(size // 2 + 1), size, d, dtype), device)
+    size = _check_point_count("rfftfreq", n)
+    return to_device(_frequencies("rfftfreq", np.arange(size // 2 + 1), size, d, dtype), device)
 
 
-def _points(what: str, n: int) -> int:
-    size = as_int(what, "n", n)
+def _check_point_count(function_name: str, n: int) -> int:
+    size = check_int(function_name, "n", n)
     if size < 1:
-        raise ShapeError(f"{what}: needs at least one point, got {size}")
+        raise ShapeError(f"{function_name}: needs at least one point, got {size}")
     return size
 
 
@@ -379,8 +389,8 @@ def fftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
     [-0.5, -0.25, 0.0, 0.25]
     """
     a = as_operand(x, "fftshift")
-    places = normalize_axes("fftshift", axes, a.type)
-    return roll(a, [a.type.shape[i] // 2 for i in places], places)
+    resolved_axes = normalize_axes("fftshift", axes, a.type)
+    return roll(a, [a.type.shape[i] // 2 for i in resolved_axes], resolved_axes)
 
 
 def ifftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
@@ -390,5 +400,5 @@ def ifftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
     [0.0, 0.25, -0.5, -0.25]
     """
     a = as_operand(x, "ifftshift")
-    places = normalize_axes("ifftshift", axes, a.type)
-    return roll(a, [-(a.type.shape[i] // 2) for i in places], places)
+    resolved_axes = normalize_axes("ifftshift", axes, a.type)
+    return roll(a, [-(a.type.shape[i] // 2) for i in resolved_axes], resolved_axes)

@@ -38,12 +38,12 @@ def load(file: IO[bytes] | str | os.PathLike[str], *args: Any, **kwargs: Any) ->
     >>> load(file).tolist()
     [1.0, 2.0]
     """
-    found = np.load(file, *args, **kwargs)
-    if not isinstance(found, np.ndarray):
-        return found
-    if found.dtype.kind == "V" and found.dtype.itemsize == 2 and not found.dtype.names:
-        found = found.view(dtypes.bfloat16)  # NumPy's format has no name for it
-    return asarray(found)
+    result = np.load(file, *args, **kwargs)
+    if not isinstance(result, np.ndarray):
+        return result
+    if result.dtype.kind == "V" and result.dtype.itemsize == 2 and not result.dtype.names:
+        result = result.view(dtypes.bfloat16)  # NumPy's format has no name for it
+    return asarray(result)
 
 
 def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None) -> Array:

@@ -10,9 +10,9 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array
 from effx.array.arithmetic import to_inexact
-from effx.array.promotion import as_operand, convert, host_array, promote_dtypes
+from effx.array.promotion import as_operand, convert, promote_dtypes, to_host_array
 from effx.errors import DTypeError, OptionError, ShapeError
-from effx.numpy.creation import as_int, constant
+from effx.numpy.creation import check_int, make_constant
 from effx.numpy.elementwise import conj, exp
 from effx.numpy.linear import dot
 from effx.numpy.padding import pad
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "i0", "kaiser"]
 
 
-def _filtered(
-    what: str, a: Operand, v: Operand, mode: str, precision: object, preferred: DTypeLike | None
+def _correlate_vectors(
+    function_name: str, a: Operand, v: Operand, mode: str, precision: object, preferred: DTypeLike | None
 ) -> Array:
     """Correlates two vectors of one dtype: sums of products with the second shifted along the first."""
     if mode not in ("full", "same", "valid"):
-        raise OptionError(f"{what}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    x, y = [to_inexact(part) for part in promote_dtypes(as_operand(a, what), as_operand(v, what))]
+        raise OptionError(f"{function_name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    x, y = [
+        to_inexact(part)
+        for part in promote_dtypes(as_operand(a, function_name), as_operand(v, function_name))
+    ]
     if x.type.ndim != 1 or y.type.ndim != 1 or 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{what}: takes two vectors with elements, got {x.type!r} and {y.type!r}")
+        raise ShapeError(f"{function_name}: takes two vectors with elements, got {x.type!r} and {y.type!r}")
     n, m = x.type.size, y.type.size
     exchanged = n < m
     if exchanged:  # the sums are those of both reversed
@@ -41,7 +44,7 @@ def _filtered(
     low, high = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
     padded = pad(x, (high, low) if exchanged else (low, high))
     count = n + low + high - m + 1
-    windows = padded[host_array(np.arange(count)[:, None] + np.arange(m))]
+    windows = padded[to_host_array(np.arange(count)[:, None] + np.arange(m))]
     return dot(windows, y, precision=precision, preferred_element_type=preferred)
 
 
@@ -72,7 +75,7 @@ def convolve(
     x, y = as_operand(a, "convolve"), as_operand(v, "convolve")
     if x.type.size < y.type.size:
         x, y = y, x
-    return _filtered("convolve", x, flip(y), mode, precision, preferred_element_type)
+    return _correlate_vectors("convolve", x, flip(y), mode, precision, preferred_element_type)
 
 
 def correlate(
@@ -88,16 +91,16 @@ def correlate(
     >>> correlate(np.array([1, 2, 3]), np.array([1, 1])).tolist()
     [3.0, 5.0]
     """
-    return _filtered("correlate", a, conj(v), mode, precision, preferred_element_type)
+    return _correlate_vectors("correlate", a, conj(v), mode, precision, preferred_element_type)
 
 
-def _window(what: str, M: int, *weights: float) -> Array:
+def _cosine_window(function_name: str, M: int, *weights: float) -> Array:
     """A sum of cosines over one period: `sum_k weights[k] * cos(k * t)` for M values of t from 0 to 2 pi."""
-    n = as_int(what, "M", M)
+    n = check_int(function_name, "M", M)
     t = 2 * math.pi * np.arange(max(n, 0)) / max(n - 1, 1)
     data = sum([w * np.cos(k * t) for k, w in enumerate(weights)]) if n > 1 else np.ones(max(n, 0))
     dtype = dtypes.canonicalize(float)
-    return constant(np.asarray(data).astype(dtype), dtype)
+    return make_constant(np.asarray(data).astype(dtype), dtype)
 
 
 def bartlett(M: int) -> Array:
@@ -112,9 +115,9 @@ def bartlett(M: int) -> Array:
     >>> bartlett(5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    n = as_int("bartlett", "M", M)
+    n = check_int("bartlett", "M", M)
     dtype = dtypes.canonicalize(float)
-    return constant(np.bartlett(max(n, 0)).astype(dtype), dtype)
+    return make_constant(np.bartlett(max(n, 0)).astype(dtype), dtype)
 
 
 def blackman(M: int) -> Array:
@@ -123,7 +126,7 @@ def blackman(M: int) -> Array:
     >>> [round(abs(w), 2) for w in blackman(3).tolist()]
     [0.0, 1.0, 0.0]
     """
-    return _window("blackman", M, 0.42, -0.5, 0.08)
+    return _cosine_window("blackman", M, 0.42, -0.5, 0.08)
 
 
 def hamming(M: int) -> Array:
@@ -132,7 +135,7 @@ def hamming(M: int) -> Array:
     >>> [round(w, 2) for w in hamming(3).tolist()]
     [0.08, 1.0, 0.08]
     """
-    return _window("hamming", M, 0.54, -0.46)
+    return _cosine_window("hamming", M, 0.54, -0.46)
 
 
 def hanning(M: int) -> Array:
@@ -141,7 +144,7 @@ def hanning(M: int) -> Array:
     >>> [round(w, 2) for w in hanning(5).tolist()]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    return _window("hanning", M, 0.5, -0.5)
+    return _cosine_window("hanning", M, 0.5, -0.5)
 
 
 def i0(x: Operand) -> Array:
@@ -176,9 +179,9 @@ def kaiser(M: int, beta: Operand) -> Array:
     >>> [round(w, 2) for w in kaiser(3, 5.0).tolist()]
     [0.04, 1.0, 0.04]
     """
-    n, dtype = as_int("kaiser", "M", M), dtypes.canonicalize(float)
+    n, dtype = check_int("kaiser", "M", M), dtypes.canonicalize(float)
     if n <= 1:
-        return constant(np.ones(max(n, 0), dtype), dtype)
+        return make_constant(np.ones(max(n, 0), dtype), dtype)
     shape = convert(as_operand(beta, "kaiser"), dtype)
     t = np.linspace(-1, 1, n)
-    return i0(shape * constant(np.sqrt(1 - t**2).astype(dtype), dtype)) / i0(shape)
+    return i0(shape * make_constant(np.sqrt(1 - t**2).astype(dtype), dtype)) / i0(shape)

@@ -8,10 +8,10 @@ from effx import dtypes
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import ShapeError
-from effx.numpy.creation import filled
+from effx.numpy.creation import make_filled
 from effx.numpy.linalg import eigvals, inv, lstsq
 from effx.numpy.padding import pad
-from effx.numpy.polynomials import coefficients_of, order_of, without_leading_zeros
+from effx.numpy.polynomials import check_coefficients, check_order, strip_leading_zeros
 from effx.numpy.ranges import eye, vander
 from effx.numpy.shaping import flip
 
@@ -43,7 +43,7 @@ def poly(seq_of_zeros: Operand) -> Array:
     elif x.type.ndim > 1:
         raise ShapeError(f"poly: takes a vector of zeros or a square matrix, got {x.type!r}")
     zeros = shaping.reshape(x, -1)
-    p = filled((1,) if 0 not in zeros.type.shape else (), 1, zeros.type.dtype)
+    p = make_filled((1,) if 0 not in zeros.type.shape else (), 1, zeros.type.dtype)
     for i in range(zeros.type.size):
         p = pad(p, (0, 1)) - zeros[i] * pad(p, (1, 0))
     return p
@@ -67,18 +67,18 @@ def roots(p: Operand, *, strip_zeros: bool = True) -> Array:
     >>> sorted(roots(np.array([1.0, -3.0, 2.0])).real.round(3).tolist())
     [1.0, 2.0]
     """
-    x = arithmetic.to_inexact(coefficients_of("roots", p))
+    x = arithmetic.to_inexact(check_coefficients("roots", p))
     at_zero = 0
     if strip_zeros:
-        x = without_leading_zeros("roots", x)
-        kept = without_leading_zeros("roots", flip(x)).type.size
-        x, at_zero = x[:kept], x.type.size - kept
+        x = strip_leading_zeros("roots", x)
+        significant_count = strip_leading_zeros("roots", flip(x)).type.size
+        x, at_zero = x[:significant_count], x.type.size - significant_count
     n = x.type.size
     dtype = x.type.dtype if x.type.kind == "c" else dtypes.complex_dtype(x.type.dtype)
-    zeros = filled((at_zero,), 0, dtype)
+    zeros = make_filled((at_zero,), 0, dtype)
     if n < 2:
         return zeros
-    below = shaping.concatenate([eye(n - 2, dtype=x.type.dtype), filled((n - 2, 1), 0, x.type.dtype)], 1)
+    below = shaping.concatenate([eye(n - 2, dtype=x.type.dtype), make_filled((n - 2, 1), 0, x.type.dtype)], 1)
     companion = shaping.concatenate([shaping.expand_dims(-x[1:] / x[0], 0), below], 0)
     return shaping.concatenate([eigvals(companion), zeros], 0)
 
@@ -121,7 +121,7 @@ def polyfit(
         raise ShapeError(
             f"polyfit: x must be [m] and y [m] or [m, k], got {points.type!r} and {values.type!r}"
         )
-    order = order_of("polyfit", "deg", deg) + 1
+    order = check_order("polyfit", "deg", deg) + 1
     matrix, right = vander(points, order), values
     if w is not None:
         weights = convert(as_operand(w, "polyfit"), points.type.dtype)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from effx import dtypes
 from effx.array import Array, arithmetic
 from effx.array.promotion import as_operand, convert
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.errors import DTypeError
 from effx.ir.ops.convert import Bitcast
 from effx.numpy.binary import copysign, nextafter
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["frexp", "ldexp", "modf", "spacing"]
 
 
-def _real(what: str, x: Operand) -> Array:
-    a = arithmetic.to_inexact(as_operand(x, what))
+def _to_real(function_name: str, x: Operand) -> Array:
+    a = arithmetic.to_inexact(as_operand(x, function_name))
     if a.type.kind != "f" or a.type.dtype.itemsize < 2:
-        raise DTypeError(f"{what}: takes real numbers of at least 16 bits, got {a.type!r}")
+        raise DTypeError(f"{function_name}: takes real numbers of at least 16 bits, got {a.type!r}")
     return a
 
 
@@ -43,7 +43,7 @@ def frexp(x: Operand, /) -> tuple[Array, Array]:
     >>> [float(part) for part in frexp(6.0)]
     [0.75, 3.0]
     """
-    a = _real("frexp", x)
+    a = _to_real("frexp", x)
     info = dtypes.finfo(a.type.dtype)
     # Subnormal numbers are scaled into the normal range first.
     tiny = abs(a) < float(info.tiny)
@@ -74,7 +74,7 @@ def ldexp(x1: Operand, x2: Operand, /) -> Array:
     >>> float(ldexp(0.75, 3))
     6.0
     """
-    a, n = _real("ldexp", x1), as_operand(x2, "ldexp")
+    a, n = _to_real("ldexp", x1), as_operand(x2, "ldexp")
     if n.type.kind not in "iu":
         raise DTypeError(f"ldexp: exponents must be integers, got {n.type!r}")
     info = dtypes.finfo(a.type.dtype)
@@ -83,11 +83,11 @@ def ldexp(x1: Operand, x2: Operand, /) -> Array:
     # A factor for each part of the exponent: the whole may be out of the range of the dtype.
     for _ in range(4):
         part = arithmetic.clip(n, -reach, reach)
-        a, n = a * _power(part, a), n - part
+        a, n = a * _power_of_two(part, a), n - part
     return a
 
 
-def _power(n: Array, like: Array) -> Array:
+def _power_of_two(n: Array, like: Array) -> Array:
     """Returns 2**n of a dtype for integers n in the normal range, from its bits."""
     info, integer = dtypes.finfo(like.type.dtype), dtypes.bits_dtype(like.type.dtype)
     bits = convert(n + (int(info.maxexp) - 1), integer) << info.nmant
@@ -107,11 +107,11 @@ def modf(x: Operand, /, out: None = None) -> tuple[Array, Array]:
     >>> [float(part) for part in modf(-2.5)]
     [-0.5, -2.0]
     """
-    no_out("modf", out)
-    a = _real("modf", x)
-    whole = trunc(a)
-    fraction = arithmetic.where(isinf(a), 0.0, a - whole)
-    return copysign(fraction, a), whole
+    refuse_out("modf", out)
+    a = _to_real("modf", x)
+    integral_part = trunc(a)
+    fraction = arithmetic.where(isinf(a), 0.0, a - integral_part)
+    return copysign(fraction, a), integral_part
 
 
 def spacing(x: Operand, /) -> Array:
@@ -126,7 +126,7 @@ def spacing(x: Operand, /) -> Array:
     >>> float(spacing(1.0))
     1.1920928955078125e-07
     """
-    a = _real("spacing", x)
+    a = _to_real("spacing", x)
     away = full_like(a, float("inf"))
     away = arithmetic.where(a < 0, -away, away)
     return arithmetic.where(isfinite(a), nextafter(a, away) - a, float("nan"))

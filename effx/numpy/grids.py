@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from effx.array import Array, shaping
 from effx.array.promotion import as_operand, promote_dtypes
 from effx.errors import IndexingError, ShapeError
-from effx.numpy.creation import as_int, asarray, ones, operand
+from effx.numpy.creation import asarray, check_int, ones, returnable_operand
 from effx.numpy.indexing import nonzero
 from effx.numpy.joining import concatenate
 from effx.numpy.ranges import arange, diag_indices, linspace, meshgrid
@@ -36,15 +36,15 @@ def ix_(*args: Operand) -> tuple[Array, ...]:
     >>> [x.shape for x in ix_(np.array([0, 2]), np.array([1, 2, 3]))]
     [(2, 1), (1, 3)]
     """
-    found = []
+    results = []
     for i, arg in enumerate(args):
-        x = operand(arg, "ix_")
+        x = returnable_operand(arg, "ix_")
         if x.type.ndim != 1:
             raise ShapeError(f"ix_: takes vectors, argument {i} is {x.type!r}")
         if x.type.kind == "b":
             (x,) = nonzero(x)
-        found.append(shaping.reshape(x, (1,) * i + (-1,) + (1,) * (len(args) - i - 1)))
-    return tuple(found)
+        results.append(shaping.reshape(x, (1,) * i + (-1,) + (1,) * (len(args) - i - 1)))
+    return tuple(results)
 
 
 def diag_indices_from(arr: Operand) -> tuple[Array, ...]:
@@ -83,18 +83,18 @@ def mask_indices(
     return rows, columns
 
 
-def _along(what: str, part: slice) -> Array:
+def _slice_numbers(function_name: str, part: slice) -> Array:
     """The numbers of a slice; with an imaginary step so many of them, the end included."""
     start, stop, step = part.start or 0, part.stop, 1 if part.step is None else part.step
     if stop is None:
-        raise IndexingError(f"{what}: a slice must have an end, got {part}")
+        raise IndexingError(f"{function_name}: a slice must have an end, got {part}")
     if isinstance(step, complex):
-        return linspace(start, stop, as_int(what, "the number of elements", int(abs(step))))
+        return linspace(start, stop, check_int(function_name, "the number of elements", int(abs(step))))
     return arange(start, stop, step)
 
 
 @final
-class _Grid:
+class _GridIndexer:
     """Indexed with slices, gives the coordinates of a grid: dense and stacked, or open, as a list."""
 
     def __init__(self, name: str, sparse: bool) -> None:
@@ -105,18 +105,18 @@ class _Grid:
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
-            return _along(self.name, key)
-        axes = promote_dtypes(*[_along(self.name, part) for part in key])
-        found = meshgrid(*axes, indexing="ij", sparse=self.sparse)
-        return list(found) if self.sparse else shaping.stack(list(found), 0)
+            return _slice_numbers(self.name, key)
+        axes = promote_dtypes(*[_slice_numbers(self.name, part) for part in key])
+        coordinates = meshgrid(*axes, indexing="ij", sparse=self.sparse)
+        return list(coordinates) if self.sparse else shaping.stack(list(coordinates), 0)
 
 
-mgrid = _Grid("mgrid", sparse=False)
-ogrid = _Grid("ogrid", sparse=True)
+mgrid = _GridIndexer("mgrid", sparse=False)
+ogrid = _GridIndexer("ogrid", sparse=True)
 
 
 @final
-class _Joined:
+class _JoinIndexer:
     """Indexed with slices, numbers and arrays, joins them along an axis.
 
     A string before them is "axis", "axis,ndim" or "axis,ndim,first": the axis to join along, the least number
@@ -131,9 +131,9 @@ class _Joined:
         return f"effx.numpy.{self.name}"
 
     def __getitem__(self, key: Any) -> Array:
-        given = list(key) if isinstance(key, tuple) else [key]
+        entries = list(key) if isinstance(key, tuple) else [key]
         axis, ndim, first = self.defaults
-        text = given.pop(0) if isinstance(given[0], str) else ""
+        text = entries.pop(0) if isinstance(entries[0], str) else ""
         if text not in ("", "r", "c"):
             try:
                 numbers = [int(word) for word in text.split(",")]
@@ -143,16 +143,16 @@ class _Joined:
                 ) from None
             axis, ndim, first = [*numbers, *self.defaults[len(numbers) :]][:3]
         parts = []
-        for part in given:
-            x = _along(self.name, part) if isinstance(part, slice) else atleast_1d(asarray(part))
+        for part in entries:
+            x = _slice_numbers(self.name, part) if isinstance(part, slice) else atleast_1d(asarray(part))
             extra = max(ndim - x.type.ndim, 0)
             before = first if first >= 0 else max(first + extra + 1, 0)
             parts.append(shaping.reshape(x, (1,) * before + x.type.shape + (1,) * (extra - before)))
-        found = concatenate(parts, axis)
+        joined = concatenate(parts, axis)
         return (
-            found if text not in ("r", "c") else shaping.reshape(found, (1, -1) if text == "r" else (-1, 1))
+            joined if text not in ("r", "c") else shaping.reshape(joined, (1, -1) if text == "r" else (-1, 1))
         )
 
 
-r_ = _Joined("r_", 0, 1, -1)
-c_ = _Joined("c_", -1, 2, 0)
+r_ = _JoinIndexer("r_", 0, 1, -1)
+c_ = _JoinIndexer("c_", -1, 2, 0)

@@ -11,8 +11,8 @@ from effx import dtypes
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import DTypeError, ShapeError
-from effx.ir.passes.sharding_propagation import settled
-from effx.numpy.creation import as_int, asarray, filled
+from effx.ir.passes.sharding_propagation import allow_unresolved
+from effx.numpy.creation import asarray, check_int, make_filled
 from effx.numpy.ranges import linspace
 from effx.numpy.reductions import diff
 from effx.numpy.sorting import searchsorted
@@ -61,7 +61,7 @@ def histogram_bin_edges(
         low, high = [as_operand(end, "histogram_bin_edges") for end in range]
     flat = low == high
     low, high = arithmetic.where(flat, low - 0.5, low), arithmetic.where(flat, high + 0.5, high)
-    return linspace(low, high, as_int("histogram_bin_edges", "bins", bins) + 1, dtype=x.type.dtype)
+    return linspace(low, high, check_int("histogram_bin_edges", "bins", bins) + 1, dtype=x.type.dtype)
 
 
 def histogram(
@@ -92,26 +92,26 @@ def histogram(
     [[3.0, 1.0], [0.0, 2.0, 4.0]]
     """
     if out_sharding is not None:
-        with settled(True):
+        with allow_unresolved(True):
             counts, edges = histogram(a, bins, range, weights, density)
         return reshard_as("histogram", counts, out_sharding), edges
     x = as_operand(a, "histogram")
     edges = histogram_bin_edges(x, bins, range)
     flat, edges = promote_dtypes(shaping.reshape(arithmetic.to_inexact(x), -1), edges)
     if weights is None:
-        weight = filled(flat.type.shape, 1, flat.type.dtype)
+        weight = make_filled(flat.type.shape, 1, flat.type.dtype)
     else:
         of = as_operand(weights, "histogram")
         if of.type.shape != x.type.shape:
             raise ShapeError(f"histogram: weights {of.type!r} must have the shape of {x.type!r}")
         weight = shaping.reshape(arithmetic.to_inexact(of), -1)
-    counts = _summed(weight, (_bins(flat, edges),), (edges.type.size - 1,))
+    counts = _sum_by_bin(weight, (_bin_indices(flat, edges),), (edges.type.size - 1,))
     if density:
         counts = counts / reducing.sum(counts) / diff(edges)
     return counts, edges
 
 
-def _bins(x: Array, edges: Array) -> Array:
+def _bin_indices(x: Array, edges: Array) -> Array:
     """The bin of each sample; the number of bins for those outside."""
     n = edges.type.size - 1
     at = convert(searchsorted(edges, x, side="right"), dtypes.int32) - 1
@@ -119,9 +119,9 @@ def _bins(x: Array, edges: Array) -> Array:
     return arithmetic.where((at < 0) | (x != x), n, at)
 
 
-def _summed(weights: Array, bins: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+def _sum_by_bin(weights: Array, bins: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
     """The sum of the weights in each bin; those outside are left out."""
-    return filled(shape, 0, weights.type.dtype).at[bins].add(weights, mode="drop")
+    return make_filled(shape, 0, weights.type.dtype).at[bins].add(weights, mode="drop")
 
 
 def histogram2d(
@@ -197,14 +197,14 @@ def histogramdd(
     if len(each) != d or len(ends) != d:
         raise ShapeError(f"histogramdd: {d} axes need {d} bins and ranges, got {len(each)} and {len(ends)}")
     integer = dtypes.canonicalize(int)
-    weight = filled((n,), 1, integer) if weights is None else as_operand(weights, "histogramdd")
+    weight = make_filled((n,), 1, integer) if weights is None else as_operand(weights, "histogramdd")
     if weight.type.shape != (n,):
         raise ShapeError(f"histogramdd: weights {weight.type!r} must have the shape [{n}]")
     columns = list(shaping.moveaxis(points, 1, 0)) if d else []
     edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, ends, strict=True)]
     shape = tuple([e.type.size - 1 for e in edges])
-    index = tuple([_bins(*promote_dtypes(c, e)) for c, e in zip(columns, edges, strict=True)])
-    counts = _summed(weight, index, shape)
+    index = tuple([_bin_indices(*promote_dtypes(c, e)) for c, e in zip(columns, edges, strict=True)])
+    counts = _sum_by_bin(weight, index, shape)
     if density:
         counts = arithmetic.to_inexact(counts)
         counts = counts / reducing.sum(counts)

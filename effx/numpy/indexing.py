@@ -9,12 +9,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.indexing import positions
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, scalar
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.errors import IndexingError, ShapeError
 from effx.ir.types import Shape
-from effx.numpy.creation import as_int, constant, filled
+from effx.numpy.creation import check_int, make_constant, make_filled
 from effx.numpy.known import bounded, known_data
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def take(
     >>> take(np.arange(3) * 10, np.array([2, 0])).tolist()
     [20, 0]
     """
-    no_out("take", out)
+    refuse_out("take", out)
     x, which = as_operand(a, "take"), as_operand(indices, "take")
     return indexing.take(x, which, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
 
@@ -84,8 +84,8 @@ def take_along_axis(
     )
 
 
-def _mask(what: str, a: Operand) -> Array:
-    x = as_operand(a, what)
+def _check_mask(function_name: str, a: Operand) -> Array:
+    x = as_operand(a, function_name)
     return x if x.type.kind == "b" else x != 0
 
 
@@ -112,29 +112,29 @@ def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> t
     x = as_operand(a, "nonzero")
     if not x.type.shape:
         raise ShapeError(f"nonzero: takes arrays with axes, got {x.type!r}; use atleast_1d")
-    mask = _mask("nonzero", x)
+    mask = _check_mask("nonzero", x)
     integer = dtypes.canonicalize(int)
     if size is None:
         return tuple(
             [
-                constant(i.astype(integer), integer)
+                make_constant(i.astype(integer), integer)
                 for i in np.nonzero(known_data("nonzero", mask, _SHAPE_UNKNOWN))
             ]
         )
-    count = as_int("nonzero", "size", size)
+    count = check_int("nonzero", "size", size)
     flat = shaping.reshape(mask, -1)
     n = flat.type.size
     # The k-th true element writes its index to k - 1; the others write out of bounds.
     rank = reducing.cumsum(flat) - 1
     target = arithmetic.where(flat, rank, scalar(count, integer))
-    places = filled((count,), n, integer).at[target].set(positions((n,), 0), mode="drop")
+    element_indices = make_filled((count,), n, integer).at[target].set(iota_along_axis((n,), 0), mode="drop")
     fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value or 0,) * x.type.ndim
     results = []
     stride = n
     for length, fill in zip(x.type.shape, fills, strict=True):
         stride //= max(length, 1)
-        along = arithmetic.remainder(arithmetic.floor_divide(places, max(stride, 1)), max(length, 1))
-        results.append(arithmetic.where(places == n, convert(as_operand(fill), integer), along))
+        along = arithmetic.remainder(arithmetic.floor_divide(element_indices, max(stride, 1)), max(length, 1))
+        results.append(arithmetic.where(element_indices == n, convert(as_operand(fill), integer), along))
     return tuple(results)
 
 
@@ -155,8 +155,8 @@ def argwhere(a: Operand, *, size: int | None = None, fill_value: Any = None) -> 
     """
     x = as_operand(a, "argwhere")
     if not x.type.shape:
-        found = len(nonzero(shaping.reshape(x, 1), size=size)[0])
-        return filled((found, 0), 0, dtypes.canonicalize(int))
+        count = len(nonzero(shaping.reshape(x, 1), size=size)[0])
+        return make_filled((count, 0), 0, dtypes.canonicalize(int))
     return shaping.stack(nonzero(x, size=size, fill_value=fill_value), -1)
 
 
@@ -186,8 +186,8 @@ def compress(
     >>> compress(np.array([False, True]), np.array([3, 4])).tolist()
     [4]
     """
-    no_out("compress", out)
-    mask = _mask("compress", condition)
+    refuse_out("compress", out)
+    mask = _check_mask("compress", condition)
     if mask.type.ndim != 1:
         raise ShapeError(f"compress: the condition must be a vector, got {mask.type!r}")
     x = as_operand(a, "compress")
@@ -197,9 +197,9 @@ def compress(
     n = x.type.shape[along]
     if size is not None:
         (at,) = nonzero(mask[:n], size=size, fill_value=n)
-        found = indexing.take(x, at, along, "clip")
+        selected = indexing.take(x, at, along, "clip")
         inside = shaping.reshape(at < n, (-1,) + (1,) * (x.type.ndim - along - 1))
-        return arithmetic.where(inside, found, convert(as_operand(fill_value, "compress"), x.type.dtype))
+        return arithmetic.where(inside, selected, convert(as_operand(fill_value, "compress"), x.type.dtype))
     chosen = np.nonzero(known_data("compress", mask, _SHAPE_UNKNOWN))[0]
     if chosen.size and chosen[-1] >= n:
         raise IndexingError(f"compress: index {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
@@ -212,7 +212,7 @@ def extract(condition: Operand, arr: Operand, *, size: int | None = None, fill_v
     >>> extract(np.array([False, True]), np.array([3, 4])).tolist()
     [4]
     """
-    mask = shaping.reshape(_mask("extract", condition), -1)
+    mask = shaping.reshape(_check_mask("extract", condition), -1)
     return compress(mask, arr, size=size, fill_value=fill_value)
 
 
@@ -222,7 +222,7 @@ def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
     >>> [int(i) for i in unravel_index(5, (2, 3))]
     [1, 2]
     """
-    sizes: Shape = shaping.as_shape("unravel_index", shape)
+    sizes: Shape = shaping.to_shape("unravel_index", shape)
     rest = as_operand(indices, "unravel_index")
     total = int(np.prod(sizes, dtype=np.int64))
     rest = arithmetic.where(rest < 0, rest + total, rest)
@@ -259,7 +259,7 @@ def ravel_multi_index(
     >>> int(ravel_multi_index((1, 2), (2, 3)))
     5
     """
-    sizes = shaping.as_shape("ravel_multi_index", dims)
+    sizes = shaping.to_shape("ravel_multi_index", dims)
     if len(multi_index) != len(sizes):
         raise ShapeError(f"ravel_multi_index: {len(multi_index)} indices for {len(sizes)} axes")
     if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
@@ -269,9 +269,9 @@ def ravel_multi_index(
         )
     result: Array = scalar(0, dtypes.canonicalize(int))
     pairs = list(zip(multi_index, sizes, strict=True))
-    for axis, (given, n) in enumerate(pairs if order == "C" else reversed(pairs)):
-        i = as_operand(given, "ravel_multi_index")
+    for axis, (indices, n) in enumerate(pairs if order == "C" else reversed(pairs)):
+        i = as_operand(indices, "ravel_multi_index")
         result = result * n + bounded(
             "ravel_multi_index", i, n, mode, f"out of bounds for axis {axis} of size {n}"
         )
-    return result if dtype is None else convert(result, dtypes.requested(dtype))
+    return result if dtype is None else convert(result, dtypes.canonicalize_requested(dtype))

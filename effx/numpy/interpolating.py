@@ -122,11 +122,11 @@ def gradient(
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise ShapeError(f"gradient: {len(spacings)} distances for {len(axes)} axes")
-    found = [_slope(x, h, i, order) for h, i in zip(spacings, axes, strict=True)]
-    return found[0] if len(found) == 1 and (isinstance(axis, int) or axis is None) else found
+    results = [_endpoint_derivative(x, h, i, order) for h, i in zip(spacings, axes, strict=True)]
+    return results[0] if len(results) == 1 and (isinstance(axis, int) or axis is None) else results
 
 
-def _slope(x: Array, h: Array, axis: int, order: int) -> Array:
+def _endpoint_derivative(x: Array, h: Array, axis: int, order: int) -> Array:
     n = x.type.shape[axis]
     if n < order + 1:
         raise ShapeError(f"gradient: axis {axis} of {x.type!r} must have at least {order + 1} samples")

@@ -11,12 +11,12 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, Operand, arithmetic, indexing, shaping
 from effx.array.arithmetic import astype
-from effx.array.promotion import host_array
-from effx.array.reducing import no_out
+from effx.array.promotion import to_host_array
+from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
-from effx.numpy.creation import filled, operand
+from effx.numpy.creation import make_filled, returnable_operand
 from effx.numpy.indexing import nonzero
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 
@@ -28,15 +28,15 @@ __all__ = [
 Arrays: TypeAlias = Array | np.ndarray[Any, Any] | Sequence[Operand]
 
 
-def _parts(what: str, arrays: Any) -> list[Array]:
+def _check_arrays(function_name: str, arrays: Any) -> list[Array]:
     # An array is taken as the sequence of its rows.
     if isinstance(arrays, Array | np.ndarray):
-        whole = operand(arrays, what)
-        return [whole[i] for i in range(len(whole))]
-    return [operand(x, what) for x in arrays]
+        stacked = returnable_operand(arrays, function_name)
+        return [stacked[i] for i in range(len(stacked))]
+    return [returnable_operand(x, function_name) for x in arrays]
 
 
-def _cast(x: Array, dtype: DTypeLike | None) -> Array:
+def _cast_result(x: Array, dtype: DTypeLike | None) -> Array:
     return x if dtype is None else astype(x, dtype)
 
 
@@ -51,7 +51,7 @@ def concatenate(arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = 
     >>> concatenate([np.ones(1), np.zeros(2)]).tolist()
     [1.0, 0.0, 0.0]
     """
-    return _cast(shaping.concatenate(_parts("concatenate", arrays), axis), dtype)
+    return _cast_result(shaping.concatenate(_check_arrays("concatenate", arrays), axis), dtype)
 
 
 def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
@@ -60,7 +60,7 @@ def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
     >>> concat([np.ones(1), np.zeros(2)]).tolist()
     [1.0, 0.0, 0.0]
     """
-    return shaping.concatenate(_parts("concat", arrays), axis)
+    return shaping.concatenate(_check_arrays("concat", arrays), axis)
 
 
 def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
@@ -69,8 +69,8 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
     >>> stack([np.arange(2), np.arange(2)]).shape
     (2, 2)
     """
-    no_out("stack", out)
-    return _cast(shaping.stack(_parts("stack", arrays), axis), dtype)
+    refuse_out("stack", out)
+    return _cast_result(shaping.stack(_check_arrays("stack", arrays), axis), dtype)
 
 
 def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
@@ -79,7 +79,7 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
     >>> [row.tolist() for row in unstack(np.eye(2))]
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    a = operand(x, "unstack")
+    a = returnable_operand(x, "unstack")
     if not a.type.shape:
         raise ShapeError(f"unstack: a scalar has no axes, got {a.type!r}")
     return lax.unstack(a, axis)
@@ -91,7 +91,7 @@ def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     >>> vstack([np.arange(2), np.arange(2)]).shape
     (2, 2)
     """
-    return _cast(shaping.concatenate([atleast_2d(x) for x in _parts("vstack", tup)], 0), dtype)
+    return _cast_result(shaping.concatenate([atleast_2d(x) for x in _check_arrays("vstack", tup)], 0), dtype)
 
 
 def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
@@ -100,8 +100,8 @@ def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     >>> hstack([np.arange(2), np.arange(2)]).shape
     (4,)
     """
-    parts = [atleast_1d(x) for x in _parts("hstack", tup)]
-    return _cast(shaping.concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1), dtype)
+    parts = [atleast_1d(x) for x in _check_arrays("hstack", tup)]
+    return _cast_result(shaping.concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1), dtype)
 
 
 def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
@@ -110,7 +110,7 @@ def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     >>> dstack([np.arange(2), np.arange(2)]).shape
     (1, 2, 2)
     """
-    return _cast(shaping.concatenate([atleast_3d(x) for x in _parts("dstack", tup)], 2), dtype)
+    return _cast_result(shaping.concatenate([atleast_3d(x) for x in _check_arrays("dstack", tup)], 2), dtype)
 
 
 def column_stack(tup: Arrays) -> Array:
@@ -119,7 +119,7 @@ def column_stack(tup: Arrays) -> Array:
     >>> column_stack([np.arange(2), np.arange(2)]).tolist()
     [[0, 0], [1, 1]]
     """
-    parts = _parts("column_stack", tup)
+    parts = _check_arrays("column_stack", tup)
     return shaping.concatenate([atleast_2d(x).T if x.type.ndim < 2 else x for x in parts], 1)
 
 
@@ -129,20 +129,22 @@ def append(arr: Operand, values: Operand, axis: int | None = None) -> Array:
     >>> append(np.arange(2), 5).tolist()
     [0, 1, 5]
     """
-    return shaping.concatenate([operand(arr, "append"), operand(values, "append")], axis)
+    return shaping.concatenate(
+        [returnable_operand(arr, "append"), returnable_operand(values, "append")], axis
+    )
 
 
-def _split(what: str, ary: Operand, sections: Any, axis: int, equal: bool) -> list[Array]:
-    a = operand(ary, what)
-    place = normalize_axis(what, axis, a.type.ndim, a.type)
-    n = a.type.shape[place]
+def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equal: bool) -> list[Array]:
+    a = returnable_operand(ary, function_name)
+    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    n = a.type.shape[resolved_axis]
     if isinstance(sections, int | np.integer):
         count = int(sections)
         if count <= 0:
-            raise ShapeError(f"{what}: the number of sections must be positive, got {count}")
+            raise ShapeError(f"{function_name}: the number of sections must be positive, got {count}")
         if equal and n % count:
             raise ShapeError(
-                f"{what}: axis {place} of {a.type!r} does not divide into {count} equal sections"
+                f"{function_name}: axis {resolved_axis} of {a.type!r} does not divide into {count} equal sections"
             )
         small, extra = n // count, n % count
         cuts = [0]
@@ -150,10 +152,12 @@ def _split(what: str, ary: Operand, sections: Any, axis: int, equal: bool) -> li
             cuts.append(cuts[-1] + small + (i < extra))
     else:
         marks = (
-            sections.host(f"{what}(sections=x)").tolist() if isinstance(sections, Array) else list(sections)
+            sections.host(f"{function_name}(sections=x)").tolist()
+            if isinstance(sections, Array)
+            else list(sections)
         )
         cuts = [0, *[int(m) for m in marks], n]
-    before = (slice(None),) * place
+    before = (slice(None),) * resolved_axis
     return [a[(*before, slice(low, high))] for low, high in pairwise(cuts)]
 
 
@@ -166,7 +170,7 @@ def split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     >>> [x.tolist() for x in split(np.arange(4), 2)]
     [[0, 1], [2, 3]]
     """
-    return _split("split", ary, indices_or_sections, axis, True)
+    return _split_axis("split", ary, indices_or_sections, axis, True)
 
 
 def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -175,7 +179,7 @@ def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[A
     >>> [x.tolist() for x in array_split(np.arange(3), 2)]
     [[0, 1], [2]]
     """
-    return _split("array_split", ary, indices_or_sections, axis, False)
+    return _split_axis("array_split", ary, indices_or_sections, axis, False)
 
 
 def hsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
@@ -184,8 +188,8 @@ def hsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in hsplit(np.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    a = atleast_1d(operand(ary, "hsplit"))
-    return _split("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
+    a = atleast_1d(returnable_operand(ary, "hsplit"))
+    return _split_axis("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
 
 
 def vsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
@@ -194,7 +198,7 @@ def vsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in vsplit(np.ones((2, 4)), 2)]
     [(1, 4), (1, 4)]
     """
-    return _split("vsplit", ary, indices_or_sections, 0, True)
+    return _split_axis("vsplit", ary, indices_or_sections, 0, True)
 
 
 def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
@@ -203,7 +207,7 @@ def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in dsplit(np.ones((1, 1, 2)), 2)]
     [(1, 1, 1), (1, 1, 1)]
     """
-    return _split("dsplit", ary, indices_or_sections, 2, True)
+    return _split_axis("dsplit", ary, indices_or_sections, 2, True)
 
 
 def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
@@ -223,19 +227,19 @@ def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_ind
     >>> delete(np.arange(4), 1).tolist()
     [0, 2, 3]
     """
-    a = operand(arr, "delete")
+    a = returnable_operand(arr, "delete")
     if axis is None:
         a, axis = shaping.reshape(a, -1), 0
-    place = normalize_axis("delete", axis, a.type.ndim, a.type)
-    places = np.arange(a.type.shape[place], dtype=np.int32)
+    resolved_axis = normalize_axis("delete", axis, a.type.ndim, a.type)
+    all_indices = np.arange(a.type.shape[resolved_axis], dtype=np.int32)
     if isinstance(obj, Array) and obj.type.kind in "iu" and (assume_unique_indices or not obj.type.ndim):
         at = shaping.reshape(obj, -1)
-        n = places.size
-        mask = filled((n,), True, dtypes.bool_).at[arithmetic.where(at < 0, at + n, at)].set(False)
-        return indexing.take(a, nonzero(mask, size=n - at.type.size)[0], place, "clip")
+        n = all_indices.size
+        mask = make_filled((n,), True, dtypes.bool_).at[arithmetic.where(at < 0, at + n, at)].set(False)
+        return indexing.take(a, nonzero(mask, size=n - at.type.size)[0], resolved_axis, "clip")
     chosen = obj.host("delete(obj=x)") if isinstance(obj, Array) else obj
     try:
-        kept = np.delete(places, chosen)
+        kept_indices = np.delete(all_indices, chosen)
     except IndexError as error:
         raise ShapeError(f"delete: {error}") from None
-    return indexing.take(a, host_array(kept), place, "clip")
+    return indexing.take(a, to_host_array(kept_indices), resolved_axis, "clip")

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["bounded", "known_data"]
 
 
-def known_data(what: str, x: Array, unknown: str) -> np.ndarray[Any, Any]:
+def known_data(function_name: str, x: Array, unknown: str) -> np.ndarray[Any, Any]:
     """Returns the data of a concrete array.
 
     Args:
-        what: the function that needs it.
+        function_name: the function that needs it.
         x: the array.
         unknown: the sentence for an abstract one, with {} for its type.
 
@@ -25,16 +25,16 @@ def known_data(what: str, x: Array, unknown: str) -> np.ndarray[Any, Any]:
         ConcretizationError: the array is abstract.
     """
     try:
-        return x.host(f"{what}(x)")
+        return x.host(f"{function_name}(x)")
     except ConcretizationError as error:
-        raise ConcretizationError(f"{what}: {unknown.format(repr(x.type))}") from error
+        raise ConcretizationError(f"{function_name}: {unknown.format(repr(x.type))}") from error
 
 
-def bounded(what: str, x: Array, n: int, mode: str, outside: str) -> Array:
+def bounded(function_name: str, x: Array, n: int, mode: str, outside: str) -> Array:
     """Returns indices below n: clipped, modulo n, or as they are, which must be concrete and inside then.
 
     Args:
-        what: the function that takes the indices.
+        function_name: the function that takes the indices.
         x: the indices.
         n: the bound.
         mode: "clip", "wrap" or "raise".
@@ -49,7 +49,7 @@ def bounded(what: str, x: Array, n: int, mode: str, outside: str) -> Array:
     if mode == "clip":
         return arithmetic.clip(x, 0, n - 1)
     unknown = "whether the abstract indices {} are inside is not known while they are traced; use mode='clip' or mode='wrap'"
-    data = known_data(what, x, unknown)
+    data = known_data(function_name, x, unknown)
     if ((data < 0) | (data >= n)).any():
-        raise IndexingError(f"{what}: an index is {outside}")
+        raise IndexingError(f"{function_name}: an index is {outside}")
     return x

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.arithmetic import precision_of, preferred_of
+from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_factors
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.values.parameters import DT, K, M, N
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand, Scalar
@@ -91,7 +91,7 @@ def dot(
     3.0
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding, dot, a, b, precision=precision, preferred_element_type=preferred_element_type
         )
     return arithmetic.dot(as_operand(a, "dot"), as_operand(b, "dot"), precision, preferred_element_type)
@@ -156,7 +156,7 @@ def matmul(
     (2, 4)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding, matmul, a, b, precision=precision, preferred_element_type=preferred_element_type
         )
     return arithmetic.matmul(
@@ -200,7 +200,14 @@ def vecdot(
     a, b = broadcast_to(arithmetic.conj(a), shape), broadcast_to(b, shape)
     k = len(shape) - 1
     batch = tuple(range(k))
-    op = DotGeneral((k,), (k,), batch, batch, precision_of(precision), preferred_of(preferred_element_type))
+    op = DotGeneral(
+        (k,),
+        (k,),
+        batch,
+        batch,
+        resolve_precision(precision),
+        resolve_preferred_dtype(preferred_element_type),
+    )
     return op(a, b)
 
 
@@ -274,7 +281,7 @@ def tensordot(
     (2, 4)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding,
             tensordot,
             a,
@@ -302,7 +309,10 @@ def tensordot(
         left = tuple([normalize_axis("tensordot", i, x.type.ndim, x.type) for i in pair[0]])
         right = tuple([normalize_axis("tensordot", i, y.type.ndim, y.type) for i in pair[1]])
     return DotGeneral(
-        left, right, precision=precision_of(precision), preferred=preferred_of(preferred_element_type)
+        left,
+        right,
+        precision=resolve_precision(precision),
+        preferred=resolve_preferred_dtype(preferred_element_type),
     )(x, y)
 
 

@@ -11,15 +11,15 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
-from effx.numpy.binary import apply, apply_ordered, is_negative
+from effx.numpy.binary import is_negative, perform_promoted, perform_promoted_ordered
 from effx.numpy.indexing import nonzero
-from effx.numpy.signatures import predicate
-from effx.numpy.ufuncs import universal
+from effx.numpy.signatures import typed_as_predicate
+from effx.numpy.ufuncs import make_ufunc
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -39,7 +39,7 @@ def equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(equal(1, 1.0))
     True
     """
-    return apply(arithmetic.EQ, x, y)
+    return perform_promoted(arithmetic.EQ, x, y)
 
 
 def not_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -48,7 +48,7 @@ def not_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(not_equal(1, 2))
     True
     """
-    return apply(arithmetic.NE, x, y)
+    return perform_promoted(arithmetic.NE, x, y)
 
 
 def less(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -57,7 +57,7 @@ def less(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(less(1, 2))
     True
     """
-    return apply_ordered(arithmetic.LT, x, y)
+    return perform_promoted_ordered(arithmetic.LT, x, y)
 
 
 def less_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -66,7 +66,7 @@ def less_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(less_equal(1, 1))
     True
     """
-    return apply_ordered(arithmetic.LE, x, y)
+    return perform_promoted_ordered(arithmetic.LE, x, y)
 
 
 def greater(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -75,7 +75,7 @@ def greater(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(greater(1, 2))
     False
     """
-    return apply_ordered(arithmetic.GT, x, y)
+    return perform_promoted_ordered(arithmetic.GT, x, y)
 
 
 def greater_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
@@ -84,67 +84,67 @@ def greater_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(greater_equal(1, 1))
     True
     """
-    return apply_ordered(arithmetic.GE, x, y)
+    return perform_promoted_ordered(arithmetic.GE, x, y)
 
 
-def truth(x: Operand, what: str) -> Array:
+def to_bool(x: Operand, function_name: str) -> Array:
     """Returns the truth value of each element."""
-    a = as_operand(x, what)
+    a = as_operand(x, function_name)
     return a if a.type.kind == "b" else perform(arithmetic.NE, (a, scalar(0, a.type.dtype)))
 
 
-def _logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand, what: str) -> Array:
-    return perform(op, tuple(broadcast_arrays([truth(x, what), truth(y, what)])))
+def _perform_logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand, function_name: str) -> Array:
+    return perform(op, tuple(broadcast_arrays([to_bool(x, function_name), to_bool(y, function_name)])))
 
 
-@universal(True, reducing.all)
+@make_ufunc(True, reducing.all)
 def logical_and(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether both are true; numbers are true unless 0.
 
     >>> bool(logical_and(2, 0))
     False
     """
-    return _logical(arithmetic.AND, x, y, "logical_and")
+    return _perform_logical(arithmetic.AND, x, y, "logical_and")
 
 
-@universal(False, reducing.any)
+@make_ufunc(False, reducing.any)
 def logical_or(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether one is true; numbers are true unless 0.
 
     >>> bool(logical_or(2, 0))
     True
     """
-    return _logical(arithmetic.OR, x, y, "logical_or")
+    return _perform_logical(arithmetic.OR, x, y, "logical_or")
 
 
-@universal(False)
+@make_ufunc(False)
 def logical_xor(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     """Whether exactly one is true; numbers are true unless 0.
 
     >>> bool(logical_xor(2, 3))
     False
     """
-    return _logical(arithmetic.XOR, x, y, "logical_xor")
+    return _perform_logical(arithmetic.XOR, x, y, "logical_xor")
 
 
-@predicate
+@typed_as_predicate
 def logical_not(x: Operand, /) -> Array:
     """Whether it is false; numbers are true unless 0.
 
     >>> bool(logical_not(0))
     True
     """
-    return perform(arithmetic.NOT, (truth(x, "logical_not"),))
+    return perform(arithmetic.NOT, (to_bool(x, "logical_not"),))
 
 
-def _everywhere(value: bool, a: Array) -> Array:
+def _broadcast_result(value: bool, a: Array) -> Array:
     return BroadcastInDim(a.type.shape, ())(scalar(value, dtypes.bool_, False))
 
 
 _IS_FINITE = e.IsFinite()
 
 
-@predicate
+@typed_as_predicate
 def isfinite(x: Operand, /) -> Array:
     """Whether it is neither NaN nor infinite.
 
@@ -157,10 +157,10 @@ def isfinite(x: Operand, /) -> Array:
         return perform(_IS_FINITE, (a,))
     if kind == "c":
         return isfinite(arithmetic.real(a)) & isfinite(arithmetic.imag(a))
-    return _everywhere(True, a)
+    return _broadcast_result(True, a)
 
 
-@predicate
+@typed_as_predicate
 def isinf(x: Operand, /) -> Array:
     """Whether it is infinite; for complex numbers, whether one part is.
 
@@ -173,10 +173,10 @@ def isinf(x: Operand, /) -> Array:
         return perform(arithmetic.EQ, (perform(arithmetic.ABS, (a,)), scalar(math.inf, a.type.dtype)))
     if kind == "c":
         return isinf(arithmetic.real(a)) | isinf(arithmetic.imag(a))
-    return _everywhere(False, a)
+    return _broadcast_result(False, a)
 
 
-@predicate
+@typed_as_predicate
 def isnan(x: Operand, /) -> Array:
     """Whether it is NaN.
 
@@ -187,38 +187,38 @@ def isnan(x: Operand, /) -> Array:
     return perform(arithmetic.NE, (a, a))
 
 
-def _infinity(x: Operand, value: float, what: str) -> Array:
-    a = as_operand(x, what)
+def _is_signed_infinity(x: Operand, value: float, function_name: str) -> Array:
+    a = as_operand(x, function_name)
     if a.type.kind == "c":
-        raise DTypeError(f"{what}: takes real numbers only, got {a.type!r}")
+        raise DTypeError(f"{function_name}: takes real numbers only, got {a.type!r}")
     if a.type.kind != "f" or not dtypes.has_infinity(a.type.dtype):
-        return _everywhere(False, a)
+        return _broadcast_result(False, a)
     return perform(arithmetic.EQ, (a, scalar(value, a.type.dtype)))
 
 
-@predicate
+@typed_as_predicate
 def isposinf(x: Operand, /, out: None = None) -> Array:
     """Whether it is positive infinity.
 
     >>> bool(isposinf(math.inf))
     True
     """
-    no_out("isposinf", out)
-    return _infinity(x, math.inf, "isposinf")
+    refuse_out("isposinf", out)
+    return _is_signed_infinity(x, math.inf, "isposinf")
 
 
-@predicate
+@typed_as_predicate
 def isneginf(x: Operand, /, out: None = None) -> Array:
     """Whether it is negative infinity.
 
     >>> bool(isneginf(math.inf))
     False
     """
-    no_out("isneginf", out)
-    return _infinity(x, -math.inf, "isneginf")
+    refuse_out("isneginf", out)
+    return _is_signed_infinity(x, -math.inf, "isneginf")
 
 
-@predicate
+@typed_as_predicate
 def signbit(x: Operand, /) -> Array:
     """Whether the sign bit is set: of -0.0 it is.
 
@@ -231,7 +231,7 @@ def signbit(x: Operand, /) -> Array:
     return is_negative(a)
 
 
-@predicate
+@typed_as_predicate
 def isreal(x: Operand) -> Array:
     """Whether the imaginary part is 0, element by element.
 
@@ -239,10 +239,10 @@ def isreal(x: Operand) -> Array:
     True
     """
     a = as_operand(x, "isreal")
-    return arithmetic.imag(a) == 0 if a.type.kind == "c" else _everywhere(True, a)
+    return arithmetic.imag(a) == 0 if a.type.kind == "c" else _broadcast_result(True, a)
 
 
-@predicate
+@typed_as_predicate
 def iscomplex(x: Operand) -> Array:
     """Whether the imaginary part is not 0, element by element.
 
@@ -319,7 +319,7 @@ def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> Array:
     """
     x, y = promote_dtypes(as_operand(a1, "array_equal"), as_operand(a2, "array_equal"))
     if x.type.shape != y.type.shape:
-        return _everywhere(False, scalar(0, dtypes.int32))
+        return _broadcast_result(False, scalar(0, dtypes.int32))
     same = perform(arithmetic.EQ, (x, y))
     return reducing.all(same | (isnan(x) & isnan(y)) if equal_nan else same)
 
@@ -333,7 +333,7 @@ def array_equiv(a1: Operand, a2: Operand) -> Array:
     try:
         x, y = promote(a1, a2)
     except ShapeError:
-        return _everywhere(False, scalar(0, dtypes.int32))
+        return _broadcast_result(False, scalar(0, dtypes.int32))
     return reducing.all(perform(arithmetic.EQ, (x, y)))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
 from effx.array.promotion import as_operand, convert, scalar
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
@@ -24,9 +24,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _replaced(a: Operand, what: str, fill: Number) -> tuple[Array, Array | None]:
+def _replace_nan(a: Operand, function_name: str, fill: Number) -> tuple[Array, Array | None]:
     """Returns the array with NaN replaced, and where it was not NaN; None if the dtype has no NaN."""
-    x = as_operand(a, what)
+    x = as_operand(a, function_name)
     if x.type.kind not in "fc":
         return x, None
     missing = isnan(x)
@@ -48,8 +48,8 @@ def nansum(
     >>> float(nansum(np.array([1.0, math.nan])))
     1.0
     """
-    no_out("nansum", out)
-    return reducing.sum(_replaced(a, "nansum", 0)[0], axis, dtype, keepdims, initial, where)
+    refuse_out("nansum", out)
+    return reducing.sum(_replace_nan(a, "nansum", 0)[0], axis, dtype, keepdims, initial, where)
 
 
 def nanprod(
@@ -67,30 +67,30 @@ def nanprod(
     >>> float(nanprod(np.array([2.0, math.nan])))
     2.0
     """
-    no_out("nanprod", out)
-    return reducing.prod(_replaced(a, "nanprod", 1)[0], axis, dtype, keepdims, initial, where)
+    refuse_out("nanprod", out)
+    return reducing.prod(_replace_nan(a, "nanprod", 1)[0], axis, dtype, keepdims, initial, where)
 
 
-def _extreme(
+def _nan_extreme(
     a: Operand,
-    what: str,
+    function_name: str,
     fill: float,
     axis: Axis,
     keepdims: bool,
     initial: Operand | None,
     where: Operand | None,
 ) -> Array:
-    x, present = _replaced(a, what, fill)
+    x, present = _replace_nan(a, function_name, fill)
     reduce = reducing.max if fill < 0 else reducing.min
     result = reduce(x, axis, keepdims, initial, where)
     if present is None:
         return result
     # Where all are NaN, so is the result, unless there is an initial value.
-    found = reducing.any(present, axis, keepdims, where)
+    has_number = reducing.any(present, axis, keepdims, where)
     return (
         result
         if initial is not None
-        else arithmetic.where(found, result, scalar(math.nan, result.type.dtype))
+        else arithmetic.where(has_number, result, scalar(math.nan, result.type.dtype))
     )
 
 
@@ -108,8 +108,8 @@ def nanmax(
     >>> float(nanmax(np.array([1.0, math.nan])))
     1.0
     """
-    no_out("nanmax", out)
-    return _extreme(a, "nanmax", -math.inf, axis, keepdims, initial, where)
+    refuse_out("nanmax", out)
+    return _nan_extreme(a, "nanmax", -math.inf, axis, keepdims, initial, where)
 
 
 def nanmin(
@@ -126,12 +126,14 @@ def nanmin(
     >>> float(nanmin(np.array([1.0, math.nan])))
     1.0
     """
-    no_out("nanmin", out)
-    return _extreme(a, "nanmin", math.inf, axis, keepdims, initial, where)
+    refuse_out("nanmin", out)
+    return _nan_extreme(a, "nanmin", math.inf, axis, keepdims, initial, where)
 
 
-def _arg(a: Operand, what: str, fill: float, axis: int | None, keepdims: bool) -> Array:
-    x, present = _replaced(a, what, fill)
+def _nan_arg_reduction(
+    a: Operand, function_name: str, fill: float, axis: int | None, keepdims: bool
+) -> Array:
+    x, present = _replace_nan(a, function_name, fill)
     pick = reducing.argmax if fill < 0 else reducing.argmin
     result = pick(x, axis, keepdims)
     if present is None:
@@ -146,8 +148,8 @@ def nanargmax(a: Operand, axis: int | None = None, out: None = None, keepdims: b
     >>> int(nanargmax(np.array([1.0, math.nan])))
     0
     """
-    no_out("nanargmax", out)
-    return _arg(a, "nanargmax", -math.inf, axis, bool(keepdims))
+    refuse_out("nanargmax", out)
+    return _nan_arg_reduction(a, "nanargmax", -math.inf, axis, bool(keepdims))
 
 
 def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
@@ -157,15 +159,15 @@ def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: b
     >>> int(nanargmin(np.array([math.nan, 1.0])))
     1
     """
-    no_out("nanargmin", out)
-    return _arg(a, "nanargmin", math.inf, axis, bool(keepdims))
+    refuse_out("nanargmin", out)
+    return _nan_arg_reduction(a, "nanargmin", math.inf, axis, bool(keepdims))
 
 
-def _present(a: Operand, what: str, where: Operand | None) -> tuple[Array, Array | None]:
-    x, present = _replaced(a, what, 0)
+def _count_present(a: Operand, function_name: str, where: Operand | None) -> tuple[Array, Array | None]:
+    x, present = _replace_nan(a, function_name, 0)
     if present is None:
-        return x, None if where is None else as_operand(where, what)
-    return x, present if where is None else present & as_operand(where, what)
+        return x, None if where is None else as_operand(where, function_name)
+    return x, present if where is None else present & as_operand(where, function_name)
 
 
 def nanmean(
@@ -182,8 +184,8 @@ def nanmean(
     >>> float(nanmean(np.array([1.0, 3.0, math.nan])))
     2.0
     """
-    no_out("nanmean", out)
-    x, present = _present(a, "nanmean", where)
+    refuse_out("nanmean", out)
+    x, present = _count_present(a, "nanmean", where)
     return reducing.mean(x, axis, dtype, keepdims, present)
 
 
@@ -203,8 +205,8 @@ def nanvar(
     >>> float(nanvar(np.array([1.0, 3.0, math.nan])))
     1.0
     """
-    no_out("nanvar", out)
-    x, present = _present(a, "nanvar", where)
+    refuse_out("nanvar", out)
+    x, present = _count_present(a, "nanvar", where)
     result = reducing.var(x, axis, dtype, ddof, keepdims, present, mean)
     if present is None:
         return result
@@ -230,7 +232,7 @@ def nanstd(
     >>> float(nanstd(np.array([1.0, 3.0, math.nan])))
     1.0
     """
-    no_out("nanstd", out)
+    refuse_out("nanstd", out)
     return arithmetic.unary(e.Sqrt(), nanvar(a, axis, dtype, None, ddof, keepdims, where))
 
 
@@ -241,8 +243,8 @@ def nancumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = Non
     >>> nancumsum(np.array([1.0, math.nan, 2.0])).tolist()
     [1.0, 1.0, 3.0]
     """
-    no_out("nancumsum", out)
-    return reducing.cumsum(_replaced(a, "nancumsum", 0)[0], axis, dtype)
+    refuse_out("nancumsum", out)
+    return reducing.cumsum(_replace_nan(a, "nancumsum", 0)[0], axis, dtype)
 
 
 def nancumprod(
@@ -254,5 +256,5 @@ def nancumprod(
     >>> nancumprod(np.array([2.0, math.nan, 3.0])).tolist()
     [2.0, 2.0, 6.0]
     """
-    no_out("nancumprod", out)
-    return reducing.cumprod(_replaced(a, "nancumprod", 1)[0], axis, dtype)
+    refuse_out("nancumprod", out)
+    return reducing.cumprod(_replace_nan(a, "nancumprod", 1)[0], axis, dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, reducing, shaping
-from effx.array.promotion import as_operand, broadcast_arrays, convert, host_array, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
 from effx.array.shaping import normalize_axis
 from effx.errors import DTypeError, OptionError
 from effx.numpy.padding import pad
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["gcd", "lcm", "packbits", "unpackbits"]
 
 
-def _integers(what: str, x1: Operand, x2: Operand) -> tuple[Array, Array]:
-    x, y = broadcast_arrays(promote_dtypes(as_operand(x1, what), as_operand(x2, what)), False)
+def _promote_integers(function_name: str, x1: Operand, x2: Operand) -> tuple[Array, Array]:
+    x, y = broadcast_arrays(
+        promote_dtypes(as_operand(x1, function_name), as_operand(x2, function_name)), False
+    )
     if x.type.kind not in "iu":
-        raise DTypeError(f"{what}: takes integers, got {as_operand(x1).type!r} and {as_operand(x2).type!r}")
+        raise DTypeError(
+            f"{function_name}: takes integers, got {as_operand(x1).type!r} and {as_operand(x2).type!r}"
+        )
     return x, y
 
 
@@ -41,7 +45,7 @@ def gcd(x1: Operand, x2: Operand) -> Array:
     >>> gcd(np.array([12, 0]), 18).tolist()
     [6, 18]
     """
-    x, y = _integers("gcd", x1, x2)
+    x, y = _promote_integers("gcd", x1, x2)
 
     def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         a, b = pair
@@ -62,7 +66,7 @@ def lcm(x1: Operand, x2: Operand) -> Array:
     >>> lcm(np.array([4, 0]), 6).tolist()
     [12, 0]
     """
-    x, y = _integers("lcm", x1, x2)
+    x, y = _promote_integers("lcm", x1, x2)
     if x.type.kind == "i":
         x, y = abs(x), abs(y)
     divisor = gcd(x, y)
@@ -70,12 +74,12 @@ def lcm(x1: Operand, x2: Operand) -> Array:
     return arithmetic.where(none, 0, lax.div(x, arithmetic.where(none, 1, divisor)) * y)
 
 
-def _order(what: str, bitorder: str) -> Array:
+def _bit_values(function_name: str, bitorder: str) -> Array:
     """The place values of the bits of a byte, in their order."""
     if bitorder not in ("big", "little"):
-        raise OptionError(f"{what}: bitorder must be 'big' or 'little', got {bitorder!r}")
+        raise OptionError(f"{function_name}: bitorder must be 'big' or 'little', got {bitorder!r}")
     shifts = np.arange(8, dtype=np.uint8)
-    return host_array(shifts[::-1].copy() if bitorder == "big" else shifts)
+    return to_host_array(shifts[::-1].copy() if bitorder == "big" else shifts)
 
 
 def packbits(a: Operand, axis: int | None = None, bitorder: str = "big") -> Array:
@@ -98,7 +102,7 @@ def packbits(a: Operand, axis: int | None = None, bitorder: str = "big") -> Arra
     x = as_operand(a, "packbits")
     if x.type.kind not in "biu":
         raise DTypeError(f"packbits: takes booleans or integers, got {x.type!r}")
-    shifts = _order("packbits", bitorder)
+    shifts = _bit_values("packbits", bitorder)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
     along = normalize_axis("packbits", axis, x.type.ndim, x.type)
@@ -131,7 +135,7 @@ def unpackbits(a: Operand, axis: int | None = None, count: int | None = None, bi
     x = as_operand(a, "unpackbits")
     if x.type.dtype != dtypes.uint8:
         raise DTypeError(f"unpackbits: takes uint8, got {x.type!r}")
-    shifts = _order("unpackbits", bitorder)
+    shifts = _bit_values("unpackbits", bitorder)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
     along = normalize_axis("unpackbits", axis, x.type.ndim, x.type)

@@ -9,12 +9,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, indexing, reducing, shaping
-from effx.array.promotion import broadcast_to, convert, host_array
+from effx.array.promotion import broadcast_to, convert, to_host_array
 from effx.array.shaping import normalize_axis
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Pad
 from effx.numpy.applying import apply_along_axis
-from effx.numpy.creation import operand
+from effx.numpy.creation import returnable_operand
 from effx.numpy.ranges import linspace
 from effx.numpy.shaping import flip
 from effx.numpy.statistics import median
@@ -43,20 +43,20 @@ _STATISTICS: dict[str, Callable[..., Array]] = {
 }
 
 
-def _widths(what: str, pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+def _check_widths(function_name: str, pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
-        found = [(0, 0)] * ndim
+        result = [(0, 0)] * ndim
         for axis, width in pad_width.items():
-            found[normalize_axis("pad", axis, ndim)] = _widths(what, width, 1)[0]
-        return found
-    given = pad_width.host("pad(pad_width=x)") if isinstance(pad_width, Array) else pad_width
+            result[normalize_axis("pad", axis, ndim)] = _check_widths(function_name, width, 1)[0]
+        return result
+    width_data = pad_width.host("pad(pad_width=x)") if isinstance(pad_width, Array) else pad_width
     try:
-        widths = np.broadcast_to(np.asarray(given), (ndim, 2))
+        widths = np.broadcast_to(np.asarray(width_data), (ndim, 2))
     except ValueError:
         widths = np.empty(0)
     if widths.shape != (ndim, 2) or widths.dtype.kind not in "iu":
         raise ShapeError(
-            f"pad: {what} must be an int, a pair, or a pair for each of the {ndim} axes, got {pad_width!r}"
+            f"pad: {function_name} must be an int, a pair, or a pair for each of the {ndim} axes, got {pad_width!r}"
         )
     if (widths < 0).any():
         raise ShapeError(f"pad: widths must not be negative, got {pad_width!r}")
@@ -83,23 +83,23 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
     >>> pad(np.arange(3), 1).tolist(), pad(np.arange(3), (0, 2), mode="reflect").tolist()
     ([0, 0, 1, 2, 0], [0, 1, 2, 1, 0])
     """
-    a = operand(array, "pad")
+    a = returnable_operand(array, "pad")
     if callable(mode):
-        return _pad_by_function(a, _widths("pad_width", pad_width, a.type.ndim), mode, options)
+        return _pad_by_function(a, _check_widths("pad_width", pad_width, a.type.ndim), mode, options)
     if mode not in _OPTIONS:
         raise ShapeError(f"pad: mode must be one of {', '.join(_OPTIONS)} or a function, got {mode!r}")
     unknown = sorted(set(options) - set(_OPTIONS[mode]))
     if unknown:
         raise ShapeError(f"pad: mode {mode!r} does not take {', '.join(unknown)}")
-    widths = _widths("pad_width", pad_width, a.type.ndim)
+    widths = _check_widths("pad_width", pad_width, a.type.ndim)
     if mode in ("constant", "empty"):
         return _pad_constant(a, widths, options.get("constant_values", 0))
     odd = options.get("reflect_type", "even")
     if odd not in ("even", "odd"):
         raise ShapeError(f"pad: reflect_type must be 'even' or 'odd', got {odd!r}")
     lengths = options.get("stat_length")
-    parts = None if lengths is None else _widths("stat_length", lengths, a.type.ndim)
-    ends = _pairs(options.get("end_values", 0), a.type.ndim)
+    parts = None if lengths is None else _check_widths("stat_length", lengths, a.type.ndim)
+    ends = _side_values(options.get("end_values", 0), a.type.ndim)
     for axis, width in enumerate(widths):
         n = a.type.shape[axis]
         if width == (0, 0):
@@ -113,8 +113,8 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
         elif odd == "odd" and n > 1:
             a = _pad_odd(a, axis, width, mode == "reflect")
         else:
-            found = np.pad(np.arange(n, dtype=np.int32), width, mode)  # type: ignore[call-overload]  # a str, checked above
-            a = indexing.take(a, host_array(found), axis, "clip")
+            source_indices = np.pad(np.arange(n, dtype=np.int32), width, mode)  # type: ignore[call-overload]  # a str, checked above
+            a = indexing.take(a, to_host_array(source_indices), axis, "clip")
     return a
 
 
@@ -124,20 +124,20 @@ def _is_scalar(values: Any) -> bool:
     return isinstance(values, int | float | complex | np.generic)
 
 
-def _pairs(values: Any, ndim: int) -> Callable[[int, int], Any]:
+def _side_values(values: Any, ndim: int) -> Callable[[int, int], Any]:
     """Returns what gives the value of an axis and a side, from the forms of `pad_width`."""
     if _is_scalar(values):
         return lambda axis, side: values
-    found = broadcast_to(
-        operand(values if isinstance(values, Array) else np.asarray(values), "pad"), (ndim, 2)
+    values_by_side = broadcast_to(
+        returnable_operand(values if isinstance(values, Array) else np.asarray(values), "pad"), (ndim, 2)
     )
-    return lambda axis, side: found[axis, side]
+    return lambda axis, side: values_by_side[axis, side]
 
 
-def _ends(a: Array, axis: int) -> list[Array]:
+def _end_slices(a: Array, axis: int) -> list[Array]:
     """Returns the first and the last slice along an axis, which is kept."""
     n = a.type.shape[axis]
-    return [indexing.take(a, host_array(np.array([i], np.int32)), axis, "clip") for i in (0, n - 1)]
+    return [indexing.take(a, to_host_array(np.array([i], np.int32)), axis, "clip") for i in (0, n - 1)]
 
 
 def _pad_statistic(a: Array, axis: int, width: tuple[int, int], mode: str, lengths: tuple[int, int]) -> Array:
@@ -158,11 +158,11 @@ def _pad_statistic(a: Array, axis: int, width: tuple[int, int], mode: str, lengt
 
 
 def _pad_ramp(a: Array, axis: int, width: tuple[int, int], before: Any, after: Any) -> Array:
-    first, last = _ends(a, axis)
+    first, last = _end_slices(a, axis)
     parts = [a]
     for side, (edge, end) in enumerate(((first, before), (last, after))):
         ramp = linspace(
-            _value(end, a),
+            _pad_value(end, a),
             shaping.squeeze(edge, axis),
             width[side],
             endpoint=False,
@@ -184,13 +184,13 @@ def _pad_odd(a: Array, axis: int, width: tuple[int, int], at_element: bool) -> A
     mirrored = position >= n
     index = np.where(mirrored, period - position - (0 if at_element else 1), position)
     shape = (-1,) + (1,) * (a.type.ndim - axis - 1)
-    first, last = _ends(a, axis)
+    first, last = _end_slices(a, axis)
     sign, rise, shift = [
-        convert(host_array(x.reshape(shape)), a.type.dtype)
+        convert(to_host_array(x.reshape(shape)), a.type.dtype)
         for x in (np.where(mirrored, -1, 1), 2 * steps, np.where(mirrored, 2, 0))
     ]
-    taken = indexing.take(a, host_array(index.astype(np.int32)), axis, "clip")
-    return taken * sign + (last - first) * rise + last * shift
+    mirrored_part = indexing.take(a, to_host_array(index.astype(np.int32)), axis, "clip")
+    return mirrored_part * sign + (last - first) * rise + last * shift
 
 
 def _pad_by_function(
@@ -206,20 +206,20 @@ def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array
     none = (0,) * a.type.ndim
     if _is_scalar(values):
         return Pad(tuple([low for low, _ in widths]), tuple([high for _, high in widths]), none)(
-            a, _value(values, a)
+            a, _pad_value(values, a)
         )
-    fills = _pairs(values, a.type.ndim)
+    fills = _side_values(values, a.type.ndim)
     for axis, width in enumerate(widths):
         for side, count in enumerate(width):
             if count:
                 amounts = tuple([count if i == axis else 0 for i in range(a.type.ndim)])
                 low, high = (amounts, none) if side == 0 else (none, amounts)
-                a = Pad(low, high, none)(a, _value(fills(axis, side), a))
+                a = Pad(low, high, none)(a, _pad_value(fills(axis, side), a))
     return a
 
 
-def _value(value: Any, a: Array) -> Array:
+def _pad_value(value: Any, a: Array) -> Array:
     if type(value) in (int, float, bool):
         value = int(value) if dtypes.is_integer(a.type.dtype) else value
-    found = operand(value, "pad")
-    return convert(found, a.type.dtype, a.type.weak)
+    fill_value = returnable_operand(value, "pad")
+    return convert(fill_value, a.type.dtype, a.type.weak)

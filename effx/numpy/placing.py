@@ -9,19 +9,19 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.indexing import positions
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import (
     as_operand,
     broadcast_arrays,
     broadcast_to,
     convert,
-    host_array,
     promote_dtypes,
+    to_host_array,
 )
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ConcretizationError, DTypeError, IndexingError, OptionError, ShapeError
-from effx.numpy.creation import asarray, operand
+from effx.numpy.creation import asarray, returnable_operand
 from effx.numpy.joining import concatenate
 from effx.numpy.known import bounded, known_data
 from effx.numpy.sorting import argsort
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["block", "choose", "fill_diagonal", "insert", "place", "put", "put_along_axis", "trim_zeros"]
 
 
-def _not_in_place(what: str, inplace: bool) -> None:
+def _refuse_in_place(function_name: str, inplace: bool) -> None:
     if inplace:
         raise TypeError(
-            f"{what}: arrays are immutable; pass inplace=False and use the array that is returned"
+            f"{function_name}: arrays are immutable; pass inplace=False and use the array that is returned"
         )
 
 
@@ -55,8 +55,8 @@ def fill_diagonal(a: Operand, val: Operand, wrap: bool = False, *, inplace: bool
     >>> fill_diagonal(np.zeros((2, 2)), 1, inplace=False).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    _not_in_place("fill_diagonal", inplace)
-    x, values = operand(a, "fill_diagonal"), as_operand(val, "fill_diagonal")
+    _refuse_in_place("fill_diagonal", inplace)
+    x, values = returnable_operand(a, "fill_diagonal"), as_operand(val, "fill_diagonal")
     t = x.type
     if t.ndim < 2 or (t.ndim > 2 and len(set(t.shape)) != 1):
         raise ShapeError(f"fill_diagonal: takes a matrix, or axes of one size, got {t!r}")
@@ -66,8 +66,8 @@ def fill_diagonal(a: Operand, val: Operand, wrap: bool = False, *, inplace: bool
     if not indices.size or 0 in values.type.shape:
         return x
     flat = shaping.reshape(values, -1)
-    chosen = flat if flat.type.size == 1 else flat[host_array(np.arange(indices.size) % flat.type.size)]
-    written = shaping.reshape(x, -1).at[host_array(indices)].set(chosen)
+    chosen = flat if flat.type.size == 1 else flat[to_host_array(np.arange(indices.size) % flat.type.size)]
+    written = shaping.reshape(x, -1).at[to_host_array(indices)].set(chosen)
     return shaping.reshape(written, t.shape)
 
 
@@ -89,8 +89,8 @@ def put(a: Operand, ind: Operand, v: Operand, mode: str | None = None, *, inplac
     >>> put(np.zeros(3), np.array([0, 2]), np.array([1.0, 2.0]), inplace=False).tolist()
     [1.0, 0.0, 2.0]
     """
-    _not_in_place("put", inplace)
-    x = operand(a, "put")
+    _refuse_in_place("put", inplace)
+    x = returnable_operand(a, "put")
     indices = shaping.reshape(as_operand(ind, "put"), -1)
     values = shaping.reshape(as_operand(v, "put"), -1)
     n, count = x.type.size, indices.type.size
@@ -98,7 +98,7 @@ def put(a: Operand, ind: Operand, v: Operand, mode: str | None = None, *, inplac
         raise OptionError(f"put: mode must be 'clip', 'wrap' or 'drop', got {mode!r}")
     if not n or not count or 0 in values.type.shape:
         return x
-    chosen = values[host_array(np.arange(count) % values.type.size)]
+    chosen = values[to_host_array(np.arange(count) % values.type.size)]
     if mode == "wrap":
         indices = arithmetic.remainder(indices, n)
     elif mode != "drop":
@@ -132,8 +132,8 @@ def put_along_axis(
     >>> put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5.0, 1, inplace=False).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
     """
-    _not_in_place("put_along_axis", inplace)
-    x, at = operand(arr, "put_along_axis"), as_operand(indices, "put_along_axis")
+    _refuse_in_place("put_along_axis", inplace)
+    x, at = returnable_operand(arr, "put_along_axis"), as_operand(indices, "put_along_axis")
     if axis is None:
         if at.type.ndim != 1:
             raise ShapeError(f"put_along_axis: without an axis, indices must be a vector, got {at.type!r}")
@@ -145,7 +145,7 @@ def put_along_axis(
     sizes = [n if i != along else 1 for i, n in enumerate(x.type.shape)]
     shape = tuple([m if n == 1 else n for n, m in zip(sizes, at.type.shape, strict=True)])
     at = broadcast_to(at, shape)
-    index = [at if i == along else positions(shape, i) for i in range(x.type.ndim)]
+    index = [at if i == along else iota_along_axis(shape, i) for i in range(x.type.ndim)]
     return x.at[tuple(index)].set(as_operand(values, "put_along_axis"), mode=mode)
 
 
@@ -165,8 +165,8 @@ def place(arr: Operand, mask: Operand, vals: Operand, *, inplace: bool = True) -
     >>> place(np.zeros(3), np.array([True, False, True]), np.array([1.0, 2.0]), inplace=False).tolist()
     [1.0, 0.0, 2.0]
     """
-    _not_in_place("place", inplace)
-    x, where, values = operand(arr, "place"), as_operand(mask, "place"), as_operand(vals, "place")
+    _refuse_in_place("place", inplace)
+    x, where, values = returnable_operand(arr, "place"), as_operand(mask, "place"), as_operand(vals, "place")
     if where.type.size != x.type.size:
         raise ShapeError(f"place: a mask {where.type!r} does not fit {x.type!r}")
     if 0 in x.type.shape:
@@ -197,14 +197,14 @@ def insert(
     >>> insert(np.arange(3), 1, 9).tolist()
     [0, 9, 1, 2]
     """
-    x, new = operand(arr, "insert"), operand(values, "insert")
+    x, new = returnable_operand(arr, "insert"), returnable_operand(values, "insert")
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
     along = normalize_axis("insert", axis, x.type.ndim, x.type)
     n = x.type.shape[along]
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))
-    at = operand(asarray(obj), "insert")
+    at = returnable_operand(asarray(obj), "insert")
     if at.type.ndim > 1 or (at.type.kind not in "iu" and at.type.size):
         raise IndexingError(f"insert: indices must be an int or a vector of integers, got {at.type!r}")
     try:
@@ -221,7 +221,7 @@ def insert(
     at = broadcast_to(convert(at, dtypes.int32), (count,))
     at = arithmetic.where(at < 0, at + n, at)
     # Sorting keeps the order of equals: what is new stands before the element of its index.
-    order = argsort(shaping.concatenate([at, positions((n,), 0)], 0))
+    order = argsort(shaping.concatenate([at, iota_along_axis((n,), 0)], 0))
     both = shaping.concatenate([convert(new, x.type.dtype), x], along)
     return indexing.take(both, order, along, "clip")
 
@@ -242,7 +242,7 @@ def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mod
     >>> choose(np.array([1, 0]), [np.array([1, 2]), np.array([3, 4])]).tolist()
     [3, 2]
     """
-    no_out("choose", out)
+    refuse_out("choose", out)
     at = as_operand(a, "choose")
     if at.type.kind not in "iu":
         raise DTypeError(f"choose: indices must be integers, got {at.type!r}")
@@ -271,15 +271,19 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None
     >>> trim_zeros(np.array([0, 0, 1, 0, 2, 0])).tolist()
     [1, 0, 2]
     """
-    x = operand(filt, "trim_zeros")
+    x = returnable_operand(filt, "trim_zeros")
     where = trim.lower()
     if where not in ("f", "b", "fb", "bf"):
         raise OptionError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     data = known_data("trim_zeros", x, "how many zeros the abstract {} has is not known while it is traced")
-    found: tuple[np.ndarray[Any, Any], ...] = np.nonzero(data)
+    nonzero_indices: tuple[np.ndarray[Any, Any], ...] = np.nonzero(data)
     index = [slice(None)] * x.type.ndim
     for i in normalize_axes("trim_zeros", axis, x.type):
-        low, high = (int(np.min(found[i])), int(np.max(found[i])) + 1) if found[i].size else (0, 0)
+        low, high = (
+            (int(np.min(nonzero_indices[i])), int(np.max(nonzero_indices[i])) + 1)
+            if nonzero_indices[i].size
+            else (0, 0)
+        )
         index[i] = slice(low if "f" in where else None, high if "b" in where or not high else None)
     return x[tuple(index)]
 
@@ -310,14 +314,18 @@ def block(arrays: Any) -> Array:
     levels = depth(arrays)
 
     def leaves(x: Any) -> list[Array]:
-        return [leaf for part in x for leaf in leaves(part)] if isinstance(x, list) else [operand(x, "block")]
+        return (
+            [leaf for part in x for leaf in leaves(part)]
+            if isinstance(x, list)
+            else [returnable_operand(x, "block")]
+        )
 
     ndim = max([levels, *[x.type.ndim for x in leaves(arrays)]])
 
     def joined(x: Any, level: int) -> Array:
         if isinstance(x, list):
             return concatenate([joined(part, level - 1) for part in x], ndim - level)
-        leaf = operand(x, "block")
+        leaf = returnable_operand(x, "block")
         return shaping.reshape(leaf, (1,) * (ndim - leaf.type.ndim) + leaf.type.shape)
 
     return joined(arrays, levels)

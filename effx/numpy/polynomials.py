@@ -8,7 +8,7 @@ from effx import dtypes, lax
 from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes
 from effx.errors import ShapeError
-from effx.numpy.creation import as_int, filled
+from effx.numpy.creation import check_int, make_filled
 from effx.numpy.filtering import convolve
 from effx.numpy.known import known_data
 from effx.numpy.padding import pad
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 __all__ = ["polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
 
 
-def coefficients_of(what: str, p: Operand) -> Array:
+def check_coefficients(function_name: str, p: Operand) -> Array:
     """Returns the vector of coefficients."""
-    x = as_operand(p, what)
+    x = as_operand(p, function_name)
     if x.type.ndim > 1:
-        raise ShapeError(f"{what}: coefficients must be a vector, got {x.type!r}")
+        raise ShapeError(f"{function_name}: coefficients must be a vector, got {x.type!r}")
     return shaping.reshape(x, -1)
 
 
-def _aligned(what: str, a1: Operand, a2: Operand) -> tuple[Array, Array]:
+def _align_coefficients(function_name: str, a1: Operand, a2: Operand) -> tuple[Array, Array]:
     """Both with as many coefficients, of one dtype."""
-    x, y = promote_dtypes(coefficients_of(what, a1), coefficients_of(what, a2))
+    x, y = promote_dtypes(check_coefficients(function_name, a1), check_coefficients(function_name, a2))
     n, m = x.type.size, y.type.size
     return pad(x, (max(m - n, 0), 0)), pad(y, (max(n - m, 0), 0))
 
 
-def without_leading_zeros(what: str, p: Array, tolerance: float = 0.0) -> Array:
+def strip_leading_zeros(function_name: str, p: Array, tolerance: float = 0.0) -> Array:
     """Returns concrete coefficients from the first on that is not 0."""
     unknown = "how many leading zeros the abstract {} has is not known while it is traced"
-    data = known_data(what, p, unknown)
-    kept = (abs(data) > tolerance).nonzero()[0]
-    return p[int(kept[0]) if kept.size else data.size :]
+    data = known_data(function_name, p, unknown)
+    nonzero_indices = (abs(data) > tolerance).nonzero()[0]
+    return p[int(nonzero_indices[0]) if nonzero_indices.size else data.size :]
 
 
 def polyadd(a1: Operand, a2: Operand) -> Array:
@@ -56,7 +56,7 @@ def polyadd(a1: Operand, a2: Operand) -> Array:
     >>> polyadd(np.array([1, 2]), np.array([3, 0, 1])).tolist()
     [3, 1, 3]
     """
-    x, y = _aligned("polyadd", a1, a2)
+    x, y = _align_coefficients("polyadd", a1, a2)
     return x + y
 
 
@@ -67,7 +67,7 @@ def polysub(a1: Operand, a2: Operand) -> Array:
     >>> polysub(np.array([1, 2]), np.array([3, 0, 1])).tolist()
     [-3, 1, 1]
     """
-    x, y = _aligned("polysub", a1, a2)
+    x, y = _align_coefficients("polysub", a1, a2)
     return x - y
 
 
@@ -89,10 +89,10 @@ def polymul(a1: Operand, a2: Operand, *, trim_leading_zeros: bool = False) -> Ar
     >>> polymul(np.array([1, 2]), np.array([1, -2])).tolist()
     [1.0, 0.0, -4.0]
     """
-    x, y = promote_dtypes(coefficients_of("polymul", a1), coefficients_of("polymul", a2))
+    x, y = promote_dtypes(check_coefficients("polymul", a1), check_coefficients("polymul", a2))
     if trim_leading_zeros:
-        x, y = without_leading_zeros("polymul", x), without_leading_zeros("polymul", y)
-    one = filled((1,), 0, x.type.dtype)
+        x, y = strip_leading_zeros("polymul", x), strip_leading_zeros("polymul", y)
+    one = make_filled((1,), 0, x.type.dtype)
     x, y = [p if 0 not in p.type.shape else one for p in (x, y)]
     return convolve(x, y)
 
@@ -117,7 +117,7 @@ def polydiv(u: Operand, v: Operand, *, trim_leading_zeros: bool = False) -> tupl
     >>> [x.tolist() for x in polydiv(np.array([1.0, 5.0, 6.0]), np.array([1.0, 2.0]))]
     [[1.0, 3.0], [0.0, 0.0, 0.0]]
     """
-    x, y = promote_dtypes(coefficients_of("polydiv", u), coefficients_of("polydiv", v))
+    x, y = promote_dtypes(check_coefficients("polydiv", u), check_coefficients("polydiv", v))
     x, y = arithmetic.to_inexact(x), arithmetic.to_inexact(y)
     n, m = x.type.size, y.type.size
     if not m:
@@ -128,8 +128,8 @@ def polydiv(u: Operand, v: Operand, *, trim_leading_zeros: bool = False) -> tupl
         quotient.append(factor)
         x = x.at[k : k + m].add(-factor * y)
     if trim_leading_zeros:
-        x = without_leading_zeros("polydiv", x, float(dtypes.finfo(x.type.dtype).eps) ** 0.5)
-    return (shaping.stack(quotient, 0) if quotient else filled((1,), 0, x.type.dtype)), x
+        x = strip_leading_zeros("polydiv", x, float(dtypes.finfo(x.type.dtype).eps) ** 0.5)
+    return (shaping.stack(quotient, 0) if quotient else make_filled((1,), 0, x.type.dtype)), x
 
 
 def polyder(p: Operand, m: int = 1) -> Array:
@@ -149,8 +149,8 @@ def polyder(p: Operand, m: int = 1) -> Array:
     >>> polyder(np.array([1, 3, 2])).tolist()
     [2.0, 3.0]
     """
-    order = order_of("polyder", "m", m)
-    x = arithmetic.to_inexact(coefficients_of("polyder", p))
+    order = check_order("polyder", "m", m)
+    x = arithmetic.to_inexact(check_coefficients("polyder", p))
     for _ in range(order):
         n = x.type.size
         if n:
@@ -176,8 +176,8 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Array:
     >>> polyint(np.array([2.0, 3.0])).tolist()
     [1.0, 3.0, 0.0]
     """
-    order = order_of("polyint", "m", m)
-    x = arithmetic.to_inexact(coefficients_of("polyint", p))
+    order = check_order("polyint", "m", m)
+    x = arithmetic.to_inexact(check_coefficients("polyint", p))
     constants = as_operand(0 if k is None else k, "polyint")
     if constants.type.size not in (1, order) or constants.type.ndim > 1:
         raise ShapeError(f"polyint: k must have 1 or {order} elements, got {constants.type!r}")
@@ -189,11 +189,11 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Array:
     return x
 
 
-def order_of(what: str, name: str, m: int) -> int:
+def check_order(function_name: str, name: str, m: int) -> int:
     """Returns an order or a degree, which must not be negative."""
-    order = as_int(what, name, m)
+    order = check_int(function_name, name, m)
     if order < 0:
-        raise ShapeError(f"{what}: the order {name} must not be negative, got {order}")
+        raise ShapeError(f"{function_name}: the order {name} must not be negative, got {order}")
     return order
 
 
@@ -216,7 +216,7 @@ def polyval(p: Operand, x: Operand, *, unroll: int | None = None) -> Array:
     if not coefficients.type.ndim:
         raise ShapeError(f"polyval: coefficients must have an axis, got {coefficients.type!r}")
     shape = broadcast_shapes(coefficients.type.shape[1:], points.type.shape)
-    start = filled(shape, 0, points.type.dtype)
+    start = make_filled(shape, 0, points.type.dtype)
 
     def step(value: Array, c: Array) -> tuple[Array, None]:
         return value * points + c, None

@@ -20,10 +20,10 @@ from effx.errors import BackendError, ConcretizationError, ShapeError
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.sizes.dimensions import is_size, is_symbolic
-from effx.ir.sizes.division import larger
+from effx.ir.sizes.division import maximum
 from effx.ir.types import array_type
-from effx.numpy.creation import as_int, constant, is_recorded, placed
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.numpy.creation import check_int, is_recorded, make_constant, to_device
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -35,19 +35,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _number(what: str, name: str, x: Any) -> Any:
+def _concrete_number(function_name: str, name: str, x: Any) -> Any:
     """Returns a concrete number for an argument that determines a shape."""
     if isinstance(x, int | float) or is_symbolic(x):
         return x
     try:
-        value = as_operand(x, what).host(f"{what}({name}=x)")
+        value = as_operand(x, function_name).host(f"{function_name}({name}=x)")
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"{what}: {name} decides the result's shape and must be known; got the abstract {x.type!r}; "
+            f"{function_name}: {name} decides the result's shape and must be known; got the abstract {x.type!r}; "
             f"mark it static, or scale and shift an arange of fixed length"
         ) from error
     if value.ndim:
-        raise ShapeError(f"{what}: {name} must be a number, got an array of shape {list(value.shape)}")
+        raise ShapeError(
+            f"{function_name}: {name} must be a number, got an array of shape {list(value.shape)}"
+        )
     return value.item()
 
 
@@ -77,24 +79,24 @@ def arange(
     ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, arange, start, stop, step, dtype, device=device)
-    given = [x for x in (start, stop, step) if x is not None]
-    kinds = [0 if is_symbolic(x) else x for x in given]
-    found = dtypes.requested(dtype) if dtype is not None else dtypes.result_type(*kinds)
+        return apply_with_sharding(out_sharding, arange, start, stop, step, dtype, device=device)
+    bounds = [x for x in (start, stop, step) if x is not None]
+    kinds = [0 if is_symbolic(x) else x for x in bounds]
+    result_dtype = dtypes.canonicalize_requested(dtype) if dtype is not None else dtypes.result_type(*kinds)
     first, last = (0, start) if stop is None else (start, stop)
-    low, high = _number("arange", "start", first), _number("arange", "stop", last)
-    by = 1 if step is None else _number("arange", "step", step)
+    low, high = _concrete_number("arange", "start", first), _concrete_number("arange", "stop", last)
+    by = 1 if step is None else _concrete_number("arange", "step", step)
     if by == 0:
         raise ShapeError("arange: step must not be 0")
     if any([is_symbolic(n) for n in (low, high, by)]):
-        return placed(_symbolic_range(low, high, by, found), device)
+        return to_device(_symbolic_range(low, high, by, result_dtype), device)
     integers = type(low) is int and type(high) is int and type(by) is int
-    if integers and dtypes.is_integer(found) and is_recorded():
+    if integers and dtypes.is_integer(result_dtype) and is_recorded():
         # An iota, so that a program does not store the numbers.
         count = len(range(low, high, by))
-        result = Iota(array_type(found, (count,)), 0)()
+        result = Iota(array_type(result_dtype, (count,)), 0)()
         result = result if by == 1 else result * by
-        return placed(result if low == 0 else result + low, device)
+        return to_device(result if low == 0 else result + low, device)
     count = (high - low) / by
     if not math.isfinite(count):
         raise ShapeError(f"arange: from {low} to {high} in steps of {by} there is no number of elements")
@@ -102,17 +104,17 @@ def arange(
         data = np.arange(low, high, by)
     except (MemoryError, ValueError):
         raise BackendError(f"arange: {math.ceil(count)} elements do not fit into the host's memory") from None
-    return placed(constant(data.astype(found), found), device)
+    return to_device(make_constant(data.astype(result_dtype), result_dtype), device)
 
 
-def _symbolic_range(low: int, high: int, by: int, found: dtypes.DType) -> Array:
+def _symbolic_range(low: int, high: int, by: int, dtype: dtypes.DType) -> Array:
     """A range of ints whose length is symbolic."""
     if not all([is_size(n) for n in (low, high, by)]):
         raise ShapeError(
             f"arange: with a symbolic size all of start, stop and step must be ints or sizes, got {low}, {high}, {by}"
         )
-    count = larger(-((low - high) // by), 0)
-    result = Iota(array_type(found, (count,)), 0)()
+    count = maximum(-((low - high) // by), 0)
+    result = Iota(array_type(dtype, (count,)), 0)()
     return (result if by == 1 else result * by) + low
 
 
@@ -156,37 +158,43 @@ def linspace(
     >>> linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    count = as_int("linspace", "num", num)
+    count = check_int("linspace", "num", num)
     if count < 0:
         raise ShapeError(f"linspace: num must not be negative, got {count}")
-    found = (
+    result_dtype = (
         arithmetic.inexact_dtype(dtypes.result_type(start, stop))
         if dtype is None
-        else dtypes.requested(dtype)
+        else dtypes.canonicalize_requested(dtype)
     )
     if type(start) in (int, float) and type(stop) in (int, float) and not is_symbolic(count):
         try:
             data, by = np.linspace(start, stop, count, endpoint, retstep=True)  # type: ignore[call-overload]  # numbers, by their types
         except (MemoryError, ValueError):
             raise BackendError(f"linspace: {count} elements do not fit into the host's memory") from None
-        inexact = arithmetic.inexact_dtype(found)
-        values = constant((data if dtypes.is_inexact(found) else np.floor(data)).astype(found), found)
-        values = placed(values, device)
-        return (values, constant(np.array(by, inexact), inexact)) if retstep else values
+        inexact = arithmetic.inexact_dtype(result_dtype)
+        values = make_constant(
+            (data if dtypes.is_inexact(result_dtype) else np.floor(data)).astype(result_dtype), result_dtype
+        )
+        values = to_device(values, device)
+        return (values, make_constant(np.array(by, inexact), inexact)) if retstep else values
     a, b = arithmetic.promote_inexact(start, stop)
-    computed = dtypes.result_type(a.type.dtype, found) if dtypes.is_inexact(found) else a.type.dtype
+    computed = (
+        dtypes.result_type(a.type.dtype, result_dtype) if dtypes.is_inexact(result_dtype) else a.type.dtype
+    )
     a, b = shaping.broadcast_arrays(convert(a, computed), convert(b, computed))
     parts = count - 1 if endpoint else count
     width = b - a
     first, last = shaping.expand_dims(a, 0), shaping.expand_dims(b, 0)
     # A weighted sum of both ends: exact at start, and symmetric in rounding.
     if is_symbolic(count):
-        whole = size_scalar(larger(parts, 1), computed)
-        places = shaping.reshape(Iota(array_type(dtypes.int32, (count,)), 0)(), (count,) + (1,) * a.type.ndim)
-        step, t = width / whole, convert(places, computed) / whole
+        interval_count = size_scalar(maximum(parts, 1), computed)
+        step_indices = shaping.reshape(
+            Iota(array_type(dtypes.int32, (count,)), 0)(), (count,) + (1,) * a.type.ndim
+        )
+        step, t = width / interval_count, convert(step_indices, computed) / interval_count
         result = first * (1 - t) + last * t
         if endpoint:
-            result = arithmetic.where((places > 0) & (places == count - 1), last, result)
+            result = arithmetic.where((step_indices > 0) & (step_indices == count - 1), last, result)
     else:
         step = (
             width / scalar(float(parts), computed, True)
@@ -194,16 +202,16 @@ def linspace(
             else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
         )
         ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
-        t = constant(ramp.astype(computed), computed)
+        t = make_constant(ramp.astype(computed), computed)
         result = first * (1 - t) + last * t if count else broadcast_to(a, (0, *a.type.shape))
         if endpoint and count > 1:
             result = shaping.concatenate([result[:-1], last], 0)
     if axis:
         result = shaping.moveaxis(result, 0, axis)
-    if dtypes.is_integer(found):
+    if dtypes.is_integer(result_dtype):
         result = perform(arithmetic.FLOOR, (result,))
-    values = placed(convert(result, found), device)
-    return (values, convert(step, arithmetic.inexact_dtype(found))) if retstep else values
+    values = to_device(convert(result, result_dtype), device)
+    return (values, convert(step, arithmetic.inexact_dtype(result_dtype))) if retstep else values
 
 
 def logspace(
@@ -220,13 +228,13 @@ def logspace(
     >>> logspace(0, 2, 3, base=2).tolist()
     [1.0, 2.0, 4.0]
     """
-    found = (
+    result_dtype = (
         arithmetic.inexact_dtype(dtypes.result_type(start, stop))
         if dtype is None
-        else dtypes.requested(dtype)
+        else dtypes.canonicalize_requested(dtype)
     )
-    exponents = linspace(start, stop, num, endpoint, dtype=arithmetic.inexact_dtype(found), axis=axis)
-    return convert(arithmetic.power(as_operand(base, "logspace"), exponents), found)
+    exponents = linspace(start, stop, num, endpoint, dtype=arithmetic.inexact_dtype(result_dtype), axis=axis)
+    return convert(arithmetic.power(as_operand(base, "logspace"), exponents), result_dtype)
 
 
 def geomspace(
@@ -242,14 +250,14 @@ def geomspace(
     >>> geomspace(1, 16, 3).round(4).tolist()
     [1.0, 4.0, 16.0]
     """
-    found = (
+    result_dtype = (
         arithmetic.inexact_dtype(dtypes.result_type(start, stop))
         if dtype is None
-        else dtypes.requested(dtype)
+        else dtypes.canonicalize_requested(dtype)
     )
     if type(start) in (int, float) and type(stop) in (int, float) and axis == 0:
-        data = np.geomspace(start, stop, as_int("geomspace", "num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
-        return constant(data.astype(found), found)
+        data = np.geomspace(start, stop, check_int("geomspace", "num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
+        return make_constant(data.astype(result_dtype), result_dtype)
     a, b = arithmetic.promote_inexact(start, stop)
     a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
     sign = perform(arithmetic.SIGN, (a,))
@@ -259,7 +267,7 @@ def geomspace(
     result = arithmetic.unary(elementwise.Exp(), ramp)
     if sign.type.shape:
         sign = shaping.expand_dims(sign, axis)
-    return convert(result * sign, found)
+    return convert(result * sign, result_dtype)
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
@@ -273,16 +281,16 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     >>> indices((2, 2)).tolist()
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    shape = shaping.as_shape("indices", dimensions)
-    found = dtypes.requested(int if dtype is None else dtype)
+    shape = shaping.to_shape("indices", dimensions)
+    result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
     if sparse:
         return tuple([
-            shaping.reshape(arange(n, dtype=found), tuple([n if i == j else 1 for j in range(len(shape))]))
+            shaping.reshape(arange(n, dtype=result_dtype), tuple([n if i == j else 1 for j in range(len(shape))]))
             for i, n in enumerate(shape)
         ])  # fmt: skip
     if not shape:
-        return constant(np.zeros((0,), found), found)
-    return shaping.stack([Iota(array_type(found, shape), i)() for i in range(len(shape))])
+        return make_constant(np.zeros((0,), result_dtype), result_dtype)
+    return shaping.stack([Iota(array_type(result_dtype, shape), i)() for i in range(len(shape))])
 
 
 def meshgrid(
@@ -306,15 +314,15 @@ def meshgrid(
         if v.type.ndim > 1:
             raise ShapeError(f"meshgrid: takes vectors, got {v.type!r}")
     vectors = [shaping.reshape(v, -1) for v in vectors]
-    places = list(range(len(vectors)))
+    axes = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
-        places[:2] = [1, 0]
+        axes[:2] = [1, 0]
     shape = [1] * len(vectors)
-    for place, v in zip(places, vectors, strict=True):
-        shape[place] = v.type.size
+    for axis, v in zip(axes, vectors, strict=True):
+        shape[axis] = v.type.size
     result = []
-    for place, v in zip(places, vectors, strict=True):
-        spread = shaping.reshape(v, tuple([n if i == place else 1 for i, n in enumerate(shape)]))
+    for axis, v in zip(axes, vectors, strict=True):
+        spread = shaping.reshape(v, tuple([n if i == axis else 1 for i, n in enumerate(shape)]))
         result.append(spread if sparse else broadcast_to(spread, tuple(shape)))
     return tuple(result)
 
@@ -327,7 +335,7 @@ def eye(
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return placed(_matrix("eye", N, M, k, dtype, np.eye, "EQ"), device)
+    return to_device(_banded_matrix("eye", N, M, k, dtype, np.eye, "EQ"), device)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -345,28 +353,34 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> tri(2).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _matrix("tri", N, M, k, dtype, np.tri, "GE")
+    return _banded_matrix("tri", N, M, k, dtype, np.tri, "GE")
 
 
-def _matrix(
-    what: str, n: int, m: int | None, k: int, dtype: DTypeLike | None, make: Callable[..., Any], test: str
+def _banded_matrix(
+    function_name: str,
+    n: int,
+    m: int | None,
+    k: int,
+    dtype: DTypeLike | None,
+    make: Callable[..., Any],
+    test: str,
 ) -> Array:
-    rows = as_int(what, "N", n)
-    columns = rows if m is None else as_int(what, "M", m)
-    offset = as_int(what, "k", k)
+    rows = check_int(function_name, "N", n)
+    columns = rows if m is None else check_int(function_name, "M", m)
+    offset = check_int(function_name, "k", k)
     if rows < 0 or columns < 0:
-        raise ShapeError(f"{what}: sizes must not be negative, got {rows} and {columns}")
-    found = dtypes.requested(float if dtype is None else dtype)
+        raise ShapeError(f"{function_name}: sizes must not be negative, got {rows} and {columns}")
+    result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
     if is_recorded() or rows * columns > 65536:
-        return convert(triangles.band((rows, columns), offset, test), found)
-    return constant(make(rows, columns, offset).astype(found), found)
+        return convert(triangles.band_mask((rows, columns), offset, test), result_dtype)
+    return make_constant(make(rows, columns, offset).astype(result_dtype), result_dtype)
 
 
-def _triangle(what: str, m: Operand, k: int, below: bool) -> Array:
-    a = as_operand(m, what)
+def _triangle_indices(function_name: str, m: Operand, k: int, below: bool) -> Array:
+    a = as_operand(m, function_name)
     if a.type.ndim < 2:
-        raise ShapeError(f"{what}: needs at least two axes, got {a.type!r}")
-    offset = as_int(what, "k", k)
+        raise ShapeError(f"{function_name}: needs at least two axes, got {a.type!r}")
+    offset = check_int(function_name, "k", k)
     return triangles.tril(a, offset) if below else triangles.triu(a, offset)
 
 
@@ -376,7 +390,7 @@ def tril(m: Operand, k: int = 0) -> Array:
     >>> tril(np.ones((2, 2))).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _triangle("tril", m, k, True)
+    return _triangle_indices("tril", m, k, True)
 
 
 def triu(m: Operand, k: int = 0) -> Array:
@@ -385,12 +399,12 @@ def triu(m: Operand, k: int = 0) -> Array:
     >>> triu(np.ones((2, 2))).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    return _triangle("triu", m, k, False)
+    return _triangle_indices("triu", m, k, False)
 
 
-def _pair(data: tuple[Any, ...]) -> tuple[Array, Array]:
-    found = dtypes.canonicalize(int)
-    first, second = [constant(i.astype(found), found) for i in data]
+def _index_pair(data: tuple[Any, ...]) -> tuple[Array, Array]:
+    result_dtype = dtypes.canonicalize(int)
+    first, second = [make_constant(i.astype(result_dtype), result_dtype) for i in data]
     return first, second
 
 
@@ -400,7 +414,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> [i.tolist() for i in tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    return _pair(np.tril_indices(n, k, m))
+    return _index_pair(np.tril_indices(n, k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
@@ -409,7 +423,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> [i.tolist() for i in triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    return _pair(np.triu_indices(n, k, m))
+    return _index_pair(np.triu_indices(n, k, m))
 
 
 def tril_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
@@ -418,7 +432,7 @@ def tril_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     >>> len(tril_indices_from(np.ones((3, 3)))[0])
     6
     """
-    n, m = _matrix_shape("tril_indices_from", arr)
+    n, m = _check_matrix_shape("tril_indices_from", arr)
     return tril_indices(n, k, m)
 
 
@@ -428,14 +442,14 @@ def triu_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     >>> len(triu_indices_from(np.ones((3, 3)))[0])
     6
     """
-    n, m = _matrix_shape("triu_indices_from", arr)
+    n, m = _check_matrix_shape("triu_indices_from", arr)
     return triu_indices(n, k, m)
 
 
-def _matrix_shape(what: str, x: Operand) -> tuple[int, int]:
-    t = as_operand(x, what).type
+def _check_matrix_shape(function_name: str, x: Operand) -> tuple[int, int]:
+    t = as_operand(x, function_name).type
     if t.ndim != 2:
-        raise ShapeError(f"{what}: takes a matrix, got {t!r}")
+        raise ShapeError(f"{function_name}: takes a matrix, got {t!r}")
     return t.shape[0], t.shape[1]
 
 
@@ -462,12 +476,12 @@ def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Array:
     a = as_operand(x, "vander")
     if a.type.ndim != 1:
         raise ShapeError(f"vander: takes a vector, got {a.type!r}")
-    count = a.type.size if N is None else as_int("vander", "N", N)
+    count = a.type.size if N is None else check_int("vander", "N", N)
     powers = range(count) if increasing else range(count - 1, -1, -1)
     ones = broadcast_to(scalar(1, a.type.dtype), a.type.shape)
     columns = [ones if p == 0 else arithmetic.integer_power(a, p) for p in powers]
     if not columns:
-        return constant(np.zeros((a.type.size, 0), a.type.dtype), a.type.dtype)
+        return make_constant(np.zeros((a.type.size, 0), a.type.dtype), a.type.dtype)
     return shaping.stack(columns, -1)
 
 
@@ -477,6 +491,6 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike =
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()
     [[0, 1], [1, 2]]
     """
-    sizes = shaping.as_shape("fromfunction", shape)
-    found = dtypes.requested(dtype)
-    return function(*[Iota(array_type(found, sizes), i)() for i in range(len(sizes))], **kwargs)
+    sizes = shaping.to_shape("fromfunction", shape)
+    result_dtype = dtypes.canonicalize_requested(dtype)
+    return function(*[Iota(array_type(result_dtype, sizes), i)() for i in range(len(sizes))], **kwargs)

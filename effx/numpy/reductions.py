@@ -9,11 +9,11 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, reducing, shaping
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
-from effx.ir.values.overloads import overloaded_as
+from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, Dims, F
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def sum(
     >>> sum(np.ones((2, 3)), axis=0).tolist()
     [2.0, 2.0, 2.0]
     """
-    no_out("sum", out)
+    refuse_out("sum", out)
     x = as_operand(a, "sum")
-    return reducing.sum(x, axis, _own(x, dtype, promote_integers), keepdims, initial, where)
+    return reducing.sum(x, axis, _method_dtype(x, dtype, promote_integers), keepdims, initial, where)
 
 
-@overloaded_as(sum)
+@with_overloads_of(sum)
 def prod(
     a: Operand,
     axis: Axis = None,
@@ -95,12 +95,12 @@ def prod(
     >>> int(prod(np.array([2, 3])))
     6
     """
-    no_out("prod", out)
+    refuse_out("prod", out)
     x = as_operand(a, "prod")
-    return reducing.prod(x, axis, _own(x, dtype, promote_integers), keepdims, initial, where)
+    return reducing.prod(x, axis, _method_dtype(x, dtype, promote_integers), keepdims, initial, where)
 
 
-def _own(x: Array, dtype: DTypeLike | None, promote_integers: bool) -> DTypeLike | None:
+def _method_dtype(x: Array, dtype: DTypeLike | None, promote_integers: bool) -> DTypeLike | None:
     return x.type.dtype if dtype is None and not promote_integers and x.type.kind in "iu" else dtype
 
 
@@ -138,11 +138,11 @@ def max(
     >>> int(max(np.array([2, 3])))
     3
     """
-    no_out("max", out)
+    refuse_out("max", out)
     return reducing.max(as_operand(a, "max"), axis, keepdims, initial, where)
 
 
-@overloaded_as(max)
+@with_overloads_of(max)
 def min(
     a: Operand,
     axis: Axis = None,
@@ -159,7 +159,7 @@ def min(
     >>> int(min(np.array([2, 3])))
     2
     """
-    no_out("min", out)
+    refuse_out("min", out)
     return reducing.min(as_operand(a, "min"), axis, keepdims, initial, where)
 
 
@@ -187,7 +187,7 @@ def minmax(
     >>> [int(x) for x in minmax(np.array([2, 7, 3]))]
     [2, 7]
     """
-    no_out("minmax", out)
+    refuse_out("minmax", out)
     x = as_operand(a, "minmax")
     low, high = initial if isinstance(initial, tuple) else (initial, initial)
     return reducing.min(x, axis, keepdims, low, where), reducing.max(x, axis, keepdims, high, where)
@@ -199,7 +199,7 @@ def ptp(a: Operand, axis: Axis = None, out: None = None, keepdims: bool = False)
     >>> int(ptp(np.array([2, 7])))
     5
     """
-    no_out("ptp", out)
+    refuse_out("ptp", out)
     x = as_operand(a, "ptp")
     return reducing.max(x, axis, keepdims) - reducing.min(x, axis, keepdims)
 
@@ -238,7 +238,7 @@ def mean(
     >>> float(mean(np.array([1, 2])))
     1.5
     """
-    no_out("mean", out)
+    refuse_out("mean", out)
     return reducing.mean(as_operand(a, "mean"), axis, dtype, keepdims, where)
 
 
@@ -270,8 +270,8 @@ def var(
     >>> float(var(np.array([1.0, 3.0])))
     1.0
     """
-    no_out("var", out)
-    free = _ddof("var", ddof, correction)
+    refuse_out("var", out)
+    free = _resolve_ddof("var", ddof, correction)
     return reducing.var(as_operand(a, "var"), axis, dtype, free, keepdims, where, mean)
 
 
@@ -292,16 +292,18 @@ def std(
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """
-    no_out("std", out)
-    free = _ddof("std", ddof, correction)
+    refuse_out("std", out)
+    free = _resolve_ddof("std", ddof, correction)
     return reducing.std(as_operand(a, "std"), axis, dtype, free, keepdims, where, mean)
 
 
-def _ddof(what: str, ddof: float, correction: float | None) -> float:
+def _resolve_ddof(function_name: str, ddof: float, correction: float | None) -> float:
     if correction is None:
         return ddof
     if ddof != 0:
-        raise ShapeError(f"{what}: ddof and correction are two names for one number; give one of them")
+        raise ShapeError(
+            f"{function_name}: ddof and correction are two names for one number; give one of them"
+        )
     return correction
 
 
@@ -336,11 +338,11 @@ def all(
     >>> bool(all(np.array([1, 0])))
     False
     """
-    no_out("all", out)
+    refuse_out("all", out)
     return reducing.all(as_operand(a, "all"), axis, keepdims, where)
 
 
-@overloaded_as(all)
+@with_overloads_of(all)
 def any(
     a: Operand,
     axis: Axis = None,
@@ -354,7 +356,7 @@ def any(
     >>> bool(any(np.array([1, 0])))
     True
     """
-    no_out("any", out)
+    refuse_out("any", out)
     return reducing.any(as_operand(a, "any"), axis, keepdims, where)
 
 
@@ -364,7 +366,7 @@ def argmax(a: Operand, axis: int | None = None, out: None = None, keepdims: bool
     >>> int(argmax(np.array([1, 3, 2])))
     1
     """
-    no_out("argmax", out)
+    refuse_out("argmax", out)
     return reducing.argmax(as_operand(a, "argmax"), axis, bool(keepdims))
 
 
@@ -374,7 +376,7 @@ def argmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool
     >>> int(argmin(np.array([3, 1, 2])))
     1
     """
-    no_out("argmin", out)
+    refuse_out("argmin", out)
     return reducing.argmin(as_operand(a, "argmin"), axis, bool(keepdims))
 
 
@@ -394,7 +396,7 @@ def cumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, 
     >>> cumsum(np.arange(4)).tolist()
     [0, 1, 3, 6]
     """
-    no_out("cumsum", out)
+    refuse_out("cumsum", out)
     return reducing.cumsum(as_operand(a, "cumsum"), axis, dtype)
 
 
@@ -404,7 +406,7 @@ def cumprod(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None,
     >>> cumprod(np.array([1, 2, 3])).tolist()
     [1, 2, 6]
     """
-    no_out("cumprod", out)
+    refuse_out("cumprod", out)
     return reducing.cumprod(as_operand(a, "cumprod"), axis, dtype)
 
 
@@ -422,7 +424,9 @@ def cumulative_sum(
     >>> cumulative_sum(np.arange(3), include_initial=True).tolist()
     [0, 0, 1, 3]
     """
-    return _cumulative("cumulative_sum", reducing.cumsum, x, axis, dtype, 0 if include_initial else None)
+    return _reduce_cumulatively(
+        "cumulative_sum", reducing.cumsum, x, axis, dtype, 0 if include_initial else None
+    )
 
 
 def cumulative_prod(
@@ -433,29 +437,31 @@ def cumulative_prod(
     >>> cumulative_prod(np.array([2, 3])).tolist()
     [2, 6]
     """
-    return _cumulative("cumulative_prod", reducing.cumprod, x, axis, dtype, 1 if include_initial else None)
+    return _reduce_cumulatively(
+        "cumulative_prod", reducing.cumprod, x, axis, dtype, 1 if include_initial else None
+    )
 
 
-def _cumulative(
-    what: str, run: Any, x: Operand, axis: int | None, dtype: DTypeLike | None, initial: int | None
+def _reduce_cumulatively(
+    function_name: str, run: Any, x: Operand, axis: int | None, dtype: DTypeLike | None, initial: int | None
 ) -> Array:
-    a = as_operand(x, what)
+    a = as_operand(x, function_name)
     if axis is None:
         if a.type.ndim != 1:
-            raise ShapeError(f"{what}: needs axis= for more than one axis, got {a.type!r}")
+            raise ShapeError(f"{function_name}: needs axis= for more than one axis, got {a.type!r}")
         axis = 0
-    place = normalize_axis(what, axis, a.type.ndim, a.type)
-    found = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.requested(dtype)
-    result: Array = run(convert(a, found), place)
+    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    sum_dtype = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
+    result: Array = run(convert(a, sum_dtype), resolved_axis)
     if initial is None:
         return result
-    shape = (*a.type.shape[:place], 1, *a.type.shape[place + 1 :])
+    shape = (*a.type.shape[:resolved_axis], 1, *a.type.shape[resolved_axis + 1 :])
     first = (
         as_operand(np.full(shape, initial))
-        if found == dtypes.bool_
+        if sum_dtype == dtypes.bool_
         else as_operand(np.full(shape, initial, np.int32))
     )
-    return shaping.concatenate([convert(first, found), result], place)
+    return shaping.concatenate([convert(first, sum_dtype), result], resolved_axis)
 
 
 def diff(
@@ -480,7 +486,7 @@ def diff(
     x = as_operand(a, "diff")
     if n < 0:
         raise ShapeError(f"diff: n must not be negative, got {n}")
-    place = normalize_axis("diff", axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis("diff", axis, x.type.ndim, x.type)
     if n == 0:
         return x
     parts = []
@@ -490,11 +496,11 @@ def diff(
         part = as_operand(end, "diff")
         if not part.type.shape:
             part = shaping.reshape(part, (1,) * x.type.ndim)
-            part = broadcast_to(part, (*x.type.shape[:place], 1, *x.type.shape[place + 1 :]))
+            part = broadcast_to(part, (*x.type.shape[:resolved_axis], 1, *x.type.shape[resolved_axis + 1 :]))
         parts.append(part)
     if len(parts) > 1:
-        x = shaping.concatenate(promote_dtypes(*parts), place)
-    before = (slice(None),) * place
+        x = shaping.concatenate(promote_dtypes(*parts), resolved_axis)
+    before = (slice(None),) * resolved_axis
     for _ in range(n):
         later, sooner = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
         x = later != sooner if x.type.kind == "b" else later - sooner
@@ -514,11 +520,11 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     4.0
     """
     values = as_operand(y, "trapezoid")
-    place = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
+    resolved_axis = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
     values = (
         convert(values, dtypes.result_type(values, np.float32)) if values.type.kind not in "fc" else values
     )
-    values = shaping.moveaxis(values, place, -1)
+    values = shaping.moveaxis(values, resolved_axis, -1)
     if x is None:
         widths = as_operand(dx, "trapezoid")
     else:
@@ -526,6 +532,6 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
         if points.type.ndim == 1:
             points = shaping.reshape(points, (1,) * (values.type.ndim - 1) + (-1,))
         else:
-            points = shaping.moveaxis(points, place, -1)
+            points = shaping.moveaxis(points, resolved_axis, -1)
         widths = diff(points)
     return reducing.sum(widths * (values[..., 1:] + values[..., :-1]), -1) * 0.5

@@ -104,16 +104,16 @@ def isdtype(
     >>> isdtype(bfloat16, "real floating"), isdtype(int8, ("bool", "integral"))
     (True, True)
     """
-    found = dtypes.as_dtype(dtype)
+    given_dtype = dtypes.as_dtype(dtype)
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    return any([_is_of(found, k) for k in kinds])
+    return any([_is_of_kind(given_dtype, k) for k in kinds])
 
 
-def _is_of(found: DType, kind: dtypes.DTypeLike | str) -> bool:
+def _is_of_kind(given_dtype: DType, kind: dtypes.DTypeLike | str) -> bool:
     if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind](found)
+        return KINDS[kind](given_dtype)
     try:
-        return dtypes.as_dtype(kind) == found
+        return dtypes.as_dtype(kind) == given_dtype
     except DTypeError:
         raise ArrayApiError(
             f"isdtype: kind must be one of {', '.join(KINDS)}, or a dtype, got {kind!r}"

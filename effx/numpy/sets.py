@@ -8,12 +8,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.indexing import positions
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
 from effx.errors import OptionError, ShapeError
 from effx.families.sort import Sort
-from effx.numpy.creation import as_int, constant, filled
+from effx.numpy.creation import check_int, make_constant, make_filled
 from effx.numpy.indexing import nonzero
 from effx.numpy.known import known_data
 from effx.numpy.sorting import searchsorted, sort
@@ -27,30 +27,30 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _known(what: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
+def _check_concrete(function_name: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
     unknown = "the number of distinct elements of the abstract {} is not known while it is traced; give size="
-    return [known_data(what, x, unknown) for x in arrays]
+    return [known_data(function_name, x, unknown) for x in arrays]
 
 
-def _differs(x: Array, y: Array, equal_nan: bool = True) -> Array:
+def _differs_from_previous(x: Array, y: Array, equal_nan: bool = True) -> Array:
     both = (x != x) & (y != y)
     return (x != y) & arithmetic.NOT(both) if equal_nan and x.type.kind in "fc" else x != y
 
 
-def _starts(ordered: list[Array], equal_nan: bool = True) -> Array:
+def _run_starts(ordered: list[Array], equal_nan: bool = True) -> Array:
     """Marks the first of each run of equal entries in columns that are sorted together."""
     n = ordered[0].type.shape[0]
-    marks = filled((max(n - 1, 0),), False, dtypes.bool_)
+    marks = make_filled((max(n - 1, 0),), False, dtypes.bool_)
     for column in ordered:
-        marks = marks | _differs(column[1:], column[:-1], equal_nan)
-    return shaping.concatenate([filled((min(n, 1),), True, dtypes.bool_), marks], 0)
+        marks = marks | _differs_from_previous(column[1:], column[:-1], equal_nan)
+    return shaping.concatenate([make_filled((min(n, 1),), True, dtypes.bool_), marks], 0)
 
 
-def _padded(values: Array, found: Array, fill_value: Operand | None) -> Array:
+def _pad_missing(values: Array, is_present: Array, fill_value: Operand | None) -> Array:
     """Replaces what is beyond the elements that were found: by a value, by the first of them, or by 0."""
     if 0 in values.type.shape:
         return values
-    mask = shaping.reshape(found, (-1,) + (1,) * (values.type.ndim - 1))
+    mask = shaping.reshape(is_present, (-1,) + (1,) * (values.type.ndim - 1))
     if fill_value is None:
         fill = arithmetic.where(mask[:1], values[:1], False)
     else:
@@ -58,14 +58,14 @@ def _padded(values: Array, found: Array, fill_value: Operand | None) -> Array:
     return arithmetic.where(mask, values, fill)
 
 
-def _chosen(mask: Array, size: int) -> tuple[Array, Array]:
+def _masked_indices(mask: Array, size: int) -> tuple[Array, Array]:
     """Returns the indices that a mask marks, padded with the first, and which of them are none of the padding."""
     n = mask.type.size
     (at,) = nonzero(mask, size=size, fill_value=n)
     return arithmetic.where(at < n, at, at[:1]), at < n
 
 
-def _sized_unique(
+def _unique_of_size(
     x: Array, size: int, fill_value: Operand | None, equal_nan: bool, ordering: bool
 ) -> tuple[Array, Array, Array, Array]:
     """The distinct slices along the first axis, their counts, first index and inverse, for a given size.
@@ -76,28 +76,28 @@ def _sized_unique(
     if not n:
         if size and fill_value is None:
             raise ShapeError(f"unique: {x.type!r} has no element to fill {size} with; give fill_value=")
-        values = filled((size, *x.type.shape[1:]), 0, x.type.dtype)
-        none = filled((size,), 0, integer)
-        return _padded(values, none != 0, fill_value), none, none, filled((0,), 0, integer)
+        values = make_filled((size, *x.type.shape[1:]), 0, x.type.dtype)
+        none = make_filled((size,), 0, integer)
+        return _pad_missing(values, none != 0, fill_value), none, none, make_filled((0,), 0, integer)
     alone = x.type.ndim == 1 and not ordering
-    order = positions((n,), 0)
+    order = iota_along_axis((n,), 0)
     if alone:
         ordered = list(Sort(0, True)(x))
     else:
         rows = shaping.reshape(x, (n, -1))
-        columns = [rows[:, i] for i in range(rows.type.shape[1])] or [filled((n,), 0, integer)]
+        columns = [rows[:, i] for i in range(rows.type.shape[1])] or [make_filled((n,), 0, integer)]
         *ordered, order = Sort(0, True, len(columns))(*columns, convert(order, integer))
-    starts = _starts(ordered, equal_nan)
+    starts = _run_starts(ordered, equal_nan)
     (runs,) = nonzero(starts, size=size + 1, fill_value=n)  # and the end of the last one
     counts = runs[1:] - runs[:-1]
-    found = runs[:-1] < n
-    at = arithmetic.where(found, runs[:-1], 0)
+    is_present = runs[:-1] < n
+    at = arithmetic.where(is_present, runs[:-1], 0)
     if alone:
-        return _padded(indexing.take(ordered[0], at, 0, "clip"), found, fill_value), counts, at, at
+        return _pad_missing(indexing.take(ordered[0], at, 0, "clip"), is_present, fill_value), counts, at, at
     index = indexing.take(order, at, 0, "clip")
-    values = _padded(indexing.take(x, index, 0, "clip"), found, fill_value)
+    values = _pad_missing(indexing.take(x, index, 0, "clip"), is_present, fill_value)
     group = convert(reducing.cumsum(starts), integer) - 1
-    return values, counts, index, filled((n,), 0, integer).at[order].set(group, unique_indices=True)
+    return values, counts, index, make_filled((n,), 0, integer).at[order].set(group, unique_indices=True)
 
 
 def unique(
@@ -141,21 +141,21 @@ def unique(
     along = 0 if axis is None else normalize_axis("unique", axis, a.type.ndim, a.type)
     if size is not None:
         x = shaping.reshape(a, -1) if axis is None else shaping.moveaxis(a, along, 0)
-        values, counts, index, inverse = _sized_unique(
-            x, as_int("unique", "size", size), fill_value, equal_nan, return_index or return_inverse
+        values, counts, index, inverse = _unique_of_size(
+            x, check_int("unique", "size", size), fill_value, equal_nan, return_index or return_inverse
         )
         if return_inverse and axis is None:
             inverse = shaping.reshape(inverse, a.type.shape)
-        found = [shaping.moveaxis(values, 0, along), index, inverse, counts]
+        items = [shaping.moveaxis(values, 0, along), index, inverse, counts]
     else:
-        (data,) = _known("unique", a)
+        (data,) = _check_concrete("unique", a)
         raw = data.astype(np.float32) if data.dtype.kind == "V" else data
         parts = np.unique(raw, True, True, True, axis, equal_nan=equal_nan)
         integer = dtypes.canonicalize(int)
-        found = [constant(parts[0].astype(data.dtype), a.type.dtype)]
-        found += [constant(np.asarray(part).astype(integer), integer) for part in parts[1:]]
-    wanted = (True, return_index, return_inverse, return_counts)
-    results = tuple([part for part, asked in zip(found, wanted, strict=True) if asked])
+        items = [make_constant(parts[0].astype(data.dtype), a.type.dtype)]
+        items += [make_constant(np.asarray(part).astype(integer), integer) for part in parts[1:]]
+    requested = (True, return_index, return_inverse, return_counts)
+    results = tuple([part for part, is_requested in zip(items, requested, strict=True) if is_requested])
     return results[0] if len(results) == 1 else results
 
 
@@ -199,8 +199,8 @@ def unique_counts(
     >>> unique_counts(np.array([3, 1, 3])).values.tolist()
     [1, 3]
     """
-    found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
-    return UniqueCounts(*found)
+    unique_results = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueCounts(*unique_results)
 
 
 def unique_inverse(
@@ -211,8 +211,8 @@ def unique_inverse(
     >>> unique_inverse(np.array([3, 1, 3])).inverse_indices.tolist()
     [1, 0, 1]
     """
-    found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
-    return UniqueInverse(*found)
+    unique_results = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverse(*unique_results)
 
 
 def unique_values(x: Operand, /, *, size: int | None = None, fill_value: Operand | None = None) -> Array:
@@ -221,8 +221,8 @@ def unique_values(x: Operand, /, *, size: int | None = None, fill_value: Operand
     >>> unique_values(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
-    found: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
-    return found
+    result: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return result
 
 
 _METHODS = ("auto", "compare_all", "binary_search", "sort")
@@ -259,30 +259,30 @@ def isin(
     x, others = promote_dtypes(as_operand(element, "isin"), as_operand(test_elements, "isin"))
     others = shaping.reshape(others, -1)
     if 0 in others.type.shape:
-        return filled(x.type.shape, invert, dtypes.bool_)
+        return make_filled(x.type.shape, invert, dtypes.bool_)
     pairs = x.type.size * others.type.size
     if method == "compare_all" or (method == "auto" and pairs <= _PAIRS) or x.type.kind == "c":
         beside = shaping.reshape(others, (1,) * x.type.ndim + (-1,))
-        found = reducing.any(shaping.expand_dims(x, -1) == beside, -1)
+        is_member = reducing.any(shaping.expand_dims(x, -1) == beside, -1)
     else:
         ordered = sort(others)
-        found = indexing.take(ordered, searchsorted(ordered, x), 0, "clip") == x
-    return arithmetic.NOT(found) if invert else found
+        is_member = indexing.take(ordered, searchsorted(ordered, x), 0, "clip") == x
+    return arithmetic.NOT(is_member) if invert else is_member
 
 
-def _two(what: str, ar1: Operand, ar2: Operand) -> tuple[Array, Array]:
-    x, y = promote_dtypes(as_operand(ar1, what), as_operand(ar2, what))
+def _check_two_vectors(function_name: str, ar1: Operand, ar2: Operand) -> tuple[Array, Array]:
+    x, y = promote_dtypes(as_operand(ar1, function_name), as_operand(ar2, function_name))
     return shaping.reshape(x, -1), shaping.reshape(y, -1)
 
 
-def _on_host(what: str, x: Array, y: Array) -> Array:
+def _compute_on_host(function_name: str, x: Array, y: Array) -> Array:
     """What NumPy's function of that name returns for concrete elements."""
-    first, second = _known(what, x, y)
-    found = getattr(np, what)(first, second)
-    return constant(found.astype(first.dtype), x.type.dtype)
+    first, second = _check_concrete(function_name, x, y)
+    host_result = getattr(np, function_name)(first, second)
+    return make_constant(host_result.astype(first.dtype), x.type.dtype)
 
 
-class _Merged(NamedTuple):
+class _MergedElements(NamedTuple):
     """The elements of two arrays x and y, sorted together; equal ones are a run.
 
     Attributes:
@@ -299,28 +299,30 @@ class _Merged(NamedTuple):
     in_y: Array
 
 
-def _merged(x: Array, y: Array) -> _Merged:
+def _merge_sorted(x: Array, y: Array) -> _MergedElements:
     n, m = x.type.size, y.type.size
     integer = dtypes.int32
     together = shaping.concatenate([x, y], 0)
-    values, origin = Sort(0, True)(together, positions((n + m,), 0))
-    starts = _starts([values])
+    values, origin = Sort(0, True)(together, iota_along_axis((n + m,), 0))
+    starts = _run_starts([values])
     group = convert(reducing.cumsum(starts), integer) - 1
-    none = filled((n + m,), 0, integer)
+    none = make_filled((n + m,), 0, integer)
     in_x = none.at[group].add(convert(origin < n, integer))[group] > 0
     in_y = none.at[group].add(convert(origin >= n, integer))[group] > 0
-    return _Merged(values, origin, group, starts & in_x, starts & in_y)
+    return _MergedElements(values, origin, group, starts & in_x, starts & in_y)
 
 
-def _gathered(values: Array, at: Array, found: Array, fill_value: Operand | None) -> Array:
+def _gather_padded(values: Array, at: Array, is_present: Array, fill_value: Operand | None) -> Array:
     if 0 in values.type.shape:
-        return _padded(filled(at.type.shape, 0, values.type.dtype), found, fill_value)
-    return _padded(indexing.take(values, at, 0, "clip"), found, fill_value)
+        return _pad_missing(make_filled(at.type.shape, 0, values.type.dtype), is_present, fill_value)
+    return _pad_missing(indexing.take(values, at, 0, "clip"), is_present, fill_value)
 
 
-def _taken(what: str, values: Array, mask: Array, size: int, fill_value: Operand | None) -> Array:
-    at, found = _chosen(mask, as_int(what, "size", size))
-    return _gathered(values, at, found, fill_value)
+def _take_masked(
+    function_name: str, values: Array, mask: Array, size: int, fill_value: Operand | None
+) -> Array:
+    at, is_present = _masked_indices(mask, check_int(function_name, "size", size))
+    return _gather_padded(values, at, is_present, fill_value)
 
 
 def intersect1d(
@@ -351,25 +353,27 @@ def intersect1d(
     >>> intersect1d(np.array([3, 1, 2]), np.array([2, 3, 5])).tolist()
     [2, 3]
     """
-    x, y = _two("intersect1d", ar1, ar2)
+    x, y = _check_two_vectors("intersect1d", ar1, ar2)
     if size is None:
-        first, second = _known("intersect1d", x, y)
+        first, second = _check_concrete("intersect1d", x, y)
         integer = dtypes.canonicalize(int)
         shared, *indices = np.intersect1d(first, second, assume_unique, return_indices=True)
-        elements = constant(shared.astype(first.dtype), x.type.dtype)
+        elements = make_constant(shared.astype(first.dtype), x.type.dtype)
         if not return_indices:
             return elements
-        return (elements, *[constant(i.astype(integer), integer) for i in indices])
-    values, origin, group, in_x, in_y = _merged(x, y)
-    at, found = _chosen(in_x & in_y, as_int("intersect1d", "size", size))
-    result = _gathered(values, at, found, fill_value)
+        return (elements, *[make_constant(i.astype(integer), integer) for i in indices])
+    values, origin, group, in_x, in_y = _merge_sorted(x, y)
+    at, is_present = _masked_indices(in_x & in_y, check_int("intersect1d", "size", size))
+    result = _gather_padded(values, at, is_present, fill_value)
     if not return_indices:
         return result
     n, m, integer = x.type.size, y.type.size, dtypes.canonicalize(int)
     # The sort is stable: x's first occurrence starts the run, and y's is its first element that is not below n.
-    firsts = filled((n + m,), n + m, dtypes.int32).at[group].min(arithmetic.where(origin >= n, origin, n + m))
-    in_first = arithmetic.where(found, indexing.take(origin, at, 0, "clip"), n)
-    in_second = arithmetic.where(found, indexing.take(firsts[group], at, 0, "clip") - n, m)
+    firsts = (
+        make_filled((n + m,), n + m, dtypes.int32).at[group].min(arithmetic.where(origin >= n, origin, n + m))
+    )
+    in_first = arithmetic.where(is_present, indexing.take(origin, at, 0, "clip"), n)
+    in_second = arithmetic.where(is_present, indexing.take(firsts[group], at, 0, "clip") - n, m)
     return result, convert(in_first, integer), convert(in_second, integer)
 
 
@@ -389,11 +393,11 @@ def union1d(
     >>> union1d(np.array([3, 1]), np.array([1, 2])).tolist()
     [1, 2, 3]
     """
-    x, y = _two("union1d", ar1, ar2)
+    x, y = _check_two_vectors("union1d", ar1, ar2)
     if size is None:
-        return _on_host("union1d", x, y)
-    found: Array = unique(shaping.concatenate([x, y], 0), size=size, fill_value=fill_value)
-    return found
+        return _compute_on_host("union1d", x, y)
+    result: Array = unique(shaping.concatenate([x, y], 0), size=size, fill_value=fill_value)
+    return result
 
 
 def setdiff1d(
@@ -419,17 +423,17 @@ def setdiff1d(
     >>> setdiff1d(np.array([3, 1, 2, 3]), np.array([2])).tolist()
     [1, 3]
     """
-    x, y = _two("setdiff1d", ar1, ar2)
+    x, y = _check_two_vectors("setdiff1d", ar1, ar2)
     if size is None:
         if not assume_unique:
-            return _on_host("setdiff1d", x, y)
-        first, second = _known("setdiff1d", x, y)
-        return constant(np.setdiff1d(first, second, True), x.type.dtype)
+            return _compute_on_host("setdiff1d", x, y)
+        first, second = _check_concrete("setdiff1d", x, y)
+        return make_constant(np.setdiff1d(first, second, True), x.type.dtype)
     fill = 0 if fill_value is None else fill_value
     if assume_unique:
-        return _taken("setdiff1d", x, isin(x, y, invert=True), size, fill)
-    merged = _merged(x, y)
-    return _taken("setdiff1d", merged.values, merged.in_x & arithmetic.NOT(merged.in_y), size, fill)
+        return _take_masked("setdiff1d", x, isin(x, y, invert=True), size, fill)
+    merged = _merge_sorted(x, y)
+    return _take_masked("setdiff1d", merged.values, merged.in_x & arithmetic.NOT(merged.in_y), size, fill)
 
 
 def setxor1d(
@@ -454,8 +458,8 @@ def setxor1d(
     >>> setxor1d(np.array([3, 1]), np.array([1, 2])).tolist()
     [2, 3]
     """
-    x, y = _two("setxor1d", ar1, ar2)
+    x, y = _check_two_vectors("setxor1d", ar1, ar2)
     if size is None:
-        return _on_host("setxor1d", x, y)
-    merged = _merged(x, y)
-    return _taken("setxor1d", merged.values, merged.in_x != merged.in_y, size, fill_value)
+        return _compute_on_host("setxor1d", x, y)
+    merged = _merge_sorted(x, y)
+    return _take_masked("setxor1d", merged.values, merged.in_x != merged.in_y, size, fill_value)

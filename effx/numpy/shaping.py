@@ -9,15 +9,15 @@ import numpy as np
 
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, promotion, reducing, shaping
-from effx.array.promotion import as_operand, host_array
+from effx.array.promotion import as_operand, to_host_array
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import current_frame
 from effx.errors import ShapeError
 from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.types import Shape, array_type
-from effx.numpy.creation import operand
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.numpy.creation import returnable_operand
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -50,9 +50,9 @@ def reshape(
     [[0, 1], [2, 3]]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, reshape, a, shape, order, copy=copy)
-    found = shaping.reshape(operand(a, "reshape"), shape, order)
-    return Copy()(found) if copy else found
+        return apply_with_sharding(out_sharding, reshape, a, shape, order, copy=copy)
+    reshaped = shaping.reshape(returnable_operand(a, "reshape"), shape, order)
+    return Copy()(reshaped) if copy else reshaped
 
 
 def ravel(a: Operand, order: str = "C", *, out_sharding: OutSharding = None) -> Array:
@@ -62,8 +62,8 @@ def ravel(a: Operand, order: str = "C", *, out_sharding: OutSharding = None) -> 
     (4,)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, ravel, a, order)
-    return shaping.reshape(operand(a, "ravel"), -1, order)
+        return apply_with_sharding(out_sharding, ravel, a, order)
+    return shaping.reshape(returnable_operand(a, "ravel"), -1, order)
 
 
 def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
@@ -72,7 +72,7 @@ def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
     >>> transpose(np.ones((2, 3))).shape
     (3, 2)
     """
-    return shaping.transpose(operand(a, "transpose"), axes)
+    return shaping.transpose(returnable_operand(a, "transpose"), axes)
 
 
 def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
@@ -81,7 +81,7 @@ def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
     >>> permute_dims(np.ones((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return shaping.transpose(operand(a, "permute_dims"), axes)
+    return shaping.transpose(returnable_operand(a, "permute_dims"), axes)
 
 
 def matrix_transpose(x: Operand, /) -> Array:
@@ -90,7 +90,7 @@ def matrix_transpose(x: Operand, /) -> Array:
     >>> matrix_transpose(np.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
-    return shaping.matrix_transpose(operand(x, "matrix_transpose"))
+    return shaping.matrix_transpose(returnable_operand(x, "matrix_transpose"))
 
 
 def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
@@ -99,7 +99,7 @@ def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
     >>> swapaxes(np.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    return shaping.swapaxes(operand(a, "swapaxes"), axis1, axis2)
+    return shaping.swapaxes(returnable_operand(a, "swapaxes"), axis1, axis2)
 
 
 def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
@@ -108,7 +108,7 @@ def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequenc
     >>> moveaxis(np.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    return shaping.moveaxis(operand(a, "moveaxis"), source, destination)
+    return shaping.moveaxis(returnable_operand(a, "moveaxis"), source, destination)
 
 
 def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
@@ -117,13 +117,13 @@ def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
     >>> rollaxis(np.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    x = operand(a, "rollaxis")
+    x = returnable_operand(a, "rollaxis")
     ndim = x.type.ndim
-    place = normalize_axis("rollaxis", axis, ndim, x.type)
+    resolved_axis = normalize_axis("rollaxis", axis, ndim, x.type)
     if not -ndim <= start <= ndim:
         raise ShapeError(f"rollaxis: start {start} is out of range for the {ndim} axes of {x.type!r}")
     target = start + ndim if start < 0 else start
-    return shaping.moveaxis(x, place, target - 1 if place < target else target)
+    return shaping.moveaxis(x, resolved_axis, target - 1 if resolved_axis < target else target)
 
 
 def squeeze(a: Operand, axis: Axis = None) -> Array:
@@ -132,7 +132,7 @@ def squeeze(a: Operand, axis: Axis = None) -> Array:
     >>> squeeze(np.ones((1, 3, 1))).shape
     (3,)
     """
-    return shaping.squeeze(operand(a, "squeeze"), axis)
+    return shaping.squeeze(returnable_operand(a, "squeeze"), axis)
 
 
 def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
@@ -141,7 +141,7 @@ def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
     >>> expand_dims(np.ones(3), 0).shape
     (1, 3)
     """
-    return shaping.expand_dims(operand(a, "expand_dims"), axis)
+    return shaping.expand_dims(returnable_operand(a, "expand_dims"), axis)
 
 
 def broadcast_to(array: Operand, shape: Any, *, out_sharding: OutSharding = None) -> Array:
@@ -151,8 +151,10 @@ def broadcast_to(array: Operand, shape: Any, *, out_sharding: OutSharding = None
     [[0, 1], [0, 1]]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, broadcast_to, array, shape)
-    return promotion.broadcast_to(operand(array, "broadcast_to"), shaping.as_shape("broadcast_to", shape))
+        return apply_with_sharding(out_sharding, broadcast_to, array, shape)
+    return promotion.broadcast_to(
+        returnable_operand(array, "broadcast_to"), shaping.to_shape("broadcast_to", shape)
+    )
 
 
 def broadcast_arrays(*args: Operand) -> tuple[Array, ...]:
@@ -161,7 +163,7 @@ def broadcast_arrays(*args: Operand) -> tuple[Array, ...]:
     >>> [x.shape for x in broadcast_arrays(np.ones((2, 1)), np.ones(3))]
     [(2, 3), (2, 3)]
     """
-    return tuple(shaping.broadcast_arrays(*[operand(x, "broadcast_arrays") for x in args]))
+    return tuple(shaping.broadcast_arrays(*[returnable_operand(x, "broadcast_arrays") for x in args]))
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
@@ -170,13 +172,13 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
     >>> broadcast_shapes((2, 1), 3)
     (2, 3)
     """
-    return promotion.broadcast_shapes(*[shaping.as_shape("broadcast_shapes", s) for s in shapes])
+    return promotion.broadcast_shapes(*[shaping.to_shape("broadcast_shapes", s) for s in shapes])
 
 
-def _at_least(what: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
+def _at_least_ndim(function_name: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
     results = []
     for x in arrays:
-        a = operand(x, what)
+        a = returnable_operand(x, function_name)
         missing = ndim - a.type.ndim
         if missing > 0:
             # NumPy's rule for three axes: a vector becomes (1, n, 1), a matrix (m, n, 1).
@@ -192,7 +194,7 @@ def atleast_1d(*arys: Operand) -> Any:
     >>> atleast_1d(3).shape
     (1,)
     """
-    return _at_least("atleast_1d", arys, 1)
+    return _at_least_ndim("atleast_1d", arys, 1)
 
 
 def atleast_2d(*arys: Operand) -> Any:
@@ -201,7 +203,7 @@ def atleast_2d(*arys: Operand) -> Any:
     >>> atleast_2d(np.ones(3)).shape
     (1, 3)
     """
-    return _at_least("atleast_2d", arys, 2)
+    return _at_least_ndim("atleast_2d", arys, 2)
 
 
 def atleast_3d(*arys: Operand) -> Any:
@@ -210,7 +212,7 @@ def atleast_3d(*arys: Operand) -> Any:
     >>> atleast_3d(np.ones(3)).shape
     (1, 3, 1)
     """
-    return _at_least("atleast_3d", arys, 3)
+    return _at_least_ndim("atleast_3d", arys, 3)
 
 
 def flip(m: Operand, axis: Axis = None) -> Array:
@@ -219,7 +221,7 @@ def flip(m: Operand, axis: Axis = None) -> Array:
     >>> flip(np.arange(3)).tolist()
     [2, 1, 0]
     """
-    a = operand(m, "flip")
+    a = returnable_operand(m, "flip")
     axes = normalize_axes("flip", axis, a.type)
     return Reverse(axes)(a) if axes else a
 
@@ -230,7 +232,7 @@ def fliplr(m: Operand) -> Array:
     >>> fliplr(np.eye(2)).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    a = operand(m, "fliplr")
+    a = returnable_operand(m, "fliplr")
     if a.type.ndim < 2:
         raise ShapeError(f"fliplr: needs at least two axes, got {a.type!r}")
     return flip(a, 1)
@@ -242,7 +244,7 @@ def flipud(m: Operand) -> Array:
     >>> flipud(np.arange(2)).tolist()
     [1, 0]
     """
-    a = operand(m, "flipud")
+    a = returnable_operand(m, "flipud")
     if a.type.ndim < 1:
         raise ShapeError(f"flipud: needs at least one axis, got {a.type!r}")
     return flip(a, 0)
@@ -254,7 +256,7 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     >>> rot90(np.arange(4).reshape(2, 2)).tolist()
     [[1, 3], [0, 2]]
     """
-    a = operand(m, "rot90")
+    a = returnable_operand(m, "rot90")
     if len(axes) != 2:
         raise ShapeError(f"rot90: needs two axes, got {axes!r}")
     first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
@@ -281,15 +283,15 @@ def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] |
     >>> roll(np.arange(3), 1).tolist()
     [2, 0, 1]
     """
-    x = operand(a, "roll")
+    x = returnable_operand(a, "roll")
     if axis is None:
         return shaping.reshape(roll(shaping.reshape(x, -1), shift, 0), x.type.shape)
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
     if isinstance(shift, Sequence):
         shifts: list[Any] = list(shift)
     elif isinstance(shift, Array | np.ndarray) and shift.ndim == 1:
-        given = as_operand(shift)
-        shifts = [given[i] for i in range(given.type.shape[0])]
+        shift_array = as_operand(shift)
+        shifts = [shift_array[i] for i in range(shift_array.type.shape[0])]
     else:
         shifts = [shift]
     if len(shifts) == 1:
@@ -299,11 +301,11 @@ def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] |
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for by, along in zip(shifts, axes, strict=True):
-        x = _rolled(x, by, normalize_axis("roll", along, x.type.ndim, x.type))
+        x = _roll_axis(x, by, normalize_axis("roll", along, x.type.ndim, x.type))
     return x
 
 
-def _rolled(x: Array, by: Any, axis: int) -> Array:
+def _roll_axis(x: Array, by: Any, axis: int) -> Array:
     n = x.type.shape[axis]
     if n == 0:
         return x
@@ -315,11 +317,11 @@ def _rolled(x: Array, by: Any, axis: int) -> Array:
         if current_frame() is None:  # one shape for all shifts, which one compiled kernel serves
             return shaping.concatenate([x, x], axis)[(*before, slice(cut, cut + n))]
         return shaping.concatenate([x[(*before, slice(cut, None))], x[(*before, slice(None, cut))]], axis)
-    shift = operand(by, "roll")
+    shift = returnable_operand(by, "roll")
     if shift.type.kind not in "iu" or shift.type.ndim:
         raise ShapeError(f"roll: a shift must be an integer, got {shift.type!r}")
-    places = Iota(array_type(dtypes.int32, (n,)), 0)() - shift
-    return indexing.take(x, places, axis, "wrap")
+    source_indices = Iota(array_type(dtypes.int32, (n,)), 0)() - shift
+    return indexing.take(x, source_indices, axis, "wrap")
 
 
 def tile(A: Operand, reps: int | Sequence[int]) -> Array:
@@ -328,8 +330,8 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Array:
     >>> tile(np.arange(2), 2).tolist()
     [0, 1, 0, 1]
     """
-    a = operand(A, "tile")
-    counts = shaping.as_shape("tile", reps)
+    a = returnable_operand(A, "tile")
+    counts = shaping.to_shape("tile", reps)
     if any([n < 0 for n in counts]):
         raise ShapeError(f"tile: repetitions must not be negative, got {list(counts)}")
     ndim = max(len(counts), a.type.ndim)
@@ -361,26 +363,30 @@ def repeat(
     ([0, 0, 1, 1], [0, 1, 1])
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, repeat, a, repeats, axis, total_repeat_length=total_repeat_length)
-    x = operand(a, "repeat")
+        return apply_with_sharding(
+            out_sharding, repeat, a, repeats, axis, total_repeat_length=total_repeat_length
+        )
+    x = returnable_operand(a, "repeat")
     if isinstance(repeats, int | np.integer) and total_repeat_length is None:
         return shaping.repeat(x, int(repeats), axis)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    place = normalize_axis("repeat", axis, x.type.ndim, x.type)
-    n = x.type.shape[place]
-    counts = operand(repeats, "repeat")
+    resolved_axis = normalize_axis("repeat", axis, x.type.ndim, x.type)
+    n = x.type.shape[resolved_axis]
+    counts = returnable_operand(repeats, "repeat")
     if counts.type.shape not in ((), (1,), (n,)):
-        raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {place} of {x.type!r}")
+        raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {resolved_axis} of {x.type!r}")
     counts = promotion.broadcast_to(counts, (n,))
     if total_repeat_length is None:
-        which: Array = host_array(np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)")))
-        return indexing.take(x, which, place, "clip")
+        which: Array = to_host_array(
+            np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)"))
+        )
+        return indexing.take(x, which, resolved_axis, "clip")
     # Element j of the result comes from the operand's element whose index is the number of ends <= j.
     ends = shaping.expand_dims(reducing.cumsum(counts), 0)
-    places = Iota(array_type(dtypes.int32, (total_repeat_length, n)), 0)()
-    which = reducing.sum(places >= ends, 1)
-    return indexing.take(x, which, place, "clip")
+    output_indices = Iota(array_type(dtypes.int32, (total_repeat_length, n)), 0)()
+    which = reducing.sum(output_indices >= ends, 1)
+    return indexing.take(x, which, resolved_axis, "clip")
 
 
 def resize(a: Operand, new_shape: Any) -> Array:
@@ -389,30 +395,30 @@ def resize(a: Operand, new_shape: Any) -> Array:
     >>> resize(np.arange(2), (3,)).tolist()
     [0, 1, 0]
     """
-    x = shaping.reshape(operand(a, "resize"), -1)
-    shape = shaping.as_shape("resize", new_shape)
+    x = shaping.reshape(returnable_operand(a, "resize"), -1)
+    shape = shaping.to_shape("resize", new_shape)
     size = int(np.prod(shape, dtype=np.int64))
     if size == 0 or x.type.size == 0:
         return promotion.broadcast_to(promotion.scalar(0, x.type.dtype, x.type.weak), shape)
     return shaping.reshape(tile(x, -(-size // x.type.size))[:size], shape)
 
 
-class _Shaped(Protocol):
+class _HasShape(Protocol):
     @property
     def shape(self) -> Shape: ...
 
 
-def shape(a: Operand | _Shaped) -> Shape:
+def shape(a: Operand | _HasShape) -> Shape:
     """The sizes, outermost first.
 
     >>> shape(np.ones((2, 3)))
     (2, 3)
     """
     known = getattr(a, "shape", None)
-    return tuple(known) if known is not None else operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
+    return tuple(known) if known is not None else returnable_operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
 
 
-def ndim(a: Operand | _Shaped) -> int:
+def ndim(a: Operand | _HasShape) -> int:
     """The number of axes.
 
     >>> ndim(np.ones((2, 3)))
@@ -421,7 +427,7 @@ def ndim(a: Operand | _Shaped) -> int:
     return len(shape(a))
 
 
-def size(a: Operand | _Shaped, axis: Axis = None) -> int:
+def size(a: Operand | _HasShape, axis: Axis = None) -> int:
     """The number of elements, or the product of the sizes of some axes.
 
     >>> size(np.ones((2, 3))), size(np.ones((2, 3)), 0)
@@ -438,7 +444,7 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arr
     >>> diagonal(np.eye(2)).tolist()
     [1.0, 1.0]
     """
-    return indexing.diagonal(operand(a, "diagonal"), offset, axis1, axis2)
+    return indexing.diagonal(returnable_operand(a, "diagonal"), offset, axis1, axis2)
 
 
 def diag(v: Operand, k: int = 0) -> Array:
@@ -447,7 +453,7 @@ def diag(v: Operand, k: int = 0) -> Array:
     >>> diag(np.array([1, 2])).tolist(), diag(np.eye(2)).tolist()
     ([[1, 0], [0, 2]], [1.0, 1.0])
     """
-    a = operand(v, "diag")
+    a = returnable_operand(v, "diag")
     if a.type.ndim == 1:
         return diagflat(a, k)
     if a.type.ndim != 2:
@@ -461,16 +467,16 @@ def diagflat(v: Operand, k: int = 0) -> Array:
     >>> diagflat(np.array([[1, 2]])).tolist()
     [[1, 0], [0, 2]]
     """
-    a = shaping.reshape(operand(v, "diagflat"), -1)
+    a = shaping.reshape(returnable_operand(v, "diagflat"), -1)
     n = a.type.size + (k if k >= 0 else -k)
     t = array_type(dtypes.int32, (n, n))
     on = Iota(t, 1)() - Iota(t, 0)() == k
     low, high = (k, 0) if k >= 0 else (0, -k)
-    row = shaping.expand_dims(_padded(a, low, high), 0)
+    row = shaping.expand_dims(_pad_edges(a, low, high), 0)
     return arithmetic.where(
         on, promotion.broadcast_to(row, (n, n)), promotion.scalar(0, a.type.dtype, a.type.weak)
     )
 
 
-def _padded(a: Array, low: int, high: int) -> Array:
+def _pad_edges(a: Array, low: int, high: int) -> Array:
     return Pad((low,), (high,), (0,))(a, promotion.scalar(0, a.type.dtype, a.type.weak)) if low or high else a

@@ -16,7 +16,7 @@ from effx.ir.values.parameters import S1, S2, S3, D, Dims
 from effx.transforms.meshes.out_sharding import OutSharding
 
 
-class OfInexact(OfOperand, Protocol):
+class InexactFunction(OfOperand, Protocol):
     """A function that keeps floating and complex dtypes, and turns integers into floats."""
 
     @overload
@@ -25,7 +25,7 @@ class OfInexact(OfOperand, Protocol):
     def __call__(self, x: Operand, /) -> Array: ...
 
 
-class OfNumbers(OfOperand, Protocol):
+class NumericFunction(OfOperand, Protocol):
     """A function that keeps every dtype but bool."""
 
     @overload
@@ -34,7 +34,7 @@ class OfNumbers(OfOperand, Protocol):
     def __call__(self, x: Operand, /) -> Array: ...
 
 
-class OfReal(OfOperand, Protocol):
+class RealFunction(OfOperand, Protocol):
     """A function that keeps real dtypes, and makes complex numbers real."""
 
     @overload
@@ -43,7 +43,7 @@ class OfReal(OfOperand, Protocol):
     def __call__(self, x: Operand, /) -> Array: ...
 
 
-class KeepsType(OfOperand, Protocol):
+class TypePreservingFunction(OfOperand, Protocol):
     """A function that keeps dtype and shape."""
 
     @overload
@@ -61,7 +61,7 @@ class Predicate(OfOperand, Protocol):
     def __call__(self, x: Operand, /) -> Array[bool_, *tuple[Any, ...]]: ...
 
 
-class Creates(Protocol):
+class CreationFunction(Protocol):
     """`zeros`, `ones`, `empty`: sizes are known if they are `Size`s, the rank if the shape is a literal."""
 
     @overload
@@ -128,7 +128,7 @@ class Creates(Protocol):
     ) -> Array: ...
 
 
-class Resembles(Protocol):
+class LikeFunction(Protocol):
     """`zeros_like`, `ones_like`, `empty_like`: of the given array's dtype and shape."""
 
     @overload
@@ -163,36 +163,36 @@ class Resembles(Protocol):
     ) -> Array: ...
 
 
-def creates(function: Callable[..., Array]) -> Creates:
+def typed_as_creation(function: Callable[..., Array]) -> CreationFunction:
     """Says to type checkers that a function makes an array of a shape and a dtype."""
-    return cast("Creates", function)
+    return cast("CreationFunction", function)
 
 
-def resembles(function: Callable[..., Array]) -> Resembles:
+def typed_as_like(function: Callable[..., Array]) -> LikeFunction:
     """Says to type checkers that a function makes an array like another."""
-    return cast("Resembles", function)
+    return cast("LikeFunction", function)
 
 
-def of_inexact(function: Callable[[Operand], Array]) -> OfInexact:
+def typed_as_inexact(function: Callable[[Operand], Array]) -> InexactFunction:
     """Says to type checkers that a function keeps floating and complex dtypes."""
-    return cast("OfInexact", function)
+    return cast("InexactFunction", function)
 
 
-def of_numbers(function: Callable[[Operand], Array]) -> OfNumbers:
+def typed_as_numeric(function: Callable[[Operand], Array]) -> NumericFunction:
     """Says to type checkers that a function keeps every dtype but bool."""
-    return cast("OfNumbers", function)
+    return cast("NumericFunction", function)
 
 
-def of_real(function: Callable[[Operand], Array]) -> OfReal:
+def typed_as_real(function: Callable[[Operand], Array]) -> RealFunction:
     """Says to type checkers that a function keeps real dtypes."""
-    return cast("OfReal", function)
+    return cast("RealFunction", function)
 
 
-def keeps_type(function: Callable[[Operand], Array]) -> KeepsType:
+def typed_as_type_preserving(function: Callable[[Operand], Array]) -> TypePreservingFunction:
     """Says to type checkers that a function keeps dtype and shape."""
-    return cast("KeepsType", function)
+    return cast("TypePreservingFunction", function)
 
 
-def predicate(function: Callable[[Operand], Array]) -> Predicate:
+def typed_as_predicate(function: Callable[[Operand], Array]) -> Predicate:
     """Says to type checkers that a function returns booleans."""
     return cast("Predicate", function)

@@ -9,7 +9,7 @@ import numpy as np
 
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.indexing import positions
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DType
@@ -17,10 +17,10 @@ from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Reverse
 from effx.ir.sizes.dimensions import is_symbolic
-from effx.numpy.creation import as_int, filled
+from effx.numpy.creation import check_int, make_filled
 from effx.numpy.known import known_data
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -53,19 +53,21 @@ def sort(
     >>> sort(np.array([3, 1, 2])).tolist()
     [1, 2, 3]
     """
-    x, place = _along("sort", a, axis, kind, order)
-    (result,) = Sort(place, stable)(x)
-    return Reverse((place,))(result) if descending else result
+    x, axis_index = _sort_operand("sort", a, axis, kind, order)
+    (result,) = Sort(axis_index, stable)(x)
+    return Reverse((axis_index,))(result) if descending else result
 
 
-def _along(what: str, a: Operand, axis: int | None, kind: object, order: object) -> tuple[Array, int]:
+def _sort_operand(
+    function_name: str, a: Operand, axis: int | None, kind: object, order: object
+) -> tuple[Array, int]:
     """Returns the array and the axis to sort along."""
     if kind is not None or order is not None:
-        raise DTypeError(f"{what}: kind and order are not supported; use stable=")
-    x = as_operand(a, what)
+        raise DTypeError(f"{function_name}: kind and order are not supported; use stable=")
+    x = as_operand(a, function_name)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    return x, normalize_axis(what, axis, x.type.ndim, x.type)
+    return x, normalize_axis(function_name, axis, x.type.ndim, x.type)
 
 
 def argsort(
@@ -83,25 +85,25 @@ def argsort(
     >>> argsort(np.array([3, 1, 2])).tolist()
     [1, 2, 0]
     """
-    x, place = _along("argsort", a, axis, kind, order)
-    indices = positions(x.type.shape, place)
+    x, axis_index = _sort_operand("argsort", a, axis, kind, order)
+    indices = iota_along_axis(x.type.shape, axis_index)
     if dtype is not None:
-        indices = convert(indices, dtypes.requested(dtype))
+        indices = convert(indices, dtypes.canonicalize_requested(dtype))
     if not descending:
-        return Sort(place, stable)(x, indices)[1]
+        return Sort(axis_index, stable)(x, indices)[1]
     # Sorting the reversed array and reversing the result keeps equal elements in order.
-    flip = Reverse((place,))
-    return flip(Sort(place, stable)(flip(x), flip(indices))[1])
+    flip = Reverse((axis_index,))
+    return flip(Sort(axis_index, stable)(flip(x), flip(indices))[1])
 
 
-def _kth(what: str, a: Operand, kth: int, axis: int) -> Array:
+def _check_kth(function_name: str, a: Operand, kth: int, axis: int) -> Array:
     """Returns the array; raises where no element has the index, or complex numbers are given."""
-    x = as_operand(a, what)
-    n = x.type.shape[normalize_axis(what, axis, x.type.ndim, x.type)]
+    x = as_operand(a, function_name)
+    n = x.type.shape[normalize_axis(function_name, axis, x.type.ndim, x.type)]
     if x.type.kind == "c":
-        raise DTypeError(f"{what}: takes real numbers, got {x.type!r}")
-    if not -n <= as_int(what, "kth", kth) < n:
-        raise IndexingError(f"{what}: kth {kth} is out of range for axis {axis} of {x.type!r}")
+        raise DTypeError(f"{function_name}: takes real numbers, got {x.type!r}")
+    if not -n <= check_int(function_name, "kth", kth) < n:
+        raise IndexingError(f"{function_name}: kth {kth} is out of range for axis {axis} of {x.type!r}")
     return x
 
 
@@ -120,7 +122,7 @@ def partition(a: Operand, kth: int, axis: int = -1) -> Array:
     >>> partition(np.array([3, 1, 2]), 1).tolist()
     [1, 2, 3]
     """
-    return sort(_kth("partition", a, kth, axis), axis, stable=False)
+    return sort(_check_kth("partition", a, kth, axis), axis, stable=False)
 
 
 def argpartition(a: Operand, kth: int, axis: int = -1) -> Array:
@@ -129,7 +131,7 @@ def argpartition(a: Operand, kth: int, axis: int = -1) -> Array:
     >>> argpartition(np.array([3, 1, 2]), 1).tolist()
     [1, 2, 0]
     """
-    return argsort(_kth("argpartition", a, kth, axis), axis, stable=False)
+    return argsort(_check_kth("argpartition", a, kth, axis), axis, stable=False)
 
 
 def sort_complex(a: Operand) -> Array:
@@ -171,9 +173,9 @@ def top_k(
     x = as_operand(a, "top_k")
     along = normalize_axis("top_k", axis, x.type.ndim, x.type)
     n = x.type.shape[along]
-    if not 0 <= as_int("top_k", "k", k) <= n:
+    if not 0 <= check_int("top_k", "k", k) <= n:
         raise ShapeError(f"top_k: k must be from 0 to {n}, the size of axis {along} of {x.type!r}, got {k}")
-    values, indices = Sort(along)(x, positions(x.type.shape, along))
+    values, indices = Sort(along)(x, iota_along_axis(x.type.shape, along))
     first = (slice(None),) * along + (slice(k),)
     return values[first], indices[first]
 
@@ -194,33 +196,35 @@ def lexsort(keys: Sequence[Operand] | Array | np.ndarray[Any, Any], axis: int = 
     t = parts[0].type
     if not t.shape:
         return scalar(0, dtypes.canonicalize(int), False)
-    place = normalize_axis("lexsort", axis, t.ndim, t)
-    return Sort(place, True, len(parts))(*reversed(parts), positions(t.shape, place))[-1]
+    resolved_axis = normalize_axis("lexsort", axis, t.ndim, t)
+    return Sort(resolved_axis, True, len(parts))(*reversed(parts), iota_along_axis(t.shape, resolved_axis))[
+        -1
+    ]
 
 
-def _less(a: Array, b: Array) -> Array:
+def _is_less(a: Array, b: Array) -> Array:
     # NaN counts as largest, as in sorting.
     return (a < b) | ((a == a) & (b != b)) if a.type.kind == "f" else a < b
 
 
 @jit(static_argnames=("right", "unrolled"), inline=True)
-def _search(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
+def _bisect(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
     """The index of each v in a, by bisection, with a static number of steps."""
-    n, dtype = a.type.size, _place_dtype(a)
+    n, dtype = a.type.size, _position_dtype(a)
     bits = 30 if is_symbolic(n) else n.bit_length()
     steps, largest = bits, scalar(1 << (bits - 1), dtype, False)
 
-    def step(i: Array, found: Array) -> Array:
+    def step(i: Array, lower_bounds: Array) -> Array:
         # So many elements are before v; are `width` more?
-        further = found + arithmetic.right_shift(largest, i)
-        here = indexing.along_axis(a, further - 1, 0)
-        return arithmetic.where(_before(here, v, right) & (further <= n), further, found)
+        further = lower_bounds + arithmetic.right_shift(largest, i)
+        here = indexing.gather_along_axis(a, further - 1, 0)
+        return arithmetic.where(_is_before(here, v, right) & (further <= n), further, lower_bounds)
 
-    found = broadcast_to(scalar(0, dtype, False), v.type.shape)
-    return lax.fori_loop(0, steps, step, found, unroll=unrolled)
+    lower_bounds = broadcast_to(scalar(0, dtype, False), v.type.shape)
+    return lax.fori_loop(0, steps, step, lower_bounds, unroll=unrolled)
 
 
-def _place_dtype(a: Array) -> DType:
+def _position_dtype(a: Array) -> DType:
     """The dtype of places in a sorted vector: int32 where they fit, with 64-bit types too, as in JAX."""
     # A symbolic number of elements is taken to be below 2^30.
     small = is_symbolic(a.type.size) or a.type.size.bit_length() <= 30
@@ -257,35 +261,37 @@ def searchsorted(
         x = indexing.take(x, as_operand(sorter, "searchsorted"), 0, "clip")
     x, values = promote_dtypes(x, as_operand(v, "searchsorted"))
     if 0 in x.type.shape:
-        return filled(values.type.shape, 0, _place_dtype(x))
+        return make_filled(values.type.shape, 0, _position_dtype(x))
     right = side == "right"
     if method == "compare_all":
-        before = _before(x, shaping.expand_dims(values, -1), right)
-        return convert(reducing.sum(before, -1), _place_dtype(x))
+        before = _is_before(x, shaping.expand_dims(values, -1), right)
+        return convert(reducing.sum(before, -1), _position_dtype(x))
     if method == "sort":
-        return _ranks(x, values, right)
-    return _search(x, values, right, method == "scan_unrolled")
+        return _count_before(x, values, right)
+    return _bisect(x, values, right, method == "scan_unrolled")
 
 
 _METHODS = ("scan", "scan_unrolled", "sort", "compare_all", "default")
 
 
-def _before(a: Array, v: Array, right: bool) -> Array:
+def _is_before(a: Array, v: Array, right: bool) -> Array:
     """Whether elements of `a` stand before where v would be inserted."""
-    return arithmetic.NOT(_less(v, a)) if right else _less(a, v)
+    return arithmetic.NOT(_is_less(v, a)) if right else _is_less(a, v)
 
 
-def _ranks(a: Array, v: Array, right: bool) -> Array:
+def _count_before(a: Array, v: Array, right: bool) -> Array:
     """How many elements of `a` a stable sort of both puts before each v."""
     n, flat = a.type.size, shaping.reshape(v, -1)
     parts = [a, flat] if right else [flat, a]
     together = shaping.concatenate(parts, 0)
-    origin = positions(together.type.shape, 0)
+    origin = iota_along_axis(together.type.shape, 0)
     origin = Sort(0, True)(together, origin)[1]
     of_v = origin >= n if right else origin < flat.type.size
-    rank = reducing.cumsum(convert(arithmetic.NOT(of_v), _place_dtype(a)))
-    found = filled(together.type.shape, 0, rank.type.dtype).at[origin].set(rank)
-    return shaping.reshape(found[n:] if right else found[: flat.type.size], v.type.shape)
+    rank = reducing.cumsum(convert(arithmetic.NOT(of_v), _position_dtype(a)))
+    ranks_by_element = make_filled(together.type.shape, 0, rank.type.dtype).at[origin].set(rank)
+    return shaping.reshape(
+        ranks_by_element[n:] if right else ranks_by_element[: flat.type.size], v.type.shape
+    )
 
 
 def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | None = None) -> Array:
@@ -304,7 +310,7 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
     if edges.type.ndim != 1:
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
     if 0 in edges.type.shape:
-        return filled(as_operand(x, "digitize").type.shape, 0, _place_dtype(edges))
+        return make_filled(as_operand(x, "digitize").type.shape, 0, _position_dtype(edges))
     how, side = method or "scan", "left" if right else "right"
     rising = searchsorted(edges, x, side, method=how)
     falling = edges.type.size - searchsorted(edges[::-1], x, side, method=how)
@@ -332,17 +338,17 @@ def bincount(
     [1, 0, 2]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, bincount, x, weights, minlength, length=length)
+        return apply_with_sharding(out_sharding, bincount, x, weights, minlength, length=length)
     a = as_operand(x, "bincount")
     if a.type.kind not in "biu" or a.type.ndim != 1:
         raise DTypeError(f"bincount: takes a vector of integers, got {a.type!r}")
     if length is None:
         unknown = "the shape would depend on the values of the abstract {}; give length="
         data = known_data("bincount", a, unknown)
-        length = max(as_int("bincount", "minlength", minlength), int(data.max()) + 1 if data.size else 0)
+        length = max(check_int("bincount", "minlength", minlength), int(data.max()) + 1 if data.size else 0)
     integer = dtypes.canonicalize(int)
     counted = scalar(1, integer, False) if weights is None else as_operand(weights, "bincount")
     if counted.type.shape not in ((), a.type.shape):
         raise ShapeError(f"bincount: weights {counted.type!r} do not fit {a.type!r}")
-    zeros = filled((length,), 0, counted.type.dtype)
+    zeros = make_filled((length,), 0, counted.type.dtype)
     return zeros.at[arithmetic.maximum(convert(a, integer), 0)].add(counted, mode="drop")

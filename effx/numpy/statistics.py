@@ -14,11 +14,11 @@ from effx.effects import perform
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops import elementwise as e
-from effx.ir.sizes.division import larger
+from effx.ir.sizes.division import maximum
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -36,9 +36,9 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 @jit(static_argnames=("axes", "method", "keepdims", "skip"), inline=True)
 def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool) -> Array:
     """Quantiles over axes; `skip` leaves NaN out, which else makes the result NaN."""
-    kept = [i for i in range(a.type.ndim) if i not in axes]
-    sizes = [a.type.shape[i] for i in kept]
-    flat = shaping.reshape(shaping.transpose(a, (*kept, *axes)), (*sizes, -1))
+    remaining_axes = [i for i in range(a.type.ndim) if i not in axes]
+    sizes = [a.type.shape[i] for i in remaining_axes]
+    flat = shaping.reshape(shaping.transpose(a, (*remaining_axes, *axes)), (*sizes, -1))
     n = flat.type.shape[-1]
     ordered = sort(flat)
     missing = isnan(flat)
@@ -49,14 +49,14 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
         last: Array = convert(n - 1 - reducing.sum(missing, -1), wide)
     else:
         last = broadcast_to(size_scalar(n - 1, wide, False), tuple(sizes))
-    place: Array = points * shaping.expand_dims(last, 0)
-    low, high = perform(arithmetic.FLOOR, (place,)), perform(e.Ceil(), (place,))
-    weight = place - low
+    position: Array = points * shaping.expand_dims(last, 0)
+    low, high = perform(arithmetic.FLOOR, (position,)), perform(e.Ceil(), (position,))
+    weight = position - low
 
     def at(where: Array) -> Array:
         index = arithmetic.clip(convert(where, dtypes.int32), 0, n - 1)
-        found = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
-        return convert(shaping.moveaxis(found, -1, 0), wide)
+        gathered = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+        return convert(shaping.moveaxis(gathered, -1, 0), wide)
 
     if method == "linear":
         result = at(low) * (1 - weight) + at(high) * weight
@@ -66,7 +66,7 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
         result = (at(low) + at(high)) * 0.5
     else:
         nearest = {"lower": low, "higher": high}
-        result = at(nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (place,)))
+        result = at(nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (position,)))
     bad = reducing.all(missing, -1) if skip else reducing.any(missing, -1)
     undefined = shaping.expand_dims(bad, 0) | isnan(points)
     shape = (result.type.shape[0], *sizes)
@@ -76,7 +76,7 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
 
 
 def _order_statistic(
-    what: str,
+    function_name: str,
     a: Operand,
     q: Operand,
     axis: Axis,
@@ -86,34 +86,42 @@ def _order_statistic(
     scale: float = 1.0,
     weights: Operand | None = None,
 ) -> Array:
-    x, points = as_operand(a, what), as_operand(q, what)
+    x, points = as_operand(a, function_name), as_operand(q, function_name)
     if method not in METHODS:
-        raise OptionError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise OptionError(f"{function_name}: method must be one of {', '.join(METHODS)}, got {method!r}")
     if x.type.kind == "c" or points.type.kind == "c":
-        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r} and {points.type!r}")
+        raise DTypeError(
+            f"{function_name}: complex numbers have no order, got {x.type!r} and {points.type!r}"
+        )
     if points.type.ndim > 1:
-        raise ShapeError(f"{what}: q must be a number or a vector, got {points.type!r}")
+        raise ShapeError(f"{function_name}: q must be a number or a vector, got {points.type!r}")
     dtype = arithmetic.inexact_dtype(x.type.dtype)
     x, points = convert(x, dtype), arithmetic.to_inexact(points)
     if scale != 1.0:
         points = points * scale
-    axes = normalize_axes(what, axis, x.type)
+    axes = normalize_axes(function_name, axis, x.type)
     if 0 in [x.type.shape[i] for i in axes]:
-        raise ShapeError(f"{what}: {x.type!r} has no elements over axes {axes}")
+        raise ShapeError(f"{function_name}: {x.type!r} has no elements over axes {axes}")
     if method == "inverted_cdf":
-        counted = as_operand(1.0 if weights is None else weights, what)
-        return _weighted(x, broadcast_to(convert(counted, dtype), x.type.shape), points, axes, keepdims, skip)
+        counted = as_operand(1.0 if weights is None else weights, function_name)
+        return _weighted_quantile(
+            x, broadcast_to(convert(counted, dtype), x.type.shape), points, axes, keepdims, skip
+        )
     if weights is not None:
-        raise DTypeError(f"{what}: weights need method 'inverted_cdf', got {method!r}")
+        raise DTypeError(f"{function_name}: weights need method 'inverted_cdf', got {method!r}")
     return _quantile(x, points, axes, method, keepdims, skip)
 
 
 @jit(static_argnames=("axes", "keepdims", "skip"), inline=True)
-def _weighted(x: Array, weights: Array, q: Array, axes: tuple[int, ...], keepdims: bool, skip: bool) -> Array:
+def _weighted_quantile(
+    x: Array, weights: Array, q: Array, axes: tuple[int, ...], keepdims: bool, skip: bool
+) -> Array:
     """The least elements up to which fractions of the weight lie."""
-    kept = [i for i in range(x.type.ndim) if i not in axes]
-    sizes = [x.type.shape[i] for i in kept]
-    flat, weight = [shaping.reshape(shaping.transpose(y, (*kept, *axes)), (*sizes, -1)) for y in (x, weights)]
+    remaining_axes = [i for i in range(x.type.ndim) if i not in axes]
+    sizes = [x.type.shape[i] for i in remaining_axes]
+    flat, weight = [
+        shaping.reshape(shaping.transpose(y, (*remaining_axes, *axes)), (*sizes, -1)) for y in (x, weights)
+    ]
     missing = isnan(flat)
     if skip:
         weight = arithmetic.where(missing, 0, weight)
@@ -122,8 +130,8 @@ def _weighted(x: Array, weights: Array, q: Array, axes: tuple[int, ...], keepdim
     points = shaping.reshape(q, (-1,) + (1,) * (len(sizes) + 1))
     short = share < points * share[..., -1:]
     index = arithmetic.clip(reducing.sum(short, -1), 0, flat.type.shape[-1] - 1)
-    found = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
-    result = shaping.moveaxis(found, -1, 0)
+    gathered = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+    result = shaping.moveaxis(gathered, -1, 0)
     bad = reducing.all(missing, -1) if skip else reducing.any(missing, -1)
     result = arithmetic.where(bad | isnan(shaping.reshape(q, (-1,) + (1,) * len(sizes))), math.nan, result)
     full = [1 if i in axes else m for i, m in enumerate(x.type.shape)] if keepdims else sizes
@@ -157,7 +165,7 @@ def quantile(
     >>> float(quantile(np.array([1.0, 2.0, 4.0]), 0.75))
     3.0
     """
-    _in_place("quantile", out, overwrite_input)
+    _refuse_in_place("quantile", out, overwrite_input)
     return _order_statistic("quantile", a, q, axis, method, keepdims, False, 1.0, weights)
 
 
@@ -180,10 +188,10 @@ def percentile(
     3.0
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding, percentile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights
         )
-    _in_place("percentile", out, overwrite_input)
+    _refuse_in_place("percentile", out, overwrite_input)
     return _order_statistic("percentile", a, q, axis, method, keepdims, False, 0.01, weights)
 
 
@@ -196,7 +204,7 @@ def median(
     >>> float(median(np.array([3, 1, 2])))
     2.0
     """
-    _in_place("median", out, overwrite_input)
+    _refuse_in_place("median", out, overwrite_input)
     return _order_statistic("median", a, 0.5, axis, "midpoint", keepdims, False)
 
 
@@ -217,7 +225,7 @@ def nanquantile(
     >>> float(nanquantile(np.array([1.0, math.nan, 3.0]), 0.5))
     2.0
     """
-    _in_place("nanquantile", out, overwrite_input)
+    _refuse_in_place("nanquantile", out, overwrite_input)
     return _order_statistic("nanquantile", a, q, axis, method, keepdims, True, 1.0, weights)
 
 
@@ -238,7 +246,7 @@ def nanpercentile(
     >>> float(nanpercentile(np.array([1.0, math.nan, 3.0]), 50))
     2.0
     """
-    _in_place("nanpercentile", out, overwrite_input)
+    _refuse_in_place("nanpercentile", out, overwrite_input)
     return _order_statistic("nanpercentile", a, q, axis, method, keepdims, True, 0.01, weights)
 
 
@@ -251,13 +259,15 @@ def nanmedian(
     >>> float(nanmedian(np.array([1.0, math.nan, 3.0])))
     2.0
     """
-    _in_place("nanmedian", out, overwrite_input)
+    _refuse_in_place("nanmedian", out, overwrite_input)
     return _order_statistic("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 
 
-def _in_place(what: str, out: object, overwrite: bool) -> None:
+def _refuse_in_place(function_name: str, out: object, overwrite: bool) -> None:
     if out is not None or overwrite:
-        raise ShapeError(f"{what}: arrays are immutable, so out= and overwrite_input= are not supported")
+        raise ShapeError(
+            f"{function_name}: arrays are immutable, so out= and overwrite_input= are not supported"
+        )
 
 
 @overload
@@ -293,7 +303,7 @@ def average(
     x = as_operand(a, "average")
     if weights is None:
         result = reducing.mean(x, axis, None, keepdims)
-        count = x.type.size // larger(result.type.size, 1)
+        count = x.type.size // maximum(result.type.size, 1)
         total = broadcast_to(size_scalar(count, result.type.dtype, False), result.type.shape)
         return (result, total) if returned else result
     x, w = promote_dtypes(x, as_operand(weights, "average"))
@@ -303,10 +313,10 @@ def average(
             raise ShapeError(
                 f"average: weights {w.type!r} have not the shape of {x.type!r}; a vector needs an axis"
             )
-        place = normalize_axis("average", axis, x.type.ndim, x.type)
-        if w.type.size != x.type.shape[place]:
-            raise ShapeError(f"average: weights {w.type!r} do not fit axis {place} of {x.type!r}")
-        w = broadcast_to(shaping.reshape(w, (-1,) + (1,) * (x.type.ndim - place - 1)), x.type.shape)
+        resolved_axis = normalize_axis("average", axis, x.type.ndim, x.type)
+        if w.type.size != x.type.shape[resolved_axis]:
+            raise ShapeError(f"average: weights {w.type!r} do not fit axis {resolved_axis} of {x.type!r}")
+        w = broadcast_to(shaping.reshape(w, (-1,) + (1,) * (x.type.ndim - resolved_axis - 1)), x.type.shape)
     total = reducing.sum(w, axis, None, keepdims)
     result = reducing.sum(x * w, axis, None, keepdims) / total
     return (result, total) if returned else result
@@ -338,18 +348,18 @@ def cov(
     >>> cov(np.array([[1.0, 2.0], [2.0, 4.0]])).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
     """
-    x = _inexact("cov", m, dtype)
+    x = _convert_inexact("cov", m, dtype)
     if y is not None:
-        x, other = promote_dtypes(x, _inexact("cov", y, dtype))
-        x = shaping.concatenate([_variables(x, rowvar), _variables(other, rowvar)], 0)
+        x, other = promote_dtypes(x, _convert_inexact("cov", y, dtype))
+        x = shaping.concatenate([_check_variables(x, rowvar), _check_variables(other, rowvar)], 0)
     else:
-        x = _variables(x, rowvar)
+        x = _check_variables(x, rowvar)
     n = x.type.shape[1]
     less = ddof if ddof is not None else 0 if bias else 1
     weights: Array | None = None
-    for given, name in ((fweights, "fweights"), (aweights, "aweights")):
-        if given is not None:
-            w = as_operand(given, "cov")
+    for weight_vector, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if weight_vector is not None:
+            w = as_operand(weight_vector, "cov")
             if w.type.shape != (n,):
                 raise ShapeError(f"cov: {name} {w.type!r} do not fit {n} observations")
             w = convert(w, dtypes.real_dtype(x.type.dtype))
@@ -372,17 +382,17 @@ def cov(
     return shaping.squeeze(product)
 
 
-def _inexact(what: str, x: Operand, dtype: DTypeLike | None) -> Array:
-    found = arithmetic.to_inexact(as_operand(x, what))
+def _convert_inexact(function_name: str, x: Operand, dtype: DTypeLike | None) -> Array:
+    result = arithmetic.to_inexact(as_operand(x, function_name))
     if dtype is None:
-        return found
-    wanted = dtypes.requested(dtype)
-    if not dtypes.is_inexact(wanted):
-        raise DTypeError(f"{what}: dtype must be floating or complex, got {wanted.name}")
-    return convert(found, wanted)
+        return result
+    requested_dtype = dtypes.canonicalize_requested(dtype)
+    if not dtypes.is_inexact(requested_dtype):
+        raise DTypeError(f"{function_name}: dtype must be floating or complex, got {requested_dtype.name}")
+    return convert(result, requested_dtype)
 
 
-def _variables(x: Array, rowvar: bool) -> Array:
+def _check_variables(x: Array, rowvar: bool) -> Array:
     if x.type.ndim > 2:
         raise ShapeError(f"cov: takes matrices and vectors, got {x.type!r}")
     if x.type.ndim < 2:

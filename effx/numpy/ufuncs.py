@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, shaping
-from effx.array.indexing import positions
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert
-from effx.array.reducing import no_out
+from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ShapeError, check_function
 from effx.numpy.vectorizing import vectorize
@@ -31,7 +31,7 @@ Reduction = Callable[..., Array]
 _REFUSED = ("out", "where")
 
 
-def _with_refused(func: Callable[..., Any]) -> inspect.Signature:
+def _signature_with_refused(func: Callable[..., Any]) -> inspect.Signature:
     """The function's signature, with the parameters of NumPy's ufuncs that must be None."""
     try:
         own = inspect.signature(func)
@@ -41,11 +41,11 @@ def _with_refused(func: Callable[..., Any]) -> inspect.Signature:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=None)
         for name in _REFUSED
     ]
-    kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    return own.replace(parameters=[*kept, *more])
+    own_parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    return own.replace(parameters=[*own_parameters, *more])
 
 
-def _named(name: str) -> object:
+def _load_by_name(name: str) -> object:
     """Returns a function of effx.numpy, for pickle."""
     return getattr(sys.modules[__package__], name)
 
@@ -98,7 +98,7 @@ class ufunc(Generic[P, R]):
         self._apply: Callable[..., Any] = call or func
         self._reduce, self._accumulate, self._at, self._associative = reduce, accumulate, at, associative
         self._reduceat = reduceat
-        self.__signature__ = _with_refused(func)
+        self.__signature__ = _signature_with_refused(func)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the function."""
@@ -128,7 +128,7 @@ class ufunc(Generic[P, R]):
         """Those of effx.numpy pickle as names."""
         numpy = sys.modules[__package__]
         if getattr(numpy, self.__name__, None) is self:
-            return _named, (self.__name__,)
+            return _load_by_name, (self.__name__,)
         return object.__reduce_ex__(self, 2)
 
     def __repr__(self) -> str:
@@ -141,10 +141,10 @@ class ufunc(Generic[P, R]):
             TypeError: `out` or `where`, which NumPy takes to write into an array.
         """
         if kwargs and not kwargs.keys().isdisjoint(_REFUSED):
-            for given in _REFUSED:
-                if kwargs.pop(given, None) is not None:
+            for refused_name in _REFUSED:
+                if kwargs.pop(refused_name, None) is not None:
                     raise TypeError(
-                        f"{self.__name__}: {given} is not supported: arrays are immutable; use effx.numpy.where "
+                        f"{self.__name__}: {refused_name} is not supported: arrays are immutable; use effx.numpy.where "
                         f"to choose between results"
                     )
         call: Callable[..., R] = self._apply
@@ -164,7 +164,7 @@ class ufunc(Generic[P, R]):
     def _start(self, x: Array, dtype: Any) -> Array:
         """Converts to the dtype of the results, which that of one application is if none is asked for."""
         if dtype is not None:
-            return convert(x, dtypes.requested(dtype))
+            return convert(x, dtypes.canonicalize_requested(dtype))
         return convert(x, as_operand(self._apply(x[:0], x[:0])).type.dtype)
 
     def reduce(
@@ -198,16 +198,16 @@ class ufunc(Generic[P, R]):
         """
         self._binary("reduce")
         name = f"{self.__name__}.reduce"
-        no_out(name, out)
+        refuse_out(name, out)
         x = as_operand(a, name)
         axes = normalize_axes(name, axis, x.type)
         if self._reduce is not None and initial is None and where is None and dtype is None:
             return self._reduce(x, axis=axes, keepdims=keepdims)
-        kept = [i for i in range(x.type.ndim) if i not in axes]
-        sizes = [x.type.shape[i] for i in kept]
+        remaining_axes = [i for i in range(x.type.ndim) if i not in axes]
+        sizes = [x.type.shape[i] for i in remaining_axes]
 
         def in_front(y: Array) -> Array:
-            return shaping.reshape(shaping.transpose(y, (*axes, *kept)), (-1, *sizes))
+            return shaping.reshape(shaping.transpose(y, (*axes, *remaining_axes)), (-1, *sizes))
 
         y = self._start(in_front(x), dtype)
         first = self.identity if initial is None else initial
@@ -228,9 +228,9 @@ class ufunc(Generic[P, R]):
             combined = self._combined(value, element)
             return (combined if chosen is None else arithmetic.where(chosen, combined, value)), None
 
-        found = lax.scan(step, carry, (y, mask))[0]
+        reduced = lax.scan(step, carry, (y, mask))[0]
         full = [1 if i in axes else n for i, n in enumerate(x.type.shape)]
-        return shaping.reshape(found, full) if keepdims else found
+        return shaping.reshape(reduced, full) if keepdims else reduced
 
     def accumulate(self, a: Operand, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
         """Combines the elements along an axis, and keeps what each step gives.
@@ -250,22 +250,22 @@ class ufunc(Generic[P, R]):
         """
         self._binary("accumulate")
         name = f"{self.__name__}.accumulate"
-        no_out(name, out)
+        refuse_out(name, out)
         x = as_operand(a, name)
         along = normalize_axis(name, axis, x.type.ndim, x.type)
         if self._accumulate is not None and dtype is None:
             return self._accumulate(x, axis=along)
         y = self._start(shaping.moveaxis(x, along, 0), dtype)
         if self._associative or not y.type.shape[0]:
-            found = lax.associative_scan(self._combined, y)
+            accumulated = lax.associative_scan(self._combined, y)
         else:
 
             def step(value: Array, element: Array) -> tuple[Array, Array]:
                 combined = self._combined(value, element)
                 return combined, combined
 
-            found = shaping.concatenate([y[:1], lax.scan(step, y[0], y[1:])[1]], 0)
-        return shaping.moveaxis(found, 0, along)
+            accumulated = shaping.concatenate([y[:1], lax.scan(step, y[0], y[1:])[1]], 0)
+        return shaping.moveaxis(accumulated, 0, along)
 
     def reduceat(
         self, a: Operand, indices: Operand, axis: int = 0, dtype: Any = None, out: None = None
@@ -293,7 +293,7 @@ class ufunc(Generic[P, R]):
         """
         self._binary("reduceat")
         name = f"{self.__name__}.reduceat"
-        no_out(name, out)
+        refuse_out(name, out)
         x, starts = as_operand(a, name), as_operand(indices, name)
         if starts.type.ndim != 1 or starts.type.kind not in "iu":
             raise ShapeError(f"{name}: indices must be a vector of integers, got {starts.type!r}")
@@ -314,8 +314,8 @@ class ufunc(Generic[P, R]):
             return arithmetic.where(inside, self._combined(value, element), value), None
 
         firsts = indexing.take(y, starts, 0, "clip")
-        found = lax.scan(step, firsts, (y, positions((n,), 0)))[0]
-        return shaping.moveaxis(found, 0, along)
+        reduced = lax.scan(step, firsts, (y, iota_along_axis((n,), 0)))[0]
+        return shaping.moveaxis(reduced, 0, along)
 
     def at(self, a: Operand, indices: Index, b: Operand | None = None, /, *, inplace: bool = True) -> Array:
         """Applies the function at indices, at equal ones once for each.
@@ -352,7 +352,7 @@ class ufunc(Generic[P, R]):
             updated: Array = getattr(x.at[indices], self._at)(b)
             return updated
         # The index of each element that is addressed, one after the other.
-        numbers = shaping.reshape(positions((x.type.size,), 0), x.type.shape)[indices]
+        numbers = shaping.reshape(iota_along_axis((x.type.size,), 0), x.type.shape)[indices]
         others = shaping.reshape(broadcast_to(as_operand(b, name), numbers.type.shape), -1)
 
         def step(flat: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
@@ -382,11 +382,11 @@ class ufunc(Generic[P, R]):
         if self.nin != 2:
             raise TypeError(f"{self.__name__}.outer: only for functions of two operands; it has {self.nin}")
         x, y = as_operand(A, f"{self.__name__}.outer"), as_operand(B, f"{self.__name__}.outer")
-        found: Array = self._apply(shaping.reshape(x, x.type.shape + (1,) * y.type.ndim), y)
-        return found
+        result: Array = self._apply(shaping.reshape(x, x.type.shape + (1,) * y.type.ndim), y)
+        return result
 
 
-def universal(
+def make_ufunc(
     identity: Any = None,
     reduce: Reduction | None = None,
     accumulate: Reduction | None = None,

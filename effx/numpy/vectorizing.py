@@ -9,7 +9,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import reshape
 from effx.errors import ShapeError, TransformError, check_function
-from effx.tracing.arguments import name_of
+from effx.tracing.arguments import callable_name
 from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree
 
@@ -22,7 +22,7 @@ _CORE = rf"\((?:{_NAME}(?:,{_NAME})*,?)?\)"
 _SIGNATURE = re.compile(rf"^{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*$")
 
 
-def _parsed(signature: str) -> tuple[list[Core], list[Core]]:
+def _parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
     text = re.sub(r"\s+", "", signature)
     if not _SIGNATURE.match(text):
         raise TransformError(f"vectorize: the signature must look like '(n,m),(m)->(n)', got {signature!r}")
@@ -68,26 +68,26 @@ def vectorize(
     for item in excluded:
         if type(item) is not str and (type(item) is not int or item < 0):
             raise TransformError(f"vectorize: excluded must hold positions from 0 and names, got {item!r}")
-    cores = None if signature is None else _parsed(signature)
+    cores = None if signature is None else _parse_signature(signature)
     about = (
         f"on vectorized function with excluded={set(excluded) or 'frozenset()'} and signature={signature!r}"
     )
-    name = name_of(pyfunc)
+    name = callable_name(pyfunc)
 
     @wraps(pyfunc)
     def vectorized(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        for place in excluded:
-            if isinstance(place, int) and place >= len(args):
+        for argument_index in excluded:
+            if isinstance(argument_index, int) and argument_index >= len(args):
                 raise TransformError(
-                    f"vectorize: excluded names argument {place}, but {name} got {len(args)} positional arguments"
+                    f"vectorize: excluded names argument {argument_index}, but {name} got {len(args)} positional arguments"
                 )
-        places = [i for i in range(len(args)) if i not in excluded]
-        arrays = [as_operand(args[i], "vectorize") for i in places]
-        ins: Sequence[Core] = [()] * len(places) if cores is None else cores[0]
-        if len(ins) != len(places):
+        argument_indices = [i for i in range(len(args)) if i not in excluded]
+        arrays = [as_operand(args[i], "vectorize") for i in argument_indices]
+        ins: Sequence[Core] = [()] * len(argument_indices) if cores is None else cores[0]
+        if len(ins) != len(argument_indices):
             raise TransformError(
                 f"vectorize: the signature {signature!r} has {len(ins)} arguments, "
-                f"{name} got {len(places)} that are not excluded"
+                f"{name} got {len(argument_indices)} that are not excluded"
             )
         sizes: dict[str, int] = {}
         batches: list[tuple[int, ...]] = []
@@ -99,12 +99,12 @@ def vectorize(
                     f"dimensions {core} {about}"
                 )
             batches.append(shape[: len(shape) - n])
-            _bind(sizes, core, shape[len(shape) - n :], f"input with shape {shape}", about)
+            _bind_core_sizes(sizes, core, shape[len(shape) - n :], f"input with shape {shape}", about)
         batch = broadcast_shapes(*batches) if batches else ()
 
         def core_function(*elements: Array) -> PyTree:
             inner = list(args)
-            for i, x in zip(places, elements, strict=True):
+            for i, x in zip(argument_indices, elements, strict=True):
                 inner[i] = x
             result = pyfunc(*inner, **kwargs)
             _check_results(result, None if cores is None else cores[1], dict(sizes), about)
@@ -113,41 +113,47 @@ def vectorize(
         # A batch axis of size 1 is dropped, so that the vmap at that level does not map the array.
         mapped: Callable[..., PyTree] = core_function
         ndim = len(batch)
-        kept: list[list[int]] = []
+        array_levels: list[list[int]] = []
         for k, (x, own) in enumerate(zip(arrays, batches, strict=True)):
             levels = [
                 ndim - len(own) + i for i, n in enumerate(own) if n != 1 or batch[ndim - len(own) + i] == 1
             ]
             core_shape = x.type.shape[len(own) :]
             arrays[k] = reshape(x, (*[batch[i] for i in levels], *core_shape))
-            kept.append(levels)
+            array_levels.append(levels)
         for level in reversed(range(ndim)):
-            axes = tuple([0 if level in levels else None for levels in kept])
+            axes = tuple([0 if level in levels else None for levels in array_levels])
             mapped = vmap(mapped, in_axes=axes, axis_size=batch[level])
         return mapped(*arrays)
 
     return vectorized
 
 
-def _bind(sizes: dict[str, int], core: Core, shape: Sequence[int], what: str, about: str) -> None:
+def _bind_core_sizes(
+    sizes: dict[str, int], core: Core, shape: Sequence[int], function_name: str, about: str
+) -> None:
     for label, size in zip(core, shape, strict=True):
         if label.isdigit() and int(label) != size:
-            raise ShapeError(f"vectorize: {what} has core dimension {size} where {label} is expected {about}")
+            raise ShapeError(
+                f"vectorize: {function_name} has core dimension {size} where {label} is expected {about}"
+            )
         known = sizes.setdefault(label, size)
         if known != size:
-            raise ShapeError(f"vectorize: {what} has {label}={size}, which elsewhere is {known} {about}")
+            raise ShapeError(
+                f"vectorize: {function_name} has {label}={size}, which elsewhere is {known} {about}"
+            )
 
 
 def _check_results(result: PyTree, outs: Sequence[Core] | None, sizes: dict[str, int], about: str) -> None:
     several = isinstance(result, tuple)
     results = list(result) if several else [result]
-    wanted: Sequence[Core] = [()] * len(results) if outs is None else outs
-    if len(wanted) != len(results) or (outs is not None and len(outs) > 1 and not several):
-        raise TransformError(f"vectorize: expected {len(wanted)} results, got {len(results)} {about}")
-    for y, core in zip(results, wanted, strict=True):
+    expected_cores: Sequence[Core] = [()] * len(results) if outs is None else outs
+    if len(expected_cores) != len(results) or (outs is not None and len(outs) > 1 and not several):
+        raise TransformError(f"vectorize: expected {len(expected_cores)} results, got {len(results)} {about}")
+    for y, core in zip(results, expected_cores, strict=True):
         shape = as_operand(cast("Array", y), "vectorize").type.shape
         if len(shape) != len(core):
             raise ShapeError(
                 f"vectorize: result with shape {shape} does not have the core dimensions {core} {about}"
             )
-        _bind(sizes, core, shape, f"result with shape {shape}", about)
+        _bind_core_sizes(sizes, core, shape, f"result with shape {shape}", about)

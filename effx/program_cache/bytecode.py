@@ -11,14 +11,14 @@ from typing import final
 
 import attrs
 
-__all__ = ["Reads", "reads_of", "words"]
+__all__ = ["CodeReads", "code_reads", "word_set"]
 
 Chain = tuple[str, ...]
 
 
 @final
 @attrs.frozen
-class Reads:
+class CodeReads:
     """What a code object, with those inside it, reads.
 
     Attributes:
@@ -34,62 +34,62 @@ class Reads:
     refusal: str
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Returns the words of a text."""
     return frozenset(text.split())
 
 
 # Attributes through which code sees more than values.
-_HIDDEN = words(
+_HIDDEN_NAMES = word_set(
     "f_globals f_locals f_builtins f_back gi_frame cr_frame ag_frame tb_frame tofile dump func_globals"
 )
-_OPEN_DUNDERS = words(
+_ALLOWED_DUNDERS = word_set(
     """__name__ __qualname__ __init__ __new__ __call__ __class__ __len__ __getitem__ __setitem__ __iter__ __next__
     __contains__ __enter__ __exit__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__
     __matmul__ __pow__ __neg__ __abs__ __radd__ __rsub__ __rmul__ __post_init__ __attrs_init__ __setattr__ __wrapped__
     __array__ __jax_array__ __int__ __float__ __bool__ __index__ __str__ __repr__ __version__ __getattribute__ __getattr__"""
 )
-_SHIFTED = sys.version_info >= (3, 12)
-_KNOWN = sys.version_info < (3, 14)
+_HAS_SHIFTED_ARGUMENTS = sys.version_info >= (3, 12)
+_HAS_KNOWN_ENCODING = sys.version_info < (3, 14)
 
-_codes: dict[int, tuple[CodeType, Reads]] = {}
+_reads_by_code: dict[int, tuple[CodeType, CodeReads]] = {}
 
 
-def reads_of(code: CodeType) -> Reads:
+def code_reads(code: CodeType) -> CodeReads:
     """Returns what the code of a function reads."""
-    known = _codes.get(id(code))
+    known = _reads_by_code.get(id(code))
     if known is not None and known[0] is code:
         return known[1]
-    if len(_codes) >= 4096:
-        _codes.clear()
+    if len(_reads_by_code) >= 4096:
+        _reads_by_code.clear()
     free: dict[Chain, None] = {}
     globals_: dict[Chain, None] = {}
     names: dict[str, None] = {}
-    outside = frozenset(code.co_freevars)
+    free_names = frozenset(code.co_freevars)
     refusal = ""
-    waiting = [code]
-    while waiting and not refusal:
-        inner = waiting.pop()
-        refusal = _read(inner, outside, globals_, free, names)
-        waiting += [c for c in inner.co_consts if type(c) is CodeType]
-        _strings(inner.co_consts, names)
-    refusal = refusal or _hidden(names)
-    found = Reads(tuple(globals_), tuple(free), tuple(names), refusal)
-    _codes[id(code)] = code, found
-    return found
+    pending = [code]
+    while pending and not refusal:
+        inner = pending.pop()
+        refusal = _collect_reads(inner, free_names, globals_, free, names)
+        pending += [c for c in inner.co_consts if type(c) is CodeType]
+        _collect_strings(inner.co_consts, names)
+    refusal = refusal or _hidden_name_reason(names)
+    reads = CodeReads(tuple(globals_), tuple(free), tuple(names), refusal)
+    _reads_by_code[id(code)] = code, reads
+    return reads
 
 
-def _strings(constants: tuple[object, ...], names: dict[str, None]) -> None:
+def _collect_strings(constants: tuple[object, ...], names: dict[str, None]) -> None:
     for constant in constants:
         if type(constant) is str and constant.isidentifier():
             names[constant] = None
         elif type(constant) in (tuple, frozenset):
-            _strings(tuple(constant), names)  # type: ignore[arg-type]  # one of these two
+            _collect_strings(tuple(constant), names)  # type: ignore[arg-type]  # one of these two
 
 
-def _read(
+def _collect_reads(
     code: CodeType,
-    outside: frozenset[str],
+    free_names: frozenset[str],
     globals_: dict[Chain, None],
     free: dict[Chain, None],
     names: dict[str, None],
@@ -99,7 +99,7 @@ def _read(
         return "is a coroutine"
     chain: list[str] = []
     target = globals_
-    for op, name in (*_operations(code), ("", "")):
+    for op, name in (*_iterate_instructions(code), ("", "")):
         if op in ("LOAD_ATTR", "LOAD_METHOD"):
             names[name] = None
             if chain:
@@ -111,14 +111,14 @@ def _read(
         if op == "LOAD_GLOBAL":
             chain, target = [name], globals_
         elif op == "LOAD_DEREF":
-            if name in outside:
+            if name in free_names:
                 chain, target = [name], free
         elif op in ("STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR"):
             names[name] = None
         elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             return f"writes the global `{name}`"
         elif op in ("STORE_DEREF", "DELETE_DEREF"):
-            if name in outside:
+            if name in free_names:
                 return f"writes the variable `{name}` of a function around it"
         elif op == "MATCH_CLASS":
             names["*"] = None
@@ -128,22 +128,24 @@ def _read(
             return "defines a class when it is called"
     if "__getattribute__" in code.co_names or "__getattr__" in code.co_names:
         names["*"] = None
-    return _hidden(code.co_names)
+    return _hidden_name_reason(code.co_names)
 
 
-def _hidden(names: Iterable[str]) -> str:
+def _hidden_name_reason(names: Iterable[str]) -> str:
     """Returns what is said of names through which code sees more than values, whether asked for or held as strings."""
     for name in names:
-        if name in _HIDDEN or (name.startswith("__") and name.endswith("__") and name not in _OPEN_DUNDERS):
+        if name in _HIDDEN_NAMES or (
+            name.startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS
+        ):
             return f"asks for `{name}`"
     return ""
 
 
-def _operations(code: CodeType) -> Iterator[tuple[str, str]]:
+def _iterate_instructions(code: CodeType) -> Iterator[tuple[str, str]]:
     """Gives each instruction with the name that it is about, if it is about one."""
-    if not _KNOWN:
-        for found in dis.get_instructions(code):
-            yield found.opname, found.argval if type(found.argval) is str else ""
+    if not _HAS_KNOWN_ENCODING:
+        for instruction in dis.get_instructions(code):
+            yield instruction.opname, instruction.argval if type(instruction.argval) is str else ""
         return
     # A tenth of the time that `dis` takes.
     raw, argument = code.co_code, 0
@@ -153,7 +155,7 @@ def _operations(code: CodeType) -> Iterator[tuple[str, str]]:
         if op == dis.EXTENDED_ARG:
             continue
         if op:  # else room for what the interpreter notes
-            yield dis.opname[op], _name(code, op, argument)
+            yield dis.opname[op], _instruction_name(code, op, argument)
         argument = 0
 
 
@@ -162,9 +164,9 @@ _GLOBAL, _ATTRIBUTE = dis.opmap["LOAD_GLOBAL"], dis.opmap["LOAD_ATTR"]
 _SUPER = dis.opmap.get("LOAD_SUPER_ATTR", -1)
 
 
-def _name(code: CodeType, op: int, argument: int) -> str:
+def _instruction_name(code: CodeType, op: int, argument: int) -> str:
     if op in _NAMED:
-        if op == _GLOBAL or (op == _ATTRIBUTE and _SHIFTED):
+        if op == _GLOBAL or (op == _ATTRIBUTE and _HAS_SHIFTED_ARGUMENTS):
             argument >>= 1
         elif op == _SUPER:
             argument >>= 2

@@ -11,13 +11,23 @@ from typing import Any, Generic, Protocol, cast
 import attrs
 
 from effx.effects import Handler, Operation
-from effx.program_cache.bytecode import words
+from effx.program_cache.bytecode import word_set
 from effx.program_cache.trusted_modules import is_library, is_trusted
 from effx.tree.registry import node_form
 
-__all__ = ["FORMS", "OF_MEMBERS", "PLAIN", "content", "form", "is_protocol", "members", "refusal", "state"]
+__all__ = [
+    "ENUM_MEMBER_ATTRIBUTES",
+    "PLAIN_TYPES",
+    "TYPING_FORMS",
+    "builtin_content",
+    "class_layout",
+    "class_members",
+    "instance_state",
+    "is_protocol_member",
+    "refusal_reason",
+]
 
-PLAIN = frozenset(
+PLAIN_TYPES = frozenset(
     {
         type(None),
         type(...),
@@ -29,12 +39,12 @@ PLAIN = frozenset(
     }
 )
 # Classes of annotations and the like.
-FORMS = words(
+TYPING_FORMS = word_set(
     "_GenericAlias GenericAlias _UnionGenericAlias UnionType TypeVar ParamSpec TypeVarTuple _SpecialForm NewType "
     "_LiteralGenericAlias _CallableGenericAlias _SpecialGenericAlias _CallableType _TupleType ForwardRef"
 )
 # What says nothing of what instances do, or is there a second time.
-_SKIPPED = words(
+_SKIPPED_MEMBERS = word_set(
     """__dict__ __weakref__ __doc__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__
     __annotations_cache__ __slots__ __static_attributes__ __firstlineno__ __abstractmethods__ _abc_impl __parameters__
     __orig_bases__ __type_params__ __attrs_attrs__ __attrs_props__ __attrs_own_setattr__ __attrs_base_of_slotted__
@@ -42,16 +52,16 @@ _SKIPPED = words(
     __non_callable_proto_members__ _is_protocol _is_runtime_protocol __classcell__ __static_attributes__"""
 )
 # Asked for by effx and NumPy themselves.
-_ASKED = words(
+_REQUESTED_MEMBERS = word_set(
     """tree_flatten tree_unflatten tree_flatten_with_keys shape dtype weak_type ndim size close keys items values
     _value_ _name_ _missing_"""
 )
-OF_MEMBERS = frozenset(("_value_", "_name_", "__objclass__", "_sort_order_"))
-_GENERATED = words(
+ENUM_MEMBER_ATTRIBUTES = frozenset(("_value_", "_name_", "__objclass__", "_sort_order_"))
+_GENERATED_METHODS = word_set(
     """__init__ __attrs_init__ __repr__ __str__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __setattr__ __delattr__
     __getstate__ __setstate__ __replace__ __getnewargs__ __new__ _make _replace _asdict"""
 )
-_ENUM = (
+_ENUM_PREFIXES = (
     "_member_",
     "_value2",
     "_unhashable",
@@ -61,21 +71,30 @@ _ENUM = (
     "_generate_next",
     "_sort_order_",
 )
-_NAMED = ("_make", "_replace", "_asdict", "__new__", "__repr__", "__replace__", "_fields", "_field_defaults")
-_BASES: tuple[type, ...] = (
+_NAMEDTUPLE_MEMBERS = (
+    "_make",
+    "_replace",
+    "_asdict",
+    "__new__",
+    "__repr__",
+    "__replace__",
+    "_fields",
+    "_field_defaults",
+)
+_ALLOWED_BASES: tuple[type, ...] = (
     object, tuple, list, dict, set, frozenset, str, bytes, int, float, complex, abc.ABC, Enum, BaseException, type,
 )  # fmt: skip
 _METACLASSES = (type, abc.ABCMeta, EnumType, type(Protocol))
 
 
-def is_protocol(name: str) -> bool:
+def is_protocol_member(name: str) -> bool:
     """Says whether others than a program's own code ask for a member of this name."""
-    return name.startswith("__") or name in _ASKED
+    return name.startswith("__") or name in _REQUESTED_MEMBERS
 
 
 def _is_generated(cls: "type[object]", name: str, x: object) -> bool:
     """Says whether a method follows from the fields alone, as attrs, dataclasses and named tuples make them."""
-    if name not in _GENERATED:
+    if name not in _GENERATED_METHODS:
         return False
     inner = getattr(x, "__wrapped__", x)
     if not isinstance(x, FunctionType) or not isinstance(inner, FunctionType):
@@ -87,32 +106,34 @@ def _is_generated(cls: "type[object]", name: str, x: object) -> bool:
     return known and (code.co_filename == "<string>" or is_trusted(inner.__globals__.get("__name__")))
 
 
-def members(cls: "type[object]") -> list[str]:
+def class_members(cls: "type[object]") -> list[str]:
     """Returns the names of what a user's class itself says."""
-    named = issubclass(cls, tuple) and hasattr(cls, "_fields")
-    found = []
+    is_namedtuple = issubclass(cls, tuple) and hasattr(cls, "_fields")
+    names = []
     for name, x in vars(cls).items():
-        if name in _SKIPPED or isinstance(x, MemberDescriptorType) or _is_generated(cls, name, x):
+        if name in _SKIPPED_MEMBERS or isinstance(x, MemberDescriptorType) or _is_generated(cls, name, x):
             continue
-        if issubclass(cls, Enum) and (name.startswith(_ENUM) or name in cls.__members__ or name == "__new__"):
+        if issubclass(cls, Enum) and (
+            name.startswith(_ENUM_PREFIXES) or name in cls.__members__ or name == "__new__"
+        ):
             continue
-        if named and (name in _NAMED or type(x).__name__ == "_tuplegetter"):
+        if is_namedtuple and (name in _NAMEDTUPLE_MEMBERS or type(x).__name__ == "_tuplegetter"):
             continue
         if x is None and name in ("__hash__", "__eq__"):
             continue
         if getattr(x, "__objclass__", None) is object:
             continue
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
-def form(cls: "type[object]") -> list[object]:
+def class_layout(cls: "type[object]") -> list[object]:
     """Returns what is known of a class's fields, and how it is taken apart as a tree."""
-    found: list[object] = [*node_form(cls)]
+    layout: list[object] = [*node_form(cls)]
     for name, x in vars(cls).items():
         if _is_generated(cls, name, x):
             # A generated hash has a number in it that differs from process to process.
-            found += [name, None if name == "__hash__" else getattr(x, "__wrapped__", x).__code__]
+            layout += [name, None if name == "__hash__" else getattr(x, "__wrapped__", x).__code__]
     fields: Any = vars(cls).get("__attrs_attrs__")
     if fields is not None:
         for f in fields:
@@ -121,7 +142,7 @@ def form(cls: "type[object]") -> list[object]:
                 default = ("factory", default.factory, default.takes_self)
             elif default is attrs.NOTHING:
                 default = ("none",)
-            found += [
+            layout += [
                 f.name,
                 default,
                 dict(f.metadata),
@@ -132,37 +153,43 @@ def form(cls: "type[object]") -> list[object]:
                 f.order,
                 f.order_key,
             ]
-            found += [_parts(f.converter), _parts(f.validator), _parts(f.on_setattr), f.hash, f.repr]
-            found += [f.alias, repr(f.type)]
+            layout += [
+                _attrs_parts(f.converter),
+                _attrs_parts(f.validator),
+                _attrs_parts(f.on_setattr),
+                f.hash,
+                f.repr,
+            ]
+            layout += [f.alias, repr(f.type)]
     if "__dataclass_fields__" in vars(cls):
         missing = dataclasses.MISSING
         for d in dataclasses.fields(cast("Any", cls)):
-            found += [
+            layout += [
                 d.name,
                 ("none",) if d.default is missing else d.default,
                 dict(d.metadata),
                 d.init,
                 d.kw_only,
             ]
-            found += [("none",) if d.default_factory is missing else d.default_factory, d.compare, d.hash]
-            found.append(repr(d.type))
-        found.append(repr(vars(cls)["__dataclass_params__"]))
+            layout += [("none",) if d.default_factory is missing else d.default_factory, d.compare, d.hash]
+            layout.append(repr(d.type))
+        layout.append(repr(vars(cls)["__dataclass_params__"]))
     if issubclass(cls, tuple) and "_fields" in vars(cls):
-        found += [vars(cls)["_fields"], vars(cls).get("_field_defaults")]
-    return found
+        layout += [vars(cls)["_fields"], vars(cls).get("_field_defaults")]
+    return layout
 
 
-def _parts(x: object) -> object:
+def _attrs_parts(x: object) -> object:
     """Returns what attrs' own objects around users' functions hold."""
     if x is None or isinstance(x, FunctionType | type):
         return x
     if is_trusted(type(x).__module__):
         names = [s for c in type(x).__mro__ for s in vars(c).get("__slots__", ()) if s != "__weakref__"]
-        return (type(x).__qualname__, *[_parts(getattr(x, name, None)) for name in names])
+        return (type(x).__qualname__, *[_attrs_parts(getattr(x, name, None)) for name in names])
     return x
 
 
-def refusal(cls: "type[object]") -> str:
+def refusal_reason(cls: "type[object]") -> str:
     """Returns why a class that is not trusted cannot be known; "" where it can."""
     if type(cls) not in _METACLASSES:
         return f"made by {type(cls).__name__}"
@@ -170,11 +197,11 @@ def refusal(cls: "type[object]") -> str:
         return "whose rules are kept elsewhere"
     if not cls.__flags__ & (1 << 9) or _is_foreign(cls):
         return "which is not written in Python"
-    if type(cls) is abc.ABCMeta and _registered(cls):
+    if type(cls) is abc.ABCMeta and _abc_registered(cls):
         return "with classes registered as kinds of it"
     for base in cls.__bases__:
         trusted = is_trusted(base.__module__) or base.__module__ == "builtins"
-        if trusted and base not in _BASES and not _is_light(base):
+        if trusted and base not in _ALLOWED_BASES and not _is_stateless_base(base):
             return f"a kind of {base.__module__}.{base.__qualname__}"
     return ""
 
@@ -183,11 +210,11 @@ def refusal(cls: "type[object]") -> str:
 _dump: Callable[[type], tuple[set[object], ...]] = getattr(abc, "_get_dump", lambda cls: (set(),))
 
 
-def _registered(cls: "type[object]") -> set[object]:
+def _abc_registered(cls: "type[object]") -> set[object]:
     return _dump(cls)[0]
 
 
-_C = (
+_C_DESCRIPTOR_TYPES = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType,
 )  # fmt: skip
@@ -198,13 +225,13 @@ def _is_foreign(cls: "type[object]") -> bool:
     slots = 0
     for name, x in vars(cls).items():
         owner = getattr(x, "__objclass__", getattr(x, "__self__", None))
-        if isinstance(x, _C) and owner is cls and name not in ("__dict__", "__weakref__"):
+        if isinstance(x, _C_DESCRIPTOR_TYPES) and owner is cls and name not in ("__dict__", "__weakref__"):
             return True
         slots += isinstance(x, MemberDescriptorType)
     return cls.__basicsize__ > max([b.__basicsize__ for b in cls.__bases__]) + 8 * (slots + 2)
 
 
-def _is_light(base: "type[object]") -> bool:
+def _is_stateless_base(base: "type[object]") -> bool:
     """Says whether a base adds no state of its own."""
     if issubclass(base, BaseException | Enum):
         return True
@@ -213,31 +240,31 @@ def _is_light(base: "type[object]") -> bool:
     )
 
 
-def state(x: object) -> dict[str, object] | None:
+def instance_state(x: object) -> dict[str, object] | None:
     """Returns what an object holds under names; None where that is not all, or cannot be known."""
     cls = type(x)
     if is_trusted(cls.__module__):
-        reaches: Callable[[], dict[str, object]] | None = getattr(x, "__reaches__", None)
-        if reaches is not None:
-            return reaches()
+        get_state: Callable[[], dict[str, object]] | None = getattr(x, "__reaches__", None)
+        if get_state is not None:
+            return get_state()
         fields: Any = getattr(cls, "__attrs_attrs__", None)
         if fields is not None and cls.__module__.partition(".")[0] == "effx" and _is_frozen(cls):
             return {f.name: getattr(x, f.name) for f in fields}
         if isinstance(x, tuple) and hasattr(cls, "_fields"):
             return {}
         return None
-    if cls.__module__ == "builtins" or refusal(cls):
+    if cls.__module__ == "builtins" or refusal_reason(cls):
         return None
-    found: dict[str, object] = dict(getattr(x, "__dict__", {}))
+    attributes: dict[str, object] = dict(getattr(x, "__dict__", {}))
     for base in cls.__mro__:
         for name, slot in vars(base).items():
-            if isinstance(slot, MemberDescriptorType) and name not in found:
+            if isinstance(slot, MemberDescriptorType) and name not in attributes:
                 try:
-                    found[name] = slot.__get__(x, cls)
+                    attributes[name] = slot.__get__(x, cls)
                 except AttributeError:
                     continue
-    found.pop("__weakref__", None)
-    return found
+    attributes.pop("__weakref__", None)
+    return attributes
 
 
 def _is_frozen(cls: "type[object]") -> bool:
@@ -246,14 +273,14 @@ def _is_frozen(cls: "type[object]") -> bool:
     )
 
 
-def content(x: object) -> object:
+def builtin_content(x: object) -> object:
     """Returns what an object of a subclass of a builtin class holds as that."""
-    found: Any = x
+    untyped: Any = x
     if isinstance(x, dict):
-        return list(dict.items(found))
+        return list(dict.items(untyped))
     if isinstance(x, tuple | list):
-        return list(tuple.__iter__(found) if isinstance(x, tuple) else list.__iter__(found))
+        return list(tuple.__iter__(untyped) if isinstance(x, tuple) else list.__iter__(untyped))
     for base in (set, frozenset, str, bytes, int, float, complex):
         if isinstance(x, base):
-            return base(found)
+            return base(untyped)
     return x.args if isinstance(x, BaseException) else None

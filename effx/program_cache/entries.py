@@ -20,25 +20,25 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.disk.compile_cache import load_compiled
-from effx.lower.placement.concrete import ConcreteArray, as_concrete, buffer_for, put
-from effx.lower.placement.results import result_handler
-from effx.lower.placement.shardings import Device, sharding_of, single
+from effx.lower.placement.concrete import ConcreteArray, buffer_for, place_on_device, to_concrete
+from effx.lower.placement.results import make_result_handler
+from effx.lower.placement.shardings import Device, single_device_buffer_sharding, user_sharding
 from effx.lower.runtime.executables import Executable
-from effx.lower.runtime.memory_maps import make_room
-from effx.lower.runtime.warm_up import wake
-from effx.tree.registry import PyTreeDef, settle_classes, users
+from effx.lower.runtime.memory_maps import free_memory_maps
+from effx.lower.runtime.warm_up import warm_up
+from effx.tree.registry import PyTreeDef, register_classes, users
 
-__all__ = ["Restored", "dump", "load", "unloadable"]
+__all__ = ["RestoredProgram", "deserialize_program", "serialize_program", "uncacheable_reason"]
 
 _MAGIC = b"effx staged 2\n"
-_COPIED = 2**20  # bytes of captured arrays that an entry may hold
-_TARGET = re.compile(r'custom_call @"?([\w.$-]+)')
-_KNOWN = re.compile(r"lapack_\w+_ffi|annotate_device_placement")
+_MAX_COPIED_BYTES = 2**20  # bytes of captured arrays that an entry may hold
+_CUSTOM_CALL_TARGET = re.compile(r'custom_call @"?([\w.$-]+)')
+_ALLOWED_TARGETS = re.compile(r"lapack_\w+_ffi|annotate_device_placement")
 
 
 @final
 @attrs.frozen(eq=False)
-class Restored:
+class RestoredProgram:
     """A program from disk, ready to run.
 
     Attributes:
@@ -52,7 +52,7 @@ class Restored:
     out_tree: PyTreeDef
 
 
-def unloadable(executable: Executable, out_tree: PyTreeDef) -> str:
+def uncacheable_reason(executable: Executable, out_tree: PyTreeDef) -> str:
     """Returns why a program cannot be kept; "" where it can."""
     if executable.calls is not None:
         return "it calls Python when it runs"
@@ -60,28 +60,28 @@ def unloadable(executable: Executable, out_tree: PyTreeDef) -> str:
         return "it runs on several devices"
     if any(
         [
-            sharding_of(s).other_memory is not None
+            user_sharding(s).other_memory is not None
             for s in (*executable.in_shardings, *executable.out_shardings)
         ]
     ):
         return "it takes or leaves arrays in another memory than the default one"
-    for target in _TARGET.findall(executable.text):
-        if _KNOWN.fullmatch(target) is None:
+    for target in _CUSTOM_CALL_TARGET.findall(executable.text):
+        if _ALLOWED_TARGETS.fullmatch(target) is None:
             return f"it calls the foreign function {target}"
-    for _, _, data, cls, *_ in _nodes(out_tree):
-        if cls is not None and _by_name(cls) is not cls:
+    for _, _, data, cls, *_ in _tree_nodes(out_tree):
+        if cls is not None and _import_by_name(cls) is not cls:
             return f"its result holds a {cls.__qualname__}, a class that cannot be imported"
         if not _is_plain(data):
             return f"its result's structure holds {data!r}"
     return ""
 
 
-def _nodes(tree: PyTreeDef) -> list[tuple[Any, ...]]:
+def _tree_nodes(tree: PyTreeDef) -> list[tuple[Any, ...]]:
     nodes: list[tuple[Any, ...]] = cast("Any", tree).__getstate__()[1]
     return nodes
 
 
-def _by_name(cls: type) -> object:
+def _import_by_name(cls: type) -> object:
     try:
         return pickle.loads(pickle.dumps(cls))
     except Exception:  # noqa: BLE001  local classes, and those of modules that are gone
@@ -92,41 +92,43 @@ def _is_plain(data: object) -> bool:
     if type(data) in (tuple, list):
         return all(map(_is_plain, cast("Sequence[object]", data)))
     if isinstance(data, type):
-        return _by_name(data) is data
+        return _import_by_name(data) is data
     return data is None or type(data) in (bool, int, float, complex, str, bytes)
 
 
-def dump(
+def serialize_program(
     executable: Executable,
     key: str,
     captured: Sequence[Array],
-    met: Sequence[Array | HostData],
+    reachable: Sequence[Array | HostData],
     out_tree: PyTreeDef,
 ) -> bytes | None:
     """Returns a program as bytes; None where it closes over large arrays that are found nowhere.
 
     Args:
         executable: without reason not to be kept. key: of its own entry.
-        captured: the values that the function closes over. met: those among which the next process looks for them.
+        captured: the values that the function closes over. reachable: those among which the next process looks for them.
         out_tree: the structure of the result.
     """
-    places = {id(x): i for i, x in enumerate(met)}
+    reachable_indices = {id(x): i for i, x in enumerate(reachable)}
     sources: list[object] = []
     copies: list[bytes] = []
     for x in captured:
-        if id(x) in places:
-            sources.append(places[id(x)])
+        if id(x) in reachable_indices:
+            sources.append(reachable_indices[id(x)])
             continue
         if x.frame is not None or (isinstance(x, ConcreteArray) and x.committed):
             return None
-        host = np.ascontiguousarray(as_concrete(x).host("jit"))
-        same = [i for i, y in enumerate(met) if isinstance(y, np.ndarray) and _alike(y, host)]
-        if same:  # the next process has it as well: it is part of the key
-            sources.append([_type_text(x.type), same[0], "met"])
+        host = np.ascontiguousarray(to_concrete(x).host("jit"))
+        equal_indices = [
+            i for i, y in enumerate(reachable) if isinstance(y, np.ndarray) and _is_same_data(y, host)
+        ]
+        if equal_indices:  # the next process has it as well: it is part of the key
+            sources.append([_type_text(x.type), equal_indices[0], "met"])
             continue
         copies.append(host.tobytes())
         sources.append([_type_text(x.type), len(copies[-1])])
-    if sum(map(len, copies)) > _COPIED:
+    if sum(map(len, copies)) > _MAX_COPIED_BYTES:
         return None
     header = {
         "executable": key,
@@ -138,30 +140,30 @@ def dump(
         "multiplies": "stablehlo.dot_general" in executable.text,
         "captured": sources,
     }
-    head = json.dumps(header).encode()
-    tree = pickle.dumps(_nodes(out_tree))
-    sizes = b"".join([len(part).to_bytes(8, "little") for part in (head, tree)])
-    rest = b"".join([sizes, head, tree, *copies])
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    header_bytes = json.dumps(header).encode()
+    tree = pickle.dumps(_tree_nodes(out_tree))
+    sizes = b"".join([len(part).to_bytes(8, "little") for part in (header_bytes, tree)])
+    body = b"".join([sizes, header_bytes, tree, *copies])
+    return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def _alike(x: HostData, y: HostData) -> bool:
+def _is_same_data(x: HostData, y: HostData) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
 
 
-def load(
+def deserialize_program(
     data: bytes,
     in_types: tuple[ArrayType, ...],
-    met: Sequence[Array | HostData],
+    reachable: Sequence[Array | HostData],
     device: Device,
     committed: bool,
     options: CompilerOptions,
-) -> Restored | None:
+) -> RestoredProgram | None:
     """Returns a program; None where its executable is not there any more.
 
     Args:
-        data: as `dump` gave it. in_types: those of the arguments.
-        met: arrays that stand for those that were met.
+        data: as `serialize_program` gave it. in_types: those of the arguments.
+        reachable: arrays that stand for those that were met.
         device, committed: where it shall run, and whether results are bound to it.
         options: of XLA's compiler.
 
@@ -169,43 +171,47 @@ def load(
         BackendError: the bytes are damaged.
     """
     start = len(_MAGIC) + 32
-    rest = data[start:]
-    if not data.startswith(_MAGIC) or hashlib.sha256(rest).digest() != data[len(_MAGIC) : start]:
+    body = data[start:]
+    if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
         raise BackendError("jit: the program is damaged: its checksum is wrong")
-    head, tree = [int.from_bytes(rest[i : i + 8], "little") for i in (0, 8)]
-    header: dict[str, Any] = json.loads(rest[16 : 16 + head])
+    head, tree = [int.from_bytes(body[i : i + 8], "little") for i in (0, 8)]
+    header: dict[str, Any] = json.loads(body[16 : 16 + head])
     if header["in_types"] != [json.loads(json.dumps(_type_text(t))) for t in in_types]:
         raise BackendError("jit: the program is one for other arguments")
     if header["multiplies"]:
-        wake(device)
-    make_room()
+        warm_up(device)
+    free_memory_maps()
     loaded = load_compiled(header["executable"], (device,), options)
     if loaded is None:
         return None
-    at = 16 + head + tree
+    offset = 16 + head + tree
     captured: list[Array] = []
     for source in header["captured"]:
         if isinstance(source, int):
-            captured.append(cast("Array", met[source]))
+            captured.append(cast("Array", reachable[source]))
             continue
         t, size = _read_type(source[0]), source[1]
         if len(source) == 3:
-            captured.append(put(np.ascontiguousarray(cast("HostData", met[size])), t, device, asked="jit"))
+            captured.append(
+                place_on_device(
+                    np.ascontiguousarray(cast("HostData", reachable[size])), t, device, function_name="jit"
+                )
+            )
             continue
-        value = np.frombuffer(rest, t.dtype, t.size, at).reshape(t.shape)
-        at += size
-        captured.append(put(value, t, device, asked="jit"))
+        value = np.frombuffer(body, t.dtype, t.size, offset).reshape(t.shape)
+        offset += size
+        captured.append(place_on_device(value, t, device, function_name="jit"))
     out_types = tuple(map(_read_type, header["out_types"]))
-    place = single(device)
+    device_sharding = single_device_buffer_sharding(device)
     executable = Executable(
         loaded=loaded,
         devices=(device,),
         locations=(device,) * len(in_types),
-        in_shardings=(place,) * (len(captured) + sum(header["kept"])),
-        out_shardings=(place,) * len(out_types),
+        in_shardings=(device_sharding,) * (len(captured) + sum(header["kept"])),
+        out_shardings=(device_sharding,) * len(out_types),
         in_types=in_types,
         out_types=out_types,
-        constants=tuple([buffer_for(as_concrete(x), device) for x in captured]),
+        constants=tuple([buffer_for(to_concrete(x), device) for x in captured]),
         kept=tuple(header["kept"]),
         committed=committed,
         text="",
@@ -213,17 +219,17 @@ def load(
         name=header["name"],
         calls=None,
         may_fail=header["may_fail"],
-        handlers=[result_handler(t, place, committed) for t in out_types],
+        handlers=[make_result_handler(t, device_sharding, committed) for t in out_types],
     )
-    return Restored(executable, tuple(captured), _tree(rest[16 + head : 16 + head + tree]))
+    return RestoredProgram(executable, tuple(captured), _read_tree(body[16 + head : 16 + head + tree]))
 
 
-def _tree(data: bytes) -> PyTreeDef:
+def _read_tree(data: bytes) -> PyTreeDef:
     nodes: list[tuple[Any, ...]] = pickle.loads(data)
-    settle_classes([node[3] for node in nodes if node[3] is not None])
-    found: PyTreeDef = PyTreeDef.__new__(PyTreeDef)
-    cast("Any", found).__setstate__((users, nodes))
-    return found
+    register_classes([node[3] for node in nodes if node[3] is not None])
+    tree: PyTreeDef = PyTreeDef.__new__(PyTreeDef)
+    cast("Any", tree).__setstate__((users, nodes))
+    return tree
 
 
 def _type_text(t: ArrayType) -> list[object]:

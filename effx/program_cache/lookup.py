@@ -15,36 +15,41 @@ import attrs
 
 from effx import flags
 from effx.array import Array
-from effx.effects import are_optional, current_frame
+from effx.effects import all_optional, current_frame
 from effx.errors import BackendError
-from effx.handlers.evaluate.debugging import debugging
+from effx.handlers.evaluate.debugging import is_debugging
 from effx.ir.types import ArrayType
 from effx.ir.values.array import HostData
-from effx.lazy import started
+from effx.lazy import start_time
 from effx.lower.compile_options import CompilerOptions
-from effx.lower.disk.cache_files import CacheFiles, say
-from effx.lower.disk.compile_cache import files_in_force, key_of
-from effx.lower.disk.executable_bytes import surroundings
+from effx.lower.disk.cache_files import CacheFiles, warn_once
+from effx.lower.disk.compile_cache import active_cache_files, cache_key
+from effx.lower.disk.executable_bytes import environment_fingerprint
 from effx.lower.placement.backends import platform_of
 from effx.lower.placement.shardings import Device
-from effx.lower.placement.transfer_guards import guarding
+from effx.lower.placement.transfer_guards import has_active_guards
 from effx.lower.runtime.executables import Executable
 from effx.monitoring import record_event
-from effx.program_cache.bytecode import words
-from effx.program_cache.entries import Restored, dump, load, unloadable
-from effx.program_cache.staged_functions import outdated
-from effx.program_cache.trusted_modules import meddling, newest, versions
-from effx.program_cache.walk import Refusal, Walk
-from effx.tracing.arguments import Statics, origin_of
-from effx.tracing.cache_misses import Key
+from effx.program_cache.bytecode import word_set
+from effx.program_cache.entries import (
+    RestoredProgram,
+    deserialize_program,
+    serialize_program,
+    uncacheable_reason,
+)
+from effx.program_cache.staged_functions import stale_callee
+from effx.program_cache.trusted_modules import dependency_versions, find_tampering, latest_source_time
+from effx.program_cache.walk import FunctionHasher, Refusal
+from effx.tracing.arguments import StaticArguments, function_origin
+from effx.tracing.cache_misses import TraceKey
 from effx.tracing.traces import Trace
 from effx.tree.registry import PyTree
 
-__all__ = ["Question"]
+__all__ = ["ProgramQuery"]
 
 _log = logging.getLogger("effx")
 # Of no influence on programs.
-_IDLE = words(
+_IRRELEVANT_FLAGS = word_set(
     """cache_dir cache_max_size cache_min_compile_seconds cache_programs log_compiles explain_cache_misses
     traceback_filtering no_tracing no_execution transfer_guard transfer_guard_host_to_device
     transfer_guard_device_to_device transfer_guard_device_to_host array_garbage_collection_guard thread_guard
@@ -52,16 +57,16 @@ _IDLE = words(
 )
 
 
-def askable() -> bool:
+def can_query() -> bool:
     """Says whether programs on disk are asked for, here and now: not under handlers, nor while something is looked for."""
-    if not flags.cache_programs.value or current_frame() is not None or debugging() or guarding():
+    if not flags.cache_programs.value or current_frame() is not None or is_debugging() or has_active_guards():
         return False
     return not (flags.enable_checks.value or flags.check_tracer_leaks.value or flags.debug_key_reuse.value)
 
 
 @final
 @attrs.define(eq=False)
-class Question:
+class ProgramQuery:
     """A function with the kind of arguments that it is called with for the first time.
 
     Attributes:
@@ -75,15 +80,15 @@ class Question:
 
     fun: Callable[..., PyTree]
     name: str
-    kind: Key
-    static: Statics
+    kind: TraceKey
+    static: StaticArguments
     choices: Hashable
     device: Device
     committed: bool
     options: CompilerOptions
     _key: str = ""
 
-    def here(self) -> Hashable:
+    def local_key(self) -> Hashable:
         """Returns by what a program that was found is known in this process."""
         return self.kind, self.device, self.committed
 
@@ -92,90 +97,92 @@ class Question:
         """The types of the dynamic arguments' arrays."""
         return self.kind[1]
 
-    def answer(self) -> Restored | None:
+    def look_up(self) -> RestoredProgram | None:
         """Returns the program if it is on disk."""
-        files = files_in_force()
+        files = active_cache_files()
         if files is None:
             return None
         try:
-            self._key, met = self.look(True)
+            self._key, reachable = self.compute_key(True)
         except Refusal as refusal:
-            self.explain(str(refusal))
+            self.log_refusal(str(refusal))
             return None
         data = files.get(self._key)
         if data is None:
             return None
         try:
-            found = load(data, self.types, met, self.device, self.committed, self.options)
+            program = deserialize_program(
+                data, self.types, reachable, self.device, self.committed, self.options
+            )
         except BackendError as error:
-            say(f"cache: an entry in {files.directory} is ignored: {error.message}")
+            warn_once(f"cache: an entry in {files.directory} is ignored: {error.message}")
             return None
         except Exception as error:  # noqa: BLE001  pickles of classes that are gone, say
-            say(f"cache: an entry in {files.directory} is ignored: {type(error).__name__}: {error}")
+            warn_once(f"cache: an entry in {files.directory} is ignored: {type(error).__name__}: {error}")
             return None
-        if found is not None:
+        if program is not None:
             record_event("/effx/stage/cache_dir_hit", fun_name=self.name)
-        return found
+        return program
 
-    def keep(self, trace: Trace, executable: Executable) -> None:
+    def store(self, trace: Trace, executable: Executable) -> None:
         """Writes a program that was staged and compiled for the question."""
-        files = files_in_force()
+        files = active_cache_files()
         if files is None or not self._key:
             return
         try:
-            self._keep(files, trace, executable)
+            self._store(files, trace, executable)
         except Refusal as refusal:
-            self.explain(str(refusal))
+            self.log_refusal(str(refusal))
         except Exception as error:  # noqa: BLE001  a cache loses time at most
-            self.explain(f"writing it raised {type(error).__name__}: {error}")
+            self.log_refusal(f"writing it raised {type(error).__name__}: {error}")
 
-    def _keep(self, files: CacheFiles, trace: Trace, executable: Executable) -> None:
-        reason = unloadable(executable, trace.out_tree)
+    def _store(self, files: CacheFiles, trace: Trace, executable: Executable) -> None:
+        reason = uncacheable_reason(executable, trace.out_tree)
         if reason:
             raise Refusal(reason)
-        if trace.foreign or not are_optional(trace.program.effects):
+        if trace.foreign or not all_optional(trace.program.effects):
             raise Refusal("it depends on handlers around it")
-        own = key_of(executable.text, executable.devices, executable.options)
-        if not files.holds(own):
+        executable_key = cache_key(executable.text, executable.devices, executable.options)
+        if not files.has_entry(executable_key):
             raise Refusal("it was compiled too quickly (cache_min_compile_seconds)")
-        key, met = self.look()
+        key, reachable = self.compute_key()
         if key != self._key:
             raise Refusal("staging it changed what it reads")
-        data = dump(executable, own, trace.captured, met, trace.out_tree)
+        data = serialize_program(executable, executable_key, trace.captured, reachable, trace.out_tree)
         if data is None:
             raise Refusal("it closes over arrays that are made when it is staged")
-        files.put(key, data)
+        files.write(key, data)
 
-    def look(self, before: bool = False) -> tuple[str, Sequence[Array | HostData]]:
-        """Returns the key, and the arrays that the function reaches; `before` it is staged, or after.
+    def compute_key(self, before_staging: bool = False) -> tuple[str, Sequence[Array | HostData]]:
+        """Returns the key, and the arrays that the function reaches; `before_staging` it is staged, or after.
 
         Raises:
             Refusal: there is no key.
         """
-        changed = meddling(platform_of(self.device))
-        if not changed and newest() > started:
-            changed = "effx's source has changed since it was loaded"
-        if changed:
-            raise Refusal(changed)
-        walk = Walk(before)
+        problem = find_tampering(platform_of(self.device))
+        if not problem and latest_source_time() > start_time:
+            problem = "effx's source has changed since it was loaded"
+        if problem:
+            raise Refusal(problem)
+        walk = FunctionHasher(before_staging)
         try:
-            walk.value(self.fun)
-            walk.registered()
-            walk.treedef(self.kind[0])
+            walk.add_value(self.fun)
+            walk.add_registered_classes()
+            walk.add_treedef(self.kind[0])
             for where, value in self.static:
-                walk.put("static", where)
-                walk.at(f"the static argument {where!r} ({type(value).__name__})", value)
-            walk.put("settings")
+                walk.add_tagged("static", where)
+                walk.add_named(f"the static argument {where!r} ({type(value).__name__})", value)
+            walk.add_tagged("settings")
             for name, flag in sorted(flags.FLAGS.items()):
-                if name not in _IDLE:
-                    walk.put("flag", name)
-                    walk.at(f"the setting {name}", flag.read())
+                if name not in _IRRELEVANT_FLAGS:
+                    walk.add_tagged("flag", name)
+                    walk.add_named(f"the setting {name}", flag.read())
             for context in flags.user_contexts:
-                walk.at("a user context", context.value)
-            found = walk.key()
-            changed = outdated(walk) if before else ""
-            if changed:
-                raise Refusal(changed)
+                walk.add_named("a user context", context.value)
+            function_key = walk.digest()
+            problem = stale_callee(walk) if before_staging else ""
+            if problem:
+                raise Refusal(problem)
         except RecursionError:
             raise Refusal("what it reaches is nested too deeply") from None
         except Exception as error:  # a cache loses time at most
@@ -183,20 +190,20 @@ class Question:
                 raise
             raise Refusal(f"looking at what it reaches raised {type(error).__name__}: {error}") from error
         client = self.device.client
-        around: list[Any] = [
-            versions(),
+        key_parts: list[Any] = [
+            dependency_versions(),
             self.name,
-            surroundings((self.device,)),
+            environment_fingerprint((self.device,)),
             (client.device_count(), client.process_index(), self.device.id, self.committed),
             os.environ.get("XLA_FLAGS", ""),
             self.options,
             repr(self.choices),
             list(map(repr, self.types)),
             [t.weak for t in self.types],
-            found,
+            function_key,
         ]
-        return "p" + hashlib.sha256(json.dumps(around).encode()).hexdigest(), walk.arrays
+        return "p" + hashlib.sha256(json.dumps(key_parts).encode()).hexdigest(), walk.arrays
 
-    def explain(self, reason: str) -> None:
+    def log_refusal(self, reason: str) -> None:
         if flags.explain_cache_misses.value:
-            _log.warning("jit: %s is not kept on disk: %s", origin_of(self.fun), reason)
+            _log.warning("jit: %s is not kept on disk: %s", function_origin(self.fun), reason)

@@ -9,39 +9,39 @@ from typing import Any
 
 from effx import flags
 from effx.caching import WeakStore
-from effx.program_cache.walk import Walk
-from effx.tracing.arguments import name_of
-from effx.tracing.traces import listeners, traces_of
+from effx.program_cache.walk import FunctionHasher
+from effx.tracing.arguments import callable_name
+from effx.tracing.traces import trace_listeners, traces_of
 from effx.tree.registry import PyTree
 
-__all__ = ["outdated"]
+__all__ = ["stale_callee"]
 
 # The keys with which a function was staged, "" where there was none.
-_keys: WeakStore[object, set[str]] = WeakStore()
+_keys_by_function: WeakStore[object, set[str]] = WeakStore()
 
 
-def _note(fun: Callable[..., PyTree]) -> None:
+def _record_key(fun: Callable[..., PyTree]) -> None:
     if flags.cache_dir.value is not None and flags.cache_programs.value:
-        _keys.get(fun, set).add(_key(fun))
+        _keys_by_function.get(fun, set).add(_function_key(fun))
 
 
-listeners.append(_note)
+trace_listeners.append(_record_key)
 
 
-def _key(fun: object) -> str:
-    walk = Walk()
+def _function_key(fun: object) -> str:
+    walk = FunctionHasher()
     try:
-        walk.value(fun)
-        return walk.key()
+        walk.add_value(fun)
+        return walk.digest()
     except Exception:  # noqa: BLE001  no key: a refusal, or what a user's class raises
         return ""
 
 
-def outdated(walk: Walk) -> str:
+def stale_callee(walk: FunctionHasher) -> str:
     """Returns what was staged with other values than it would read now, or may have been; "" for nothing."""
     for x in walk.callables:
         fun: Any = getattr(x, "fun", x) if hasattr(type(x), "__reaches__") else x
-        held = getattr(x, "traces", None) if fun is not x else None
-        if (held or traces_of(fun)) and _keys.get(fun, set) != {_key(fun)}:
-            return f"it calls {name_of(fun)}, which was staged before, perhaps with other values than it reads now"
+        own_traces = getattr(x, "traces", None) if fun is not x else None
+        if (own_traces or traces_of(fun)) and _keys_by_function.get(fun, set) != {_function_key(fun)}:
+            return f"it calls {callable_name(fun)}, which was staged before, perhaps with other values than it reads now"
     return ""

@@ -27,68 +27,79 @@ from effx.effects import Frame
 from effx.flag_kinds import Flag, UserContext
 from effx.flags import user_contexts
 from effx.ir.types import ArrayType
-from effx.lower.placement.concrete import ConcreteArray, is_spread
+from effx.lower.placement.concrete import ConcreteArray, is_on_several_devices
 from effx.lower.placement.shardings import Device
 from effx.lower.runtime.dispatch import FastFunction
 from effx.program_cache import classes
-from effx.program_cache.bytecode import Chain, reads_of
-from effx.program_cache.trusted_modules import denied, genuine, is_effx, is_library, is_trusted, pure_builtin
-from effx.tree.registry import PyTreeDef, declared
+from effx.program_cache.bytecode import Chain, code_reads
+from effx.program_cache.trusted_modules import (
+    is_denied,
+    is_effx,
+    is_genuine,
+    is_library,
+    is_pure_builtin,
+    is_trusted,
+)
+from effx.tree.registry import PyTreeDef, declared_forms
 
-__all__ = ["Refusal", "Walk"]
+__all__ = ["FunctionHasher", "Refusal"]
 
-MOST = 2**26  # bytes of arrays that are compared by content
-LONGEST = 200_000  # values in all: a walk must not take longer than staging would
+MAX_ARRAY_BYTES = 2**26  # bytes of arrays that are compared by content
+MAX_VALUES = 200_000  # values in all: a walk must not take longer than staging would
 
 
 class Refusal(Exception):  # noqa: N818  no error
     """Why no key says what a function computes."""
 
 
-class Walk:
+class FunctionHasher:
     """One walk from a function over what it reaches.
 
     Attributes:
         arrays: those that were met, NumPy's too, in order: what another process meets in their place has the same content.
-        names: the attributes that code asks of any value.
-        every: whether code asks for attributes whose names it computes.
-        before: whether nothing has been staged yet, so that what remembers results must not hold any.
+        requested_names: the attributes that code asks of any value.
+        needs_all_members: whether code asks for attributes whose names it computes.
+        before_staging: whether nothing has been staged yet, so that what remembers results must not hold any.
         callables: what may have been staged, functions and what `jit` and its like hold of them.
     """
 
-    def __init__(self, before: bool = False) -> None:
-        self.before = before
+    def __init__(self, before_staging: bool = False) -> None:
+        self.before_staging = before_staging
         self.hash = hashlib.sha256()
         self.arrays: list[Array | np.ndarray[Any, Any]] = []
-        self.names: set[str] = set()
-        self.every = False
-        self._met: dict[int, tuple[int, object]] = {}
+        self.requested_names: set[str] = set()
+        self.needs_all_members = False
+        self._seen: dict[int, tuple[int, object]] = {}
         self._classes: list[tuple[int, type]] = []
         self._members: set[tuple[int, str]] = set()
         self._bytes, self._values = 0, 0
         self.callables: list[object] = []
-        self._place = ""
+        self._location = ""
 
-    def key(self) -> str:
+    def digest(self) -> str:
         """Returns the hash, after the members of classes that code may ask for have been gone through."""
-        before = -1
-        while before != len(self._members):
-            before = len(self._members)
+        previous_count = -1
+        while previous_count != len(self._members):
+            previous_count = len(self._members)
             for index, cls in self._classes:  # grows meanwhile
-                for name in sorted(classes.members(cls)):
+                for name in sorted(classes.class_members(cls)):
                     if (index, name) in self._members:
                         continue
-                    if self.every or name in self.names or classes.is_protocol(name):
+                    if (
+                        self.needs_all_members
+                        or name in self.requested_names
+                        or classes.is_protocol_member(name)
+                    ):
                         self._members.add((index, name))
-                        self.put("member", index, name)
-                        self.at(f"{cls.__qualname__}.{name}", vars(cls)[name])
+                        self.add_tagged("member", index, name)
+                        self.add_named(f"{cls.__qualname__}.{name}", vars(cls)[name])
         return self.hash.hexdigest()
 
-    def refuse(self, text: str) -> Refusal:
+    def make_refusal(self, text: str) -> Refusal:
         """Returns the refusal for what was met where the walk is."""
-        return Refusal(f"{self._place} {text}" if self._place else text)
+        return Refusal(f"{self._location} {text}" if self._location else text)
 
-    def put(self, tag: str, *parts: object) -> None:
+    def add_tagged(self, tag: str, *parts: object) -> None:
         """Adds a tag with texts, numbers and bytes, each with its length before it."""
         self.hash.update(f"{len(parts)}{tag}:".encode())
         for part in parts:
@@ -96,190 +107,192 @@ class Walk:
             self.hash.update(f"{len(data)}:".encode())
             self.hash.update(data)
 
-    def at(self, place: str, x: object) -> None:
+    def add_named(self, description: str, x: object) -> None:
         """Adds a value that a place holds, which a refusal names."""
-        outer, self._place = self._place, f"it reads {place}, which is"
+        outer_location, self._location = self._location, f"it reads {description}, which is"
         try:
-            self.value(x)
+            self.add_value(x)
         finally:
-            self._place = outer
+            self._location = outer_location
 
-    def again(self, x: object, tag: str) -> bool:
+    def add_if_seen(self, x: object, tag: str) -> bool:
         """Says whether a value was met before, and adds which one it was; else counts it."""
-        found = self._met.get(id(x))
-        if found is not None:
-            self.put("again", found[0])
+        seen = self._seen.get(id(x))
+        if seen is not None:
+            self.add_tagged("again", seen[0])
             return True
-        self._met[id(x)] = len(self._met), x  # kept alive, so that the id stays its own
+        self._seen[id(x)] = len(self._seen), x  # kept alive, so that the id stays its own
         if (callable(x) or hasattr(type(x), "__reaches__")) and not isinstance(x, type):
             self.callables.append(x)
-        self.put(tag)
+        self.add_tagged(tag)
         return False
 
-    def value(self, x: object) -> None:
+    def add_value(self, x: object) -> None:
         """Adds any value.
 
         Raises:
             Refusal: its content does not show.
         """
         self._values += 1
-        if self._values > LONGEST:
-            raise self.refuse(f"one of more than {LONGEST} values")
-        add = _ADD.get(type(x))
+        if self._values > MAX_VALUES:
+            raise self.make_refusal(f"one of more than {MAX_VALUES} values")
+        add = _ADD_BY_TYPE.get(type(x))
         if add is not None:
             add(self, x)
         elif isinstance(x, type):
-            self.cls(x)
+            self.add_class(x)
         else:
-            self.other(x)
+            self.add_other(x)
 
-    def values(self, xs: Iterable[object]) -> None:
-        listed = list(xs)
-        self.put("count", len(listed))
-        for x in listed:
-            self.value(x)
+    def add_values(self, xs: Iterable[object]) -> None:
+        items = list(xs)
+        self.add_tagged("count", len(items))
+        for x in items:
+            self.add_value(x)
 
     # Plain values
 
-    def plain(self, x: object) -> None:
-        self.put(type(x).__name__, x if type(x) in (bytes, str) else repr(x))
+    def add_plain(self, x: object) -> None:
+        self.add_tagged(type(x).__name__, x if type(x) in (bytes, str) else repr(x))
 
-    def integer(self, x: int) -> None:
-        self.put("int", hex(x))  # however many digits
+    def add_integer(self, x: int) -> None:
+        self.add_tagged("int", hex(x))  # however many digits
 
-    def number(self, x: complex) -> None:
-        self.put(type(x).__name__, x.real.hex(), x.imag.hex())
+    def add_number(self, x: complex) -> None:
+        self.add_tagged(type(x).__name__, x.real.hex(), x.imag.hex())
 
-    def fixed(self, x: "tuple[object, ...]") -> None:
-        self.put("tuple")
-        self.values(x)
+    def add_tuple(self, x: "tuple[object, ...]") -> None:
+        self.add_tagged("tuple")
+        self.add_values(x)
 
-    def sequence(self, x: "list[object] | deque[object]") -> None:
-        if not self.again(x, type(x).__name__):
-            self.values(x)
+    def add_sequence(self, x: "list[object] | deque[object]") -> None:
+        if not self.add_if_seen(x, type(x).__name__):
+            self.add_values(x)
             if isinstance(x, deque):
-                self.value(x.maxlen)
+                self.add_value(x.maxlen)
 
-    def mapping(self, x: Mapping[object, object]) -> None:
-        if not self.again(x, type(x).__name__):
+    def add_mapping(self, x: Mapping[object, object]) -> None:
+        if not self.add_if_seen(x, type(x).__name__):
             if isinstance(x, defaultdict):
-                self.value(x.default_factory)
+                self.add_value(x.default_factory)
             for key, value in x.items():
-                self.value(key)
-                self.value(value)
-            self.put("end")
+                self.add_value(key)
+                self.add_value(value)
+            self.add_tagged("end")
 
-    def unordered(self, x: "set[object] | frozenset[object]") -> None:
+    def add_set(self, x: "set[object] | frozenset[object]") -> None:
         # In no order of its own, so in that of the elements' hashes; these are walked apart, without cycles through them.
-        found = []
+        digests = []
         for element in x:
-            inner = Walk(self.before)
-            inner._place = self._place
-            inner.value(element)
+            inner = FunctionHasher(self.before_staging)
+            inner._location = self._location
+            inner.add_value(element)
             if inner.arrays or inner._classes:
-                raise self.refuse("a set of what is no plain value")
-            self.names |= inner.names
-            self.every = self.every or inner.every
-            found.append(inner.hash.digest())
-        self.put(type(x).__name__, *sorted(found))
+                raise self.make_refusal("a set of what is no plain value")
+            self.requested_names |= inner.requested_names
+            self.needs_all_members = self.needs_all_members or inner.needs_all_members
+            digests.append(inner.hash.digest())
+        self.add_tagged(type(x).__name__, *sorted(digests))
 
-    def dtype(self, x: "np.dtype[Any]") -> None:
+    def add_dtype(self, x: "np.dtype[Any]") -> None:
         if x.hasobject:
-            raise self.refuse(f"an array of objects ({x})")
-        self.put("dtype", str(x), x.str, repr(x), x.type.__qualname__)
+            raise self.make_refusal(f"an array of objects ({x})")
+        self.add_tagged("dtype", str(x), x.str, repr(x), x.type.__qualname__)
 
-    def numpy(self, x: "np.ndarray[Any, Any] | np.generic") -> None:
-        if self.again(x, "numpy"):
+    def add_numpy(self, x: "np.ndarray[Any, Any] | np.generic") -> None:
+        if self.add_if_seen(x, "numpy"):
             return
-        self._count(x.nbytes)
-        self.dtype(x.dtype)
-        self.put("shape", type(x).__name__, x.shape, np.ascontiguousarray(x).tobytes())
+        self._count_bytes(x.nbytes)
+        self.add_dtype(x.dtype)
+        self.add_tagged("shape", type(x).__name__, x.shape, np.ascontiguousarray(x).tobytes())
         if isinstance(x, np.ndarray):
             self.arrays.append(x)
 
-    def array(self, x: Array) -> None:
+    def add_array(self, x: Array) -> None:
         """Adds an array of effx's: where it lies and its elements."""
         if isinstance(x, Box) or not isinstance(x, ConcreteArray | HostArray):
-            raise self.refuse("a value of a transformation around")
-        if self.again(x, "array"):
+            raise self.make_refusal("a value of a transformation around")
+        if self.add_if_seen(x, "array"):
             return
         t = x.type
         if isinstance(x, ConcreteArray):
             if x.is_deleted():
-                raise self.refuse("an array that is gone")
-            if is_spread(x):
-                raise self.refuse("an array on several devices")
-            self.put("place", x.committed, str(x.device))
-        self._count(t.size * t.dtype.itemsize)
-        self.dtype(t.dtype)
-        self.put("elements", t.shape, t.weak, np.ascontiguousarray(x.host("jit")).tobytes())
+                raise self.make_refusal("an array that is gone")
+            if is_on_several_devices(x):
+                raise self.make_refusal("an array on several devices")
+            self.add_tagged("place", x.committed, str(x.device))
+        self._count_bytes(t.size * t.dtype.itemsize)
+        self.add_dtype(t.dtype)
+        self.add_tagged("elements", t.shape, t.weak, np.ascontiguousarray(x.host("jit")).tobytes())
         self.arrays.append(x)
 
-    def _count(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         self._bytes += size
-        if self._bytes > MOST:
-            raise self.refuse(f"with others more than {MOST >> 20} MiB of arrays")
+        if self._bytes > MAX_ARRAY_BYTES:
+            raise self.make_refusal(f"with others more than {MAX_ARRAY_BYTES >> 20} MiB of arrays")
 
-    def treedef(self, x: PyTreeDef) -> None:
+    def add_treedef(self, x: PyTreeDef) -> None:
         """Adds a structure, with the classes of its nodes and what they hold beside their children."""
-        self.put("tree")
+        self.add_tagged("tree")
         for kind, arity, data, cls, *_ in cast("Any", x).__getstate__()[1]:
-            self.put("node", kind, arity)
-            self.value(data)
-            self.value(cls)
+            self.add_tagged("node", kind, arity)
+            self.add_value(data)
+            self.add_value(cls)
 
     # Functions
 
-    def function(self, f: FunctionType) -> None:
+    def add_function(self, f: FunctionType) -> None:
         """Adds a function: of the user's its code and what that reads, of a trusted package its name and its closure."""
-        if self.again(f, "function"):
+        if self.add_if_seen(f, "function"):
             return
         module, code = f.__globals__.get("__name__"), f.__code__
         if is_effx(f) or is_library(f):
-            if denied(f"{module}.{code.co_qualname}") or denied(
+            if is_denied(f"{module}.{code.co_qualname}") or is_denied(
                 f"{str(module).partition('.')[0]}.{f.__name__}"
             ):
-                raise self.refuse(f"{module}.{f.__name__}, which does more than compute")
-            self.put("of", module, code.co_qualname, code.co_firstlineno)
+                raise self.make_refusal(f"{module}.{f.__name__}, which does more than compute")
+            self.add_tagged("of", module, code.co_qualname, code.co_firstlineno)
             if isinstance(
-                made := getattr(f, "trace", None), MethodType
+                trace_method := getattr(f, "trace", None), MethodType
             ):  # by `jit`, with static or donated arguments
-                self.value(made.__self__)
+                self.add_value(trace_method.__self__)
             elif "<locals>" in code.co_qualname and vars(sys.modules[str(module)]).get(f.__name__) is not f:
-                self._given(f)
-                self._cells(f, [], str(module))
+                self._add_defaults(f)
+                self._add_cells(f, [], str(module))
             return
-        self.put("name", f.__name__, f.__qualname__)
-        self.code(code)
-        outer = self._place
-        self._place = f.__qualname__
+        self.add_tagged("name", f.__name__, f.__qualname__)
+        self.add_code(code)
+        outer_location = self._location
+        self._location = f.__qualname__
         try:
-            found = reads_of(code)
-            if found.refusal:
-                raise self.refuse(found.refusal)
-            self.names.update(found.names)
-            self.every = self.every or not {"format", "format_map", "*"}.isdisjoint(found.names)
-            self._given(f)
-            self.names_of(vars(f))
-            self._cells(f, found.free, f.__qualname__)
-            for chain in found.globals:
-                self._global(f, chain)
+            reads = code_reads(code)
+            if reads.refusal:
+                raise self.make_refusal(reads.refusal)
+            self.requested_names.update(reads.names)
+            self.needs_all_members = self.needs_all_members or not {"format", "format_map", "*"}.isdisjoint(
+                reads.names
+            )
+            self._add_defaults(f)
+            self.add_named_values(vars(f))
+            self._add_cells(f, reads.free, f.__qualname__)
+            for chain in reads.globals:
+                self._add_global(f, chain)
         finally:
-            self._place = outer
+            self._location = outer_location
 
-    def _given(self, f: FunctionType) -> None:
-        self.values(f.__defaults__ or ())
-        self.names_of(f.__kwdefaults__ or {})
+    def _add_defaults(self, f: FunctionType) -> None:
+        self.add_values(f.__defaults__ or ())
+        self.add_named_values(f.__kwdefaults__ or {})
 
-    def names_of(self, values: Mapping[str, object]) -> None:
+    def add_named_values(self, values: Mapping[str, object]) -> None:
         """Adds values under names, in whatever order they are."""
-        self.put("names", *sorted(values))
+        self.add_tagged("names", *sorted(values))
         for name in sorted(values):
-            self.value(values[name])
+            self.add_value(values[name])
 
-    def code(self, code: CodeType) -> None:
+    def add_code(self, code: CodeType) -> None:
         """Adds code, but not where it stands in its file."""
-        self.put(
+        self.add_tagged(
             "code",
             code.co_name,
             code.co_code,
@@ -290,262 +303,277 @@ class Walk:
             code.co_cellvars,
             (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
         )
-        self.values(code.co_consts)
+        self.add_values(code.co_consts)
 
-    def registered(self) -> None:
+    def add_registered_classes(self) -> None:
         """Adds how classes that are not the user's are taken apart, where a user said so."""
-        for cls in sorted(declared.copy(), key=lambda cls: (cls.__module__, cls.__qualname__)):
-            parts = declared[cls]
+        for cls in sorted(declared_forms.copy(), key=lambda cls: (cls.__module__, cls.__qualname__)):
+            parts = declared_forms[cls]
             # effx registers its own classes when it loads them.
-            ours = cls.__module__.partition(".")[0] == "effx" or any([_is_ours(x) for x in parts])
-            if not ours and (is_trusted(cls.__module__) or cls.__module__ == "builtins"):
-                self.put("registered", cls.__module__, cls.__qualname__)
-                self.at(f"how {cls.__qualname__} is taken apart", parts)
+            is_effx_class = cls.__module__.partition(".")[0] == "effx" or any(
+                [_is_effx_function(x) for x in parts]
+            )
+            if not is_effx_class and (is_trusted(cls.__module__) or cls.__module__ == "builtins"):
+                self.add_tagged("registered", cls.__module__, cls.__qualname__)
+                self.add_named(f"how {cls.__qualname__} is taken apart", parts)
 
-    def _cells(self, f: FunctionType, chains: Iterable[Chain], owner: str) -> None:
-        held = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        asked: dict[str, list[Chain]] = {name: [] for name in held}
+    def _add_cells(self, f: FunctionType, chains: Iterable[Chain], owner: str) -> None:
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        chains_by_name: dict[str, list[Chain]] = {name: [] for name in cells}
         for chain in chains:
-            asked[chain[0]].append(chain[1:])
-        for name, cell in held.items():
-            self.put("cell", name)
+            chains_by_name[chain[0]].append(chain[1:])
+        for name, cell in cells.items():
+            self.add_tagged("cell", name)
             try:
                 x = cell.cell_contents
             except ValueError:
-                self.put("empty")
+                self.add_tagged("empty")
                 continue
             if name == "origin" and type(x) is str and is_effx(f):
                 continue  # where a user's function stands, for errors
-            place = f"the variable `{name}` around {owner} ({type(x).__name__})"
+            description = f"the variable `{name}` around {owner} ({type(x).__name__})"
             if isinstance(x, ModuleType):
-                for rest in asked[name]:
-                    self._module(x, rest, place)
+                for rest in chains_by_name[name]:
+                    self._add_module_attribute(x, rest, description)
             else:
-                self.at(place, x)
+                self.add_named(description, x)
 
-    def _global(self, f: FunctionType, chain: Chain) -> None:
+    def _add_global(self, f: FunctionType, chain: Chain) -> None:
         name, rest = chain[0], chain[1:]
-        self.put("global", name)
+        self.add_tagged("global", name)
         if name in f.__globals__:
             x = f.__globals__[name]
-            place = f"the global `{name}` ({type(x).__name__})"
+            description = f"the global `{name}` ({type(x).__name__})"
             if isinstance(x, ModuleType):
-                self._module(x, rest, place)
+                self._add_module_attribute(x, rest, description)
             else:
-                self.at(f"{place} in {f.__qualname__}", x)
+                self.add_named(f"{description} in {f.__qualname__}", x)
             return
-        known = f.__globals__.get("__builtins__", builtins)
-        space: dict[str, object] = known if isinstance(known, dict) else vars(known)
+        builtins_value = f.__globals__.get("__builtins__", builtins)
+        space: dict[str, object] = (
+            builtins_value if isinstance(builtins_value, dict) else vars(builtins_value)
+        )
         if name not in space:
-            self.put("missing")
+            self.add_tagged("missing")
             return
         if space[name] is not vars(builtins).get(name) or not isinstance(
             space[name], type | BuiltinFunctionType
         ):
-            self.at(f"the builtin `{name}`", space[name])
+            self.add_named(f"the builtin `{name}`", space[name])
             return
-        if not pure_builtin(name) and not (name == "hash" and f.__name__ == "__hash__"):
-            raise self.refuse(f"uses `{name}`, which does more than compute")
-        self.every = self.every or name in ("getattr", "hasattr")
+        if not is_pure_builtin(name) and not (name == "hash" and f.__name__ == "__hash__"):
+            raise self.make_refusal(f"uses `{name}`, which does more than compute")
+        self.needs_all_members = self.needs_all_members or name in ("getattr", "hasattr")
 
-    def _module(self, module: ModuleType, chain: Chain, place: str) -> None:
+    def _add_module_attribute(self, module: ModuleType, chain: Chain, description: str) -> None:
         """Adds what is asked of a module, through modules in it."""
         path = module.__name__
         if is_trusted(path):
-            self.put("trusted", path, *chain)
+            self.add_tagged("trusted", path, *chain)
         for name in chain:
             path = f"{path}.{name}"
-            if denied(path):
-                raise self.refuse(f"reads `{path}`, which does more than compute")
-            ours = module.__name__.partition(".")[0] == "effx"
-            if name not in vars(module) and ours:
+            if is_denied(path):
+                raise self.make_refusal(f"reads `{path}`, which does more than compute")
+            is_effx_module = module.__name__.partition(".")[0] == "effx"
+            if name not in vars(module) and is_effx_module:
                 return  # not loaded yet, so it will be effx's own
             try:
                 x = getattr(module, name) if is_trusted(module.__name__) else vars(module)[name]
             except (AttributeError, KeyError):
-                self.put("missing", path)
-                raise self.refuse(f"reads `{path}`, which is not there yet") from None
+                self.add_tagged("missing", path)
+                raise self.make_refusal(f"reads `{path}`, which is not there yet") from None
             if isinstance(x, ModuleType):
-                if ours and not genuine(module, name, x):
-                    self.put("other", x.__name__)
+                if is_effx_module and not is_genuine(module, name, x):
+                    self.add_tagged("other", x.__name__)
                 module = x
                 continue
-            if ours and genuine(module, name, x):
+            if is_effx_module and is_genuine(module, name, x):
                 return
-            self.at(f"`{path}` ({type(x).__name__})", x)
+            self.add_named(f"`{path}` ({type(x).__name__})", x)
             return
-        raise self.refuse(f"uses {place} as a value")
+        raise self.make_refusal(f"uses {description} as a value")
 
-    def builtin(self, f: BuiltinFunctionType) -> None:
+    def add_builtin(self, f: BuiltinFunctionType) -> None:
         owner = f.__self__
         if owner is not None and not isinstance(owner, ModuleType):
-            self.put("bound", f.__name__)
-            self.value(owner)
+            self.add_tagged("bound", f.__name__)
+            self.add_value(owner)
             return
         module = f.__module__
-        if module == "builtins" and pure_builtin(f.__name__):
-            self.put("builtin", f.__name__)
-            self.every = self.every or f.__name__ in ("getattr", "hasattr")
+        if module == "builtins" and is_pure_builtin(f.__name__):
+            self.add_tagged("builtin", f.__name__)
+            self.needs_all_members = self.needs_all_members or f.__name__ in ("getattr", "hasattr")
             return
-        if not is_trusted(module) or denied(f"{module}.{f.__name__}"):
-            raise self.refuse(f"{module}.{f.__name__}, of which only its name is known")
-        self.put("builtin", module, f.__name__)
+        if not is_trusted(module) or is_denied(f"{module}.{f.__name__}"):
+            raise self.make_refusal(f"{module}.{f.__name__}, of which only its name is known")
+        self.add_tagged("builtin", module, f.__name__)
 
-    def method(self, f: MethodType) -> None:
-        self.put("method")
-        self.value(f.__func__)
-        self.value(f.__self__)
+    def add_method(self, f: MethodType) -> None:
+        self.add_tagged("method")
+        self.add_value(f.__func__)
+        self.add_value(f.__self__)
 
-    def descriptor(self, f: types.MethodDescriptorType) -> None:
-        self.put("descriptor", f.__name__)
-        self.value(f.__objclass__)
+    def add_descriptor(self, f: types.MethodDescriptorType) -> None:
+        self.add_tagged("descriptor", f.__name__)
+        self.add_value(f.__objclass__)
 
-    def jitted(self, f: object) -> None:
+    def add_jitted(self, f: object) -> None:
         """Adds a function that `jit` made."""
-        if self.again(f, "jitted"):
+        if self.add_if_seen(f, "jitted"):
             return
         trace = getattr(f, "trace", None)
         if not isinstance(trace, MethodType):
-            raise self.refuse("a compiled function without its source")
-        self.value(trace.__self__)
+            raise self.make_refusal("a compiled function without its source")
+        self.add_value(trace.__self__)
 
-    def partial(self, f: "functools.partial[object]") -> None:
-        if not self.again(f, "partial"):
+    def add_partial(self, f: "functools.partial[object]") -> None:
+        if not self.add_if_seen(f, "partial"):
             for part in (f.func, f.args, f.keywords, f.__dict__):
-                self.value(part)
+                self.add_value(part)
 
-    def remembering(self, f: "functools._lru_cache_wrapper[object]") -> None:
+    def add_lru_cache(self, f: "functools._lru_cache_wrapper[object]") -> None:
         """Adds a function that remembers results: those of before may be of other globals than there are now."""
-        if self.before and f.cache_info().currsize:
-            raise self.refuse(f"{getattr(f, '__name__', 'a function')}, which remembers earlier results")
-        self.held(f, "__wrapped__")
+        if self.before_staging and f.cache_info().currsize:
+            raise self.make_refusal(
+                f"{getattr(f, '__name__', 'a function')}, which remembers earlier results"
+            )
+        self.add_attributes(f, "__wrapped__")
 
-    def held(self, x: object, *names: str) -> None:
+    def add_attributes(self, x: object, *names: str) -> None:
         """Adds what an object holds that does no more than hold it."""
-        if not self.again(x, type(x).__name__):
+        if not self.add_if_seen(x, type(x).__name__):
             for name in names:
-                self.value(getattr(x, name))
+                self.add_value(getattr(x, name))
 
     # Classes and their instances
 
-    def cls(self, cls: "type[object]") -> None:
+    def add_class(self, cls: "type[object]") -> None:
         """Adds a class: of a user's its bases and members, of others its name."""
-        if self.again(cls, "class"):
+        if self.add_if_seen(cls, "class"):
             return
-        self.put("class", cls.__module__, cls.__qualname__)
+        self.add_tagged("class", cls.__module__, cls.__qualname__)
         if cls.__module__ == "builtins":
-            if not pure_builtin(cls.__name__) and cls not in classes.PLAIN:
-                raise self.refuse(f"the class {cls.__qualname__}")
+            if not is_pure_builtin(cls.__name__) and cls not in classes.PLAIN_TYPES:
+                raise self.make_refusal(f"the class {cls.__qualname__}")
             return
         if is_trusted(cls.__module__):
-            self.every = self.every or cls in (operator.attrgetter, operator.methodcaller)
-            if denied(f"{cls.__module__}.{cls.__qualname__}"):
-                raise self.refuse(
+            self.needs_all_members = self.needs_all_members or cls in (
+                operator.attrgetter,
+                operator.methodcaller,
+            )
+            if is_denied(f"{cls.__module__}.{cls.__qualname__}"):
+                raise self.make_refusal(
                     f"the class {cls.__module__}.{cls.__qualname__}, which does more than compute"
                 )
             return
-        reason = classes.refusal(cls)
+        reason = classes.refusal_reason(cls)
         if reason:
-            raise self.refuse(f"the class {cls.__qualname__}, {reason}")
+            raise self.make_refusal(f"the class {cls.__qualname__}, {reason}")
         self._classes.append((len(self._classes), cls))
         for base in cls.__bases__:
-            self.cls(base)
-        self.values(classes.form(cls))
+            self.add_class(base)
+        self.add_values(classes.class_layout(cls))
         if issubclass(cls, Enum):
             for name, member in cls.__members__.items():
-                self.put("member", name)
-                self.value(member._value_)
-                self.names_of({k: v for k, v in vars(member).items() if k not in classes.OF_MEMBERS})
+                self.add_tagged("member", name)
+                self.add_value(member._value_)
+                self.add_named_values(
+                    {k: v for k, v in vars(member).items() if k not in classes.ENUM_MEMBER_ATTRIBUTES}
+                )
 
-    def other(self, x: object) -> None:
+    def add_other(self, x: object) -> None:
         """Adds an instance of any other class."""
         kind = type(x)
         if isinstance(x, Array):
-            self.array(x)
+            self.add_array(x)
         elif isinstance(x, np.generic):
-            self.numpy(x)
+            self.add_numpy(x)
         elif isinstance(x, np.dtype):
-            self.dtype(x)
+            self.add_dtype(x)
         elif isinstance(x, Enum):
-            self.put("enum", x._name_)
-            self.value(x._value_)
-            self.cls(kind)
+            self.add_tagged("enum", x._name_)
+            self.add_value(x._value_)
+            self.add_class(kind)
         elif isinstance(x, functools.partial) and is_trusted(kind.__module__):
-            self.put("class", kind.__qualname__)
-            self.partial(x)
+            self.add_tagged("class", kind.__qualname__)
+            self.add_partial(x)
         elif isinstance(x, Device):
-            self.put("device", x.platform, x.id)
+            self.add_tagged("device", x.platform, x.id)
         elif isinstance(x, Flag):
-            self.put("flag", x.name)  # the values of all are part of the key
+            self.add_tagged("flag", x.name)  # the values of all are part of the key
             if isinstance(x, UserContext):
-                self.put("index", user_contexts.index(x))
+                self.add_tagged("index", user_contexts.index(x))
         elif isinstance(x, Frame | ModuleType):
-            raise self.refuse(f"a {kind.__name__}")
-        elif kind.__module__ in ("typing", "types") and kind.__name__ in classes.FORMS:
-            self.put("form", repr(x))
+            raise self.make_refusal(f"a {kind.__name__}")
+        elif kind.__module__ in ("typing", "types") and kind.__name__ in classes.TYPING_FORMS:
+            self.add_tagged("form", repr(x))
         elif kind.__module__ == "operator":
-            self.every = True
-            self.put("operator", kind.__name__)
-            self.values(cast("Any", x).__reduce__()[1])
+            self.needs_all_members = True
+            self.add_tagged("operator", kind.__name__)
+            self.add_values(cast("Any", x).__reduce__()[1])
         elif kind.__module__ == "numpy" and kind.__name__ in ("ufunc", "_ArrayFunctionDispatcher"):
             name = f"{getattr(x, '__module__', None) or 'numpy'}.{x.__name__}"  # type: ignore[attr-defined]  # both have one
-            if denied(name) or not is_trusted(name):
-                raise self.refuse(f"{name}, which does more than compute")
-            self.put("numpy", name)
-        elif not self.again(x, "instance"):
-            self.instance(x)
+            if is_denied(name) or not is_trusted(name):
+                raise self.make_refusal(f"{name}, which does more than compute")
+            self.add_tagged("numpy", name)
+        elif not self.add_if_seen(x, "instance"):
+            self.add_instance(x)
 
-    def instance(self, x: object) -> None:
+    def add_instance(self, x: object) -> None:
         """Adds an object by its class and what it holds."""
         kind = type(x)
-        state = classes.state(x)
+        state = classes.instance_state(x)
         if state is None:
-            raise self.refuse(f"or holds a {kind.__name__}, whose content does not show")
-        self.cls(kind)
-        base = classes.content(x)
+            raise self.make_refusal(f"or holds a {kind.__name__}, whose content does not show")
+        self.add_class(kind)
+        base = classes.builtin_content(x)
         if base is not None:
-            self.value(base)
-        self.names_of(state)
+            self.add_value(base)
+        self.add_named_values(state)
 
 
-def _is_ours(x: object) -> bool:
+def _is_effx_function(x: object) -> bool:
     return isinstance(x, FunctionType) and is_effx(x) and x.__closure__ is None
 
 
-Add = Callable[[Walk, Any], None]
+AddValue = Callable[[FunctionHasher, Any], None]
 
-_ADD: dict[type, Add] = {
-    int: Walk.integer,
-    **dict.fromkeys((type(None), bool, str, bytes, type(...), type(NotImplemented), range), Walk.plain),
-    float: Walk.number,
-    complex: Walk.number,
-    tuple: Walk.fixed,
-    list: Walk.sequence,
-    deque: Walk.sequence,
-    **dict.fromkeys((dict, OrderedDict, defaultdict, Counter, types.MappingProxyType), Walk.mapping),
-    set: Walk.unordered,
-    frozenset: Walk.unordered,
-    slice: lambda walk, x: walk.fixed((slice, x.start, x.stop, x.step)),
-    np.ndarray: Walk.numpy,
-    CodeType: Walk.code,
-    FunctionType: Walk.function,
-    BuiltinFunctionType: Walk.builtin,
-    MethodType: Walk.method,
-    types.MethodDescriptorType: Walk.descriptor,
-    types.WrapperDescriptorType: Walk.descriptor,
-    types.ClassMethodDescriptorType: Walk.descriptor,
-    types.MethodWrapperType: lambda walk, x: walk.fixed((x.__name__, x.__self__)),
-    types.MemberDescriptorType: lambda walk, x: walk.put("slot", x.__name__),
-    FastFunction: Walk.jitted,
-    functools.partial: Walk.partial,
-    functools._lru_cache_wrapper: Walk.remembering,
-    functools.partialmethod: lambda walk, x: walk.held(x, "func", "args", "keywords"),
-    functools.cached_property: lambda walk, x: walk.held(x, "func"),
-    staticmethod: lambda walk, x: walk.held(x, "__func__"),
-    classmethod: lambda walk, x: walk.held(x, "__func__"),
-    property: lambda walk, x: walk.held(x, "fget", "fset", "fdel"),
-    types.SimpleNamespace: lambda walk, x: walk.held(x, "__dict__"),
-    re.Pattern: lambda walk, x: walk.held(x, "pattern", "flags"),
-    ArrayType: lambda walk, x: walk.put("type", repr(x), x.weak),
-    PyTreeDef: Walk.treedef,
+_ADD_BY_TYPE: dict[type, AddValue] = {
+    int: FunctionHasher.add_integer,
+    **dict.fromkeys(
+        (type(None), bool, str, bytes, type(...), type(NotImplemented), range), FunctionHasher.add_plain
+    ),
+    float: FunctionHasher.add_number,
+    complex: FunctionHasher.add_number,
+    tuple: FunctionHasher.add_tuple,
+    list: FunctionHasher.add_sequence,
+    deque: FunctionHasher.add_sequence,
+    **dict.fromkeys(
+        (dict, OrderedDict, defaultdict, Counter, types.MappingProxyType), FunctionHasher.add_mapping
+    ),
+    set: FunctionHasher.add_set,
+    frozenset: FunctionHasher.add_set,
+    slice: lambda walk, x: walk.add_tuple((slice, x.start, x.stop, x.step)),
+    np.ndarray: FunctionHasher.add_numpy,
+    CodeType: FunctionHasher.add_code,
+    FunctionType: FunctionHasher.add_function,
+    BuiltinFunctionType: FunctionHasher.add_builtin,
+    MethodType: FunctionHasher.add_method,
+    types.MethodDescriptorType: FunctionHasher.add_descriptor,
+    types.WrapperDescriptorType: FunctionHasher.add_descriptor,
+    types.ClassMethodDescriptorType: FunctionHasher.add_descriptor,
+    types.MethodWrapperType: lambda walk, x: walk.add_tuple((x.__name__, x.__self__)),
+    types.MemberDescriptorType: lambda walk, x: walk.add_tagged("slot", x.__name__),
+    FastFunction: FunctionHasher.add_jitted,
+    functools.partial: FunctionHasher.add_partial,
+    functools._lru_cache_wrapper: FunctionHasher.add_lru_cache,
+    functools.partialmethod: lambda walk, x: walk.add_attributes(x, "func", "args", "keywords"),
+    functools.cached_property: lambda walk, x: walk.add_attributes(x, "func"),
+    staticmethod: lambda walk, x: walk.add_attributes(x, "__func__"),
+    classmethod: lambda walk, x: walk.add_attributes(x, "__func__"),
+    property: lambda walk, x: walk.add_attributes(x, "fget", "fset", "fdel"),
+    types.SimpleNamespace: lambda walk, x: walk.add_attributes(x, "__dict__"),
+    re.Pattern: lambda walk, x: walk.add_attributes(x, "pattern", "flags"),
+    ArrayType: lambda walk, x: walk.add_tagged("type", repr(x), x.weak),
+    PyTreeDef: FunctionHasher.add_treedef,
 }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_shapes
-from effx.array.shaping import as_shape
+from effx.array.shaping import to_shape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, OptionError, ShapeError, warn_user
 from effx.flag_values import RawKeys
@@ -17,54 +17,58 @@ KEY = array_type(dtypes.uint32, (2,))
 ShapeLike = int | Sequence[int]
 
 
-def as_key(what: str, key: Operand, uses: bool = True) -> Array:
+def check_key(function_name: str, key: Operand, uses: bool = True) -> Array:
     """Returns one key as an array: typed, or the words u32[2] where raw keys are those of threefry2x32.
 
     Args:
-        what: the function, for errors. key: what it was given.
+        function_name: the function, for errors. key: what it was given.
         uses: whether the key is used up, which `debug_key_reuse` looks at.
 
     Raises:
         DTypeError: it is no key, or there are several.
     """
-    found = key if isinstance(key, Array) else as_operand(key, what)
-    t, default = found.type, default_prng_impl.value
+    result = key if isinstance(key, Array) else as_operand(key, function_name)
+    t, default = result.type, default_prng_impl.value
     if t.dtype == dtypes.uint32 and (level := legacy_prng_key.value) != "allow":
-        refuse_raw(what, t, level)
+        refuse_raw(function_name, t, level)
     if t is KEY and default == "threefry2x32":
-        return found
+        return result
     if dtypes.is_key(t.dtype):
         if t.shape:
-            raise DTypeError(f"{what}: takes one key, got {t!r}; use vmap for many keys")
-        return taken(found, what) if uses and debug_key_reuse.value else found
+            raise DTypeError(f"{function_name}: takes one key, got {t!r}; use vmap for many keys")
+        return mark_keys_used(result, function_name) if uses and debug_key_reuse.value else result
     count = dtypes.KEYS[default].itemsize // 4
     if t.dtype == dtypes.uint32 and t.shape == (count,):
-        return found if count == 2 else Bitcast(dtypes.KEYS[default])(found)
+        return result if count == 2 else Bitcast(dtypes.KEYS[default])(result)
     if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == count:
-        raise DTypeError(f"{what}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
-    raise DTypeError(f"{what}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}")
+        raise DTypeError(f"{function_name}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
+    raise DTypeError(
+        f"{function_name}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}"
+    )
 
 
-def taken(keys: Array, user: str | None) -> Array:
+def mark_keys_used(keys: Array, user: str | None) -> Array:
     """Returns keys, of which `debug_key_reuse` is told that they are used up; by None, that they are meant as new ones."""
     from effx.random.reuse import TakeKey  # for few
 
     return TakeKey(user)(keys)
 
 
-def refuse_raw(what: str, t: ArrayType, level: RawKeys) -> None:
+def refuse_raw(function_name: str, t: ArrayType, level: RawKeys) -> None:
     """Warns of a key of plain words, or refuses it.
 
     Raises:
         DTypeError: `legacy_prng_key` is "error".
     """
-    text = f"{what}: got the raw key {t!r}, and legacy_prng_key is {level!r}; make keys with random.key"
+    text = (
+        f"{function_name}: got the raw key {t!r}, and legacy_prng_key is {level!r}; make keys with random.key"
+    )
     if level == "error":
         raise DTypeError(text)
     warn_user(text)
 
 
-def sizes_of(what: str, shape: int | Sequence[int]) -> Shape:
+def check_sizes(function_name: str, shape: int | Sequence[int]) -> Shape:
     """Returns a shape as a tuple of sizes.
 
     Raises:
@@ -72,29 +76,31 @@ def sizes_of(what: str, shape: int | Sequence[int]) -> Shape:
     """
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
-    sizes = as_shape(what, shape)
+    sizes = to_shape(function_name, shape)
     if any(n < 0 for n in sizes):
-        raise ShapeError(f"{what}: sizes must not be negative, got {list(sizes)}")
+        raise ShapeError(f"{function_name}: sizes must not be negative, got {list(sizes)}")
     return sizes
 
 
-def as_floating(what: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType:
+def floating_dtype(function_name: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType:
     """Returns the floating dtype that a user asked for, the default one for None.
 
     Raises:
         DTypeError: it is another dtype.
     """
-    found = dtypes.requested(float if dtype is None else dtype)
-    if found == dtypes.float4_e2m1fn:
+    result = dtypes.canonicalize_requested(float if dtype is None else dtype)
+    if result == dtypes.float4_e2m1fn:
         raise DTypeError(
-            f"{what}: the dtype must have 8 bits or more, got {found}; draw others and convert them"
+            f"{function_name}: the dtype must have 8 bits or more, got {result}; draw others and convert them"
         )
-    if dtypes.is_floating(found) or ("c" in kinds and dtypes.is_complex(found)):
-        return found
-    raise DTypeError(f"{what}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {found}")
+    if dtypes.is_floating(result) or ("c" in kinds and dtypes.is_complex(result)):
+        return result
+    raise DTypeError(
+        f"{function_name}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {result}"
+    )
 
 
-def is_fine(what: str, mode: str | None) -> bool:
+def is_high_precision(function_name: str, mode: str | None) -> bool:
     """Says whether a sampler's mode asks for twice the digits.
 
     Raises:
@@ -102,28 +108,28 @@ def is_fine(what: str, mode: str | None) -> bool:
     """
     if mode in ("high", "low", None):
         return mode == "high"
-    raise OptionError(f"{what}: mode must be 'high' or 'low', got {mode!r}")
+    raise OptionError(f"{function_name}: mode must be 'high' or 'low', got {mode!r}")
 
 
-def broadcasts(shape: Shape, target: Shape) -> bool:
+def can_broadcast(shape: Shape, target: Shape) -> bool:
     """Says whether an array of one shape broadcasts to the other."""
     offset = len(target) - len(shape)
     return offset >= 0 and all([n in (1, target[i + offset]) for i, n in enumerate(shape)])
 
 
-def as_bounds(what: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
+def check_sample_shape(function_name: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
     """Returns the shape of a sample; its parameters must broadcast to it.
 
     Raises:
         ShapeError: they do not.
     """
-    arrays = [as_operand(b, what) for b in bounds]
+    arrays = [as_operand(b, function_name) for b in bounds]
     joint = broadcast_shapes(*[a.type.shape for a in arrays])
     if shape is None:
         return joint
-    sizes = sizes_of(what, shape)
-    if not broadcasts(joint, sizes):
+    sizes = check_sizes(function_name, shape)
+    if not can_broadcast(joint, sizes):
         raise ShapeError(
-            f"{what}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to shape {list(sizes)}"
+            f"{function_name}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to shape {list(sizes)}"
         )
     return sizes

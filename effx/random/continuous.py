@@ -8,9 +8,16 @@ from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError
 from effx.random import floats
-from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, is_fine, sizes_of
+from effx.random.arguments import (
+    ShapeLike,
+    check_key,
+    check_sample_shape,
+    check_sizes,
+    floating_dtype,
+    is_high_precision,
+)
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "cauchy", "exponential", "gumbel", "laplace", "logistic", "normal", "truncated_normal", "uniform",
@@ -20,7 +27,7 @@ STATIC = ("shape", "dtype")
 _unit = jit(floats.unit_floats, static_argnames=STATIC)
 _uniform = jit(floats.uniform_floats, static_argnames=STATIC)
 _normal = jit(floats.normal_floats, static_argnames=STATIC)
-_truncated = jit(floats.truncated_floats, static_argnames=STATIC)
+_truncated = jit(floats.truncated_normal_floats, static_argnames=STATIC)
 _exponential = jit(floats.exponential_floats, static_argnames=STATIC)
 _gumbel = jit(floats.gumbel_floats, static_argnames=STATIC)
 _fine_gumbel = jit(floats.fine_gumbel_floats, static_argnames=STATIC)
@@ -59,15 +66,15 @@ def uniform(
     Array([0.947667 , 0.9785799], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, uniform, key, shape, dtype, minval, maxval)
-    found, kind = as_key("uniform", key), as_floating("uniform", dtype)
+        return apply_with_sharding(out_sharding, uniform, key, shape, dtype, minval, maxval)
+    checked_key, kind = check_key("uniform", key), floating_dtype("uniform", dtype)
     if type(minval) is float and type(maxval) is float:
-        sizes = sizes_of("uniform", shape)
+        sizes = check_sizes("uniform", shape)
         if minval == 0.0 and maxval == 1.0:
-            return _unit(found, shape=sizes, dtype=kind)
+            return _unit(checked_key, shape=sizes, dtype=kind)
     else:
-        sizes = as_bounds("uniform", shape, minval, maxval)
-    return _uniform(found, shape=sizes, dtype=kind, minval=minval, maxval=maxval)
+        sizes = check_sample_shape("uniform", shape, minval, maxval)
+    return _uniform(checked_key, shape=sizes, dtype=kind, minval=minval, maxval=maxval)
 
 
 def truncated_normal(
@@ -100,13 +107,16 @@ def truncated_normal(
     Array([0.8618594, 0.9412883], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, truncated_normal, key, lower, upper, shape, dtype)
+        return apply_with_sharding(out_sharding, truncated_normal, key, lower, upper, shape, dtype)
     for bound in (lower, upper):
         t = as_operand(bound, "truncated_normal").type
         if t.kind == "c":
             raise DTypeError(f"truncated_normal: bounds must be real, got {t!r}")
-    sizes, kind = as_bounds("truncated_normal", shape, lower, upper), as_floating("truncated_normal", dtype)
-    return _truncated(as_key("truncated_normal", key), lower, upper, shape=sizes, dtype=kind)
+    sizes, kind = (
+        check_sample_shape("truncated_normal", shape, lower, upper),
+        floating_dtype("truncated_normal", dtype),
+    )
+    return _truncated(check_key("truncated_normal", key), lower, upper, shape=sizes, dtype=kind)
 
 
 def normal(
@@ -132,9 +142,11 @@ def normal(
     Array([1.6226422, 2.0252647], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, normal, key, shape, dtype)
+        return apply_with_sharding(out_sharding, normal, key, shape, dtype)
     return _normal(
-        as_key("normal", key), shape=sizes_of("normal", shape), dtype=as_floating("normal", dtype, "fc")
+        check_key("normal", key),
+        shape=check_sizes("normal", shape),
+        dtype=floating_dtype("normal", dtype, "fc"),
     )
 
 
@@ -161,11 +173,11 @@ def exponential(
     Array([2.950128 , 3.8434246], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, exponential, key, shape, dtype)
+        return apply_with_sharding(out_sharding, exponential, key, shape, dtype)
     return _exponential(
-        as_key("exponential", key),
-        shape=sizes_of("exponential", shape),
-        dtype=as_floating("exponential", dtype),
+        check_key("exponential", key),
+        shape=check_sizes("exponential", shape),
+        dtype=floating_dtype("exponential", dtype),
     )
 
 
@@ -198,9 +210,11 @@ def gumbel(
     Array([2.9233725, 3.8326178], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, gumbel, key, shape, dtype, mode)
-    draw = _fine_gumbel if is_fine("gumbel", mode) else _gumbel
-    return draw(as_key("gumbel", key), shape=sizes_of("gumbel", shape), dtype=as_floating("gumbel", dtype))
+        return apply_with_sharding(out_sharding, gumbel, key, shape, dtype, mode)
+    draw = _fine_gumbel if is_high_precision("gumbel", mode) else _gumbel
+    return draw(
+        check_key("gumbel", key), shape=check_sizes("gumbel", shape), dtype=floating_dtype("gumbel", dtype)
+    )
 
 
 def laplace(
@@ -226,9 +240,9 @@ def laplace(
     Array([-2.2569816, -3.1502788], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, laplace, key, shape, dtype)
+        return apply_with_sharding(out_sharding, laplace, key, shape, dtype)
     return _laplace(
-        as_key("laplace", key), shape=sizes_of("laplace", shape), dtype=as_floating("laplace", dtype)
+        check_key("laplace", key), shape=check_sizes("laplace", shape), dtype=floating_dtype("laplace", dtype)
     )
 
 
@@ -255,9 +269,11 @@ def logistic(
     Array([2.896376 , 3.8217716], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, logistic, key, shape, dtype)
+        return apply_with_sharding(out_sharding, logistic, key, shape, dtype)
     return _logistic(
-        as_key("logistic", key), shape=sizes_of("logistic", shape), dtype=as_floating("logistic", dtype)
+        check_key("logistic", key),
+        shape=check_sizes("logistic", shape),
+        dtype=floating_dtype("logistic", dtype),
     )
 
 
@@ -284,5 +300,7 @@ def cauchy(
     Array([ 6.0274944, 14.837895 ], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, cauchy, key, shape, dtype)
-    return _cauchy(as_key("cauchy", key), shape=sizes_of("cauchy", shape), dtype=as_floating("cauchy", dtype))
+        return apply_with_sharding(out_sharding, cauchy, key, shape, dtype)
+    return _cauchy(
+        check_key("cauchy", key), shape=check_sizes("cauchy", shape), dtype=floating_dtype("cauchy", dtype)
+    )

@@ -19,22 +19,22 @@ from effx.lax.control.scans import scan
 from effx.lax.elementwise.arithmetic import ceil, floor
 from effx.lax.elementwise.exponential import log, log1p, sqrt
 from effx.lax.elementwise.gamma import lgamma
-from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
+from effx.random.arguments import ShapeLike, check_key, check_sample_shape, check_sizes, floating_dtype
 from effx.random.floats import uniform_floats, unit_floats
 from effx.random.generators import split_key
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["binomial", "geometric", "multinomial", "poisson"]
 
 Three = tuple[Array, Array, Array]
 
 
-def _positive_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+def _draw_positive_uniform(key: Array, shape: Shape, dtype: DType) -> Array:
     return uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
 
 
-def _centred(key: Array, shape: Shape, dtype: DType) -> tuple[Array, Array, Array, Array]:
+def _draw_centered(key: Array, shape: Shape, dtype: DType) -> tuple[Array, Array, Array, Array]:
     """Returns the next key, u in [-1/2, 1/2), its distance from the nearer end, and v in [0, 1)."""
     keys = split_key(key, (3,))
     u = unit_floats(keys[1], shape, dtype) - 0.5
@@ -65,15 +65,15 @@ def _large_poisson(key: Array, rate: Array) -> Array:
     inverse, limit = 1.1328 / (b - 3.4) + 1.1239, 0.9277 - 3.6224 / (b - 2.0)
 
     def draw(state: Three) -> Three:
-        key, found, done = state
-        key, u, us, v = _centred(key, shape, dtype)
+        key, accepted_count, done = state
+        key, u, us, v = _draw_centered(key, shape, dtype)
         k = floor((a * 2.0 / us + b) * u + rate + 0.43)
         bound = k * log(rate) - rate - lgamma(k + 1.0)
         outside = (k < 0.0) | ((us < 0.013) & (v > us))
         accepted = ((us >= 0.07) & (v <= limit)) | (
             ~outside & (log(v * inverse / (a / (us * us) + b)) <= bound)
         )
-        return key, where(accepted, k, found), done | accepted
+        return key, where(accepted, k, accepted_count), done | accepted
 
     start = key, rate * 0.0 - 1.0, rate != rate
     count: Array = while_loop(lambda state: (~state[2]).any(), draw, start)[1]
@@ -100,7 +100,7 @@ def _small_binomial(key: Array, n: Array, p: Array) -> Array:
     def draw(state: Three) -> Three:
         key, count, total = state
         keys = split_key(key, (2,))
-        gap = ceil(log(_positive_floats(keys[0], shape, dtype)) / rate)
+        gap = ceil(log(_draw_positive_uniform(keys[0], shape, dtype)) / rate)
         total = total + gap
         return keys[1], where(total <= n, count + 1.0, count), total
 
@@ -120,13 +120,13 @@ def _large_binomial(key: Array, n: Array, p: Array) -> Array:
     height = lgamma(mode + 1.0) + lgamma(n - mode + 1.0)
 
     def draw(state: Three) -> Three:
-        key, found, done = state
-        key, u, us, v = _centred(key, shape, dtype)
+        key, accepted_count, done = state
+        key, u, us, v = _draw_centered(key, shape, dtype)
         k = floor((a * 2.0 / us + b) * u + n * p + 0.5)
         inside = (k >= 0.0) & (k <= n)
         bound = height - lgamma(k + 1.0) - lgamma(n - k + 1.0) + (k - mode) * odds
         accepted = inside & (((us >= 0.07) & (v <= limit)) | (log(v * alpha / (a / (us * us) + b)) <= bound))
-        return key, where(accepted, k, found), done | accepted
+        return key, where(accepted, k, accepted_count), done | accepted
 
     start = key, n * 0.0 - 1.0, n != n
     count: Array = while_loop(lambda state: (~state[2]).any(), draw, start)[1]
@@ -143,15 +143,15 @@ def binomial_counts(key: Array, n: Operand, p: Operand, shape: Shape, dtype: DTy
     few = count * q <= 10.0
     small = _small_binomial(key, where(trivial | ~few, 0.0, count), where(trivial | ~few, 0.5, q))
     large = _large_binomial(key, where(trivial | few, 1000.0, count), where(trivial | few, 0.5, q))
-    found = where(trivial, 0.0, where(few, small, large))
-    return where(known, where(swap, count - found, found), math.nan)
+    successes = where(trivial, 0.0, where(few, small, large))
+    return where(known, where(swap, count - successes, successes), math.nan)
 
 
 def geometric_counts(key: Array, p: Operand, shape: Shape, dtype: DType) -> Array:
     """Returns geometric numbers."""
     chance = as_operand(p)
     chance = broadcast_to(convert(chance, dtypes.canonicalize(float)), shape)
-    points = _positive_floats(key, shape, chance.type.dtype)
+    points = _draw_positive_uniform(key, shape, chance.type.dtype)
     return convert(floor(log(points) / log1p(-chance)) + 1.0, dtype)
 
 
@@ -159,7 +159,7 @@ def multinomial_counts(
     key: Array, n: Operand, p: Operand, shape: Shape, dtype: DType, unroll: int | bool
 ) -> Array:
     """Returns counts of categories: of each, a binomial number of those that are left."""
-    whole = broadcast_to(convert(as_operand(n), dtype), shape)
+    total_counts = broadcast_to(convert(as_operand(n), dtype), shape)
     chances = as_operand(p)
     kinds = chances.type.shape[-1]
     chances = broadcast_to(convert(chances, dtype), (*shape, kinds))
@@ -169,11 +169,11 @@ def multinomial_counts(
     ratios = where(left > 0.0, columns / where(left > 0.0, left, 1.0), 0.0)
     ratios = where(ratios > 1.0, 1.0, ratios)
 
-    def draw(remaining: Array, given: tuple[Array, Array]) -> tuple[Array, Array]:
-        count = binomial_counts(given[0], remaining, given[1], shape, dtype)
+    def draw(remaining: Array, key_and_ratio: tuple[Array, Array]) -> tuple[Array, Array]:
+        count = binomial_counts(key_and_ratio[0], remaining, key_and_ratio[1], shape, dtype)
         return remaining - count, count
 
-    last, counts = scan(draw, whole, (split_key(key, (kinds,))[:-1], ratios[:-1]), unroll=unroll)
+    last, counts = scan(draw, total_counts, (split_key(key, (kinds,))[:-1], ratios[:-1]), unroll=unroll)
     return stack([*[counts[i] for i in range(kinds - 1)], last], -1)
 
 
@@ -184,11 +184,11 @@ _poisson, _binomial, _geometric = [
 _multinomial = jit(multinomial_counts, static_argnames=(*STATIC, "unroll"))
 
 
-def _as_integer(what: str, dtype: "DTypeLike | None") -> DType:
-    found = dtypes.requested(int if dtype is None else dtype)
-    if not dtypes.is_integer(found):
-        raise DTypeError(f"{what}: the dtype must be an integer one, got {found}")
-    return found
+def _integer_dtype(function_name: str, dtype: "DTypeLike | None") -> DType:
+    result = dtypes.canonicalize_requested(int if dtype is None else dtype)
+    if not dtypes.is_integer(result):
+        raise DTypeError(f"{function_name}: the dtype must be an integer one, got {result}")
+    return result
 
 
 def poisson(
@@ -207,11 +207,11 @@ def poisson(
     Array([4, 1, 1, 3], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, poisson, key, lam, shape, dtype, method=method)
+        return apply_with_sharding(out_sharding, poisson, key, lam, shape, dtype, method=method)
     if method != "exact":
         raise OptionError(f"poisson: method must be 'exact', got {method!r}")
-    sizes = as_bounds("poisson", shape, lam)
-    return _poisson(as_key("poisson", key), lam, shape=sizes, dtype=_as_integer("poisson", dtype))
+    sizes = check_sample_shape("poisson", shape, lam)
+    return _poisson(check_key("poisson", key), lam, shape=sizes, dtype=_integer_dtype("poisson", dtype))
 
 
 def binomial(
@@ -223,8 +223,8 @@ def binomial(
     >>> binomial(effx.random.PRNGKey(7), 5, 0.3, (4,))
     Array([2., 2., 2., 2.], dtype=float32)
     """
-    sizes = as_bounds("binomial", shape, n, p)
-    return _binomial(as_key("binomial", key), n, p, shape=sizes, dtype=as_floating("binomial", dtype))
+    sizes = check_sample_shape("binomial", shape, n, p)
+    return _binomial(check_key("binomial", key), n, p, shape=sizes, dtype=floating_dtype("binomial", dtype))
 
 
 def geometric(
@@ -242,9 +242,9 @@ def geometric(
     Array([2, 1, 4, 3], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, geometric, key, p, shape, dtype)
-    sizes = as_bounds("geometric", shape, p)
-    return _geometric(as_key("geometric", key), p, shape=sizes, dtype=_as_integer("geometric", dtype))
+        return apply_with_sharding(out_sharding, geometric, key, p, shape, dtype)
+    sizes = check_sample_shape("geometric", shape, p)
+    return _geometric(check_key("geometric", key), p, shape=sizes, dtype=_integer_dtype("geometric", dtype))
 
 
 def multinomial(
@@ -277,8 +277,10 @@ def multinomial(
     if not chances.shape:
         raise ShapeError(f"multinomial: p must have an axis of categories, got {chances!r}")
     trials = as_operand(n, "multinomial").type.shape
-    sizes = broadcast_shapes(trials, chances.shape[:-1]) if shape is None else sizes_of("multinomial", shape)
-    as_bounds("multinomial", sizes, n)
-    as_bounds("multinomial", (*sizes, chances.shape[-1]), p)
-    kind = as_floating("multinomial", dtype)
-    return _multinomial(as_key("multinomial", key), n, p, shape=sizes, dtype=kind, unroll=unroll)
+    sizes = (
+        broadcast_shapes(trials, chances.shape[:-1]) if shape is None else check_sizes("multinomial", shape)
+    )
+    check_sample_shape("multinomial", sizes, n)
+    check_sample_shape("multinomial", (*sizes, chances.shape[-1]), p)
+    kind = floating_dtype("multinomial", dtype)
+    return _multinomial(check_key("multinomial", key), n, p, shape=sizes, dtype=kind, unroll=unroll)

@@ -10,14 +10,21 @@ from effx.effects import perform
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.types import Shape
-from effx.lax.operands import size_of
+from effx.lax.operands import element_count
 from effx.lax.sorting import top_k
-from effx.random.arguments import ShapeLike, as_bounds, as_key, broadcasts, is_fine, sizes_of
+from effx.random.arguments import (
+    ShapeLike,
+    can_broadcast,
+    check_key,
+    check_sample_shape,
+    check_sizes,
+    is_high_precision,
+)
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, uniform_floats, unit_floats
-from effx.random.generators import one_of, random_bits, split_key
-from effx.random.threefry import unsigned
+from effx.random.generators import random_bits, select_key, split_key
+from effx.random.threefry import unsigned_dtype
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["bernoulli", "bits", "categorical", "rademacher", "randint"]
 
@@ -47,11 +54,11 @@ def bits(
     Array([167, 146], dtype=uint8)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, bits, key, shape, dtype)
-    found = dtypes.canonicalize("uint64") if dtype is None else dtypes.requested(dtype)
-    if not dtypes.is_unsigned(found) or dtypes.bits(found) < 8:
-        raise DTypeError(f"bits: the dtype must be an unsigned integer of 8 to 64 bits, got {found}")
-    return _bits(as_key("bits", key), width=dtypes.bits(found), shape=sizes_of("bits", shape))
+        return apply_with_sharding(out_sharding, bits, key, shape, dtype)
+    result_dtype = dtypes.canonicalize("uint64") if dtype is None else dtypes.canonicalize_requested(dtype)
+    if not dtypes.is_unsigned(result_dtype) or dtypes.bits(result_dtype) < 8:
+        raise DTypeError(f"bits: the dtype must be an unsigned integer of 8 to 64 bits, got {result_dtype}")
+    return _bits(check_key("bits", key), width=dtypes.bits(result_dtype), shape=check_sizes("bits", shape))
 
 
 def randint(
@@ -85,25 +92,25 @@ def randint(
     Array([9, 0, 2, 3], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, randint, key, shape, minval, maxval, dtype)
-    found = dtypes.requested(int if dtype is None else dtype)
-    if not dtypes.is_integer(found) or dtypes.bits(found) < 8:
-        raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {found}")
-    sizes = as_bounds("randint", shape, minval, maxval)
+        return apply_with_sharding(out_sharding, randint, key, shape, minval, maxval, dtype)
+    result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
+    if not dtypes.is_integer(result_dtype) or dtypes.bits(result_dtype) < 8:
+        raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {result_dtype}")
+    sizes = check_sample_shape("randint", shape, minval, maxval)
     for bound in (minval, maxval):
         t = as_operand(bound, "randint").type
         if t.kind not in "biu":
             raise DTypeError(f"randint: bounds must be integers, got {t!r}")
-    return _randint(as_key("randint", key), minval, maxval, shape=sizes, dtype=found)
+    return _randint(check_key("randint", key), minval, maxval, shape=sizes, dtype=result_dtype)
 
 
 def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape, dtype: DType) -> Array:
     """Returns integers that are uniform in [minval, maxval)."""
     # Narrow integers are drawn as i32, which holds the upper bound of each interval.
     work = dtype if dtypes.bits(dtype) >= 32 else dtypes.int32
-    wide, info = unsigned(dtypes.bits(work)), dtypes.iinfo(dtype)
+    wide, info = unsigned_dtype(dtypes.bits(work)), dtypes.iinfo(dtype)
     smallest, largest = int(info.min), int(info.max)
-    beyond = _above(as_operand(maxval), largest)
+    beyond = _is_above(as_operand(maxval), largest)
     end = largest + (work is not dtype)
     low, high = [
         broadcast_to(x, shape) if x.type.shape else x
@@ -114,7 +121,7 @@ def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape,
     ]
     beyond = broadcast_to(beyond, shape) if beyond.type.shape else beyond
     keys = split_key(key, (2,))
-    upper, lower = [random_bits(one_of(keys, i), dtypes.bits(work), shape) for i in range(2)]
+    upper, lower = [random_bits(select_key(keys, i), dtypes.bits(work), shape) for i in range(2)]
     one = scalar(1, wide)
     span = where(high <= low, one, convert(perform(e.Sub(), (high, low)), wide))
     if work is dtype:
@@ -128,7 +135,7 @@ def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape,
     return convert(low + convert(offset, work), dtype)
 
 
-def _above(x: Array, bound: int) -> Array:
+def _is_above(x: Array, bound: int) -> Array:
     info = dtypes.iinfo(x.type.dtype) if x.type.kind in "iu" else None
     if info is None or bound > int(info.max):
         return x != x
@@ -174,14 +181,14 @@ def bernoulli(
     Array([False, False,  True], dtype=bool)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, bernoulli, key, p, shape, mode)
+        return apply_with_sharding(out_sharding, bernoulli, key, p, shape, mode)
     t = as_operand(p, "bernoulli").type
     if t.kind != "f":
         raise DTypeError(f"bernoulli: the probability must be floating, got {t!r}")
     if mode is None:
         raise OptionError("bernoulli: mode must be 'high' or 'low', got None")
-    draw = _fine_bernoulli if is_fine("bernoulli", mode) else _bernoulli
-    return draw(as_key("bernoulli", key), p, shape=as_bounds("bernoulli", shape, p))
+    draw = _fine_bernoulli if is_high_precision("bernoulli", mode) else _bernoulli
+    return draw(check_key("bernoulli", key), p, shape=check_sample_shape("bernoulli", shape, p))
 
 
 def _bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
@@ -194,7 +201,7 @@ def _fine_bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
     chance = as_operand(p)
     chance = broadcast_to(chance, shape) if chance.type.shape else chance
     dtype = chance.type.dtype
-    coarse, fine = [one_of(unit_floats(key, (2, *shape), dtype), i) for i in range(2)]
+    coarse, fine = [select_key(unit_floats(key, (2, *shape), dtype), i) for i in range(2)]
     # The finer digits against what the coarse ones leave of the probability, which is exact near 0.
     return fine * scalar(2.0 ** -int(dtypes.finfo(dtype).nmant), dtype) < chance - coarse
 
@@ -222,11 +229,13 @@ def rademacher(
     Array([-1, -1,  1], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, rademacher, key, shape, dtype)
-    found = dtypes.requested(int if dtype is None else dtype)
-    if found == dtypes.bool_ or dtypes.is_unsigned(found):
-        raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {found}")
-    return _rademacher(as_key("rademacher", key), shape=sizes_of("rademacher", shape), dtype=found)
+        return apply_with_sharding(out_sharding, rademacher, key, shape, dtype)
+    result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
+    if result_dtype == dtypes.bool_ or dtypes.is_unsigned(result_dtype):
+        raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {result_dtype}")
+    return _rademacher(
+        check_key("rademacher", key), shape=check_sizes("rademacher", shape), dtype=result_dtype
+    )
 
 
 def rademacher_signs(key: Array, shape: Shape, dtype: DType) -> Array:
@@ -272,50 +281,51 @@ def categorical(
     Array([1, 0, 2, 1, 2], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, categorical, key, logits, axis, shape, replace, mode)
+        return apply_with_sharding(out_sharding, categorical, key, logits, axis, shape, replace, mode)
     t = as_operand(logits, "categorical").type
     if t.kind == "c":
         raise DTypeError(f"categorical: logits must be real, got {t!r}")
-    place = normalize_axis("categorical", axis, t.ndim, t)
-    batch = (*t.shape[:place], *t.shape[place + 1 :])
-    sizes = batch if shape is None else sizes_of("categorical", shape)
-    if len(sizes) < len(batch) or not broadcasts(batch, sizes[len(sizes) - len(batch) :]):
+    resolved_axis = normalize_axis("categorical", axis, t.ndim, t)
+    batch = (*t.shape[:resolved_axis], *t.shape[resolved_axis + 1 :])
+    sizes = batch if shape is None else check_sizes("categorical", shape)
+    if len(sizes) < len(batch) or not can_broadcast(batch, sizes[len(sizes) - len(batch) :]):
         raise ShapeError(
             f"categorical: shape {list(sizes)} does not end in {list(batch)}, the batch axes of {t!r}"
         )
-    if t.shape[place] == 0:
-        raise ShapeError(f"categorical: axis {place} of {t!r} holds no categories")
+    if t.shape[resolved_axis] == 0:
+        raise ShapeError(f"categorical: axis {resolved_axis} of {t!r} holds no categories")
     prefix = sizes[: len(sizes) - len(batch)]
-    found, fine = as_key("categorical", key), is_fine("categorical", mode)
+    checked_key, fine = check_key("categorical", key), is_high_precision("categorical", mode)
     if replace:
         rest = sizes[len(prefix) :]
-        return _categorical(found, logits, axis=place, prefix=prefix, batch=rest, fine=fine)
-    if size_of(prefix) > t.shape[place]:
+        return _categorical(checked_key, logits, axis=resolved_axis, prefix=prefix, batch=rest, fine=fine)
+    if element_count(prefix) > t.shape[resolved_axis]:
         raise ShapeError(
-            f"categorical: cannot draw {size_of(prefix)} different categories from the {t.shape[place]} of {t!r}"
+            f"categorical: cannot draw {element_count(prefix)} different categories from the {t.shape[resolved_axis]} "
+            f"of {t!r}"
         )
-    return _categorical_distinct(found, logits, axis=place, prefix=prefix, fine=fine)
+    return _categorical_distinct(checked_key, logits, axis=resolved_axis, prefix=prefix, fine=fine)
 
 
 def _categorical_body(
     key: Array, logits: Operand, axis: int, prefix: Shape, batch: Shape, fine: bool
 ) -> Array:
-    x = _inexact(logits)
+    x = _check_inexact(logits)
     n = x.type.shape[axis]
-    whole = (*prefix, *batch[:axis], n, *batch[axis:])
-    noise = (fine_gumbel_floats if fine else gumbel_floats)(key, whole, x.type.dtype)
-    return reducing.argmax(noise + broadcast_to(x, whole), axis + len(prefix))
+    noise_shape = (*prefix, *batch[:axis], n, *batch[axis:])
+    noise = (fine_gumbel_floats if fine else gumbel_floats)(key, noise_shape, x.type.dtype)
+    return reducing.argmax(noise + broadcast_to(x, noise_shape), axis + len(prefix))
 
 
 def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: Shape, fine: bool) -> Array:
-    x = _inexact(logits)
+    x = _check_inexact(logits)
     scores = x + (fine_gumbel_floats if fine else gumbel_floats)(key, x.type.shape, x.type.dtype)
-    found = top_k(scores, size_of(prefix), axis=axis)[1]
-    moved = moveaxis(found, axis, 0)
+    top_indices = top_k(scores, element_count(prefix), axis=axis)[1]
+    moved = moveaxis(top_indices, axis, 0)
     return reshape(moved, (*prefix, *moved.type.shape[1:]))
 
 
-def _inexact(x: Operand) -> Array:
+def _check_inexact(x: Operand) -> Array:
     array = as_operand(x)
     return convert(array, inexact_dtype(array.type.dtype))
 

@@ -17,8 +17,8 @@ from effx.families.special import Erf, ErfInv
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import Shape
-from effx.random.generators import one_of, random_bits, split_key
-from effx.random.threefry import unsigned
+from effx.random.generators import random_bits, select_key, split_key
+from effx.random.threefry import unsigned_dtype
 
 MAX, MIN, NEXT_AFTER, OR, SHIFT_RIGHT = e.Max(), e.Min(), e.NextAfter(), e.Or(), e.ShiftRightLogical()
 ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = Erf(), ErfInv(), e.Log(), e.Log1p(), e.Abs(), e.Sign(), e.Tan()
@@ -28,14 +28,17 @@ def unit_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     """Returns floats, evenly spaced in [0, 1)."""
     width, mantissa = dtypes.bits(dtype), dtypes.finfo(dtype).nmant
     # Random bits as the mantissa of 1 are a float in [1, 2). Short mantissas need one byte only.
-    drawn = 8 if mantissa < 8 else width
-    bits = perform(SHIFT_RIGHT, (random_bits(key, drawn, shape), scalar(drawn - mantissa, unsigned(drawn))))
-    one = int(np.ones((), dtype).view(unsigned(width)))
-    pattern = perform(OR, (convert(bits, unsigned(width)), scalar(one, unsigned(width))))
+    bit_width = 8 if mantissa < 8 else width
+    bits = perform(
+        SHIFT_RIGHT,
+        (random_bits(key, bit_width, shape), scalar(bit_width - mantissa, unsigned_dtype(bit_width))),
+    )
+    one = int(np.ones((), dtype).view(unsigned_dtype(width)))
+    pattern = perform(OR, (convert(bits, unsigned_dtype(width)), scalar(one, unsigned_dtype(width))))
     return Bitcast(dtype)(pattern) - 1.0
 
 
-def _bound(x: Operand, shape: Shape, dtype: DType) -> Array:
+def _convert_bound(x: Operand, shape: Shape, dtype: DType) -> Array:
     bound = convert(as_operand(x), dtype)
     return broadcast_to(bound, shape) if bound.type.shape else bound
 
@@ -44,7 +47,7 @@ def uniform_floats(
     key: Array, shape: Shape, dtype: DType, minval: Operand = 0.0, maxval: Operand = 1.0
 ) -> Array:
     """Returns floats in [minval, maxval)."""
-    low, high = _bound(minval, shape, dtype), _bound(maxval, shape, dtype)
+    low, high = _convert_bound(minval, shape, dtype), _convert_bound(maxval, shape, dtype)
     # Rounding may leave the interval at its lower end.
     return perform(MAX, (low, unit_floats(key, shape, dtype) * (high - low) + low))
 
@@ -54,7 +57,7 @@ def normal_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     if dtypes.is_complex(dtype):
         real = dtypes.real_dtype(dtype)
         keys = split_key(key, (2,))
-        parts = [normal_floats(one_of(keys, i), shape, real) for i in range(2)]
+        parts = [normal_floats(select_key(keys, i), shape, real) for i in range(2)]
         return perform(e.Complex(), (parts[0], parts[1])) / scalar(math.sqrt(2), dtype)
     # The inverse of the distribution function, at a point in (-1, 1).
     lowest = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)
@@ -70,7 +73,7 @@ def gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
 
 def fine_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     """Returns standard Gumbel numbers whose upper tail is twice as long: small points have further digits."""
-    coarse, fine = [one_of(unit_floats(key, (2, *shape), dtype), i) for i in range(2)]
+    coarse, fine = [select_key(unit_floats(key, (2, *shape), dtype), i) for i in range(2)]
     info = dtypes.finfo(dtype)
     eps = float(info.eps)
     # Half a step of the finer digits keeps the point from 0; a normal number, since others may be flushed.
@@ -79,10 +82,10 @@ def fine_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     return -perform(LOG, (-perform(LOG1P, (-points,)),))
 
 
-def truncated_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType) -> Array:
+def truncated_normal_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType) -> Array:
     """Returns normal numbers under the condition that they lie between two bounds."""
     root = scalar(float(np.array(math.sqrt(2), dtype)), dtype)
-    low, high = _bound(lower, shape, dtype), _bound(upper, shape, dtype)
+    low, high = _convert_bound(lower, shape, dtype), _convert_bound(upper, shape, dtype)
     points = uniform_floats(key, shape, dtype, perform(ERF, (low / root,)), perform(ERF, (high / root,)))
     x = root * perform(ERF_INV, (points,))
     # The interval is open at both ends.

@@ -22,15 +22,15 @@ from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import map as map_
 from effx.lax.elementwise.exponential import exp, log, log1p, pow, sqrt
 from effx.lax.elementwise.gamma import digamma, random_gamma_grad
-from effx.lax.operands import size_of
-from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
+from effx.lax.operands import element_count
+from effx.random.arguments import ShapeLike, check_key, check_sample_shape, check_sizes, floating_dtype
 from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, unit_floats
 from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 from effx.transforms.maps.vmap import vmap
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",
@@ -39,7 +39,7 @@ __all__ = [
 METHODS = ("exact",)
 
 
-def _candidate(key: Array, c: Array) -> tuple[Array, Array]:
+def _draw_candidate(key: Array, c: Array) -> tuple[Array, Array]:
     """Returns a normal number x, and 1 + c x where that is positive."""
     dtype = c.type.dtype
 
@@ -53,7 +53,7 @@ def _candidate(key: Array, c: Array) -> tuple[Array, Array]:
     return x, v
 
 
-def _log_sample(key: Array, a: Array) -> Array:
+def _draw_log_gamma(key: Array, a: Array) -> Array:
     """Returns the logarithm of one gamma number by rejection.
 
     Source: Marsaglia and Tsang, "A simple method for generating gamma variables", 2000. Below a = 1, a sample of
@@ -72,7 +72,7 @@ def _log_sample(key: Array, a: Array) -> Array:
 
     def draw(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         keys = split_key(state[0], (3,))
-        x, v = _candidate(keys[1], c)
+        x, v = _draw_candidate(keys[1], c)
         return keys[0], x * x, v * v * v, unit_floats(keys[2], (), dtype)
 
     zero = a * 0.0
@@ -80,14 +80,14 @@ def _log_sample(key: Array, a: Array) -> Array:
     return where(a >= 0.0, log(d) + log(v) + boost, math.nan)
 
 
-def _log_samples(keys: Array, a: Array) -> Array:
+def _draw_log_gammas(keys: Array, a: Array) -> Array:
     if IMPLEMENTATIONS.get(keys.type.dtype, THREEFRY) != THREEFRY:
         # A batch of other keys would draw by the first one alone.
-        return map_(lambda pair: _log_sample(*pair), (keys, a))
-    return vmap(_log_sample)(keys, a)
+        return map_(lambda pair: _draw_log_gamma(*pair), (keys, a))
+    return vmap(_draw_log_gamma)(keys, a)
 
 
-_differentiable = custom_jvp(_log_samples, nondiff_argnums=(0,))
+_differentiable = custom_jvp(_draw_log_gammas, nondiff_argnums=(0,))
 
 
 @_differentiable.defjvp
@@ -104,10 +104,12 @@ def _(keys: Array, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array
 def loggamma_floats(key: Array, a: Operand, shape: Shape, dtype: DType) -> Array:
     """Returns logarithms of gamma numbers."""
     work = dtype if dtypes.bits(dtype) >= 32 else dtypes.float32
-    parameters = reshape(broadcast_to(convert(as_operand(a), work), shape), (size_of(shape),))
-    if not size_of(shape):
+    parameters = reshape(broadcast_to(convert(as_operand(a), work), shape), (element_count(shape),))
+    if not element_count(shape):
         return convert(reshape(parameters, shape), dtype)
-    return convert(reshape(_differentiable(split_key(key, (size_of(shape),)), parameters), shape), dtype)
+    return convert(
+        reshape(_differentiable(split_key(key, (element_count(shape),)), parameters), shape), dtype
+    )
 
 
 def gamma_floats(key: Array, a: Operand, shape: Shape, dtype: DType) -> Array:
@@ -145,7 +147,7 @@ def t_floats(key: Array, df: Operand, shape: Shape, dtype: DType) -> Array:
     return normal_floats(keys[0], shape, dtype) * sqrt(half / gamma_floats(keys[1], half, shape, dtype))
 
 
-def generalized_floats(key: Array, p: Operand, shape: Shape, dtype: DType) -> Array:
+def generalized_normal_floats(key: Array, p: Operand, shape: Shape, dtype: DType) -> Array:
     """Returns numbers of density proportional to exp(-abs(x)^p)."""
     inverse = 1.0 / convert(as_operand(p), dtype)
     keys = split_key(key, (2,))
@@ -160,7 +162,7 @@ def ball_floats(key: Array, p: Operand, d: int, shape: Shape, dtype: DType) -> A
     """
     order = convert(as_operand(p), dtype)
     keys = split_key(key, (2,))
-    g = generalized_floats(keys[0], order, (*shape, d), dtype)
+    g = generalized_normal_floats(keys[0], order, (*shape, d), dtype)
     total = pow(abs(g), broadcast_to(order, g.type.shape)).sum(-1) + exponential_floats(keys[1], shape, dtype)
     return g / reshape(pow(total, broadcast_to(1.0 / order, shape)), (*shape, 1))
 
@@ -170,13 +172,13 @@ _loggamma, _gamma, _beta = [
     jit(g, static_argnames=STATIC) for g in (loggamma_floats, gamma_floats, beta_floats)
 ]
 _chisquare, _f, _t = [jit(g, static_argnames=STATIC) for g in (chisquare_floats, f_floats, t_floats)]
-_generalized = jit(generalized_floats, static_argnames=STATIC)
+_generalized = jit(generalized_normal_floats, static_argnames=STATIC)
 _ball = jit(ball_floats, static_argnames=(*STATIC, "d"))
 
 
-def _check_method(what: str, method: str) -> None:
+def _check_method(function_name: str, method: str) -> None:
     if method not in METHODS:
-        raise OptionError(f"{what}: method must be 'exact', got {method!r}")
+        raise OptionError(f"{function_name}: method must be 'exact', got {method!r}")
 
 
 def loggamma(
@@ -195,10 +197,10 @@ def loggamma(
     '0.9651'
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, loggamma, key, a, shape, dtype, method=method)
+        return apply_with_sharding(out_sharding, loggamma, key, a, shape, dtype, method=method)
     _check_method("loggamma", method)
-    sizes = as_bounds("loggamma", shape, a)
-    return _loggamma(as_key("loggamma", key), a, shape=sizes, dtype=as_floating("loggamma", dtype))
+    sizes = check_sample_shape("loggamma", shape, a)
+    return _loggamma(check_key("loggamma", key), a, shape=sizes, dtype=floating_dtype("loggamma", dtype))
 
 
 def gamma(
@@ -217,10 +219,13 @@ def gamma(
     '2.6251'
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, gamma, key, a, shape, dtype, method=method)
+        return apply_with_sharding(out_sharding, gamma, key, a, shape, dtype, method=method)
     _check_method("gamma", method)
     return _gamma(
-        as_key("gamma", key), a, shape=as_bounds("gamma", shape, a), dtype=as_floating("gamma", dtype)
+        check_key("gamma", key),
+        a,
+        shape=check_sample_shape("gamma", shape, a),
+        dtype=floating_dtype("gamma", dtype),
     )
 
 
@@ -241,10 +246,14 @@ def beta(
     array([0.3982, 0.3441], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, beta, key, a, b, shape, dtype, method=method)
+        return apply_with_sharding(out_sharding, beta, key, a, b, shape, dtype, method=method)
     _check_method("beta", method)
     return _beta(
-        as_key("beta", key), a, b, shape=as_bounds("beta", shape, a, b), dtype=as_floating("beta", dtype)
+        check_key("beta", key),
+        a,
+        b,
+        shape=check_sample_shape("beta", shape, a, b),
+        dtype=floating_dtype("beta", dtype),
     )
 
 
@@ -264,10 +273,10 @@ def chisquare(
     array([3.0221, 1.0438], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, chisquare, key, df, shape, dtype, method=method)
+        return apply_with_sharding(out_sharding, chisquare, key, df, shape, dtype, method=method)
     _check_method("chisquare", method)
-    sizes = as_bounds("chisquare", shape, df)
-    return _chisquare(as_key("chisquare", key), df, shape=sizes, dtype=as_floating("chisquare", dtype))
+    sizes = check_sample_shape("chisquare", shape, df)
+    return _chisquare(check_key("chisquare", key), df, shape=sizes, dtype=floating_dtype("chisquare", dtype))
 
 
 def f(
@@ -286,9 +295,9 @@ def f(
     array([0.4838, 1.1076], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, f, key, dfnum, dfden, shape, dtype)
-    sizes = as_bounds("f", shape, dfnum, dfden)
-    return _f(as_key("f", key), dfnum, dfden, shape=sizes, dtype=as_floating("f", dtype))
+        return apply_with_sharding(out_sharding, f, key, dfnum, dfden, shape, dtype)
+    sizes = check_sample_shape("f", shape, dfnum, dfden)
+    return _f(check_key("f", key), dfnum, dfden, shape=sizes, dtype=floating_dtype("f", dtype))
 
 
 def t(
@@ -306,8 +315,10 @@ def t(
     array([2.3152, 0.1499], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, t, key, df, shape, dtype)
-    return _t(as_key("t", key), df, shape=as_bounds("t", shape, df), dtype=as_floating("t", dtype))
+        return apply_with_sharding(out_sharding, t, key, df, shape, dtype)
+    return _t(
+        check_key("t", key), df, shape=check_sample_shape("t", shape, df), dtype=floating_dtype("t", dtype)
+    )
 
 
 def generalized_normal(
@@ -325,10 +336,10 @@ def generalized_normal(
     array([-0.1131, -0.7861], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, generalized_normal, key, p, shape, dtype)
-    sizes = as_bounds("generalized_normal", shape, p)
-    kind = as_floating("generalized_normal", dtype)
-    return _generalized(as_key("generalized_normal", key), p, shape=sizes, dtype=kind)
+        return apply_with_sharding(out_sharding, generalized_normal, key, p, shape, dtype)
+    sizes = check_sample_shape("generalized_normal", shape, p)
+    kind = floating_dtype("generalized_normal", dtype)
+    return _generalized(check_key("generalized_normal", key), p, shape=sizes, dtype=kind)
 
 
 def ball(
@@ -347,9 +358,9 @@ def ball(
     (3,)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, ball, key, d, p, shape, dtype)
-    sizes, kind = as_bounds("ball", shape, p), as_floating("ball", dtype)
-    return _ball(as_key("ball", key), p, d=index(d), shape=sizes, dtype=kind)
+        return apply_with_sharding(out_sharding, ball, key, d, p, shape, dtype)
+    sizes, kind = check_sample_shape("ball", shape, p), floating_dtype("ball", dtype)
+    return _ball(check_key("ball", key), p, d=index(d), shape=sizes, dtype=kind)
 
 
 def dirichlet_floats(key: Array, alpha: Array, shape: Shape, dtype: DType) -> Array:
@@ -386,11 +397,13 @@ def dirichlet(
     '1.0000'
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, dirichlet, key, alpha, shape, dtype)
+        return apply_with_sharding(out_sharding, dirichlet, key, alpha, shape, dtype)
     array = as_operand(alpha, "dirichlet")
     if not array.type.shape:
         raise ShapeError(f"dirichlet: alpha must have an axis of categories, got {array.type!r}")
     batch = array.type.shape[:-1]
-    sizes = batch if shape is None else sizes_of("dirichlet", shape)
-    as_bounds("dirichlet", (*sizes, array.type.shape[-1]), array)
-    return _dirichlet(as_key("dirichlet", key), array, shape=sizes, dtype=as_floating("dirichlet", dtype))
+    sizes = batch if shape is None else check_sizes("dirichlet", shape)
+    check_sample_shape("dirichlet", (*sizes, array.type.shape[-1]), array)
+    return _dirichlet(
+        check_key("dirichlet", key), array, shape=sizes, dtype=floating_dtype("dirichlet", dtype)
+    )

@@ -18,8 +18,8 @@ from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import Xor
 from effx.ir.ops.shape import Slice
 from effx.ir.types import Shape
-from effx.lax.operands import size_of
-from effx.random.threefry import threefry_bits, threefry_fold, threefry_split, unsigned
+from effx.lax.operands import element_count
+from effx.random.threefry import threefry_bits, threefry_fold, threefry_split, unsigned_dtype
 
 THREEFRY, RBG, UNSAFE = "threefry2x32", "rbg", "unsafe_rbg"
 IMPLEMENTATIONS = {dtype: name for name, dtype in dtypes.KEYS.items()}
@@ -27,12 +27,12 @@ IMPLEMENTATIONS = {dtype: name for name, dtype in dtypes.KEYS.items()}
 APART = 10
 
 
-def words_of(key: Array) -> Array:
+def key_data_words(key: Array) -> Array:
     """Returns the words of keys, along a last axis."""
     return Bitcast(dtypes.uint32)(key) if dtypes.is_key(key.type.dtype) else key
 
 
-def one_of(keys: Array, i: int) -> Array:
+def select_key(keys: Array, i: int) -> Array:
     """Returns one of the keys that `split_key` gives for a number."""
     t = keys.type
     cut = Slice((i, *(0,) * (t.ndim - 1)), (i + 1, *t.shape[1:]), (1,) * t.ndim)(keys)
@@ -47,40 +47,40 @@ def random_bits(key: Array, width: int, shape: Shape) -> Array:
         width: 8, 16, 32 or 64.
         shape: the result's shape.
     """
-    words = words_of(key)
+    words = key_data_words(key)
     if IMPLEMENTATIONS.get(key.type.dtype, THREEFRY) == THREEFRY:
         return threefry_bits(words, width, shape)
-    return RngBitGenerator(shape, unsigned(width))(words)[1]
+    return RngBitGenerator(shape, unsigned_dtype(width))(words)[1]
 
 
 def split_key(key: Array, shape: Shape) -> Array:
     """Returns keys of a shape that are independent of each other and of the key."""
-    words, dtype = words_of(key), key.type.dtype
+    words, dtype = key_data_words(key), key.type.dtype
     implementation = IMPLEMENTATIONS.get(dtype, THREEFRY)
     if implementation == THREEFRY:
         keys = threefry_split(words, shape)
     elif implementation == RBG:
         halves = reshape(words, (2, 2))
-        pair = [threefry_split(one_of(halves, i), shape) for i in range(2)]
+        pair = [threefry_split(select_key(halves, i), shape) for i in range(2)]
         keys = reshape(stack(pair, -2), (*shape, 4))
     else:
-        count = size_of(shape)
-        drawn = RngBitGenerator((APART * count, 4), dtypes.uint32)(words)[1]
-        keys = reshape(Slice((0, 0), (APART * count, 4), (APART, 1))(drawn), (*shape, 4))
+        count = element_count(shape)
+        random_words = RngBitGenerator((APART * count, 4), dtypes.uint32)(words)[1]
+        keys = reshape(Slice((0, 0), (APART * count, 4), (APART, 1))(random_words), (*shape, 4))
     return Bitcast(dtype)(keys) if dtypes.is_key(dtype) else keys
 
 
 def fold_words(key: Array, data: Array) -> Array:
     """Returns the key for an u32 number under another key."""
-    words, dtype = words_of(key), key.type.dtype
+    words, dtype = key_data_words(key), key.type.dtype
     implementation = IMPLEMENTATIONS.get(dtype, THREEFRY)
     if implementation == THREEFRY:
-        found = threefry_fold(words, data)
+        folded = threefry_fold(words, data)
     elif implementation == RBG:
         halves = reshape(words, (2, 2))
-        found = reshape(stack([threefry_fold(one_of(halves, i), data) for i in range(2)]), (4,))
+        folded = reshape(stack([threefry_fold(select_key(halves, i), data) for i in range(2)]), (4,))
     else:
         zero = scalar(0, dtypes.uint32, False)
-        drawn = RngBitGenerator((APART, 4), dtypes.uint32)(stack([zero, data, zero, data]))[1]
-        found = perform(Xor(), (words, one_of(drawn, APART - 1)))
-    return Bitcast(dtype)(found) if dtypes.is_key(dtype) else found
+        random_words = RngBitGenerator((APART, 4), dtypes.uint32)(stack([zero, data, zero, data]))[1]
+        folded = perform(Xor(), (words, select_key(random_words, APART - 1)))
+    return Bitcast(dtype)(folded) if dtypes.is_key(dtype) else folded

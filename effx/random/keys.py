@@ -21,9 +21,9 @@ from effx.flags import debug_key_reuse, default_prng_impl, enable_custom_prng, e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
 from effx.ir.types import array_type
-from effx.lower.placement.concrete import put
-from effx.random.arguments import as_key, sizes_of, taken
-from effx.random.generators import IMPLEMENTATIONS, fold_words, split_key, words_of
+from effx.lower.placement.concrete import place_on_device
+from effx.random.arguments import check_key, check_sizes, mark_keys_used
+from effx.random.generators import IMPLEMENTATIONS, fold_words, key_data_words, split_key
 from effx.transforms.jit.jit import jit
 
 __all__ = [
@@ -36,38 +36,40 @@ Key = NewType("Key", Array)
 KeyDTypeLike = str | DType | SupportsDType | None
 
 
-def _dtype_of(what: str, given: KeyDTypeLike) -> DType:
+def _dtype_of(function_name: str, requested: KeyDTypeLike) -> DType:
     """Returns the dtype of keys that a user named: by the generator, or itself; None for the default one."""
-    if given is None:
+    if requested is None:
         return dtypes.KEYS[default_prng_impl.value]
-    if isinstance(given, str):
-        found = dtypes.KEYS.get(given)
-        if found is not None:
-            return found
+    if isinstance(requested, str):
+        entry = dtypes.KEYS.get(requested)
+        if entry is not None:
+            return entry
     else:
-        dtype = getattr(given, "dtype", given)
+        dtype = getattr(requested, "dtype", requested)
         if isinstance(dtype, np.dtype) and dtypes.is_key(dtype):
             return dtype
     names = ", ".join(dtypes.KEYS)
-    raise OptionError(f"{what}: impl must be one of {names}, or a dtype of keys, got {given!r}")
+    raise OptionError(f"{function_name}: impl must be one of {names}, or a dtype of keys, got {requested!r}")
 
 
-def _chosen(what: str, impl: KeyDTypeLike, dtype: KeyDTypeLike) -> DType:
+def _choose_dtype(function_name: str, impl: KeyDTypeLike, dtype: KeyDTypeLike) -> DType:
     if impl is not None and dtype is not None:
-        raise DTypeError(f"{what}: takes impl or dtype, got both")
-    return _dtype_of(what, impl if dtype is None else dtype)
+        raise DTypeError(f"{function_name}: takes impl or dtype, got both")
+    return _dtype_of(function_name, impl if dtype is None else dtype)
 
 
-def _words_from(what: str, seed: Operand, count: int) -> Array | np.ndarray[tuple[int], np.dtype[np.uint32]]:
+def _seed_words(
+    function_name: str, seed: Operand, count: int
+) -> Array | np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """The words of the key for a seed: on the host if the seed is a Python int."""
     if type(seed) is int:
         if not -(2**63) <= seed < 2**63:
             raise OverflowError(f"python int {seed} is out of bounds for i64")
         high = (seed >> 32) & 0xFFFFFFFF if enable_x64.value else 0
         return np.asarray([high, seed & 0xFFFFFFFF] * (count // 2), np.uint32)
-    x = as_operand(seed, what)
+    x = as_operand(seed, function_name)
     if x.type.kind not in "biu" or x.type.shape:
-        raise DTypeError(f"{what}: the seed must be an integer scalar, got {x.type!r}")
+        raise DTypeError(f"{function_name}: the seed must be an integer scalar, got {x.type!r}")
     low = convert(x, dtypes.uint32)
     high_word: Array = scalar(0, dtypes.uint32, False)
     if dtypes.bits(x.type.dtype) == 64:
@@ -97,12 +99,14 @@ def PRNGKey(seed: Operand, *, impl: KeyDTypeLike = None) -> Array:
     """
     if enable_custom_prng.value:
         return key(seed, impl=impl)
-    words = _words_from("PRNGKey", seed, _dtype_of("PRNGKey", impl).itemsize // 4)
+    words = _seed_words("PRNGKey", seed, _dtype_of("PRNGKey", impl).itemsize // 4)
     if isinstance(words, Array):
         return words
     # Under a handler the key is a constant like any other.
     return (
-        put(words, array_type(dtypes.uint32, words.shape)) if current_frame() is None else as_operand(words)
+        place_on_device(words, array_type(dtypes.uint32, words.shape))
+        if current_frame() is None
+        else as_operand(words)
     )
 
 
@@ -125,12 +129,12 @@ def key(seed: Operand, *, impl: KeyDTypeLike = None, dtype: KeyDTypeLike = None)
     Array((), dtype=key<fry>) overlaying:
     [0 7]
     """
-    found = _chosen("key", impl, dtype)
-    words = _words_from("key", seed, found.itemsize // 4)
+    key_type = _choose_dtype("key", impl, dtype)
+    words = _seed_words("key", seed, key_type.itemsize // 4)
     if isinstance(words, Array):
-        return Bitcast(found)(words)
-    typed = words.view(found).reshape(())
-    return put(typed, array_type(found)) if current_frame() is None else as_operand(typed)
+        return Bitcast(key_type)(words)
+    typed = words.view(key_type).reshape(())
+    return place_on_device(typed, array_type(key_type)) if current_frame() is None else as_operand(typed)
 
 
 def key_dtype(impl_spec: KeyDTypeLike = None) -> DType:
@@ -164,7 +168,7 @@ def key_data(keys: Operand) -> Array:
     >>> key_data(key(7))
     Array([0, 7], dtype=uint32)
     """
-    return words_of(_keys("key_data", keys))
+    return key_data_words(_check_keys("key_data", keys))
 
 
 def wrap_key_data(key_bits_array: Operand, *, impl: KeyDTypeLike = None, dtype: KeyDTypeLike = None) -> Array:
@@ -186,23 +190,23 @@ def wrap_key_data(key_bits_array: Operand, *, impl: KeyDTypeLike = None, dtype: 
     Array((), dtype=key<fry>) overlaying:
     [0 7]
     """
-    found = _chosen("wrap_key_data", impl, dtype)
+    key_type = _choose_dtype("wrap_key_data", impl, dtype)
     x = as_operand(key_bits_array, "wrap_key_data")
-    count = found.itemsize // 4
+    count = key_type.itemsize // 4
     if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (count,):
         raise DTypeError(
-            f"wrap_key_data: words of {IMPLEMENTATIONS[found]} keys are u32[..., {count}], got {x.type!r}"
+            f"wrap_key_data: words of {IMPLEMENTATIONS[key_type]} keys are u32[..., {count}], got {x.type!r}"
         )
-    return Bitcast(found)(x)
+    return Bitcast(key_type)(x)
 
 
-def _keys(what: str, keys: Operand) -> Array:
-    x = as_operand(keys, what)
+def _check_keys(function_name: str, keys: Operand) -> Array:
+    x = as_operand(keys, function_name)
     if dtypes.is_key(x.type.dtype):
         return x
     count = dtypes.KEYS[default_prng_impl.value].itemsize // 4
     if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (count,):
-        raise DTypeError(f"{what}: takes typed keys, or the words u32[..., {count}], got {x.type!r}")
+        raise DTypeError(f"{function_name}: takes typed keys, or the words u32[..., {count}], got {x.type!r}")
     return x
 
 
@@ -210,10 +214,10 @@ _split = jit(split_key, static_argnames=("shape",))
 _fold = jit(fold_words)
 
 
-def _as_given(given: Array, made: Array) -> Array:
+def _match_rawness(original: Array, made: Array) -> Array:
     """Keys made of raw ones are raw."""
-    typed = dtypes.is_key(made.type.dtype) and not dtypes.is_key(given.type.dtype)
-    return words_of(made) if typed else made
+    typed = dtypes.is_key(made.type.dtype) and not dtypes.is_key(original.type.dtype)
+    return key_data_words(made) if typed else made
 
 
 def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
@@ -234,9 +238,9 @@ def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
     Array([[1797259609, 2579123966],
            [ 928981903, 3453687069]], dtype=uint32)
     """
-    shape = (num,) if type(num) is int and num >= 0 else sizes_of("split", num)
-    given = as_operand(key, "split")
-    return _as_given(given, _split(as_key("split", given), shape=shape))
+    shape = (num,) if type(num) is int and num >= 0 else check_sizes("split", num)
+    original = as_operand(key, "split")
+    return _match_rawness(original, _split(check_key("split", original), shape=shape))
 
 
 def fold_in(key: Operand, data: Operand) -> Array:
@@ -256,14 +260,14 @@ def fold_in(key: Operand, data: Operand) -> Array:
     >>> fold_in(PRNGKey(0), 1)
     Array([ 928981903, 3453687069], dtype=uint32)
     """
-    given = as_operand(key, "fold_in")
-    found = as_key("fold_in", given, uses=False)
+    original = as_operand(key, "fold_in")
+    checked_key = check_key("fold_in", original, uses=False)
     if type(data) is int:
-        return _as_given(given, _fold(found, scalar(data, dtypes.uint32, False)))
+        return _match_rawness(original, _fold(checked_key, scalar(data, dtypes.uint32, False)))
     number = as_operand(data, "fold_in")
     if number.type.kind not in "biu" or number.type.shape:
         raise DTypeError(f"fold_in: the number must be an integer scalar, got {number.type!r}")
-    return _as_given(given, _fold(found, convert(number, dtypes.uint32)))
+    return _match_rawness(original, _fold(checked_key, convert(number, dtypes.uint32)))
 
 
 def clone(key: Operand) -> Array:
@@ -272,8 +276,12 @@ def clone(key: Operand) -> Array:
     >>> clone(PRNGKey(7))
     Array([0, 7], dtype=uint32)
     """
-    found = _keys("clone", key)
-    return taken(found, None) if debug_key_reuse.value and dtypes.is_key(found.type.dtype) else found
+    checked_keys = _check_keys("clone", key)
+    return (
+        mark_keys_used(checked_keys, None)
+        if debug_key_reuse.value and dtypes.is_key(checked_keys.type.dtype)
+        else checked_keys
+    )
 
 
 def key_impl(keys: Operand) -> str:
@@ -282,4 +290,4 @@ def key_impl(keys: Operand) -> str:
     >>> key_impl(PRNGKey(7)), key_impl(key(7, impl="rbg"))
     ('threefry2x32', 'rbg')
     """
-    return IMPLEMENTATIONS.get(_keys("key_impl", keys).type.dtype, default_prng_impl.value)
+    return IMPLEMENTATIONS.get(_check_keys("key_impl", keys).type.dtype, default_prng_impl.value)

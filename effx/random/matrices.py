@@ -7,9 +7,9 @@ from effx.dtypes import DTypeLike
 from effx.errors import OptionError, ShapeError
 from effx.numpy import linalg
 from effx.numpy.linear import matvec
-from effx.random.arguments import ShapeLike, as_floating, as_key, broadcasts, sizes_of
+from effx.random.arguments import ShapeLike, can_broadcast, check_key, check_sizes, floating_dtype
 from effx.random.continuous import normal
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["multivariate_normal", "orthogonal"]
 
@@ -49,22 +49,25 @@ def multivariate_normal(
     (3, 2)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, multivariate_normal, key, mean, cov, shape, dtype, method)
-    what = "multivariate_normal"
-    found = as_floating(what, dtype)
+        return apply_with_sharding(out_sharding, multivariate_normal, key, mean, cov, shape, dtype, method)
+    function_name = "multivariate_normal"
+    sample_dtype = floating_dtype(function_name, dtype)
     if method not in ("cholesky", "eigh", "svd"):
-        raise OptionError(f"{what}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
-    center, covariance = convert(as_operand(mean, what), found), convert(as_operand(cov, what), found)
+        raise OptionError(f"{function_name}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
+    center, covariance = (
+        convert(as_operand(mean, function_name), sample_dtype),
+        convert(as_operand(cov, function_name), sample_dtype),
+    )
     n = center.type.shape[-1:]
     if not n or covariance.type.shape[-2:] != n * 2:
         raise ShapeError(
-            f"{what}: the mean must be [..., n] and the covariance [..., n, n], got {center.type!r} and "
+            f"{function_name}: the mean must be [..., n] and the covariance [..., n, n], got {center.type!r} and "
             f"{covariance.type!r}"
         )
     batch = broadcast_shapes(center.type.shape[:-1], covariance.type.shape[:-2])
-    sizes = batch if shape is None else sizes_of(what, shape)
-    if not broadcasts(batch, sizes):
-        raise ShapeError(f"{what}: the shape {list(sizes)} does not hold the batch {list(batch)}")
+    sizes = batch if shape is None else check_sizes(function_name, shape)
+    if not can_broadcast(batch, sizes):
+        raise ShapeError(f"{function_name}: the shape {list(sizes)} does not hold the batch {list(batch)}")
     if method == "cholesky":
         root = linalg.cholesky(covariance)
     else:
@@ -73,8 +76,8 @@ def multivariate_normal(
         else:
             values, vectors = linalg.eigh(covariance)
         root = vectors * expand_dims(arithmetic.maximum(values, 0.0) ** 0.5, -2)
-    drawn = normal(as_key(what, key), (*sizes, *n), found)
-    return broadcast_to(center + matvec(root, drawn), (*sizes, *n))
+    samples = normal(check_key(function_name, key), (*sizes, *n), sample_dtype)
+    return broadcast_to(center + matvec(root, samples), (*sizes, *n))
 
 
 def orthogonal(
@@ -110,12 +113,12 @@ def orthogonal(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, orthogonal, key, n, shape, dtype, m)
-    found = as_floating("orthogonal", dtype, "fc")
+        return apply_with_sharding(out_sharding, orthogonal, key, n, shape, dtype, m)
+    sample_dtype = floating_dtype("orthogonal", dtype, "fc")
     rows, columns = n, n if m is None else m
     size = (max(rows, columns), min(rows, columns))
-    drawn = normal(as_key("orthogonal", key), (*sizes_of("orthogonal", shape), *size), found)
-    q, r = linalg.qr(drawn)
+    samples = normal(check_key("orthogonal", key), (*check_sizes("orthogonal", shape), *size), sample_dtype)
+    q, r = linalg.qr(samples)
     # Made positive, the diagonal of r leaves no choice, which makes the distribution uniform.
     diagonal = indexing.diagonal(r, 0, -2, -1)
     q = q * expand_dims(diagonal / abs(diagonal), -2)

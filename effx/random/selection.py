@@ -17,14 +17,14 @@ from effx.ir.ops.sizes import Size
 from effx.ir.sizes.bounds import bounds
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
-from effx.lax.operands import size_of
+from effx.lax.operands import element_count
 from effx.lax.sorting import top_k
-from effx.random.arguments import ShapeLike, as_key, is_fine, sizes_of
+from effx.random.arguments import ShapeLike, check_key, check_sizes, is_high_precision
 from effx.random.discrete import randint
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
-from effx.random.generators import one_of, random_bits, split_key
+from effx.random.generators import random_bits, select_key, split_key
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["choice", "permutation"]
 
@@ -53,8 +53,8 @@ def permutation(
     Array([0, 1, 4, 3, 2], dtype=int32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, permutation, key, x, axis, independent)
-    found = as_key("permutation", key)
+        return apply_with_sharding(out_sharding, permutation, key, x, axis, independent)
+    checked_key = check_key("permutation", key)
     array = as_operand(x, "permutation")
     t = array.type
     if not t.shape:
@@ -64,24 +64,26 @@ def permutation(
         if n < 0:
             raise ShapeError(f"permutation: x must not be negative, got {n}")
         normalize_axis("permutation", axis, 1)
-        return _permuted_range(found, n=n, dtype=t.dtype)
+        return _permuted_range(checked_key, n=n, dtype=t.dtype)
     return _permuted(
-        found, array, axis=normalize_axis("permutation", axis, t.ndim, t), independent=bool(independent)
+        checked_key, array, axis=normalize_axis("permutation", axis, t.ndim, t), independent=bool(independent)
     )
 
 
 def _permuted_range_body(key: Array, n: int, dtype: dtypes.DType) -> Array:
-    return _shuffle(key, Iota(array_type(dtype, (n,)), 0)(), 0)
+    return _shuffle_axis(key, Iota(array_type(dtype, (n,)), 0)(), 0)
 
 
 def _permuted_body(key: Array, x: Array, axis: int, independent: bool) -> Array:
     if independent or x.type.ndim == 1:
-        return _shuffle(key, x, axis)
-    places = _shuffle(key, Iota(array_type(dtypes.canonicalize(int), (x.type.shape[axis],)), 0)(), 0)
-    return indexing.take(x, places, axis, "clip")
+        return _shuffle_axis(key, x, axis)
+    shuffled_indices = _shuffle_axis(
+        key, Iota(array_type(dtypes.canonicalize(int), (x.type.shape[axis],)), 0)(), 0
+    )
+    return indexing.take(x, shuffled_indices, axis, "clip")
 
 
-def _shuffle(key: Array, x: Array, axis: int) -> Array:
+def _shuffle_axis(key: Array, x: Array, axis: int) -> Array:
     # Sorting by random 32-bit words. Of many elements some get equal words and stay in order, which
     # is no uniform permutation; r rounds see about n^2 / 2^(32 r) collisions, so that n^3 < 2^(32 r) will do.
     # A symbolic number of elements is taken to be below 2^32, unless its scope says more: then each has its own rounds.
@@ -89,21 +91,21 @@ def _shuffle(key: Array, x: Array, axis: int) -> Array:
     least, most = [int(n) if n < 2**32 else 2**32 - 1 for n in bounds(elements)]
     if is_symbolic(elements) and most == 2**32 - 1:
         least = most
-    for done in range(_rounds(most)):
+    for done in range(_round_count(most)):
         keys = split_key(key, (2,))
-        key, drawn = [one_of(keys, i) for i in range(2)]
-        y = Sort(axis)(random_bits(drawn, 32, x.type.shape), x)[1]
-        x = y if done < _rounds(least) else where(Size(elements)() > _largest(done), y, x)
+        key, round_key = [select_key(keys, i) for i in range(2)]
+        y = Sort(axis)(random_bits(round_key, 32, x.type.shape), x)[1]
+        x = y if done < _round_count(least) else where(Size(elements)() > _largest_size(done), y, x)
     return x
 
 
-def _rounds(elements: int) -> int:
+def _round_count(elements: int) -> int:
     return math.ceil(3 * math.log(max(1, elements)) / math.log(2**32 - 1))
 
 
-def _largest(rounds: int) -> int:
+def _largest_size(rounds: int) -> int:
     """Returns the largest number of elements for so many rounds."""
-    return next(n for n in range(int((2**32 - 1) ** (rounds / 3)) + 1, 0, -1) if _rounds(n) <= rounds)
+    return next(n for n in range(int((2**32 - 1) ** (rounds / 3)) + 1, 0, -1) if _round_count(n) <= rounds)
 
 
 def choice(
@@ -141,49 +143,53 @@ def choice(
     >>> choice(effx.random.PRNGKey(0), np.array([1.5, 2.5]), (4,), p=np.array([0.1, 0.9]))
     Array([1.5, 1.5, 2.5, 2.5], dtype=float32)
     """
-    found, sizes, fine = as_key("choice", key), sizes_of("choice", shape), is_fine("choice", mode)
+    checked_key, sizes, fine = (
+        check_key("choice", key),
+        check_sizes("choice", shape),
+        is_high_precision("choice", mode),
+    )
     array = as_operand(a, "choice")
     t = array.type
     if t.shape:
-        place = normalize_axis("choice", axis, t.ndim, t)
-        n = t.shape[place]
+        resolved_axis = normalize_axis("choice", axis, t.ndim, t)
+        n = t.shape[resolved_axis]
     else:
         if t.kind not in "iu":
             raise DTypeError(f"choice: a must be an integer or have an axis, got {t!r}")
-        place, n = 0, index(a) if isinstance(a, int) else int(array)
-    count = size_of(sizes)
+        resolved_axis, n = 0, index(a) if isinstance(a, int) else int(array)
+    count = element_count(sizes)
     if count and n <= 0:
         raise ShapeError(f"choice: there is nothing to draw from: a has {n} elements")
     if not replace and count > n:
         raise ShapeError(f"choice: cannot draw {count} of {n} elements without replacement")
     if p is None and replace and count:
-        places = randint(found, sizes, 0, n)  # the bound is an argument: one program for all of them
+        indices = randint(checked_key, sizes, 0, n)  # the bound is an argument: one program for all of them
     elif p is None:
-        places = _places(found, n=n, shape=sizes)
+        indices = _places(checked_key, n=n, shape=sizes)
     else:
         chances = as_operand(p, "choice").type
         if chances.shape != (n,):
             raise ShapeError(f"choice: p must have shape [{n}], one chance for each element, got {chances!r}")
         if chances.kind == "c":
             raise DTypeError(f"choice: p must be real, got {chances!r}")
-        places = _weighted_places(found, p, shape=sizes, replace=bool(replace), fine=fine)
-    return indexing.take(array, places, place, "clip") if t.shape else places
+        indices = _weighted_places(checked_key, p, shape=sizes, replace=bool(replace), fine=fine)
+    return indexing.take(array, indices, resolved_axis, "clip") if t.shape else indices
 
 
-def _places_body(key: Array, n: int, shape: Shape) -> Array:
+def _indices_body(key: Array, n: int, shape: Shape) -> Array:
     dtype = dtypes.canonicalize(int)
-    if not size_of(shape):
+    if not element_count(shape):
         return broadcast_to(scalar(0, dtype, False), shape)
     order = _permuted_range_body(key, n, dtype)
-    return reshape(Slice((0,), (size_of(shape),), (1,))(order), shape)
+    return reshape(Slice((0,), (element_count(shape),), (1,))(order), shape)
 
 
-def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool, fine: bool) -> Array:
+def _weighted_indices_body(key: Array, p: Operand, shape: Shape, replace: bool, fine: bool) -> Array:
     chances = as_operand(p)
     if chances.type.kind != "f":
         chances = convert(chances, dtypes.canonicalize(float))
     dtype = dtypes.canonicalize(int)
-    if not size_of(shape):
+    if not element_count(shape):
         return broadcast_to(scalar(0, dtype, False), shape)
     if replace:
         # The inverse of the distribution function, at a point in (0, total].
@@ -197,7 +203,7 @@ def _weighted_places_body(key: Array, p: Operand, shape: Shape, replace: bool, f
 
     noise = (fine_gumbel_floats if fine else gumbel_floats)(key, chances.type.shape, chances.type.dtype)
     scores = noise + Log()(chances)
-    return convert(reshape(top_k(scores, size_of(shape))[1], shape), dtype)
+    return convert(reshape(top_k(scores, element_count(shape))[1], shape), dtype)
 
 
 def _first_not_below(sums: Array, points: Array) -> Array:
@@ -215,5 +221,5 @@ def _first_not_below(sums: Array, points: Array) -> Array:
 
 _permuted_range = jit(_permuted_range_body, static_argnames=("n", "dtype"))
 _permuted = jit(_permuted_body, static_argnames=("axis", "independent"))
-_places = jit(_places_body, static_argnames=("n", "shape"))
-_weighted_places = jit(_weighted_places_body, static_argnames=("shape", "replace", "fine"))
+_places = jit(_indices_body, static_argnames=("n", "shape"))
+_weighted_places = jit(_weighted_indices_body, static_argnames=("shape", "replace", "fine"))

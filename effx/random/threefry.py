@@ -18,9 +18,9 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import BroadcastInDim, Iota, Slice
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
-from effx.ir.sizes.division import larger
+from effx.ir.sizes.division import maximum
 from effx.ir.types import Shape, array_type
-from effx.lax.operands import size_of
+from effx.lax.operands import element_count
 
 ADD, MUL, OR, XOR, AND = e.Add(), e.Mul(), e.Or(), e.Xor(), e.And()
 SHIFT_LEFT, SHIFT_RIGHT = e.ShiftLeft(), e.ShiftRightLogical()
@@ -28,24 +28,24 @@ CIPHER = Threefry2x32()
 u32, u64 = dtypes.uint32, dtypes.uint64
 
 
-def unsigned(width: int) -> DType:
+def unsigned_dtype(width: int) -> DType:
     """Returns the unsigned integer dtype of a width in bits."""
     return {8: dtypes.uint8, 16: dtypes.uint16, 32: u32, 64: u64}[width]
 
 
 def key_words(key: Array) -> tuple[Array, Array]:
     """Returns the two words of a key."""
-    return _element(key, 0), _element(key, 1)
+    return _word_at(key, 0), _word_at(key, 1)
 
 
-def _element(x: Array, i: int) -> Array:
+def _word_at(x: Array, i: int) -> Array:
     return reshape(Slice((i,), (i + 1,), (1,))(x), ())
 
 
-def positions(shape: Shape) -> tuple[Array, Array]:
+def position_words(shape: Shape) -> tuple[Array, Array]:
     """Returns the high and low words of each element's position in row-major order."""
     # A symbolic number of elements may be of any size.
-    dtype = u32 if not has_symbolic(shape) and size_of(shape) <= 2**32 else u64
+    dtype = u32 if not has_symbolic(shape) and element_count(shape) <= 2**32 else u64
     total: Array = scalar(0, dtype)
     stride = 1
     # A sum over axes, so that a partitioner can split it along any of them.
@@ -57,7 +57,7 @@ def positions(shape: Shape) -> tuple[Array, Array]:
                 if type(stride) is int and stride == 1
                 else perform(ADD, (total, perform(MUL, (along, size_scalar(stride, dtype)))))
             )
-        stride *= larger(shape[axis], 1)
+        stride *= maximum(shape[axis], 1)
     if total.type.shape != shape:
         total = BroadcastInDim(shape, ())(total)
     if dtype is u32:
@@ -74,22 +74,22 @@ def threefry_bits(key: Array, width: int, shape: Shape) -> Array:
         shape: the result's shape.
     """
     if not threefry_partitionable.value:
-        return _halved_bits(key, width, shape)
-    high, low = perform(CIPHER, (*key_words(key), *positions(shape)))
+        return _random_bits_by_halves(key, width, shape)
+    high, low = perform(CIPHER, (*key_words(key), *position_words(shape)))
     if width == 64:
-        return _join(high, low)
-    return convert(perform(XOR, (high, low)), unsigned(width))
+        return _join_words(high, low)
+    return convert(perform(XOR, (high, low)), unsigned_dtype(width))
 
 
-def _join(high: Array, low: Array) -> Array:
+def _join_words(high: Array, low: Array) -> Array:
     return perform(OR, (perform(SHIFT_LEFT, (convert(high, u64), scalar(32, u64))), convert(low, u64)))
 
 
 def threefry_split(key: Array, shape: Shape) -> Array:
     """Returns keys `[*shape, 2]` that are independent of each other and of the key."""
     if threefry_partitionable.value:
-        return stack(perform(CIPHER, (*key_words(key), *positions(shape))), -1)
-    return reshape(_halved(key, 2 * size_of(shape)), (*shape, 2))
+        return stack(perform(CIPHER, (*key_words(key), *position_words(shape))), -1)
+    return reshape(_encipher_halves(key, 2 * element_count(shape)), (*shape, 2))
 
 
 def threefry_fold(key: Array, data: Array) -> Array:
@@ -100,29 +100,33 @@ def threefry_fold(key: Array, data: Array) -> Array:
 # The original arrangement
 
 
-def _halved(key: Array, count: int) -> Array:
+def _encipher_halves(key: Array, count: int) -> Array:
     """Enciphers 0, 1, …, count - 1, the first half beside the second."""
     half = (count + 1) // 2
     numbers = Iota(array_type(u32, (2 * half,)), 0)()
     if count % 2:  # the second half is padded with 0
-        numbers = concatenate([_cut(numbers, 0, count), BroadcastInDim((1,), ())(scalar(0, u32, False))], 0)
-    words = perform(CIPHER, (*key_words(key), _cut(numbers, 0, half), _cut(numbers, half, 2 * half)))
-    return _cut(concatenate(words, 0), 0, count)
+        numbers = concatenate(
+            [_slice_words(numbers, 0, count), BroadcastInDim((1,), ())(scalar(0, u32, False))], 0
+        )
+    words = perform(
+        CIPHER, (*key_words(key), _slice_words(numbers, 0, half), _slice_words(numbers, half, 2 * half))
+    )
+    return _slice_words(concatenate(words, 0), 0, count)
 
 
-def _cut(x: Array, start: int, limit: int) -> Array:
+def _slice_words(x: Array, start: int, limit: int) -> Array:
     return Slice((start,), (limit,), (1,))(x)
 
 
-def _halved_bits(key: Array, width: int, shape: Shape) -> Array:
-    size = size_of(shape)
+def _random_bits_by_halves(key: Array, width: int, shape: Shape) -> Array:
+    size = element_count(shape)
     words = -(-width * size // 32)
-    bits = _halved(key, words)
+    bits = _encipher_halves(key, words)
     if width == 64:
-        bits = _join(_cut(bits, 0, size), _cut(bits, size, 2 * size))
+        bits = _join_words(_slice_words(bits, 0, size), _slice_words(bits, size, 2 * size))
     elif width < 32:
         # Each word is several elements, the lowest bits first.
         parts = [perform(SHIFT_RIGHT, (bits, scalar(width * i, u32))) for i in range(32 // width)]
         mixed = reshape(transpose(stack(parts), (1, 0)), (words * (32 // width),))
-        bits = convert(_cut(mixed, 0, size), unsigned(width))
+        bits = convert(_slice_words(mixed, 0, size), unsigned_dtype(width))
     return reshape(bits, shape)

@@ -11,38 +11,40 @@ from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.dtypes import DType, DTypeLike
 from effx.ir.types import Shape
 from effx.lax.elementwise.exponential import exp, log, log1p, pow, sqrt
-from effx.random.arguments import ShapeLike, as_bounds, as_floating, as_key, sizes_of
+from effx.random.arguments import ShapeLike, check_key, check_sample_shape, check_sizes, floating_dtype
 from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, uniform_floats, unit_floats
 from effx.random.generators import split_key
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "double_sided_maxwell", "lognormal", "maxwell", "pareto", "rayleigh", "triangular", "wald", "weibull_min",
 ]  # fmt: skip
 
 
-def _parameter(x: Operand, shape: Shape, dtype: DType) -> Array:
+def _convert_parameter(x: Operand, shape: Shape, dtype: DType) -> Array:
     return broadcast_to(convert(as_operand(x), dtype), shape)
 
 
 def _lognormal_floats(key: Array, sigma: Operand, shape: Shape, dtype: DType) -> Array:
-    return exp(normal_floats(key, shape, dtype) * _parameter(sigma, shape, dtype))
+    return exp(normal_floats(key, shape, dtype) * _convert_parameter(sigma, shape, dtype))
 
 
 def _pareto_floats(key: Array, b: Operand, shape: Shape, dtype: DType) -> Array:
-    return exp(exponential_floats(key, shape, dtype) / _parameter(b, shape, dtype))
+    return exp(exponential_floats(key, shape, dtype) / _convert_parameter(b, shape, dtype))
 
 
 def _rayleigh_floats(key: Array, scale: Operand, shape: Shape, dtype: DType) -> Array:
     points = uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
-    return _parameter(scale, shape, dtype) * sqrt(log(points) * -2.0)
+    return _convert_parameter(scale, shape, dtype) * sqrt(log(points) * -2.0)
 
 
 def _weibull_floats(key: Array, scale: Operand, power: Operand, shape: Shape, dtype: DType) -> Array:
     points = -log1p(-unit_floats(key, shape, dtype))
-    return pow(points, 1.0 / _parameter(power, shape, dtype)) * _parameter(scale, shape, dtype)
+    return pow(points, 1.0 / _convert_parameter(power, shape, dtype)) * _convert_parameter(
+        scale, shape, dtype
+    )
 
 
 def _maxwell_floats(key: Array, shape: Shape, dtype: DType) -> Array:
@@ -53,13 +55,13 @@ def _maxwell_floats(key: Array, shape: Shape, dtype: DType) -> Array:
 def _double_maxwell_floats(key: Array, loc: Operand, scale: Operand, shape: Shape, dtype: DType) -> Array:
     keys = split_key(key, (2,))
     x = _maxwell_floats(keys[0], shape, dtype) * rademacher_signs(keys[1], shape, dtype)
-    return x * _parameter(scale, shape, dtype) + _parameter(loc, shape, dtype)
+    return x * _convert_parameter(scale, shape, dtype) + _convert_parameter(loc, shape, dtype)
 
 
 def _triangular_floats(
     key: Array, left: Operand, mode: Operand, right: Operand, shape: Shape, dtype: DType
 ) -> Array:
-    a, c, b = [_parameter(x, shape, dtype) for x in (left, mode, right)]
+    a, c, b = [_convert_parameter(x, shape, dtype) for x in (left, mode, right)]
     u = unit_floats(key, shape, dtype)
     rising = u < (c - a) / (b - a)
     # The root of the other side is not taken, so that its slope is finite.
@@ -68,7 +70,7 @@ def _triangular_floats(
 
 
 def _wald_floats(key: Array, mean: Operand, shape: Shape, dtype: DType) -> Array:
-    m = _parameter(mean, shape, dtype)
+    m = _convert_parameter(mean, shape, dtype)
     keys = split_key(key, (2,))
     v, u = normal_floats(keys[0], shape, dtype), unit_floats(keys[1], shape, dtype)
     z, m2 = v * v, m * m
@@ -101,9 +103,11 @@ def lognormal(
     array([ 2.466, 49.745], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, lognormal, key, sigma, shape, dtype)
-    sizes = as_bounds("lognormal", shape, sigma)
-    return _lognormal(as_key("lognormal", key), sigma, shape=sizes, dtype=as_floating("lognormal", dtype))
+        return apply_with_sharding(out_sharding, lognormal, key, sigma, shape, dtype)
+    sizes = check_sample_shape("lognormal", shape, sigma)
+    return _lognormal(
+        check_key("lognormal", key), sigma, shape=sizes, dtype=floating_dtype("lognormal", dtype)
+    )
 
 
 def pareto(
@@ -121,9 +125,9 @@ def pareto(
     array([1.752, 6.277], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, pareto, key, b, shape, dtype)
-    sizes = as_bounds("pareto", shape, b)
-    return _pareto(as_key("pareto", key), b, shape=sizes, dtype=as_floating("pareto", dtype))
+        return apply_with_sharding(out_sharding, pareto, key, b, shape, dtype)
+    sizes = check_sample_shape("pareto", shape, b)
+    return _pareto(check_key("pareto", key), b, shape=sizes, dtype=floating_dtype("pareto", dtype))
 
 
 def rayleigh(
@@ -141,9 +145,9 @@ def rayleigh(
     array([1.776, 0.454], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, rayleigh, key, scale, shape, dtype)
-    sizes = as_bounds("rayleigh", shape, scale)
-    return _rayleigh(as_key("rayleigh", key), scale, shape=sizes, dtype=as_floating("rayleigh", dtype))
+        return apply_with_sharding(out_sharding, rayleigh, key, scale, shape, dtype)
+    sizes = check_sample_shape("rayleigh", shape, scale)
+    return _rayleigh(check_key("rayleigh", key), scale, shape=sizes, dtype=floating_dtype("rayleigh", dtype))
 
 
 def weibull_min(
@@ -159,8 +163,11 @@ def weibull_min(
     >>> np.asarray(weibull_min(effx.random.PRNGKey(7), 2.0, 3.0, (2,))).round(3)
     array([2.078, 3.086], dtype=float32)
     """
-    sizes, kind = as_bounds("weibull_min", shape, scale, concentration), as_floating("weibull_min", dtype)
-    return _weibull(as_key("weibull_min", key), scale, concentration, shape=sizes, dtype=kind)
+    sizes, kind = (
+        check_sample_shape("weibull_min", shape, scale, concentration),
+        floating_dtype("weibull_min", dtype),
+    )
+    return _weibull(check_key("weibull_min", key), scale, concentration, shape=sizes, dtype=kind)
 
 
 def maxwell(
@@ -173,9 +180,9 @@ def maxwell(
     array([2.07 , 0.714], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, maxwell, key, shape, dtype)
+        return apply_with_sharding(out_sharding, maxwell, key, shape, dtype)
     return _maxwell(
-        as_key("maxwell", key), shape=sizes_of("maxwell", shape), dtype=as_floating("maxwell", dtype)
+        check_key("maxwell", key), shape=check_sizes("maxwell", shape), dtype=floating_dtype("maxwell", dtype)
     )
 
 
@@ -188,9 +195,9 @@ def double_sided_maxwell(
     >>> np.asarray(double_sided_maxwell(effx.random.PRNGKey(7), 1.0, 2.0, (2,))).round(3)
     array([-1.477, -4.17 ], dtype=float32)
     """
-    sizes = as_bounds("double_sided_maxwell", shape, loc, scale)
-    kind = as_floating("double_sided_maxwell", dtype)
-    return _double_maxwell(as_key("double_sided_maxwell", key), loc, scale, shape=sizes, dtype=kind)
+    sizes = check_sample_shape("double_sided_maxwell", shape, loc, scale)
+    kind = floating_dtype("double_sided_maxwell", dtype)
+    return _double_maxwell(check_key("double_sided_maxwell", key), loc, scale, shape=sizes, dtype=kind)
 
 
 def triangular(
@@ -210,9 +217,12 @@ def triangular(
     array([1.602, 2.61 ], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, triangular, key, left, mode, right, shape, dtype)
-    sizes, kind = as_bounds("triangular", shape, left, mode, right), as_floating("triangular", dtype)
-    return _triangular(as_key("triangular", key), left, mode, right, shape=sizes, dtype=kind)
+        return apply_with_sharding(out_sharding, triangular, key, left, mode, right, shape, dtype)
+    sizes, kind = (
+        check_sample_shape("triangular", shape, left, mode, right),
+        floating_dtype("triangular", dtype),
+    )
+    return _triangular(check_key("triangular", key), left, mode, right, shape=sizes, dtype=kind)
 
 
 def wald(
@@ -232,6 +242,6 @@ def wald(
     array([0.471, 2.443], dtype=float32)
     """
     if out_sharding is not None:
-        return lay_out(out_sharding, wald, key, mean, shape, dtype)
-    sizes = as_bounds("wald", shape, mean)
-    return _wald(as_key("wald", key), mean, shape=sizes, dtype=as_floating("wald", dtype))
+        return apply_with_sharding(out_sharding, wald, key, mean, shape, dtype)
+    sizes = check_sample_shape("wald", shape, mean)
+    return _wald(check_key("wald", key), mean, shape=sizes, dtype=floating_dtype("wald", dtype))

@@ -11,12 +11,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, convert, host_array
+from effx.array.promotion import as_operand, convert, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
 from effx.errors import OptionError, ShapeError
 from effx.families.fft import Fft
 from effx.ir.ops.elementwise import Complex
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.numpy.padding import pad
 from effx.transforms.jit.jit import jit
 
@@ -26,55 +26,55 @@ NORMS = (None, "backward", "ortho", "forward")
 COMPLEX = Complex()
 
 
-def _rotation(angle: np.ndarray, x: Array) -> Array:
+def _phase_factor(angle: np.ndarray, x: Array) -> Array:
     """Returns `exp(i * angle)` for the dtype of a real array."""
-    return host_array(np.exp(1j * angle).astype(dtypes.complex_dtype(x.type.dtype)))
+    return to_host_array(np.exp(1j * angle).astype(dtypes.complex_dtype(x.type.dtype)))
 
 
-def _complex(x: Array) -> Array:
+def _to_complex(x: Array) -> Array:
     return convert(x, dtypes.complex_dtype(x.type.dtype))
 
 
-def _first(x: Array) -> Array:
+def _dct1(x: Array) -> Array:
     """`x[0] + (-1)**k x[n-1] + 2 sum x[j] cos(pi j k / (n - 1))`: the transform of the even extension."""
     n = x.type.shape[-1]
-    whole = concatenate([x, x[..., -2:0:-1]], -1)
-    return arithmetic.real(Fft("RFFT", (2 * n - 2,))(whole))
+    extended = concatenate([x, x[..., -2:0:-1]], -1)
+    return arithmetic.real(Fft("RFFT", (2 * n - 2,))(extended))
 
 
-def _second(x: Array) -> Array:
+def _dct2(x: Array) -> Array:
     """`2 sum x[j] cos(pi k (2 j + 1) / (2 n))`: the even elements, then the odd ones backwards, have its phase."""
     n = x.type.shape[-1]
-    turned = concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], -1)
-    spectrum = Fft("FFT", (n,))(_complex(turned))
-    return 2 * arithmetic.real(spectrum * _rotation(-math.pi * np.arange(n) / (2 * n), x))
+    reordered = concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], -1)
+    spectrum = Fft("FFT", (n,))(_to_complex(reordered))
+    return 2 * arithmetic.real(spectrum * _phase_factor(-math.pi * np.arange(n) / (2 * n), x))
 
 
-def _third(x: Array) -> Array:
-    """`x[0] + 2 sum x[j] cos(pi j (2 k + 1) / (2 n))`: the steps of `_second` backwards."""
+def _dct3(x: Array) -> Array:
+    """`x[0] + 2 sum x[j] cos(pi j (2 k + 1) / (2 n))`: the steps of `_dct2` backwards."""
     n = x.type.shape[-1]
     mirrored = pad(x[..., 1:][..., ::-1], {-1: (1, 0)})
-    spectrum = COMPLEX(x, -mirrored) * _rotation(math.pi * np.arange(n) / (2 * n), x)
-    turned = arithmetic.real(Fft("IFFT", (n,))(spectrum)) * n
-    places = np.empty(n, np.int32)
-    places[::2], places[1::2] = np.arange((n + 1) // 2), np.arange(n - 1, (n + 1) // 2 - 1, -1)
-    return turned[..., host_array(places)]
+    spectrum = COMPLEX(x, -mirrored) * _phase_factor(math.pi * np.arange(n) / (2 * n), x)
+    real_values = arithmetic.real(Fft("IFFT", (n,))(spectrum)) * n
+    permutation = np.empty(n, np.int32)
+    permutation[::2], permutation[1::2] = np.arange((n + 1) // 2), np.arange(n - 1, (n + 1) // 2 - 1, -1)
+    return real_values[..., to_host_array(permutation)]
 
 
-def _fourth(x: Array) -> Array:
+def _dct4(x: Array) -> Array:
     """`2 sum x[j] cos(pi (2 k + 1) (2 j + 1) / (4 n))`: its phase is that of 2 n points, and one of j and one of k."""
     n = x.type.shape[-1]
     k = np.arange(n)
-    turned = pad(_complex(x) * _rotation(-math.pi * k / (2 * n), x), {-1: (0, n)})
-    spectrum = Fft("FFT", (2 * n,))(turned)[..., :n]
-    return 2 * arithmetic.real(spectrum * _rotation(-math.pi * (2 * k + 1) / (4 * n), x))
+    rotated = pad(_to_complex(x) * _phase_factor(-math.pi * k / (2 * n), x), {-1: (0, n)})
+    spectrum = Fft("FFT", (2 * n,))(rotated)[..., :n]
+    return 2 * arithmetic.real(spectrum * _phase_factor(-math.pi * (2 * k + 1) / (4 * n), x))
 
 
-KINDS = {1: _first, 2: _second, 3: _third, 4: _fourth}
+KINDS = {1: _dct1, 2: _dct2, 3: _dct3, 4: _dct4}
 INVERSES = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def _scaled(x: Array, kind: int, norm: str | None, inverse: bool) -> Array:
+def _normalized_dct(x: Array, kind: int, norm: str | None, inverse: bool) -> Array:
     """Transforms along the last axis; `kind` is the type of the transform that is computed."""
     n = x.type.shape[-1]
     points = 2 * (n - 1) if kind == 1 else 2 * n
@@ -85,20 +85,21 @@ def _scaled(x: Array, kind: int, norm: str | None, inverse: bool) -> Array:
         if kind == 1:
             ends[-1] = math.sqrt(2)
         if kind in (1, 3):
-            x = x * host_array(ends)
+            x = x * to_host_array(ends)
         y = KINDS[kind](x) * math.sqrt(1 / points)
-        return y / host_array(ends) if kind in (1, 2) else y
+        return y / to_host_array(ends) if kind in (1, 2) else y
     y = KINDS[kind](x)
     return y / points if inverse == (norm != "forward") else y
 
 
 @jit(static_argnames=("kind", "sizes", "axes", "norm", "inverse"), inline=True)
-def _along(
+def _dct_along_axes(
     x: Array, kind: int, sizes: tuple[int, ...], axes: tuple[int, ...], norm: str | None, inverse: bool
 ) -> Array:
     if x.type.kind == "c":
         parts = [
-            _along(p, kind, sizes, axes, norm, inverse) for p in (arithmetic.real(x), arithmetic.imag(x))
+            _dct_along_axes(p, kind, sizes, axes, norm, inverse)
+            for p in (arithmetic.real(x), arithmetic.imag(x))
         ]
         return COMPLEX(*parts)
     x = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else convert(x, x.type.dtype)
@@ -106,12 +107,12 @@ def _along(
         y = moveaxis(x, axis, -1)
         n = y.type.shape[-1]
         y = y[..., :size] if size < n else pad(y, {-1: (0, size - n)}) if size > n else y
-        x = moveaxis(_scaled(y, kind, norm, inverse), -1, axis)
+        x = moveaxis(_normalized_dct(y, kind, norm, inverse), -1, axis)
     return x
 
 
 def _transform(
-    what: str,
+    function_name: str,
     x: Operand,
     type: int,
     s: Sequence[int | None] | None,
@@ -119,32 +120,34 @@ def _transform(
     norm: str | None,
     inverse: bool,
 ) -> Array:
-    a = arithmetic.to_inexact(as_operand(x, what))
+    a = arithmetic.to_inexact(as_operand(x, function_name))
     if type not in KINDS:
-        raise OptionError(f"{what}: type must be 1, 2, 3 or 4, got {type!r}")
+        raise OptionError(f"{function_name}: type must be 1, 2, 3 or 4, got {type!r}")
     if norm not in NORMS:
-        raise OptionError(f"{what}: norm must be one of backward, ortho, forward or None, got {norm!r}")
+        raise OptionError(
+            f"{function_name}: norm must be one of backward, ortho, forward or None, got {norm!r}"
+        )
     if axes is None:
         axes = range(a.type.ndim) if s is None else range(a.type.ndim - len(s), a.type.ndim)
-    places = tuple([normalize_axis(what, axis, a.type.ndim, a.type) for axis in axes])
-    if len(set(places)) != len(places):
-        raise ShapeError(f"{what}: axes {tuple(axes)} repeat an axis")
-    asked = [None] * len(places) if s is None else list(s)
-    if len(asked) != len(places):
-        raise ShapeError(f"{what}: {len(asked)} sizes for {len(places)} axes")
+    resolved_axes = tuple([normalize_axis(function_name, axis, a.type.ndim, a.type) for axis in axes])
+    if len(set(resolved_axes)) != len(resolved_axes):
+        raise ShapeError(f"{function_name}: axes {tuple(axes)} repeat an axis")
+    requested_sizes = [None] * len(resolved_axes) if s is None else list(s)
+    if len(requested_sizes) != len(resolved_axes):
+        raise ShapeError(f"{function_name}: {len(requested_sizes)} sizes for {len(resolved_axes)} axes")
     sizes = tuple(
         [
-            a.type.shape[place] if size is None else as_int(what, "a size", size)
-            for place, size in zip(places, asked, strict=True)
+            a.type.shape[axis_index] if size is None else check_int(function_name, "a size", size)
+            for axis_index, size in zip(resolved_axes, requested_sizes, strict=True)
         ]
     )
     least = 2 if type == 1 else 1
-    for place, size in zip(places, sizes, strict=True):
+    for axis_index, size in zip(resolved_axes, sizes, strict=True):
         if size < least:
             raise ShapeError(
-                f"{what}: axis {place} of {a.type!r} must have at least {least} points, got {size}"
+                f"{function_name}: axis {axis_index} of {a.type!r} must have at least {least} points, got {size}"
             )
-    return _along(a, INVERSES[type] if inverse else type, sizes, places, norm, inverse)
+    return _dct_along_axes(a, INVERSES[type] if inverse else type, sizes, resolved_axes, norm, inverse)
 
 
 def dct(x: Operand, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:

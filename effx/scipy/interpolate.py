@@ -50,20 +50,21 @@ class RegularGridInterpolator:
         bounds_error: bool = False,
         fill_value: Operand | None = np.nan,
     ) -> None:
-        what = "RegularGridInterpolator"
-        self.method = _method(method)
+        function_name = "RegularGridInterpolator"
+        self.method = _check_method(method)
         self.bounds_error = bounds_error
         self.fill_value = fill_value
-        data = arithmetic.to_inexact(_array(values))
-        grid = [arithmetic.to_inexact(_array(p)) for p in points]
+        data = arithmetic.to_inexact(_to_array(values))
+        grid = [arithmetic.to_inexact(_to_array(p)) for p in points]
         if not grid or len(grid) > data.type.ndim:
-            raise ShapeError(f"{what}: {len(grid)} axes of points for values {data.type!r}")
+            raise ShapeError(f"{function_name}: {len(grid)} axes of points for values {data.type!r}")
         for axis, p in enumerate(grid):
             if p.type.shape != data.type.shape[axis : axis + 1] or 0 in p.type.shape:
                 raise ShapeError(
-                    f"{what}: the points of axis {axis} must be one for each of the values {data.type!r}, got {p.type!r}"
+                    f"{function_name}: the points of axis {axis} must be one for each of the values {data.type!r}, "
+                    f"got {p.type!r}"
                 )
-            falls = _falls(axis, p)
+            falls = _is_descending(axis, p)
             if falls:
                 grid[axis], data = flip(p), flip(data, axis)
         self.grid = tuple(grid)
@@ -82,47 +83,47 @@ class RegularGridInterpolator:
         Raises:
             ShapeError: the places have another number of axes, or one is out of the grid where that is refused.
         """
-        what = "RegularGridInterpolator"
-        how = self.method if method is None else _method(method)
+        function_name = "RegularGridInterpolator"
+        how = self.method if method is None else _check_method(method)
         d = len(self.grid)
         if isinstance(xi, list | tuple):
-            parts = [_array(x) for x in xi]
+            parts = [_to_array(x) for x in xi]
             shape = broadcast_shapes(*[p.type.shape for p in parts])
-            places = [broadcast_to(p, shape) for p in parts]
+            coordinates = [broadcast_to(p, shape) for p in parts]
         else:
-            whole = _array(xi)
-            if not whole.type.ndim:
-                raise ShapeError(f"{what}: places must have {d} coordinates, got {whole.type!r}")
-            moved = moveaxis(whole, -1, 0)
+            xi_array = _to_array(xi)
+            if not xi_array.type.ndim:
+                raise ShapeError(f"{function_name}: places must have {d} coordinates, got {xi_array.type!r}")
+            moved = moveaxis(xi_array, -1, 0)
             shape = moved.type.shape[1:]
-            places = [moved[i] for i in range(moved.type.shape[0])]
-        if len(places) != d:
-            raise ShapeError(f"{what}: places must have {d} coordinates, got {len(places)}")
-        found = [arithmetic.to_inexact(p) for p in places]
-        out = _outside(self.grid, found)
+            coordinates = [moved[i] for i in range(moved.type.shape[0])]
+        if len(coordinates) != d:
+            raise ShapeError(f"{function_name}: places must have {d} coordinates, got {len(coordinates)}")
+        results = [arithmetic.to_inexact(p) for p in coordinates]
+        out = _is_out_of_bounds(self.grid, results)
         if self.bounds_error:
             try:
                 refused = bool(reducing.any(out))
             except ConcretizationError as error:
-                raise ConcretizationError(f"{what}: bounds_error needs concrete places") from error
+                raise ConcretizationError(f"{function_name}: bounds_error needs concrete places") from error
             if refused:
-                raise ShapeError(f"{what}: a place is out of the grid, and bounds_error is set")
-        result = _interpolated(self.grid, self.values, found, how)
+                raise ShapeError(f"{function_name}: a place is out of the grid, and bounds_error is set")
+        result = _interpolate(self.grid, self.values, results, how)
         rest = (1,) * (result.type.ndim - len(shape))
         if self.fill_value is not None:
             result = where(reshape(out, (*shape, *rest)), self.fill_value, result)
         # NaN is nowhere in the grid, and nowhere out of it.
-        unknown = found[0] != found[0]
-        for p in found[1:]:
+        unknown = results[0] != results[0]
+        for p in results[1:]:
             unknown = unknown | (p != p)
         return where(reshape(unknown, (*shape, *rest)), np.nan, result)
 
 
-def _array(x: Values) -> Array:
+def _to_array(x: Values) -> Array:
     return array(x) if isinstance(x, list | tuple) else as_operand(x, "RegularGridInterpolator")  # type: ignore[arg-type]  # no sequence
 
 
-def _method(method: str) -> str:
+def _check_method(method: str) -> str:
     if method not in METHODS:
         raise OptionError(
             f"RegularGridInterpolator: method must be one of {', '.join(METHODS)}, got {method!r}"
@@ -130,7 +131,7 @@ def _method(method: str) -> str:
     return method
 
 
-def _falls(axis: int, points: Array) -> bool:
+def _is_descending(axis: int, points: Array) -> bool:
     """Says whether points fall; abstract ones count as rising."""
     try:
         steps = np.diff(np.asarray(points))
@@ -143,9 +144,9 @@ def _falls(axis: int, points: Array) -> bool:
     raise ShapeError(f"RegularGridInterpolator: the points of axis {axis} must rise or fall")
 
 
-def _outside(grid: tuple[Array, ...], places: Sequence[Array]) -> Array:
+def _is_out_of_bounds(grid: tuple[Array, ...], coordinates: Sequence[Array]) -> Array:
     out: Array | None = None
-    for points, x in zip(grid, places, strict=True):
+    for points, x in zip(grid, coordinates, strict=True):
         beyond = (x < points[0]) | (x > points[-1])
         out = beyond if out is None else out | beyond
     assert out is not None
@@ -153,9 +154,9 @@ def _outside(grid: tuple[Array, ...], places: Sequence[Array]) -> Array:
 
 
 @jit(static_argnames=("method",), inline=True)
-def _interpolated(grid: tuple[Array, ...], values: Array, places: Sequence[Array], method: str) -> Array:
+def _interpolate(grid: tuple[Array, ...], values: Array, coordinates: Sequence[Array], method: str) -> Array:
     steps: list[list[tuple[Array | int, Array | None]]] = []
-    for points, x in zip(grid, places, strict=True):
+    for points, x in zip(grid, coordinates, strict=True):
         n = points.type.size
         if n == 1:
             steps.append([(arithmetic.where(x == x, 0, 0), None)])

@@ -16,7 +16,7 @@ __all__ = ["map_coordinates"]
 MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 
 
-def _inside(index: Array, n: int, mode: str) -> Array:
+def _wrap_index(index: Array, n: int, mode: str) -> Array:
     """Returns an index that lies in the array, by what is thought to be beyond its ends."""
     if mode in ("nearest", "constant"):
         return arithmetic.clip(index, 0, n - 1)
@@ -24,33 +24,33 @@ def _inside(index: Array, n: int, mode: str) -> Array:
         return arithmetic.remainder(index, n)
     if mode == "mirror":  # d c b | a b c d | c b a
         period = max(2 * (n - 1), 1)
-        place = arithmetic.remainder(index, period)
-        return arithmetic.minimum(place, period - place) if n > 1 else place
-    place = arithmetic.remainder(index, 2 * n)  # d c b a | a b c d | d c b a
-    return arithmetic.minimum(place, 2 * n - 1 - place)
+        remainder = arithmetic.remainder(index, period)
+        return arithmetic.minimum(remainder, period - remainder) if n > 1 else remainder
+    remainder = arithmetic.remainder(index, 2 * n)  # d c b a | a b c d | d c b a
+    return arithmetic.minimum(remainder, 2 * n - 1 - remainder)
 
 
-def _rounded(x: Array) -> Array:
+def _round_half_away(x: Array) -> Array:
     """Returns the nearest integers, halves away from 0."""
     return where(x < 0, -floor(0.5 - x), floor(x + 0.5))
 
 
 @jit(static_argnames=("order", "mode"), inline=True)
-def _read(x: Array, places: tuple[Array, ...], order: int, mode: str, cval: Array) -> Array:
+def _interpolate(x: Array, coordinates: tuple[Array, ...], order: int, mode: str, cval: Array) -> Array:
     t = x.type
     dtype = inexact_dtype(t.dtype)
     steps: list[list[tuple[Array, Array | None]]] = []
-    for place in places:
+    for coordinate in coordinates:
         if order == 0:
-            steps.append([(_rounded(place), None)])
+            steps.append([(_round_half_away(coordinate), None)])
         else:
-            low = floor(place)
-            above = convert(place - low, dtype)
+            low = floor(coordinate)
+            above = convert(coordinate - low, dtype)
             steps.append([(low, 1 - above), (low + 1, above)])
     total: Array | None = None
     for corner in itertools.product(*steps):
         indices = [convert(i, dtypes.int32) if i.type.kind == "f" else i for i, _ in corner]
-        value = x[tuple([_inside(i, n, mode) for i, n in zip(indices, t.shape, strict=True)])]
+        value = x[tuple([_wrap_index(i, n, mode) for i, n in zip(indices, t.shape, strict=True)])]
         value = convert(value, dtype)
         if mode == "constant":
             for i, n in zip(indices, t.shape, strict=True):
@@ -60,7 +60,7 @@ def _read(x: Array, places: tuple[Array, ...], order: int, mode: str, cval: Arra
                 value = value * weight
         total = value if total is None else total + value
     assert total is not None
-    return convert(_rounded(total) if t.kind in "iu" else total, t.dtype)
+    return convert(_round_half_away(total) if t.kind in "iu" else total, t.dtype)
 
 
 def map_coordinates(
@@ -91,25 +91,25 @@ def map_coordinates(
     >>> map_coordinates(np.array([1.0, 2.0, 4.0]), [np.array([0.5, 1.5, 3.0])], 1).tolist()
     [1.5, 3.0, 0.0]
     """
-    what = "map_coordinates"
-    x = as_operand(input, what)
-    places = [as_operand(c, what) for c in coordinates]
-    if len(places) != x.type.ndim or not places:
+    function_name = "map_coordinates"
+    x = as_operand(input, function_name)
+    coordinate_arrays = [as_operand(c, function_name) for c in coordinates]
+    if len(coordinate_arrays) != x.type.ndim or not coordinate_arrays:
         raise ShapeError(
-            f"{what}: coordinates must be one array for each axis of {x.type!r}, got {len(places)}"
+            f"{function_name}: coordinates must be one array for each axis of {x.type!r}, got {len(coordinate_arrays)}"
         )
     if order not in (0, 1):
-        raise DTypeError(f"{what}: order must be 0 or 1, got {order!r}")
+        raise DTypeError(f"{function_name}: order must be 0 or 1, got {order!r}")
     if mode not in MODES:
-        raise OptionError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{function_name}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if 0 in x.type.shape:
-        raise ShapeError(f"{what}: the input must have elements, got {x.type!r}")
-    for place in places:
-        if place.type.kind == "c":
-            raise DTypeError(f"{what}: coordinates must be real, got {place.type!r}")
-    wide = [convert(p, dtypes.int32) if p.type.kind == "b" else p for p in places]
+        raise ShapeError(f"{function_name}: the input must have elements, got {x.type!r}")
+    for coordinate in coordinate_arrays:
+        if coordinate.type.kind == "c":
+            raise DTypeError(f"{function_name}: coordinates must be real, got {coordinate.type!r}")
+    wide = [convert(p, dtypes.int32) if p.type.kind == "b" else p for p in coordinate_arrays]
     shape = broadcast_shapes(*[p.type.shape for p in wide])
-    constant = as_operand(cval, what)
+    constant = as_operand(cval, function_name)
     if constant.type.shape:
-        raise ShapeError(f"{what}: cval must be a number, got {constant.type!r}")
-    return _read(x, tuple([broadcast_to(p, shape) for p in wide]), int(order), mode, constant)
+        raise ShapeError(f"{function_name}: cval must be a number, got {constant.type!r}")
+    return _interpolate(x, tuple([broadcast_to(p, shape) for p in wide]), int(order), mode, constant)

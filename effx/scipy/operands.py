@@ -10,7 +10,7 @@ from effx.errors import DTypeError
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
 
-def real_floats(what: str, *operands: Operand) -> tuple[list[Array], Array]:
+def real_floats(function_name: str, *operands: Operand) -> tuple[list[Array], Array]:
     """Promotes real operands to floats of at least 32 bits, in which functions are computed.
 
     Returns:
@@ -19,10 +19,10 @@ def real_floats(what: str, *operands: Operand) -> tuple[list[Array], Array]:
     Raises:
         DTypeError: an operand is complex, or no array.
     """
-    arrays = [as_operand(x, what) for x in operands]
+    arrays = [as_operand(x, function_name) for x in operands]
     for x in arrays:
         if x.type.kind == "c":
-            raise DTypeError(f"{what}: expected real numbers, got {x.type!r}")
+            raise DTypeError(f"{function_name}: expected real numbers, got {x.type!r}")
     arrays = promote_dtypes(*arrays)
     # Not broadcast: functions of a parameter alone are computed once for each of its elements.
     dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])
@@ -33,17 +33,17 @@ def real_floats(what: str, *operands: Operand) -> tuple[list[Array], Array]:
     return arrays, first
 
 
-def like(first: Array, result: Array) -> Array:
+def cast_like(first: Array, result: Array) -> Array:
     """Returns a result in the dtype of `real_floats`' operand."""
     return convert(result, first.type.dtype, first.type.weak)
 
 
-def strong_like(first: Array, result: Array) -> Array:
+def cast_strong_like(first: Array, result: Array) -> Array:
     """Returns a result in the dtype of `real_floats`' operand, not weak even of numbers, as JAX's of these functions."""
     return convert(result, first.type.dtype)
 
 
-def with_slope(
+def with_derivative(
     function: Callable[[Array], Array], slope: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
     """Returns a function with another function as its derivative."""

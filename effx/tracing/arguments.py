@@ -14,9 +14,9 @@ from effx.dtypes import canonicalize, float0
 from effx.effects import current_frame
 from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, array_type
-from effx.ir.values.refs import Reference
-from effx.lower.placement.concrete import as_concrete
-from effx.lower.placement.shardings import NamedSharding, said_by_types
+from effx.ir.values.refs import ReferenceBase
+from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.shardings import NamedSharding, type_sharding_of
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
@@ -26,17 +26,17 @@ R = TypeVar("R")
 # `(args, kwargs)`
 Arguments = tuple[Sequence[PyTree], dict[str, PyTree]]
 # Static arguments, each with its number or name, the numbers in order.
-Statics = Sequence[tuple[int | str, object]]
+StaticArguments = Sequence[tuple[int | str, object]]
 
 
-def name_of(function: Callable[..., object]) -> str:
+def callable_name(function: Callable[..., object]) -> str:
     """Returns a function's name, that of the wrapped function for a partial."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)
 
 
-def origin_of(function: Callable[..., object]) -> str:
+def function_origin(function: Callable[..., object]) -> str:
     """Returns `f at file.py:12`, for errors: the user's function inside partials and transformations."""
     while True:
         if isinstance(function, functools.partial):
@@ -47,8 +47,8 @@ def origin_of(function: Callable[..., object]) -> str:
             break
     code = getattr(function, "__code__", None)
     if code is None:
-        return name_of(function)
-    return f"{name_of(function)} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        return callable_name(function)
+    return f"{callable_name(function)} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
 def leaf_path(tree: PyTree, leaf: int) -> str:
@@ -67,18 +67,18 @@ def argument_path(tree: PyTree, leaf: int, names: Sequence[str] = ()) -> str:
     return f"argument {which}{keystr(path[2:])}"
 
 
-def positional_names(function: Callable[..., object]) -> list[str]:
+def positional_parameter_names(function: Callable[..., object]) -> list[str]:
     """Returns the names of a function's positional parameters, as far as Python knows them."""
-    signature = signature_of(function)
+    signature = function_signature(function)
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in signature.parameters.values() if p.kind in kinds] if signature else []
 
 
-def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
+def as_arrays(function_name: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
     """Returns the leaves of arguments as arrays.
 
     Args:
-        what: the transformation, for errors.
+        function_name: the transformation, for errors.
         leaves: of the arguments. tree: the structure of (args, kwargs), to name a leaf that is no array.
 
     Raises:
@@ -90,26 +90,26 @@ def as_arrays(what: str, leaves: Sequence[PyTree], tree: PyTree) -> list[Array]:
             arrays.append(leaf)
             continue
         try:
-            arrays.append(as_operand(leaf, what))
+            arrays.append(as_operand(leaf, function_name))
         except DTypeError:
             raise DTypeError(
-                f"{what}: {argument_path(tree, i)} must be an array, a number, or a pytree of them, "
+                f"{function_name}: {argument_path(tree, i)} must be an array, a number, or a pytree of them, "
                 f"got {leaf!r} of type {type(leaf).__name__}; an argument that is no array can be static in jit"
             ) from None
     return arrays
 
 
-def flatten_output(what: str, name: str, result: PyTree) -> tuple[list[Array], PyTreeDef]:
+def flatten_output(function_name: str, name: str, result: PyTree) -> tuple[list[Array], PyTreeDef]:
     """Flattens what a user's function returned.
 
     Raises:
         DTypeError: a leaf is no array or number.
     """
     leaves, tree = flatten(result)
-    return as_results(what, name, leaves), tree
+    return as_results(function_name, name, leaves), tree
 
 
-def as_results(what: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
+def as_results(function_name: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
     """Returns the leaves of what a user's function returned as arrays."""
     arrays: list[Array] = []
     for leaf in leaves:
@@ -117,15 +117,16 @@ def as_results(what: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
             arrays.append(leaf)
             continue
         try:
-            arrays.append(as_operand(leaf, what))
+            arrays.append(as_operand(leaf, function_name))
         except RefGivenError:
             raise RefError(
-                f"{what}: {name} returned a Ref {cast('Reference', leaf).type!r}; return what it holds, ref[...], or pass "
+                f"{function_name}: {name} returned a Ref {cast('ReferenceBase', leaf).type!r}; return what it holds, "
+                "ref[...], or pass "
                 f"the ref as an argument and write to it"
             ) from None
         except DTypeError:
             raise DTypeError(
-                f"{what}: {name} must return arrays, numbers, or pytrees of them, "
+                f"{function_name}: {name} must return arrays, numbers, or pytrees of them, "
                 f"got {leaf!r} of type {type(leaf).__name__}"
             ) from None
     return arrays
@@ -135,35 +136,37 @@ class FlatFunction:
     """A user's function as a function of a list of arrays, which remembers the structure of what it returned.
 
     Attributes:
-        what: the transformation, for errors.
+        transform_name: the transformation, for errors.
         fun: the user's function. name: its name, for errors.
         in_tree: the structure of `(args, kwargs)`, whose leaves are the arrays.
         out_tree: the structure of the result; not set before the function has run.
     """
 
-    __slots__ = ("fun", "in_tree", "name", "out_tree", "what")
+    __slots__ = ("fun", "in_tree", "name", "out_tree", "transform_name")
     out_tree: PyTreeDef
 
-    def __init__(self, what: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, name: str = "") -> None:
-        self.what, self.fun, self.in_tree = what, fun, in_tree
-        self.name = name or name_of(fun)
+    def __init__(
+        self, transform_name: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, name: str = ""
+    ) -> None:
+        self.transform_name, self.fun, self.in_tree = transform_name, fun, in_tree
+        self.name = name or callable_name(fun)
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
         """Calls the user's function on arrays; returns the arrays of the result."""
         args, kwargs = self.in_tree.unflatten(arrays)
-        return self.flat(self.fun(*args, **kwargs))
+        return self.flatten_result(self.fun(*args, **kwargs))
 
-    def flat(self, result: PyTree) -> list[Array]:
+    def flatten_result(self, result: PyTree) -> list[Array]:
         """Returns the arrays of a result, whose structure is remembered.
 
         Raises:
             DTypeError: a leaf of the result is no array or number.
         """
         leaves, self.out_tree = flatten(result)
-        return as_results(self.what, self.name, leaves)
+        return as_results(self.transform_name, self.name, leaves)
 
 
-class Auxiliary:
+class AuxiliaryData:
     """Data that go by a transformation: what are arrays among its values, and everything else as it is.
 
     Attributes:
@@ -172,27 +175,29 @@ class Auxiliary:
 
     __slots__ = ("leaves", "tree")
 
-    def __init__(self, what: str, name: str, data: PyTree) -> None:
-        """Takes what the function `name` returned as auxiliary data; `what` is the transformation, for errors.
+    def __init__(self, transform_name: str, name: str, data: PyTree) -> None:
+        """Takes what the function `name` returned as auxiliary data; `transform_name` is the transformation, for errors.
 
         Raises:
             RefError: a leaf is a mutable reference.
         """
         self.leaves, self.tree = flatten(data)
-        as_results(what, name, [x for x in self.leaves if isinstance(x, Reference)])  # refuses
+        as_results(transform_name, name, [x for x in self.leaves if isinstance(x, ReferenceBase)])  # refuses
 
     @property
     def arrays(self) -> list[Array]:
         """The arrays of the data."""
         return [x for x in self.leaves if isinstance(x, Array)]
 
-    def rebuilt(self, values: Sequence[PyTree]) -> PyTree:
+    def rebuild(self, values: Sequence[PyTree]) -> PyTree:
         """Returns the data with values in place of their arrays."""
-        found = iter(values)
-        return self.tree.unflatten([plain(next(found)) if isinstance(x, Array) else x for x in self.leaves])
+        arrays = iter(values)
+        return self.tree.unflatten(
+            [finalize_result(next(arrays)) if isinstance(x, Array) else x for x in self.leaves]
+        )
 
 
-class PartlyFixed(FlatFunction):
+class PartialLeafFunction(FlatFunction):
     """A user's function as a function of some leaves of its arguments; the others keep their values.
 
     Attributes:
@@ -204,14 +209,14 @@ class PartlyFixed(FlatFunction):
 
     def __init__(
         self,
-        what: str,
+        transform_name: str,
         fun: Callable[..., PyTree],
         in_tree: PyTreeDef,
         leaves: Sequence[PyTree],
         varied: Sequence[int],
         name: str = "",
     ) -> None:
-        super().__init__(what, fun, in_tree, name)
+        super().__init__(transform_name, fun, in_tree, name)
         self.leaves, self.varied = leaves, varied
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
@@ -220,26 +225,26 @@ class PartlyFixed(FlatFunction):
         for i, x in zip(self.varied, arrays, strict=True):
             leaves[i] = x
         args, kwargs = self.in_tree.unflatten(leaves)
-        return self.flat(self.fun(*args, **kwargs))
+        return self.flatten_result(self.fun(*args, **kwargs))
 
 
-def adapted(fun: Callable[..., R], arguments: Callable[[Arguments], Arguments]) -> Callable[..., R]:
+def adapt_arguments(fun: Callable[..., R], arguments: Callable[[Arguments], Arguments]) -> Callable[..., R]:
     """Returns a function that calls `fun` on what `arguments` makes of its own; errors name it as `fun`."""
 
-    def called(*args: PyTree, **kwargs: PyTree) -> R:
+    def call_adapted(*args: PyTree, **kwargs: PyTree) -> R:
         inner, named = arguments((args, kwargs))
         return fun(*inner, **named)
 
-    called.__name__ = name_of(fun)
-    called.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
-    return called
+    call_adapted.__name__ = callable_name(fun)
+    call_adapted.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
+    return call_adapted
 
 
 # The types of values of classes that neither have shape and dtype nor become arrays; libraries add their own.
-type_rules: dict[type, Callable[[Any], ArrayType]] = {}
+leaf_type_rules: dict[type, Callable[[Any], ArrayType]] = {}
 
 
-def abstract(what: str, leaf: PyTree) -> ArrayType:
+def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
     """Returns the type of an array, a number, or anything with `shape` and `dtype`.
 
     Raises:
@@ -249,91 +254,91 @@ def abstract(what: str, leaf: PyTree) -> ArrayType:
         return leaf.type
     if type(leaf) is ArrayType:
         return leaf
-    if isinstance(leaf, Reference):
+    if isinstance(leaf, ReferenceBase):
         leaf.__effx_array__()  # refuses
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is not None and dtype is not None:
         t = array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
-        lies = getattr(leaf, "sharding", None)
-        return t.lying(said_by_types(lies)) if isinstance(lies, NamedSharding) else t
-    if type(leaf) in type_rules:
-        return type_rules[type(leaf)](leaf)
-    return as_operand(leaf, what).type
+        sharding = getattr(leaf, "sharding", None)
+        return t.with_sharding(type_sharding_of(sharding)) if isinstance(sharding, NamedSharding) else t
+    if type(leaf) in leaf_type_rules:
+        return leaf_type_rules[type(leaf)](leaf)
+    return as_operand(leaf, function_name).type
 
 
-def plain(x: PyTree) -> PyTree:
+def finalize_result(x: PyTree) -> PyTree:
     """Returns a result as users expect it: on a device; under a handler, constants stay on the host."""
     if type(x) is not HostArray:
         return x
     if x.type.dtype == float0:
         return x.value  # tangents of integers are NumPy arrays: no device knows their dtype
-    return as_concrete(x) if current_frame() is None else x
+    return to_concrete(x) if current_frame() is None else x
 
 
-def argument_numbers(what: str, numbers: "int | Iterable[int]", count: int) -> tuple[int, ...]:
+def normalize_argnums(function_name: str, numbers: "int | Iterable[int]", count: int) -> tuple[int, ...]:
     """Returns argument numbers counted from 0.
 
     Raises:
         TransformError: one is no int, is out of range, or repeats.
     """
     try:
-        listed = tuple([index(n) for n in (numbers if isinstance(numbers, Iterable) else (numbers,))])
+        argnums = tuple([index(n) for n in (numbers if isinstance(numbers, Iterable) else (numbers,))])
     except TypeError:
         raise TransformError(
-            f"{what}: argnums must be an int or a sequence of ints, got {numbers!r}"
+            f"{function_name}: argnums must be an int or a sequence of ints, got {numbers!r}"
         ) from None
     result = []
-    for n in listed:
+    for n in argnums:
         if not -count <= n < count:
             raise TransformError(
-                f"{what}: argnums {numbers!r} names argument {n}, but the function got {count} positional arguments"
+                f"{function_name}: argnums {numbers!r} names argument {n}, but the function got {count} positional arguments"
             )
         result.append(n % count)
     if len(set(result)) != len(result):
-        raise TransformError(f"{what}: argnums {numbers!r} repeats an argument")
+        raise TransformError(f"{function_name}: argnums {numbers!r} repeats an argument")
     return tuple(result)
 
 
-def merged(static: Statics, arguments: Arguments) -> Arguments:
+def merge_static_arguments(static: StaticArguments, arguments: Arguments) -> Arguments:
     """Puts static arguments back among the dynamic ones."""
     args, kwargs = list(arguments[0]), dict(arguments[1])
-    for where, value in static:
-        if isinstance(where, int):
-            args.insert(where, value)
+    for position, value in static:
+        if isinstance(position, int):
+            args.insert(position, value)
         else:
-            kwargs[where] = value
+            kwargs[position] = value
     return args, kwargs
 
 
-def selecting(
-    what: str,
+def select_arguments(
+    function_name: str,
     fun: Callable[..., R],
     argnums: "int | Iterable[int]",
     args: Sequence[PyTree],
     kwargs: dict[str, PyTree],
 ) -> tuple[Callable[..., R], tuple[PyTree, ...]]:
     """Returns `fun` as a function of some of its positional arguments, the others fixed, and their values."""
-    numbers = argument_numbers(what, argnums, len(args))
+    numbers = normalize_argnums(function_name, argnums, len(args))
 
-    def arguments(given: Arguments) -> Arguments:
-        every = list(args)
-        for i, value in zip(numbers, given[0], strict=True):
-            every[i] = value
-        return every, kwargs
+    def insert_fixed(chosen: Arguments) -> Arguments:
+        positional = list(args)
+        for i, value in zip(numbers, chosen[0], strict=True):
+            positional[i] = value
+        return positional, kwargs
 
-    return adapted(fun, arguments), tuple([args[i] for i in numbers])
+    return adapt_arguments(fun, insert_fixed), tuple([args[i] for i in numbers])
 
 
 _signatures: WeakStore[Callable[..., object], inspect.Signature | None] = WeakStore()
 
 
-def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
+def function_signature(function: Callable[..., object]) -> inspect.Signature | None:
     """Returns a function's signature, None where Python knows none."""
 
-    def make() -> inspect.Signature | None:
+    def inspect_signature() -> inspect.Signature | None:
         try:
             return inspect.signature(function)
         except (ValueError, TypeError):
             return None
 
-    return _signatures.get(function, make)
+    return _signatures.get(function, inspect_signature)

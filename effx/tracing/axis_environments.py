@@ -14,7 +14,7 @@ AxisEnv: TypeAlias = Sequence[tuple[AxisName, int]]
 """Names and sizes, the outermost axis first."""
 
 
-def axes_of(what: str, axis_env: AxisEnv | None) -> tuple[tuple[AxisName, int], ...]:
+def parse_axis_env(function_name: str, axis_env: AxisEnv | None) -> tuple[tuple[AxisName, int], ...]:
     """Returns the axes that a user named.
 
     Raises:
@@ -27,20 +27,20 @@ def axes_of(what: str, axis_env: AxisEnv | None) -> tuple[tuple[AxisName, int], 
             axes.append((name, index(size)))
     except (TypeError, ValueError):
         raise TransformError(
-            f"{what}: axis_env must be a sequence of pairs of an axis name and a size, got {axis_env!r}"
+            f"{function_name}: axis_env must be a sequence of pairs of an axis name and a size, got {axis_env!r}"
         ) from None
     for name, size in axes:
         if size < 1:
             raise TransformError(
-                f"{what}: axis_env gives the axis {name!r} the size {size}; it must be positive"
+                f"{function_name}: axis_env gives the axis {name!r} the size {size}; it must be positive"
             )
     if len({name for name, _ in axes}) != len(axes):
-        raise TransformError(f"{what}: axis_env names an axis twice: {axis_env!r}")
+        raise TransformError(f"{function_name}: axis_env names an axis twice: {axis_env!r}")
     return tuple(axes)
 
 
 @contextmanager
-def bound(axes: Sequence[tuple[AxisName, int]]) -> Iterator[None]:
+def bind_axes(axes: Sequence[tuple[AxisName, int]]) -> Iterator[None]:
     """Binds axes, the outermost first."""
     with ExitStack() as stack:
         for name, size in axes:

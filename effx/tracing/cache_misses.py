@@ -7,15 +7,15 @@ from typing import TypeAlias, cast
 
 from effx.errors import source_of, user_frame
 from effx.ir.types import ArrayType
-from effx.tracing.arguments import argument_path, origin_of, positional_names
+from effx.tracing.arguments import argument_path, function_origin, positional_parameter_names
 from effx.tree.registry import PyTree, PyTreeDef
 
 # Of a staged program: structure and types of the arguments, static ones, settings, axes in scope.
-Key: TypeAlias = tuple[
+TraceKey: TypeAlias = tuple[
     PyTreeDef, tuple[ArrayType, ...], Hashable, tuple[object, ...], tuple[tuple[Hashable, int], ...]
 ]
 # What `tracing.trace_settings` returns, for people.
-SETTINGS = (
+SETTING_NAMES = (
     "a handler around that acts once",
     "enable_x64",
     "default_matmul_precision",
@@ -33,92 +33,98 @@ _log = logging.getLogger("effx")
 _seen: set[CodeType] = set()
 
 
-def explain(what: str, fun: Callable[..., PyTree], known: Collection[Key], key: Key) -> None:
+def log_cache_miss(
+    transform_name: str, fun: Callable[..., PyTree], known: Collection[TraceKey], key: TraceKey
+) -> None:
     """Logs why a function has no program for what it is called with.
 
     Args:
-        what: the transformation. fun: the user's function.
+        transform_name: the transformation. fun: the user's function.
         known: its programs, by key. key: what it is called with.
     """
     frame = user_frame(2)
-    at = "" if frame is None else f", called at {source_of((frame.f_code, frame.f_lasti))}"
-    _log.warning("%s: staging %s%s: %s", what, origin_of(fun), at, _reason(fun, known, key))
+    call_site = "" if frame is None else f", called at {source_of((frame.f_code, frame.f_lasti))}"
+    _log.warning(
+        "%s: staging %s%s: %s", transform_name, function_origin(fun), call_site, _miss_reason(fun, known, key)
+    )
 
 
-def _reason(fun: Callable[..., PyTree], known: Collection[Key], key: Key) -> str:
+def _miss_reason(fun: Callable[..., PyTree], known: Collection[TraceKey], key: TraceKey) -> str:
     code = getattr(fun, "__code__", None)
-    again = code in _seen
+    is_known_code = code in _seen
     if code is not None:
         _seen.add(code)
     if key in known:
         return "a value that it closed over belonged to a handler that has ended"
     if not known:
-        if again:
+        if is_known_code:
             return (
                 "a new function of the same code as one that was staged before; programs are kept with the function, "
                 "so make it once and call it often"
             )
         return "for the first time"
-    names = positional_names(fun)
+    names = positional_parameter_names(fun)
     # Of those as near the last one, where only weakness differs before others.
-    others = [_differences(key, other, names) for other in reversed(list(known))]
-    found = min(others, key=lambda texts: (len(texts), -sum(["(weak" in text for text in texts])))
-    many = f"; it has {len(known)} programs" if len(known) > 1 else ""
-    return f"unlike the nearest call before, {', '.join(found)}{many}"
+    differences = [_differences(key, other, names) for other in reversed(list(known))]
+    nearest = min(differences, key=lambda texts: (len(texts), -sum(["(weak" in text for text in texts])))
+    count_note = f"; it has {len(known)} programs" if len(known) > 1 else ""
+    return f"unlike the nearest call before, {', '.join(nearest)}{count_note}"
 
 
-def _differences(new: Key, old: Key, names: Sequence[str]) -> list[str]:
+def _differences(new: TraceKey, old: TraceKey, names: Sequence[str]) -> list[str]:
     (tree, types, form, settings, axes), (tree_, types_, form_, settings_, axes_) = new, old
-    found: list[str] = []
+    differences: list[str] = []
     if tree != tree_:
-        found.append(f"the arguments have the structure {tree}, not {tree_}")
+        differences.append(f"the arguments have the structure {tree}, not {tree_}")
     else:
-        found += [
-            f"{_path(tree, i, names)} is {t!r}, not {t_!r}{_weakly(t, t_)}"
+        differences += [
+            f"{_leaf_description(tree, i, names)} is {t!r}, not {t_!r}{_weak_type_note(t, t_)}"
             for i, (t, t_) in enumerate(zip(types, types_, strict=True))
             if t is not t_
         ]
-    found += _static(form, form_, names)
-    found += [
+    differences += _static_differences(form, form_, names)
+    differences += [
         f"{name} is {a!r}, not {b!r}"
-        for name, a, b in zip(SETTINGS, settings, settings_, strict=True)
+        for name, a, b in zip(SETTING_NAMES, settings, settings_, strict=True)
         if a != b
     ]
     if axes != axes_:
-        found.append(f"the axes in scope are {_named(axes)}, not {_named(axes_)}")
-    return found
+        differences.append(f"the axes in scope are {_format_axes(axes)}, not {_format_axes(axes_)}")
+    return differences
 
 
-def _path(tree: PyTreeDef, leaf: int, names: Sequence[str]) -> str:
+def _leaf_description(tree: PyTreeDef, leaf: int, names: Sequence[str]) -> str:
     return argument_path(tree.unflatten(range(tree.num_leaves)), leaf, names)
 
 
-def _weakly(t: ArrayType, other: ArrayType) -> str:
+def _weak_type_note(t: ArrayType, other: ArrayType) -> str:
     return " (weak: made of a Python number)" if t.strong() is other or other.strong() is t else ""
 
 
-def _static(form: object, other: object, names: Sequence[str]) -> list[str]:
+def _static_differences(form: object, other: object, names: Sequence[str]) -> list[str]:
     if form == other:
         return []
     new = dict(cast("Iterable[tuple[int | str, object]]", form or ()))
     old = dict(cast("Iterable[tuple[int | str, object]]", other or ()))
-    found = []
-    for where in sorted({*new, *old}, key=str):
-        if new.get(where) == old.get(where):
+    differences = []
+    for argument in sorted({*new, *old}, key=str):
+        if new.get(argument) == old.get(argument):
             continue
-        name = names[where] if isinstance(where, int) and where < len(names) else where
-        found.append(f"static argument {name} is {_shown(new, where)}, not {_shown(old, where)}")
-    return found
+        name = names[argument] if isinstance(argument, int) and argument < len(names) else argument
+        differences.append(
+            f"static argument {name} is {_format_static(new, argument)}, not {_format_static(old, argument)}"
+        )
+    return differences
 
 
-def _shown(values: dict[int | str, object], where: int | str) -> str:
-    if where not in values:
+def _format_static(values: dict[int | str, object], argument: int | str) -> str:
+    if argument not in values:
         return "left out"
-    key = values[where]
+    key = values[argument]
     if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], type)):
         return repr(key)
     return repr(float.fromhex(str(key[1])) if key[0] is float else key[1])
 
 
-def _named(axes: Iterable[tuple[object, object]]) -> str:
+def _format_axes(axes: Iterable[tuple[object, object]]) -> str:
     return ", ".join([f"{name}: {size}" for name, size in axes]) or "none"

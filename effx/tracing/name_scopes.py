@@ -9,7 +9,7 @@ from effx.array import Array
 from effx.effects import current_frame, current_scope, scope_within
 from effx.errors import TransformError, check_function
 from effx.ir.ops.control import Call
-from effx.tracing.arguments import PartlyFixed, name_of
+from effx.tracing.arguments import PartialLeafFunction, callable_name
 from effx.tracing.traces import trace
 from effx.tree.registry import flatten
 
@@ -107,23 +107,23 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     }
     """
     check_function("named_call", fun)
-    title = name_of(fun) if name is None else name
+    title = callable_name(fun) if name is None else name
     scope = named_scope(title)
 
-    def named(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_named(*args: P.args, **kwargs: P.kwargs) -> R:
         with named_scope(scope.name):
             if current_frame() is None:
                 return fun(*args, **kwargs)
             leaves, tree = flatten((args, kwargs))
             varied = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
             arrays = [leaves[i] for i in varied]
-            function = PartlyFixed("named_call", fun, tree, leaves, varied, title)
+            function = PartialLeafFunction("named_call", fun, tree, leaves, varied, title)
             staged = trace(function, [x.type for x in arrays])
             result: R = staged.out_tree.unflatten(Call(staged.program)(*staged.captured, *arrays))
             return result
 
-    named.__name__ = title
-    named.__qualname__ = title
-    named.__doc__ = fun.__doc__
-    named.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does, but with the given name
-    return named
+    call_named.__name__ = title
+    call_named.__qualname__ = title
+    call_named.__doc__ = fun.__doc__
+    call_named.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does, but with the given name
+    return call_named

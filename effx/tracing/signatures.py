@@ -50,32 +50,32 @@ ScalarResult = Scalar | bool | int | float | complex
 
 
 @final
-class Private:
+class Unnameable:
     """A type that no function names: one that takes it takes anything, and nothing is known of what it returns."""
 
 
-class First(Protocol[A_contra, Q, R_co]):
+class WithFirst(Protocol[A_contra, Q, R_co]):
     """A function's first argument apart from the others."""
 
     @property
     def __wrapped__(self) -> Callable[Concatenate[A_contra, Q], R_co]: ...
 
 
-class Two(Protocol[A_contra, B_contra, Q, R_co]):
+class WithTwo(Protocol[A_contra, B_contra, Q, R_co]):
     """A function's first two arguments apart from the others."""
 
     @property
     def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, Q], R_co]: ...
 
 
-class Three(Protocol[A_contra, B_contra, C_contra, Q, R_co]):
+class WithThree(Protocol[A_contra, B_contra, C_contra, Q, R_co]):
     """A function's first three arguments apart from the others."""
 
     @property
     def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, C_contra, Q], R_co]: ...
 
 
-class Of1(Protocol[A_contra, R_co]):
+class Unary1(Protocol[A_contra, R_co]):
     """A function of one argument."""
 
     @property
@@ -132,13 +132,13 @@ class Gradient(Protocol[P, K_co]):
     def argnums(self) -> K_co: ...
 
     @overload
-    def __call__(self: ByFirst[Private, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    def __call__(self: ByFirst[Unnameable, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
     @overload
     def __call__(self: ByFirst[float, Q], x: Operand, /, *args: Q.args, **kwargs: Q.kwargs) -> Array: ...
     @overload
     def __call__(self: ByFirst[A, Q], x: A, /, *args: Q.args, **kwargs: Q.kwargs) -> A: ...
     @overload
-    def __call__(self: BySecond[A, Private, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    def __call__(self: BySecond[A, Unnameable, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
     @overload
     def __call__(
         self: BySecond[A, float, Q], x: A, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
@@ -146,7 +146,7 @@ class Gradient(Protocol[P, K_co]):
     @overload
     def __call__(self: BySecond[A, B, Q], x: A, y: B, /, *args: Q.args, **kwargs: Q.kwargs) -> B: ...
     @overload
-    def __call__(self: ByBoth[Private, Private, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    def __call__(self: ByBoth[Unnameable, Unnameable, Q], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
     @overload
     def __call__(
         self: ByBoth[float, float, Q], x: Operand, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
@@ -166,7 +166,9 @@ class GradientAndAux(Protocol[P, Aux_co, K_co]):
     def argnums(self) -> K_co: ...
 
     @overload
-    def __call__(self: ByFirst[Private, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, Aux_co]: ...
+    def __call__(
+        self: ByFirst[Unnameable, Q], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[PyTree, Aux_co]: ...
     @overload
     def __call__(
         self: ByFirst[float, Q], x: Operand, /, *args: Q.args, **kwargs: Q.kwargs
@@ -175,7 +177,7 @@ class GradientAndAux(Protocol[P, Aux_co, K_co]):
     def __call__(self: ByFirst[A, Q], x: A, /, *args: Q.args, **kwargs: Q.kwargs) -> tuple[A, Aux_co]: ...
     @overload
     def __call__(
-        self: BySecond[A, Private, Q], *args: P.args, **kwargs: P.kwargs
+        self: BySecond[A, Unnameable, Q], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[PyTree, Aux_co]: ...
     @overload
     def __call__(
@@ -187,7 +189,7 @@ class GradientAndAux(Protocol[P, Aux_co, K_co]):
     ) -> tuple[B, Aux_co]: ...
     @overload
     def __call__(
-        self: ByBoth[Private, Private, Q], *args: P.args, **kwargs: P.kwargs
+        self: ByBoth[Unnameable, Unnameable, Q], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[PyTree, Aux_co]: ...
     @overload
     def __call__(
@@ -210,7 +212,7 @@ class ValueAndGradient(Protocol[P, R_co, K_co]):
     def argnums(self) -> K_co: ...
 
     @overload
-    def __call__(self: ByFirst[Private, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[R_co, PyTree]: ...
+    def __call__(self: ByFirst[Unnameable, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[R_co, PyTree]: ...
     @overload
     def __call__(
         self: ByFirst[float, Q], x: Operand, /, *args: Q.args, **kwargs: Q.kwargs
@@ -218,7 +220,9 @@ class ValueAndGradient(Protocol[P, R_co, K_co]):
     @overload
     def __call__(self: ByFirst[A, Q], x: A, /, *args: Q.args, **kwargs: Q.kwargs) -> tuple[R_co, A]: ...
     @overload
-    def __call__(self: BySecond[A, Private, Q], *args: P.args, **kwargs: P.kwargs) -> tuple[R_co, PyTree]: ...
+    def __call__(
+        self: BySecond[A, Unnameable, Q], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[R_co, PyTree]: ...
     @overload
     def __call__(
         self: BySecond[A, float, Q], x: A, y: Operand, /, *args: Q.args, **kwargs: Q.kwargs
@@ -229,7 +233,7 @@ class ValueAndGradient(Protocol[P, R_co, K_co]):
     ) -> tuple[R_co, B]: ...
     @overload
     def __call__(
-        self: ByBoth[Private, Private, Q], *args: P.args, **kwargs: P.kwargs
+        self: ByBoth[Unnameable, Unnameable, Q], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[R_co, PyTree]: ...
     @overload
     def __call__(
@@ -250,13 +254,13 @@ class JacobianOf(Protocol[P, R_co]):
     def __wrapped__(self) -> Callable[P, R_co]: ...
 
     @overload
-    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    def __call__(self: WithFirst[Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
     @overload
-    def __call__(self: Of1[Array[F, *Xs], Scalar[F]], x: Array[F, *Xs], /) -> Array[F, *Xs]: ...
+    def __call__(self: Unary1[Array[F, *Xs], Scalar[F]], x: Array[F, *Xs], /) -> Array[F, *Xs]: ...
     @overload
-    def __call__(self: Of1[Scalar[F], Array[F, *Ys]], x: Scalar[F], /) -> Array[F, *Ys]: ...
+    def __call__(self: Unary1[Scalar[F], Array[F, *Ys]], x: Scalar[F], /) -> Array[F, *Ys]: ...
     @overload
-    def __call__(self: Of1[Array[F, N], Array[F, M]], x: Array[F, N], /) -> Array[F, M, N]: ...
+    def __call__(self: Unary1[Array[F, N], Array[F, M]], x: Array[F, N], /) -> Array[F, M, N]: ...
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
 
@@ -268,40 +272,40 @@ class HessianOf(Protocol[P, R_co]):
     def __wrapped__(self) -> Callable[P, R_co]: ...
 
     @overload
-    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
+    def __call__(self: WithFirst[Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
     @overload
-    def __call__(self: Of1[Scalar[F], Array[F, *Ys]], x: Scalar[F], /) -> Array[F, *Ys]: ...
+    def __call__(self: Unary1[Scalar[F], Array[F, *Ys]], x: Scalar[F], /) -> Array[F, *Ys]: ...
     @overload
-    def __call__(self: Of1[Array[F, N], Scalar[F]], x: Array[F, N], /) -> Array[F, N, N]: ...
+    def __call__(self: Unary1[Array[F, N], Scalar[F]], x: Array[F, N], /) -> Array[F, N, N]: ...
     @overload
-    def __call__(self: Of1[Array[F, N], Array[F, M]], x: Array[F, N], /) -> Array[F, M, N, N]: ...
+    def __call__(self: Unary1[Array[F, N], Array[F, M]], x: Array[F, N], /) -> Array[F, M, N, N]: ...
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PyTree: ...
 
 
-class Batched(Protocol[P, R_co]):
+class BatchedFunction(Protocol[P, R_co]):
     """What `vmap(f)` returns: one axis more in front, of arguments and results."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
 
     @overload
-    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: WithFirst[Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Two[A, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: WithTwo[A, Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Three[A, B, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: WithThree[A, B, Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
     def __call__(
-        self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
+        self: Unary1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(  # the same again: pyright sees this one where the function is passed on
-        self: Batched[[Array[X, *Xs]], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
+        self: BatchedFunction[[Array[X, *Xs]], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
     def __call__(
-        self: Of1[Array[X, *Xs], tuple[Array[V, *Vs], Array[W, *Ws]]], x: Array[X, Size, *Xs] | HostData, /
+        self: Unary1[Array[X, *Xs], tuple[Array[V, *Vs], Array[W, *Ws]]], x: Array[X, Size, *Xs] | HostData, /
     ) -> tuple[Array[V, Size, *Vs], Array[W, Size, *Ws]]: ...
     @overload
     def __call__(
@@ -337,21 +341,21 @@ class Batched(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
-class Mapped(Protocol[P, R_co]):
+class MappedFunction(Protocol[P, R_co]):
     """What `vmap(f, in_axes=...)` returns: nothing is known of sizes."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
 
     @overload
-    def __call__(self: First[Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: WithFirst[Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Two[A, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: WithTwo[A, Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
-    def __call__(self: Three[A, B, Private, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def __call__(self: WithThree[A, B, Unnameable, Q, object], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
     def __call__(
-        self: Of1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, *tuple[Any, ...]] | Numeric, /
+        self: Unary1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, *tuple[Any, ...]] | Numeric, /
     ) -> Array[V, *tuple[Any, ...]]: ...
     @overload
     def __call__(
@@ -399,7 +403,7 @@ class Pullback(Protocol[R_contra, *Ts]):
     ) -> tuple[Unpack[Ts]]: ...
 
 
-class KeptPullback(Pullback[R_contra, *Ts], Protocol[R_contra, *Ts]):
+class ResidualPullback(Pullback[R_contra, *Ts], Protocol[R_contra, *Ts]):
     """What `vjp(f, x)` returns: see `effx.ad.VJP`."""
 
     args_res: list[PyTree]

@@ -15,11 +15,11 @@ from effx.caching import WeakStore
 from effx.effects import Frame, axes_in_scope, current_frame, is_in_scope
 from effx.handlers.staging.stage import stage
 from effx.ir.program import Staged
-from effx.ir.refs import OnCell
+from effx.ir.refs import CellEffect
 from effx.ir.types import ArrayType
 from effx.lower.runtime.phases import Phase
-from effx.tracing.arguments import Arguments, FlatFunction, adapted, origin_of
-from effx.tracing.cache_misses import Key, explain
+from effx.tracing.arguments import Arguments, FlatFunction, adapt_arguments, function_origin
+from effx.tracing.cache_misses import TraceKey, log_cache_miss
 from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
 
 Types = tuple[ArrayType, ...]
@@ -45,40 +45,42 @@ class Trace(Staged):
         """The types of the results."""
         return self.program.out_types
 
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         """Says whether the captured values still have their meaning: no handler of theirs has ended."""
         return all([f.live and is_in_scope(f) for f in self.foreign])
 
 
 # Called with each function that is about to be staged and kept.
-listeners: list[Callable[[Callable[..., PyTree]], None]] = []
-Traces: TypeAlias = dict[Key, Trace]
+trace_listeners: list[Callable[[Callable[..., PyTree]], None]] = []
+Traces: TypeAlias = dict[TraceKey, Trace]
 
-_traces: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
+_traces_by_function: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
 
 
-def _forget() -> None:
-    for traces in _traces.values():
+def _clear_traces() -> None:
+    for traces in _traces_by_function.values():
         traces.clear()
 
 
-caching.other_caches.append(_forget)
+caching.other_caches.append(_clear_traces)
 
 
 def traces_of(fun: Callable[..., PyTree]) -> Traces:
     """Returns the traces of a function, which live as long as it does."""
-    return _traces.get(fun, dict)
+    return _traces_by_function.get(fun, dict)
 
 
 def trace_settings() -> tuple[object, ...]:
     """Returns the flags, and what of the handlers around, that change what tracing returns."""
-    once, frame = False, current_frame()
+    must_run_once, frame = False, current_frame()
     if frame is not None:
-        from effx.handlers.recursion.payloads import performs_once  # not loaded to stage outside of handlers
+        from effx.handlers.recursion.payloads import (
+            must_perform_once,  # not loaded to stage outside of handlers
+        )
 
-        once = performs_once(frame)
+        must_run_once = must_perform_once(frame)
     return (
-        once,
+        must_run_once,
         flags.enable_x64.value,
         flags.default_matmul_precision.value,
         flags.threefry_partitionable.value,
@@ -91,9 +93,9 @@ def trace_settings() -> tuple[object, ...]:
     )
 
 
-def key_of(in_tree: PyTreeDef, types: Types, form: Hashable) -> Key:
-    """Returns by what a function's trace is found, here and now; see `traced`."""
-    return in_tree, types, form, trace_settings(), axes_in_scope()
+def trace_key(in_tree: PyTreeDef, types: Types, static_key: Hashable) -> TraceKey:
+    """Returns by what a function's trace is found, here and now; see `trace_cached`."""
+    return in_tree, types, static_key, trace_settings(), axes_in_scope()
 
 
 _NO_NAMES = flatten({})[1]
@@ -104,32 +106,32 @@ def call_tree(args: PyTreeDef) -> PyTreeDef:
     return tuple_structure((args, _NO_NAMES))
 
 
-def positional(*args: PyTreeDef) -> PyTreeDef:
+def positional_tree(*args: PyTreeDef) -> PyTreeDef:
     """Returns the structure of `(args, kwargs)` for positional arguments of these structures."""
     return call_tree(tuple_structure(args))
 
 
 def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
     """Stages a function for arrays of these types, whatever has been staged before."""
-    return _staged(function, types, origin_of(function.fun))
+    return _stage_trace(function, types, function_origin(function.fun))
 
 
-def _staged(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> Trace:
+def _stage_trace(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> Trace:
     with Phase("/effx/stage", function.name):
-        staged = stage(function, types, function.name, function.what, origin)
+        staged = stage(function, types, function.name, function.transform_name, origin)
     foreign = {x.frame: None for x in staged.captured if x.frame is not None}
     for effect in staged.program.effects:
-        if isinstance(effect, OnCell) and effect.cell.home is not None:
-            foreign[effect.cell.home] = None
+        if isinstance(effect, CellEffect) and effect.cell.home_frame is not None:
+            foreign[effect.cell.home_frame] = None
     return Trace(staged.program, staged.captured, function.out_tree, tuple(foreign))
 
 
-def traced(
-    what: str,
+def trace_cached(
+    transform_name: str,
     fun: Callable[..., PyTree],
     in_tree: PyTreeDef,
     types: Types,
-    form: Hashable = None,
+    static_key: Hashable = None,
     arguments: Callable[[Arguments], Arguments] | None = None,
     traces: Traces | None = None,
 ) -> Trace:
@@ -138,21 +140,23 @@ def traced(
     The cache goes by the identity of the function: what it reads is read when it is staged.
 
     Args:
-        what: the transformation, for errors.
+        transform_name: the transformation, for errors.
         fun: the user's function.
         in_tree: the structure of `(args, kwargs)`. types: those of their leaves.
         arguments: makes of these arguments those that the function is called with; None to leave them.
-            form: tells apart what `arguments` does.
+            static_key: tells apart what `arguments` does.
         traces: where to look; by default with the function.
     """
-    known = traces_of(fun) if traces is None else traces
-    key = key_of(in_tree, types, form)
-    found = known.get(key)
-    if found is None or not found.holds():
+    cached_traces = traces_of(fun) if traces is None else traces
+    key = trace_key(in_tree, types, static_key)
+    cached = cached_traces.get(key)
+    if cached is None or not cached.is_valid():
         if flags.explain_cache_misses.value:
-            explain(what, fun, known, key)
-        for listener in listeners:
+            log_cache_miss(transform_name, fun, cached_traces, key)
+        for listener in trace_listeners:
             listener(fun)
-        function = FlatFunction(what, fun if arguments is None else adapted(fun, arguments), in_tree)
-        found = known[key] = _staged(function, types, origin_of(fun))
-    return found
+        function = FlatFunction(
+            transform_name, fun if arguments is None else adapt_arguments(fun, arguments), in_tree
+        )
+        cached = cached_traces[key] = _stage_trace(function, types, function_origin(fun))
+    return cached

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 from effx.errors import TreeError
-from effx.tree.registry import GetAttrKey, PyTree, is_record, named, settle, users
+from effx.tree.registry import GetAttrKey, PyTree, is_record, named_tuples, register_leaf_classes, users
 
 C = TypeVar("C")
 
@@ -23,13 +23,13 @@ def is_tree_node(typ: type[object]) -> bool:
     return plain or users.is_node(typ) or is_record(typ)
 
 
-def _taken(
-    what: str, apart: Callable[[PyTree], tuple[Iterable[C], Hashable] | None], tree: PyTree
+def _flatten_node(
+    function_name: str, apart: Callable[[PyTree], tuple[Iterable[C], Hashable] | None], tree: PyTree
 ) -> tuple[Iterable[C], Hashable]:
-    settle([tree])  # attrs classes are registered when they are met
-    if is_tree_node(type(tree)) and (found := apart(tree)) is not None:
-        return found
-    raise TreeError(f"{what}: expected a node, got a leaf of type {type(tree).__name__}")
+    register_leaf_classes([tree])  # attrs classes are registered when they are met
+    if is_tree_node(type(tree)) and (result := apart(tree)) is not None:
+        return result
+    raise TreeError(f"{function_name}: expected a node, got a leaf of type {type(tree).__name__}")
 
 
 def flatten_one_level(tree: PyTree) -> tuple[Iterable[PyTree], Hashable]:
@@ -48,7 +48,7 @@ def flatten_one_level(tree: PyTree) -> tuple[Iterable[PyTree], Hashable]:
     >>> list(children), data
     ([[1, 2], 3], ('a', 'b'))
     """
-    return _taken("flatten_one_level", users.flatten_one_level, tree)
+    return _flatten_node("flatten_one_level", users.flatten_one_level, tree)
 
 
 def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[object, PyTree]], Hashable]:
@@ -64,7 +64,7 @@ def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[object, Py
     >>> list(children)
     [(SequenceKey(idx=0), 5), (SequenceKey(idx=1), [6])]
     """
-    if isinstance(tree, tuple) and hasattr(tree, "_fields") and type(tree) not in named:
+    if isinstance(tree, tuple) and hasattr(tree, "_fields") and type(tree) not in named_tuples:
         # jaxlib 0.10 names all fields by the first.
         return [(GetAttrKey(name), x) for name, x in zip(tree._fields, tree, strict=True)], type(tree)
-    return _taken("flatten_one_level_with_keys", users.flatten_one_level_with_keys, tree)
+    return _flatten_node("flatten_one_level_with_keys", users.flatten_one_level_with_keys, tree)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from effx.effects import Value
 from effx.errors import TreeError
-from effx.tree.prefixes import broadcast_prefix, flatten_up_to, up_to
+from effx.tree.prefixes import broadcast_prefix, flatten_prefix, flatten_up_to
 from effx.tree.registry import (
     IsLeaf,
     KeyPath,
     PyTree,
     PyTreeDef,
+    check_nesting_depth,
     flatten,
-    refuse_deep,
-    settle,
+    register_leaf_classes,
     tuple_structure,
     users,
 )
@@ -50,11 +50,11 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[PyTree]) -> PyTree:
         return treedef.unflatten(leaves)
     except ValueError as error:
         # An error of a node's own unflatten function passes unchanged.
-        found = list(leaves) if isinstance(leaves, Sequence) else None
-        if found is None or len(found) == treedef.num_leaves:
+        leaf_list = list(leaves) if isinstance(leaves, Sequence) else None
+        if leaf_list is None or len(leaf_list) == treedef.num_leaves:
             raise
         raise TreeError(
-            f"tree.unflatten: got {len(found)} leaves, expected {treedef.num_leaves} for {treedef}"
+            f"tree.unflatten: got {len(leaf_list)} leaves, expected {treedef.num_leaves} for {treedef}"
         ) from error
 
 
@@ -99,14 +99,14 @@ def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None
     >>> map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
     {'a': 11, 'b': [22]}
     """
-    found, treedef = flatten(tree, is_leaf)
+    tree_leaves, treedef = flatten(tree, is_leaf)
     if not rest:
-        return treedef.unflatten(builtins.map(f, found))
+        return treedef.unflatten(builtins.map(f, tree_leaves))
     others = [
-        up_to(treedef, other, tree, is_leaf, "tree.map", ("tree 1", f"tree {i}"))
+        flatten_prefix(treedef, other, tree, is_leaf, "tree.map", ("tree 1", f"tree {i}"))
         for i, other in enumerate(rest, 2)
     ]
-    return treedef.unflatten(builtins.map(f, found, *others))
+    return treedef.unflatten(builtins.map(f, tree_leaves, *others))
 
 
 def transpose(
@@ -126,7 +126,7 @@ def transpose(
     {'a': [1, 2]}
     """
     outer, inner, tree = outer_treedef, inner_treedef, pytree_to_transpose
-    found, treedef = flatten(tree)
+    flat_leaves, treedef = flatten(tree)
     if inner is None:
         if outer.num_leaves == 0:
             raise TreeError(f"tree.transpose: inner structure needed, as {outer} has no leaves")
@@ -135,7 +135,7 @@ def transpose(
     if treedef != expected:
         raise TreeError(f"tree.transpose: got {treedef}, expected {expected}")
     count = inner.num_leaves
-    return inner.unflatten([outer.unflatten(found[i::count]) for i in range(count)])
+    return inner.unflatten([outer.unflatten(flat_leaves[i::count]) for i in range(count)])
 
 
 _MISSING: Final = object()
@@ -152,12 +152,12 @@ def reduce(
     >>> reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, 0)
     6
     """
-    found = leaves(tree, is_leaf)
+    tree_leaves = leaves(tree, is_leaf)
     if initializer is _MISSING:
-        if not found:
+        if not tree_leaves:
             raise TreeError("tree.reduce: got a tree without leaves and no initializer")
-        return cast("T", functools.reduce(function, found))
-    return functools.reduce(function, found, cast("T", initializer))
+        return cast("T", functools.reduce(function, tree_leaves))
+    return functools.reduce(function, tree_leaves, cast("T", initializer))
 
 
 def reduce_associative(
@@ -172,15 +172,15 @@ def reduce_associative(
     >>> reduce_associative(lambda x, y: f"({x}{y})", list("abcd"))
     '((ab)(cd))'
     """
-    found = cast("list[T]", leaves(tree, is_leaf))
-    if not found:
+    values = cast("list[T]", leaves(tree, is_leaf))
+    if not values:
         if identity is _MISSING:
             raise TreeError("tree.reduce_associative: got a tree without leaves and no identity")
         return cast("T", identity)
-    while len(found) > 1:
-        pairs = [operation(x, y) for x, y in zip(found[::2], found[1::2], strict=False)]
-        found = pairs + found[len(pairs) * 2 :]
-    return found[0]
+    while len(values) > 1:
+        pairs = [operation(x, y) for x, y in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0]
 
 
 def all(tree: PyTree, *, is_leaf: IsLeaf | None = None) -> bool:
@@ -199,8 +199,10 @@ def all_leaves(iterable: Iterable[PyTree], is_leaf: IsLeaf | None = None) -> boo
     (True, False)
     """
     items = list(iterable)
-    found = leaves(items, is_leaf)
-    return len(found) == len(items) and builtins.all(x is y for x, y in zip(found, items, strict=True))
+    own_leaves = leaves(items, is_leaf)
+    return len(own_leaves) == len(items) and builtins.all(
+        x is y for x, y in zip(own_leaves, items, strict=True)
+    )
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
@@ -250,11 +252,11 @@ def flatten_with_path(
         def predicate(_path: KeyPath, subtree: PyTree) -> bool:
             return plain(subtree)
 
-    refuse_deep(tree)
-    found, treedef = users.flatten_with_path(tree, predicate)
-    if settle([leaf for _, leaf in found]):
+    check_nesting_depth(tree)
+    paths_and_leaves, treedef = users.flatten_with_path(tree, predicate)
+    if register_leaf_classes([leaf for _, leaf in paths_and_leaves]):
         return flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    return found, treedef
+    return paths_and_leaves, treedef
 
 
 def leaves_with_path(
@@ -281,9 +283,9 @@ def map_with_path(
     >>> map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": [1]})
     {'a': ["['a'][0]=1"]}
     """
-    found, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    paths_and_leaves, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     others = [
-        up_to(
+        flatten_prefix(
             treedef,
             other,
             tree,
@@ -293,8 +295,8 @@ def map_with_path(
         )
         for i, other in enumerate(rest, 2)
     ]
-    paths = [path for path, _ in found]
-    return treedef.unflatten(builtins.map(f, paths, [leaf for _, leaf in found], *others))
+    paths = [path for path, _ in paths_and_leaves]
+    return treedef.unflatten(builtins.map(f, paths, [leaf for _, leaf in paths_and_leaves], *others))
 
 
 def broadcast(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:

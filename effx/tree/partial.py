@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Hidden(Generic[P, R]):
+class _OpaqueFunction(Generic[P, R]):
     """Keeps functools from merging one partial into another; equal when the functions are one object."""
 
     __slots__ = ("function",)
@@ -24,7 +24,7 @@ class _Hidden(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hidden) and self.function is other.function
+        return isinstance(other, _OpaqueFunction) and self.function is other.function
 
     def __hash__(self) -> int:
         return hash(id(self.function))
@@ -43,24 +43,26 @@ class Partial(functools.partial[R]):
 
     def __new__(cls, func: Callable[..., R], /, *args: PyTree, **keywords: PyTree) -> Partial[R]:
         if isinstance(func, functools.partial) and not isinstance(func, Partial):
-            func = _Hidden(func)
+            func = _OpaqueFunction(func)
         return super().__new__(cls, func, *args, **keywords)
 
 
 _KEYS: Final = (FlattenedIndexKey(0), FlattenedIndexKey(1))
 
 
-def _apart(partial: Partial[R]) -> tuple[tuple[PyTree, PyTree], Callable[..., R]]:
+def _flatten_partial(partial: Partial[R]) -> tuple[tuple[PyTree, PyTree], Callable[..., R]]:
     return (partial.args, partial.keywords), partial.func
 
 
-def _apart_with_keys(partial: Partial[R]) -> tuple[Iterable[tuple[object, PyTree]], Callable[..., R]]:
+def _flatten_partial_with_keys(
+    partial: Partial[R],
+) -> tuple[Iterable[tuple[object, PyTree]], Callable[..., R]]:
     return ((_KEYS[0], partial.args), (_KEYS[1], partial.keywords)), partial.func
 
 
-def _together(func: Callable[..., R], children: tuple[PyTree, PyTree]) -> Partial[R]:
+def _unflatten_partial(func: Callable[..., R], children: tuple[PyTree, PyTree]) -> Partial[R]:
     args, keywords = children
     return Partial(func, *args, **keywords)
 
 
-register_node(Partial, _apart, _together, _apart_with_keys)
+register_node(Partial, _flatten_partial, _unflatten_partial, _flatten_partial_with_keys)

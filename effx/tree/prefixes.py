@@ -17,7 +17,7 @@ from effx.tree.registry import (
     PyTreeDef,
     SequenceKey,
     flatten,
-    named,
+    named_tuples,
     users,
 )
 
@@ -38,10 +38,10 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     >>> keystr((DictKey("a"), SequenceKey(1)), simple=True, separator="/")
     'a/1'
     """
-    return separator.join([_bare(key) if simple else str(key) for key in keys])
+    return separator.join([_key_text(key) if simple else str(key) for key in keys])
 
 
-def _bare(key: object) -> str:
+def _key_text(key: object) -> str:
     if isinstance(key, SequenceKey):
         return str(key.idx)
     if isinstance(key, GetAttrKey):
@@ -58,10 +58,10 @@ def flatten_up_to(treedef: PyTreeDef, tree: PyTree) -> list[PyTree]:
     >>> flatten_up_to(flatten((0, 0))[1], (1, [2, 3]))
     [1, [2, 3]]
     """
-    return up_to(treedef, tree, _MISSING, None, "tree.flatten_up_to", ("the structure", "the tree"))
+    return flatten_prefix(treedef, tree, _MISSING, None, "tree.flatten_up_to", ("the structure", "the tree"))
 
 
-def up_to(
+def flatten_prefix(
     treedef: PyTreeDef,
     tree: PyTree,
     prefix: PyTree,
@@ -73,13 +73,13 @@ def up_to(
     try:
         return treedef.flatten_up_to(tree)
     except (ValueError, TypeError) as error:
-        said: list[str] = []
+        messages: list[str] = []
         # A user's unflatten function may refuse the placeholders; jaxlib's words must do then.
         with suppress(Exception):
             if prefix is _MISSING:
                 prefix = treedef.unflatten([0] * treedef.num_leaves)
-            said = prefix_errors(prefix, tree, is_leaf, *names)
-        raise TreeError(f"{who}: {'; '.join(said) or error}") from None
+            messages = prefix_errors(prefix, tree, is_leaf, *names)
+        raise TreeError(f"{who}: {'; '.join(messages) or error}") from None
 
 
 def broadcast_prefix(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None) -> list[PyTree]:
@@ -91,10 +91,10 @@ def broadcast_prefix(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None
     >>> broadcast_prefix((0, 1), ([5, 6], 7))
     [0, 0, 1]
     """
-    found, treedef = flatten(prefix, is_leaf)
+    prefix_leaves, treedef = flatten(prefix, is_leaf)
     result: list[PyTree] = []
-    subtrees = up_to(treedef, full, prefix, is_leaf, "tree.broadcast_prefix", _NAMES)
-    for leaf, subtree in zip(found, subtrees, strict=True):
+    subtrees = flatten_prefix(treedef, full, prefix, is_leaf, "tree.broadcast_prefix", _NAMES)
+    for leaf, subtree in zip(prefix_leaves, subtrees, strict=True):
         result.extend([leaf] * flatten(subtree)[1].num_leaves)
     return result
 
@@ -134,10 +134,10 @@ def _mismatches(
     where = f"at {keystr(path)} " if path else ""
     b = users.flatten_one_level_with_keys(full)
     if b is None or type(prefix) is not type(full):
-        yield f"{where}{a_name} is {_say(prefix)}, {b_name} {_say(full)}"
+        yield f"{where}{a_name} is {_describe_node(prefix)}, {b_name} {_describe_node(full)}"
         return
     a_children, b_children = list(a[0]), list(b[0])
-    if isinstance(prefix, tuple) and hasattr(prefix, "_fields") and type(prefix) not in named:
+    if isinstance(prefix, tuple) and hasattr(prefix, "_fields") and type(prefix) not in named_tuples:
         # jaxlib 0.10 gives every child of a named tuple the first one's key.
         a_children = [(GetAttrKey(name), x) for name, x in zip(prefix._fields, prefix, strict=True)]
     if isinstance(prefix, dict) and prefix.keys() != full.keys():
@@ -149,17 +149,17 @@ def _mismatches(
         yield f"{where}{a_name} {' and '.join(parts)}, {b_name} has {list(full)}"
     elif len(a_children) != len(b_children):
         yield (
-            f"{where}{a_name} is {_say(prefix)} of length {len(a_children)}, "
-            f"{b_name} {_say(full)} of length {len(b_children)}"
+            f"{where}{a_name} is {_describe_node(prefix)} of length {len(a_children)}, "
+            f"{b_name} {_describe_node(full)} of length {len(b_children)}"
         )
     elif a[1] != b[1]:
-        yield f"{where}{a_name} is {_say(prefix)} with static data {a[1]}, {b_name} has {b[1]}"
+        yield f"{where}{a_name} is {_describe_node(prefix)} with static data {a[1]}, {b_name} has {b[1]}"
     else:
         for (key, x), (_, y) in zip(a_children, b_children, strict=True):
             yield from _mismatches((*path, key), x, y, is_leaf, a_name, b_name)
 
 
-def _say(tree: PyTree) -> str:
+def _describe_node(tree: PyTree) -> str:
     name = type(tree).__name__
     if tree is None:
         return "None"

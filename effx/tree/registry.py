@@ -62,16 +62,20 @@ _in_cpp: Final = Registry("in C++")
 """Those of them that C++ takes apart by itself: flattening calls no Python."""
 
 _LOCK = threading.RLock()
-_settled: set[type[object]] = set()  # types of leaves about which `settle` has decided
-_opaque: set[type[object]] = set()  # types that stay leaves, subclasses included
+_registered_classes: set[type[object]] = (
+    set()
+)  # types of leaves about which `register_leaf_classes` has decided
+_leaf_classes: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
 # How users' classes are taken apart, where they said so.
-declared: dict[type[object], tuple[object, ...]] = {}
-named: set[type[object]] = set()  # named tuples' classes that were registered; all others are nodes too
+declared_forms: dict[type[object], tuple[object, ...]] = {}
+named_tuples: set[type[object]] = (
+    set()
+)  # named tuples' classes that were registered; all others are nodes too
 
 _flatten = users.flatten
 _flatten_in_cpp = _in_cpp.flatten
-_is_settled = _settled.issuperset
+_are_registered = _registered_classes.issuperset
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], PyTreeDef]:
@@ -85,25 +89,25 @@ def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], 
     ([1, 2], PyTreeDef({'a': None, 'b': [*, *]}))
     """
     if is_leaf is not None:
-        refuse_deep(tree)
+        check_nesting_depth(tree)
     try:
-        found = _flatten(tree, is_leaf)
+        flat = _flatten(tree, is_leaf)
     except SystemError as error:
-        raise too_deep("flatten") from error
+        raise nesting_error("flatten") from error
     # 13 ns a leaf: the types of leaves, all in C.
-    if not _is_settled(map(type, found[0])) and settle(found[0]):
+    if not _are_registered(map(type, flat[0])) and register_leaf_classes(flat[0]):
         return flatten(tree, is_leaf)
-    return found
+    return flat
 
 
-def too_deep(what: str) -> TreeError:
+def nesting_error(function_name: str) -> TreeError:
     """The error for a tree in which jaxlib's C++ ran into Python's recursion limit, which it does not report."""
     return TreeError(
-        f"{what}: the tree is nested too deeply, expected fewer than {sys.getrecursionlimit()} levels"
+        f"{function_name}: the tree is nested too deeply, expected fewer than {sys.getrecursionlimit()} levels"
     )
 
 
-def refuse_deep(tree: PyTree) -> None:
+def check_nesting_depth(tree: PyTree) -> None:
     """Refuses a tree that is nested too deeply before Python functions are called on its parts.
 
     In C++ an exception of theirs, as at the recursion limit, leaves the count of levels as it was.
@@ -114,42 +118,42 @@ def refuse_deep(tree: PyTree) -> None:
     try:
         _flatten_in_cpp((((((((tree,),),),),),),))  # some levels more, which those functions may need
     except SystemError as error:
-        raise too_deep("flatten") from error
+        raise nesting_error("flatten") from error
     except Exception:  # noqa: BLE001  of a part that need not be taken apart
         pass
 
 
-def settle(leaves: list[PyTree]) -> bool:
+def register_leaf_classes(leaves: list[PyTree]) -> bool:
     """Make nodes of the attrs classes among the leaves; true if there were any."""
     changed = False
     with _LOCK:
-        for cls in set(map(type, leaves)) - _settled:
+        for cls in set(map(type, leaves)) - _registered_classes:
             if not users.is_node(cls) and is_record(cls):
-                data, meta = _fields(cls)
+                data, meta = _field_names(cls)
                 _register_record(cls, data, meta)
                 _automatic.add(cls)
                 changed = True
-            _settled.add(cls)
+            _registered_classes.add(cls)
     return changed
 
 
-def settle_classes(classes: Iterable[type[object]]) -> None:
+def register_classes(classes: Iterable[type[object]]) -> None:
     """Make nodes of those attrs classes among some that have not been met in a tree."""
     with _LOCK:
         for cls in classes:
             if not users.is_node(cls) and is_record(cls):
-                _register_record(cls, *_fields(cls))
+                _register_record(cls, *_field_names(cls))
                 _automatic.add(cls)
-                _settled.add(cls)
+                _registered_classes.add(cls)
 
 
 def node_form(cls: type[object]) -> tuple[object, ...]:
     """Returns what a user said of a class: that it is a leaf, or how it is taken apart; nothing for records."""
-    if not _opaque.isdisjoint(cls.__mro__):
+    if not _leaf_classes.isdisjoint(cls.__mro__):
         return ("leaf",)
     if cls in _automatic:
         return ("record",) if not hasattr(cls, "__attrs_attrs__") else ()
-    return declared.get(cls, ())
+    return declared_forms.get(cls, ())
 
 
 def is_record(cls: type[object]) -> bool:
@@ -164,10 +168,10 @@ def is_record(cls: type[object]) -> bool:
 
 
 def _may_be_node(cls: type[object]) -> bool:
-    return not issubclass(cls, BaseException) and _opaque.isdisjoint(cls.__mro__)
+    return not issubclass(cls, BaseException) and _leaf_classes.isdisjoint(cls.__mro__)
 
 
-def _fields(cls: type[object]) -> tuple[list[str], list[str]]:
+def _field_names(cls: type[object]) -> tuple[list[str], list[str]]:
     """Names of the data fields and of the static fields."""
     attributes = getattr(cls, "__attrs_attrs__", None)
     fields = dataclasses.fields(cast("Any", cls)) if attributes is None else attributes
@@ -187,8 +191,8 @@ def record_fields(cls: type[object]) -> tuple[list[str], list[str]] | None:
     ((['factor'], ['name']), None)
     """
     if cls in _automatic:
-        return _fields(cls)
-    form = declared.get(cls, ())
+        return _field_names(cls)
+    form = declared_forms.get(cls, ())
     names = [x for x in form if isinstance(x, str)]
     if None not in form or len(names) != len(form) - 1:
         return None
@@ -196,7 +200,7 @@ def record_fields(cls: type[object]) -> tuple[list[str], list[str]] | None:
     return names[:count], names[count:]
 
 
-def _init_only_stores(cls: type[object], names: set[str]) -> bool:
+def _is_plain_init(cls: type[object], names: set[str]) -> bool:
     """Whether calling `cls` with its fields as keywords does no more than store them."""
     init = vars(cls).get("__init__")
     code = getattr(init, "__code__", None)
@@ -212,7 +216,7 @@ def _init_only_stores(cls: type[object], names: set[str]) -> bool:
     return code.co_filename.startswith("<attrs generated") and not (hooked or checked)
 
 
-def _getter(names: list[str]) -> Callable[[object], tuple[PyTree, ...]]:
+def _make_getter(names: list[str]) -> Callable[[object], tuple[PyTree, ...]]:
     """A function that gives these attributes as a tuple, in C where there are two or more."""
     if not names:
         return lambda record: ()
@@ -223,41 +227,41 @@ def _getter(names: list[str]) -> Callable[[object], tuple[PyTree, ...]]:
 
 
 def _register_record(cls: type[object], data: list[str], meta: list[str]) -> None:
-    if _init_only_stores(cls, {*data, *meta}):
+    if _is_plain_init(cls, {*data, *meta}):
         register_fields(cls, data, meta)  # all in C++, twice as fast
         return
     # Rebuilt without `__init__`: its converters and validators would meet tracers and placeholders,
     # its keywords may differ from the attributes, and fields with init=False would be lost.
-    new, put = object.__new__, object.__setattr__
+    new, set_field = object.__new__, object.__setattr__
     keys = [GetAttrKey(name) for name in data]
-    get_data, get_meta = _getter(data), _getter(meta)
+    get_data, get_meta = _make_getter(data), _make_getter(meta)
     names = (*data, *meta)
     # One update of `__dict__` in C, where no slot and no descriptor stands in the way.
     plain = cls.__dictoffset__ != 0 and not any(
         hasattr(getattr_static(cls, n, None), "__set__") for n in names
     )
 
-    def apart(record: object) -> tuple[tuple[PyTree, ...], tuple[PyTree, ...]]:
+    def flatten_record(record: object) -> tuple[tuple[PyTree, ...], tuple[PyTree, ...]]:
         return get_data(record), get_meta(record)
 
-    def apart_with_keys(record: object) -> tuple[list[tuple[object, PyTree]], tuple[PyTree, ...]]:
+    def flatten_record_with_keys(record: object) -> tuple[list[tuple[object, PyTree]], tuple[PyTree, ...]]:
         return list(zip(keys, get_data(record), strict=True)), get_meta(record)
 
-    def together(static: tuple[PyTree, ...], children: tuple[PyTree, ...]) -> object:
+    def unflatten_record(static: tuple[PyTree, ...], children: tuple[PyTree, ...]) -> object:
         record = new(cls)
         values = zip(names, (*children, *static), strict=True)
         if plain:
             record.__dict__.update(values)
         else:
             for name, value in values:
-                put(record, name, value)
+                set_field(record, name, value)
         return record
 
-    register_node(cls, apart, together, apart_with_keys)
+    register_node(cls, flatten_record, unflatten_record, flatten_record_with_keys)
 
 
-def _refuse_twice(who: str, cls: type[object]) -> None:
-    plain = issubclass(cls, tuple) and hasattr(cls, "_fields") and cls not in named
+def _check_not_registered(who: str, cls: type[object]) -> None:
+    plain = issubclass(cls, tuple) and hasattr(cls, "_fields") and cls not in named_tuples
     if users.is_node(cls) and not plain:
         why = "it became a node when a tree with it was first flattened, register it before" * (
             cls in _automatic
@@ -287,10 +291,10 @@ def register_node(
         TreeError: `cls` is a node type already.
     """
     with _LOCK:
-        _refuse_twice(who, cls)
+        _check_not_registered(who, cls)
         if issubclass(cls, tuple):
-            named.add(cls)
-        declared[cls] = (flatten_node, unflatten_node, flatten_with_keys)
+            named_tuples.add(cls)
+        declared_forms[cls] = (flatten_node, unflatten_node, flatten_with_keys)
         for registry in (users, dispatch):
             registry.register_node(cls, flatten_node, unflatten_node, flatten_with_keys)
 
@@ -304,8 +308,8 @@ def register_fields(
 ) -> None:
     """Make `cls` a node type in both registries, rebuilt by calling `cls` with its fields as keywords."""
     with _LOCK:
-        _refuse_twice(who, cls)
-        declared[cls] = (*data, None, *meta)
+        _check_not_registered(who, cls)
+        declared_forms[cls] = (*data, None, *meta)
         for registry in (users, dispatch, _in_cpp):
             registry.register_dataclass_node(cls, list(data), list(meta))
 
@@ -330,8 +334,8 @@ def register_record(cls: C) -> C:
                     f"register_attrs: got {cls.__qualname__}, expected an attrs class or dataclass that is "
                     "no exception and not registered as a leaf"
                 )
-            _refuse_twice("register_attrs", cls)
-            _register_record(cls, *_fields(cls))
+            _check_not_registered("register_attrs", cls)
+            _register_record(cls, *_field_names(cls))
             _automatic.add(cls)
     return cls
 
@@ -363,8 +367,8 @@ def register_leaf(cls: C) -> C:
     ([Name(text='x')], PyTreeDef([*]))
     """
     with _LOCK:
-        _refuse_twice("register_leaf", cls)
-        _opaque.add(cls)
+        _check_not_registered("register_leaf", cls)
+        _leaf_classes.add(cls)
     return cls
 
 
@@ -382,37 +386,37 @@ def tuple_structure(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     return _cpp.treedef_tuple(users, list(treedefs))
 
 
-def _ordered_apart(tree: OrderedDict[Any, PyTree]) -> tuple[list[PyTree], tuple[Any, ...]]:
+def _flatten_ordered_dict(tree: OrderedDict[Any, PyTree]) -> tuple[list[PyTree], tuple[Any, ...]]:
     return list(tree.values()), tuple(tree)
 
 
-def _ordered_apart_with_keys(
+def _flatten_ordered_dict_with_keys(
     tree: OrderedDict[Any, PyTree],
 ) -> tuple[list[tuple[object, PyTree]], tuple[Any, ...]]:
     return [(DictKey(key), value) for key, value in tree.items()], tuple(tree)
 
 
-def _default_apart(tree: defaultdict[Any, PyTree]) -> tuple[list[PyTree], tuple[Any, tuple[Any, ...]]]:
+def _flatten_defaultdict(tree: defaultdict[Any, PyTree]) -> tuple[list[PyTree], tuple[Any, tuple[Any, ...]]]:
     keys = tuple(sorted(tree))
     return [tree[key] for key in keys], (tree.default_factory, keys)
 
 
-def _default_apart_with_keys(
+def _flatten_defaultdict_with_keys(
     tree: defaultdict[Any, PyTree],
 ) -> tuple[list[tuple[object, PyTree]], tuple[Any, tuple[Any, ...]]]:
-    children, static_data = _default_apart(tree)
+    children, static_data = _flatten_defaultdict(tree)
     return [(DictKey(key), child) for key, child in zip(static_data[1], children, strict=True)], static_data
 
 
 register_node(
     OrderedDict,
-    _ordered_apart,
+    _flatten_ordered_dict,
     lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
-    _ordered_apart_with_keys,
+    _flatten_ordered_dict_with_keys,
 )
 register_node(
     defaultdict,
-    _default_apart,
+    _flatten_defaultdict,
     lambda static_data, children: defaultdict(static_data[0], zip(static_data[1], children, strict=True)),
-    _default_apart_with_keys,
+    _flatten_defaultdict_with_keys,
 )

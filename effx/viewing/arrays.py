@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from effx.array import Array
-from effx.debug.shardings import drawing
+from effx.debug.shardings import draw_sharding
 from effx.dtypes import is_key
 from effx.errors import ShapeError
 from effx.ir.values.boxes import Box
@@ -24,7 +24,7 @@ __all__ = ["html", "text"]
 FETCHED = 1_000_000
 
 
-def _unfetched(x: Array) -> str | None:
+def _unfetched_reason(x: Array) -> str | None:
     """Says why an array's elements are not shown; None if they are."""
     if isinstance(x, Box):
         return f"abstract, under {x.frame.handler.describe()}"
@@ -32,31 +32,31 @@ def _unfetched(x: Array) -> str | None:
         return None
     if x.buffer.is_deleted():
         return "gone: donated to a computation, or deleted"
-    lies = x.sharding
-    here = isinstance(lies, SingleDeviceSharding) and lies.device.platform == "cpu"
+    sharding = x.sharding
+    here = isinstance(sharding, SingleDeviceSharding) and sharding.device.platform == "cpu"
     if here or x.type.size <= FETCHED:
         return None
     return "elements are not fetched to be shown; index the array to see some"
 
 
-def _place(x: Array) -> str:
+def _location_text(x: Array) -> str:
     """Returns where an array lies."""
     if isinstance(x, Box):
         return "no device"
     if not isinstance(x, ConcreteArray):
         return "host"
-    lies = x.sharding
-    if isinstance(lies, SingleDeviceSharding):
-        return device_name(lies.device)
-    part = x.type.with_shape(lies.shard_shape(x.type.shape))
-    return f"{lies.num_devices} devices, {part!r} on each"
+    sharding = x.sharding
+    if isinstance(sharding, SingleDeviceSharding):
+        return device_name(sharding.device)
+    part = x.type.with_shape(sharding.shard_shape(x.type.shape))
+    return f"{sharding.num_devices} devices, {part!r} on each"
 
 
 def html(x: Array) -> str:
     """Returns an array for a notebook: a line on it, and its elements, of which a large array shows the outermost."""
     t = x.type
-    facts = [t.dtype.name if not is_key(t.dtype) else "keys", f"{short(size_of(t))}B", _place(x)]
-    why = _unfetched(x)
+    facts = [t.dtype.name if not is_key(t.dtype) else "keys", f"{short(size_of(t))}B", _location_text(x)]
+    why = _unfetched_reason(x)
     if why is None:
         with np.printoptions(threshold=200, edgeitems=3):
             shown = f"<pre>{escape(host_text(x))}</pre>"
@@ -65,8 +65,8 @@ def html(x: Array) -> str:
     parts = ""
     if isinstance(x, ConcreteArray) and not isinstance(x.sharding, SingleDeviceSharding):
         try:
-            drawn = drawing(t.shape, x.sharding)
-            parts = f"<details><summary>parts</summary><pre>{escape(drawn)}</pre></details>"
+            sharding_drawing = draw_sharding(t.shape, x.sharding)
+            parts = f"<details><summary>parts</summary><pre>{escape(sharding_drawing)}</pre></details>"
         except ShapeError:  # more than two axes are cut
             parts = ""
     return f"<div><b>{escape(repr(t))}</b> {escape(' · '.join(facts))}{parts}{shown}</div>"
@@ -74,5 +74,5 @@ def html(x: Array) -> str:
 
 def text(x: Array) -> str:
     """Returns an array for a console: as `repr` does, but without elements where these are not at hand."""
-    why = None if isinstance(x, Box) else _unfetched(x)
-    return repr(x) if why is None else f"Array({x.type!r}, {_place(x)}: {why})"
+    why = None if isinstance(x, Box) else _unfetched_reason(x)
+    return repr(x) if why is None else f"Array({x.type!r}, {_location_text(x)}: {why})"

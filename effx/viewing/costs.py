@@ -30,7 +30,7 @@ class Price:
     bounded: bool = True
 
 
-def _sum(prices: Iterable[tuple[float, Price]]) -> Price:
+def _sum_prices(prices: Iterable[tuple[float, Price]]) -> Price:
     terms = list(prices)
     return Price(
         math.fsum([n * p.flops for n, p in terms]),
@@ -48,16 +48,16 @@ class Costs:
 
     def of(self, equation: Equation) -> Price:
         """Returns what an equation costs: of branches the mean, of a while loop one iteration."""
-        place, op = Place(equation), equation.op
+        location, op = Place(equation), equation.op
         if not isinstance(op, HigherOrder):
-            return Price(flops_of(place), sum(map(size_of, (*place.types, *place.result_types))))
-        inside = [(place.inside(p), self.whole(p)) for p in op.programs]
-        found = _sum([(at.repeats * at.share, price) for at, price in inside])
-        return attrs.evolve(found, bounded=found.bounded and not any([at.unbounded for at, _ in inside]))
+            return Price(flops_of(location), sum(map(size_of, (*location.types, *location.result_types))))
+        inside = [(location.inside(p), self.whole(p)) for p in op.programs]
+        total = _sum_prices([(at.repeats * at.share, price) for at, price in inside])
+        return attrs.evolve(total, bounded=total.bounded and not any([at.unbounded for at, _ in inside]))
 
     def whole(self, program: Program) -> Price:
         """Returns what one run of a program costs; what nothing reads is not computed."""
-        found = self._programs.get(program)
-        if found is None:
-            found = self._programs[program] = _sum([(1.0, self.of(e)) for e in used(program)])
-        return found
+        entry = self._programs.get(program)
+        if entry is None:
+            entry = self._programs[program] = _sum_prices([(1.0, self.of(e)) for e in used(program)])
+        return entry

@@ -5,10 +5,19 @@ import pkgutil
 from html import escape
 from typing import final
 
-from effx.errors import resolve, source_of
+from effx.errors import resolve_source, source_of
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.parallel import ParallelMap
-from effx.ir.program import Atom, Equation, Printer, Program, Var, literal_text, row_text, variable_name
+from effx.ir.program import (
+    Atom,
+    Equation,
+    Program,
+    ProgramPrinter,
+    Var,
+    effect_row_text,
+    literal_text,
+    variable_name,
+)
 from effx.library.cost import peak_bytes, short, used
 from effx.viewing.costs import Costs, Price
 
@@ -50,7 +59,7 @@ PAGE = """<!DOCTYPE html>
 """
 
 
-def _text(name: str) -> str:
+def _escaped_name(name: str) -> str:
     return (pkgutil.get_data("effx.viewing", name) or b"").decode()
 
 
@@ -80,15 +89,15 @@ class _Page:
     """Writes programs, each once, where the first equation is that holds it."""
 
     def __init__(self) -> None:
-        self.printer = Printer()
+        self.printer = ProgramPrinter()
         self.costs = Costs()
         self.numbers: dict[Var, int] = {}
         self.written: dict[Program, int] = {}
         self.equations = 0
 
-    def program(self, program: Program, note: str = "") -> str:
+    def write_program(self, program: Program, note: str = "") -> str:
         """Returns a program as something that can be folded."""
-        name = escape(self.printer.function(program))
+        name = escape(self.printer.print_function(program))
         if program in self.written:
             return f'<p class="again">@{name}: see <a href="#p{self.written[program]}">above</a></p>\n'
         n = self.written[program] = len(self.written)
@@ -111,12 +120,12 @@ class _Page:
                 return f'<span class="literal">{escape(literal_text(atom))}</span>'
             return f'{value(atom)}<span class="operand type">: {escape(repr(atom.type))}</span>'
 
-        whole = self.costs.whole(program)
+        total = self.costs.whole(program)
         inputs = ", ".join(map(define, program.inputs))
         head = (
             f'<details class="program" id="p{n}" open>\n<summary><span class="name">{name}</span>({inputs})'
-            f'<span class="effects">{escape(row_text(program.effects))}</span>'
-            f'<span class="note">{escape(note)}</span><span class="price">{price_text(whole)}</span></summary>\n'
+            f'<span class="effects">{escape(effect_row_text(program.effects))}</span>'
+            f'<span class="note">{escape(note)}</span><span class="price">{price_text(total)}</span></summary>\n'
         )
         parts = [head]
         read_by_any = set(map(id, used(program)))
@@ -124,33 +133,39 @@ class _Page:
             # Operands before results: a name is defined from its equation on.
             operands = " ".join(map(read, e.inputs))
             parts.append(
-                self.equation(e, id(e) in read_by_any, ", ".join(map(define, e.outputs)), operands, whole)
+                self.write_equation(
+                    e, id(e) in read_by_any, ", ".join(map(define, e.outputs)), operands, total
+                )
             )
         outputs = ", ".join(map(read, program.outputs))
         parts.append(f'<div class="return"><b>return</b> {outputs}</div>\n</details>\n')
         return "".join(parts)
 
-    def equation(self, e: Equation, computed: bool, results: str, operands: str, whole: Price) -> str:
+    def write_equation(
+        self, e: Equation, computed: bool, results: str, operands: str, total_price: Price
+    ) -> str:
         """Returns one line, and the programs that it holds."""
         self.equations += 1
-        held = e.op.programs if isinstance(e.op, HigherOrder) else ()
+        inner_programs = e.op.programs if isinstance(e.op, HigherOrder) else ()
         price = self.costs.of(e)
         # What takes the time is the arithmetic, or where there is none the memory.
-        part, total = (price.flops, whole.flops) if whole.flops else (price.traffic, whole.traffic)
+        part, total = (
+            (price.flops, total_price.flops) if total_price.flops else (price.traffic, total_price.traffic)
+        )
         share = part / total if total and computed else 0.0
-        said = price_text(price) if computed else "never read"
+        price_label = price_text(price) if computed else "never read"
         where, code = source_of(e.source), ""
         if e.source is not None:
-            file, line, _ = resolve(e.source)
+            file, line, _ = resolve_source(e.source)
             code = linecache.getline(file, line).strip()
         line_text = f'<span class="line" title="{escape(code)}">{escape(where)}</span>' if e.source else ""
-        below = "".join([self.program(p, times_text(e)) for p in held])
+        below = "".join([self.write_program(p, times_text(e)) for p in inner_programs])
         return (
             f'<div class="equation">\n<div class="row"><code>{results}{" = " if results else ""}'
             f'<b class="operation">{escape(e.op.name)}</b>'
-            f'<span class="parameters">{escape(self.printer.parameters(e.op))}</span> {operands}</code>'
+            f'<span class="parameters">{escape(self.printer.parameters_text(e.op))}</span> {operands}</code>'
             f'<span class="scope">{escape(e.scope)}</span>'
-            f'<span class="price" style="--share:{share:.3f}">{said}</span>{line_text}</div>\n'
+            f'<span class="price" style="--share:{share:.3f}">{price_label}</span>{line_text}</div>\n'
             f"{below}</div>\n"
         )
 
@@ -158,36 +173,36 @@ class _Page:
 def page(program: Program) -> str:
     """Returns one page of HTML that shows a program; it refers to nothing outside of it."""
     written = _Page()
-    body = written.program(program)
-    whole = written.costs.whole(program)
+    body = written.write_program(program)
+    total = written.costs.whole(program)
     summary = (
-        f"{written.equations} equations in {len(written.written)} programs; {price_text(whole)}, "
+        f"{written.equations} equations in {len(written.written)} programs; {price_text(total)}, "
         f"at most {short(peak_bytes(program))}B at once"
     )
     return PAGE.format(
         title=escape(program.name),
         summary=escape(summary),
-        style=_text("page.css"),
+        style=_escaped_name("page.css"),
         body=body,
-        script=_text("page.js"),
+        script=_escaped_name("page.js"),
     )
 
 
-def count(program: Program) -> int:
+def count_equations(program: Program) -> int:
     """Counts the equations of a program and of those that it holds, each program once."""
-    waiting, seen, found = [program], {program}, 0
+    waiting, seen, equation_count = [program], {program}, 0
     while waiting:
         for e in waiting.pop().equations:
-            found += 1
+            equation_count += 1
             if isinstance(e.op, HigherOrder):
                 waiting += [p for p in e.op.programs if p not in seen]
                 seen.update(e.op.programs)
-    return found
+    return equation_count
 
 
 def frame(program: Program) -> str | None:
     """Returns the page in a frame of its own, for notebooks; None where text will be better."""
-    n = count(program)
+    n = count_equations(program)
     if n > LARGEST:
         return None
     height = min(160 + 30 * n, 700)

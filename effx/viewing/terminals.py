@@ -38,13 +38,13 @@ def text(program: Program, source_info: bool, use_color: bool | None) -> str:
         source_info: with the user's line behind each equation.
         use_color: in colours; None for the setting, where the standard output is a terminal.
     """
-    plain = print_program(program, _line) if source_info else print_program(program)
+    plain = print_program(program, _styled_line) if source_info else print_program(program)
     if use_color is None:
         use_color = pprint_use_color.value and sys.stdout.isatty()
     return coloured(plain) if use_color else plain
 
 
-def _line(equation: Equation) -> str:
+def _styled_line(equation: Equation) -> str:
     return "" if equation.source is None else f"  # {source_of(equation.source)}"
 
 
@@ -56,23 +56,23 @@ def coloured(plain: str) -> str:
       ^[1mreturn^[0m a
     }
     """
-    return "\n".join(map(_coloured_line, plain.split("\n")))
+    return "\n".join(map(_color_line, plain.split("\n")))
 
 
-def _coloured_line(line: str) -> str:
+def _color_line(line: str) -> str:
     if line == "  return" or line.startswith("  return "):
-        return f"  {_BOLD}return{_PLAIN}{_coloured_parts(line[8:])}"
+        return f"  {_BOLD}return{_PLAIN}{_color_parts(line[8:])}"
     if equation := _EQUATION.fullmatch(line):
         results, operation, rest = equation.group("results", "operation", "rest")
-        return f"  {_coloured_parts(results or '')}{_OPERATION}{operation}{_PLAIN}{_coloured_parts(rest)}"
+        return f"  {_color_parts(results or '')}{_OPERATION}{operation}{_PLAIN}{_color_parts(rest)}"
     if header := _HEADER.fullmatch(line):
-        return f"{_BOLD}{header['name']}{_PLAIN}{_coloured_parts(header['rest'])}"
+        return f"{_BOLD}{header['name']}{_PLAIN}{_color_parts(header['rest'])}"
     return line
 
 
-def _coloured_parts(part: str) -> str:
-    def paint(found: re.Match[str]) -> str:
-        colour = _COLOURS.get(found.lastgroup or "")
-        return f"{colour}{found[0]}{_PLAIN}" if colour else found[0]
+def _color_parts(part: str) -> str:
+    def paint(match: re.Match[str]) -> str:
+        colour = _COLOURS.get(match.lastgroup or "")
+        return f"{colour}{match[0]}{_PLAIN}" if colour else match[0]
 
     return _PARTS.sub(paint, part)

@@ -199,8 +199,8 @@ def test_this_process_in_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (state.client, state.process_id, state.num_processes, state.partition_index) == (None, 0, 1, None)
     client: Any = object()
     group = processes.Group(2, 3, client, "127.0.0.1", lambda of: None, partition_index=1)
-    monkeypatch.setattr(processes, "current", processes.current)
-    processes.current.append(group)
+    monkeypatch.setattr(processes, "current_group", processes.current_group)
+    processes.current_group.append(group)
     try:
         assert (state.client, state.process_id, state.num_processes, state.partition_index) == (
             client,
@@ -209,7 +209,7 @@ def test_this_process_in_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
             1,
         )
     finally:
-        processes.current.clear()
+        processes.current_group.clear()
 
 
 def test_one_process_is_never_taken_away_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import effx
 from effx.distributed import arguments
-from effx.distributed.clusters import Place
+from effx.distributed.clusters import ProcessInfo
 from effx.errors import DistributedError
 from effx.lower.placement import processes
 from effx.lower.placement.backends import jaxlib_version
@@ -86,7 +86,7 @@ def test_devices_of_a_process(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert arguments.own_devices(ids, Place("a:1", 2, 1, local, method)) == devices
+    assert arguments.own_device_ids(ids, ProcessInfo("a:1", 2, 1, local, method)) == devices
 
 
 def test_what_plugins_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_what_plugins_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     client: Any = object()
     found = processes.Group(1, 4, client, "127.0.0.1", lambda of: None)
     found.local_device_ids, found.partition_index = (2, 3), 5
-    monkeypatch.setattr(processes, "current", [found])
+    monkeypatch.setattr(processes, "current_group", [found])
     assert processes.plugin_options("cuda") == {
         "node_id": 1,
         "num_nodes": 4,
@@ -112,17 +112,17 @@ def test_failures_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RuntimeError("UNKNOWN: Gloo all-reduce failed: Connection reset by peer")
     client: Any = object()
     found = processes.Group(0, 2, client, "127.0.0.1", lambda of: None)
-    monkeypatch.setattr(processes, "current", [found])
-    assert failures.failed("f", devices, (), error).message == f"f: failed on {devices[0]}: {error}"
+    monkeypatch.setattr(processes, "current_group", [found])
+    assert failures.run_error("f", devices, (), error).message == f"f: failed on {devices[0]}: {error}"
     found.failure = lambda: "process 1 of 2 is gone"
-    raised = failures.failed("f", devices, (), error)
+    raised = failures.run_error("f", devices, (), error)
     assert isinstance(raised, DistributedError)
     assert raised.message == f"f: failed on {devices[0]}: process 1 of 2 is gone"
-    full = failures.failed("f", devices, (), RuntimeError("RESOURCE_EXHAUSTED"))
+    full = failures.run_error("f", devices, (), RuntimeError("RESOURCE_EXHAUSTED"))
     assert full.message == f"f: out of memory on {devices[0]}; the results () take 0 bytes"
 
 
-TLS = processes.takes_security()
+TLS = processes.supports_tls()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effx.distributed.clusters import Place, detect, expand_hostlist
+from effx.distributed.clusters import ProcessInfo, detect, expand_hostlist
 from effx.errors import DistributedError
 
 HOSTLISTS = {
@@ -76,25 +76,25 @@ NAMED = {
 }
 MPI_PORT = 61440 + (1531576320 >> 12) % 4096
 PLACES = {
-    "nothing": ({}, Place(None, None, None, None, "environment")),
-    "slurm": (SLURM, Place("n07:61441", 4, 3, 1, "slurm")),
-    "slurm, step": (SLURM | {"SLURM_STEP_NUM_TASKS": "2"}, Place("n07:61441", 2, 3, 1, "slurm")),
-    "slurm, port": (SLURM | {"JAX_COORDINATOR_PORT": "9"}, Place("n07:9", 4, 3, 1, "slurm")),
-    "slurm, part": ({"SLURM_JOB_ID": "1"}, Place(None, None, None, None, "environment")),
-    "slurm, overridden": (SLURM | {"EFFX_PROCESS_ID": "0"}, Place("n07:61441", 4, 0, 1, "slurm")),
-    "ompi": (OPEN_MPI, Place(f"10.96.0.1:{MPI_PORT}", 4, 2, 0, "ompi")),
+    "nothing": ({}, ProcessInfo(None, None, None, None, "environment")),
+    "slurm": (SLURM, ProcessInfo("n07:61441", 4, 3, 1, "slurm")),
+    "slurm, step": (SLURM | {"SLURM_STEP_NUM_TASKS": "2"}, ProcessInfo("n07:61441", 2, 3, 1, "slurm")),
+    "slurm, port": (SLURM | {"JAX_COORDINATOR_PORT": "9"}, ProcessInfo("n07:9", 4, 3, 1, "slurm")),
+    "slurm, part": ({"SLURM_JOB_ID": "1"}, ProcessInfo(None, None, None, None, "environment")),
+    "slurm, overridden": (SLURM | {"EFFX_PROCESS_ID": "0"}, ProcessInfo("n07:61441", 4, 0, 1, "slurm")),
+    "ompi": (OPEN_MPI, ProcessInfo(f"10.96.0.1:{MPI_PORT}", 4, 2, 0, "ompi")),
     "ompi, one address": (
         OPEN_MPI | {"OMPI_MCA_orte_hnp_uri": "0.0;tcp://10.0.0.1:34911"},
-        Place("10.0.0.1:61440", 4, 2, 0, "ompi"),
+        ProcessInfo("10.0.0.1:61440", 4, 2, 0, "ompi"),
     ),
     "ompi, names": (
         OPEN_MPI | {"OMPI_MCA_orte_hnp_uri": "4096.0;tcp://10.0.0.1:1;ud://7.1.2"},
-        Place("10.0.0.1:61441", 4, 2, 0, "ompi"),
+        ProcessInfo("10.0.0.1:61441", 4, 2, 0, "ompi"),
     ),
-    "named": (SLURM | NAMED, Place("a:1", 2, 0, 0, "environment")),
+    "named": (SLURM | NAMED, ProcessInfo("a:1", 2, 0, 0, "environment")),
     "jax": (
         {"JAX_COORDINATOR_ADDRESS": "b:2", "JAX_NUM_PROCESSES": "3", "JAX_PROCESS_ID": "1"},
-        Place("b:2", 3, 1, None, "environment"),
+        ProcessInfo("b:2", 3, 1, None, "environment"),
     ),
 }
 
@@ -118,9 +118,9 @@ def test_kubernetes(host: str, index: str, coordinator: str | None, monkeypatch:
     """The pods of an indexed Job are called by their index; how many there are, the user says."""
     monkeypatch.setattr(socket, "getfqdn", lambda: host)
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": index}
-    assert detect(None, environment) == Place(coordinator, None, int(index), None, "k8s")
+    assert detect(None, environment) == ProcessInfo(coordinator, None, int(index), None, "k8s")
     more = environment | {"EFFX_NUM_PROCESSES": "16"}
-    assert detect("k8s", more) == Place(coordinator, 16, int(index), None, "k8s")
+    assert detect("k8s", more) == ProcessInfo(coordinator, 16, int(index), None, "k8s")
 
 
 class Communicator:
@@ -145,8 +145,8 @@ def test_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace())
     module = SimpleNamespace(COMM_WORLD=Communicator(), COMM_TYPE_SHARED=1)
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", module)
-    assert detect("mpi4py", {}) == Place("host:5", 3, 2, 2, "mpi4py")
-    assert detect(None, {}) == Place(None, None, None, None, "environment")
+    assert detect("mpi4py", {}) == ProcessInfo("host:5", 3, 2, 2, "mpi4py")
+    assert detect(None, {}) == ProcessInfo(None, None, None, None, "environment")
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", None)
     with pytest.raises(DistributedError, match=r"mpi4py cannot be imported: "):
         detect("mpi4py", {})
@@ -178,4 +178,4 @@ def test_refused(method: str | None, environment: dict[str, str], text: str) -> 
 
 def test_deactivated() -> None:
     """Then only the variables of effx count."""
-    assert detect("deactivate", SLURM) == Place(None, None, None, None, "environment")
+    assert detect("deactivate", SLURM) == ProcessInfo(None, None, None, None, "environment")

@@ -22,7 +22,7 @@ def meet(*processes: tuple[int, int], timeout: float = 5) -> list[str]:
     def one(process_id: int, count: int) -> str:
         try:
             watch = (
-                gather(address, count, timeout).go(HOST)
+                gather(address, count, timeout).release(HOST)
                 if process_id == 0
                 else join(address, process_id, count, timeout)
             )
@@ -114,7 +114,7 @@ def test_strangers_at_the_coordinator() -> None:
             link.close()
 
     with ThreadPoolExecutor(2) as pool:
-        gathering = pool.submit(lambda: gather(address, 2, 5).go(HOST))
+        gathering = pool.submit(lambda: gather(address, 2, 5).release(HOST))
         pool.submit(disturb).result()
         other = pool.submit(join, address, 1, 2, 5)
         watches = [gathering.result(), other.result()]
@@ -134,7 +134,7 @@ def reach(address: tuple[str, int]) -> socket.socket:
 def pair(told: Callable[[bool], object]) -> tuple[Watch, Watch]:
     address = (HOST, free_port())
     with ThreadPoolExecutor(1) as pool:
-        gathering = pool.submit(lambda: gather(address, 2, 5).go(HOST))
+        gathering = pool.submit(lambda: gather(address, 2, 5).release(HOST))
         other = join(address, 1, 2, 5)
         first = gathering.result()
     first.start(told)
@@ -147,7 +147,7 @@ def test_what_is_heard_of_a_failure() -> None:
     first, other = pair(told.append)
     other.fail("process 1 of 2 failed: ValueError: no")
     other.close()
-    assert first.failed_within(5) == "process 1 of 2 failed: ValueError: no"
+    assert first.failure_within(5) == "process 1 of 2 failed: ValueError: no"
     assert first.left.wait(5)
     with pytest.raises(DistributedError) as caught:
         first.finish(5)
@@ -157,7 +157,7 @@ def test_what_is_heard_of_a_failure() -> None:
 
     first, other = pair(told.append)
     other.close()
-    assert first.failed_within(5) == "process 1 of 2 is gone: it was ended from outside, or its machine was"
+    assert first.failure_within(5) == "process 1 of 2 is gone: it was ended from outside, or its machine was"
     first.close()
 
 

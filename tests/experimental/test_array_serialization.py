@@ -16,7 +16,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import errors
-from effx.experimental.array_serialization.arrays import ByteLimiter, all_of
+from effx.experimental.array_serialization.arrays import ByteLimiter, gather_all
 from effx.experimental.array_serialization.serialization import (
     GlobalAsyncCheckpointManager,
     async_deserialize,
@@ -123,7 +123,7 @@ def test_coroutines(tmp_path: Path) -> None:
             await f
         limiter = ByteLimiter(64)
         struct = effx.ShapeDtypeStruct((8, 4), "int32", sharding=on(2, "x"))
-        return await all_of([
+        return await gather_all([
             async_deserialize(on(8, "x"), spec, byte_limiter=limiter),
             async_deserialize(struct, ts.Spec(spec), byte_limiter=limiter),
             async_deserialize(on(8, "x"), spec, (8, 4), np.float16, limiter),

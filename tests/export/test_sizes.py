@@ -12,10 +12,10 @@ import pytest
 from effx.errors import InconclusiveDimensionOperation, ShapeError
 from effx.export import SymbolicScope, is_symbolic_dim, symbolic_dim_bounds, symbolic_shape
 from effx.ir.sizes.bounds import bounds
-from effx.ir.sizes.division import floordiv, larger, mod, smaller
+from effx.ir.sizes.division import floordiv, maximum, minimum, mod
 from effx.ir.sizes.evaluation import substitute
 from effx.ir.sizes.shape_text import parse_size
-from effx.ir.sizes.solving import solution_of, solve
+from effx.ir.sizes.solving import plan_solution, solve
 
 A, B = symbolic_shape("a, b")
 
@@ -25,8 +25,8 @@ FUNCTIONS: Mapping[str, tuple[Callable[[int, int], int], Callable[[int, int], in
     "mul": (operator.mul, operator.mul),
     "floordiv": (floordiv, operator.floordiv),
     "mod": (mod, operator.mod),
-    "max": (larger, max),
-    "min": (smaller, min),
+    "max": (maximum, max),
+    "min": (minimum, min),
 }
 POINTS = [{"a": a, "b": b} for a in (1, 2, 3, 5, 8, 12) for b in (1, 2, 4, 7)]
 
@@ -103,9 +103,9 @@ def test_equal_sizes_are_equal_everywhere(
         ((A + 1) // 2, "floordiv(a + 1, 2)"),
         (2 * (A // 2) + A % 2, "a"),
         ((A * A - B * B) // (A + B), "a - b"),
-        (larger(A, 1), "a"),
-        (larger(A - 1, 0), "a - 1"),
-        (smaller(A, B), "min(a, b)"),
+        (maximum(A, 1), "a"),
+        (maximum(A - 1, 0), "a - 1"),
+        (minimum(A, B), "min(a, b)"),
         ((3 * A) % 3, "0"),
         (A // (A + 1), "0"),
         (A % (A + 1), "a"),
@@ -287,7 +287,7 @@ def test_variables_are_found(values: tuple[int, int]) -> None:
     """Sizes give the variables their values, each where it is linear."""
     a, b = values
     shapes = [(2 * A + 1, A * B), (A * B + B,)]
-    plan = solution_of("test", shapes, str)
+    plan = plan_solution("test", shapes, str)
     assert solve("test", plan, [(2 * a + 1, a * b), (a * b + b,)], str) == {"a": a, "b": b}
 
 
@@ -307,7 +307,7 @@ def test_variables_are_found(values: tuple[int, int]) -> None:
 )
 def test_sizes_that_do_not_fit(given: tuple[int, int], text: str) -> None:
     """The error names the array, the axis, the specification and what is known."""
-    plan = solution_of("test", [(2 * A + 1, A + 2)], lambda i: "xyz"[i])
+    plan = plan_solution("test", [(2 * A + 1, A + 2)], lambda i: "xyz"[i])
     with pytest.raises(ShapeError) as caught:
         solve("test", plan, [given], lambda i: "xyz"[i])
     assert str(caught.value).splitlines()[0] == text
@@ -316,7 +316,7 @@ def test_sizes_that_do_not_fit(given: tuple[int, int], text: str) -> None:
 def test_constraints_are_checked() -> None:
     """What the scope says must hold for the values."""
     a, b = symbolic_shape("a, b", constraints=["a >= 2*b"])
-    plan = solution_of("test", [(a, b)], str)
+    plan = plan_solution("test", [(a, b)], str)
     assert solve("test", plan, [(6, 3)], str) == {"a": 6, "b": 3}
     with pytest.raises(ShapeError, match=r"the constraint a - 2\*b >= 0 does not hold with a = 5, b = 3"):
         solve("test", plan, [(5, 3)], str)
@@ -326,7 +326,7 @@ def test_a_variable_that_an_equation_replaces_is_not_asked_for() -> None:
     """It stands in no size any more; the variables that stand for it are found, and bound by what is said of it."""
     scope = SymbolicScope(["a == b", "c*b == d", "a >= 2"])
     a, b, c, d = symbolic_shape("a, b, c, d", scope=scope)
-    plan = solution_of("test", [(2 * a, b), (c, d)], str)
+    plan = plan_solution("test", [(2 * a, b), (c, d)], str)
     assert solve("test", plan, [(6, 3), (4, 12)], str) == {"b": 3, "c": 4, "d": 12}
     with pytest.raises(ShapeError, match=r"axis 1 has size 4, which must be b, that is 3"):
         solve("test", plan, [(6, 4), (4, 12)], str)
@@ -338,7 +338,7 @@ def test_a_constraint_on_a_variable_without_a_size_is_refused() -> None:
     """Nothing says whether it holds."""
     (a,) = symbolic_shape("a", constraints=["b >= 3"])
     with pytest.raises(ShapeError) as caught:
-        solution_of("test", [(a,)], str)
+        plan_solution("test", [(a,)], str)
     assert str(caught.value).splitlines()[0] == (
         "test: a constraint names the dimension variable b, which stands in no size; got ['b >= 3']"
     )

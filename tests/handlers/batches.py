@@ -20,7 +20,7 @@ from effx.effects import Operation
 from effx.handlers.vmap import Batched
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.types import ArrayType, array_type
-from effx.lower.placement.concrete import put
+from effx.lower.placement.concrete import place_on_device
 
 Data = np.ndarray[Any, Any]
 f32, f16, bf16, f64 = dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.float64
@@ -99,7 +99,7 @@ def placements(case: Case) -> Iterator[tuple[int | None, ...]]:
 
 
 def on_device(data: Data, type: ArrayType) -> Array:
-    return put(data, array_type(type.dtype, data.shape, type.weak))
+    return place_on_device(data, array_type(type.dtype, data.shape, type.weak))
 
 
 def boxed(frame: Any, data: Data, type: ArrayType, axis: int | None) -> Array:

@@ -18,7 +18,7 @@ from effx.errors import NoRuleError, TransformError
 from effx.handling import Backward, Forward, Operation, Place, places
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.elementwise import Add, Exp, Log, Mul, Neg, Sub
-from effx.ir.passes.varying_axes import varying, with_plain_sums
+from effx.ir.passes.varying_axes import find_varying_outputs, replace_shared_sums
 from effx.ir.text import parse_program
 
 Facts = frozenset[str]
@@ -311,7 +311,7 @@ def test_what_differs_between_members(op: str, inputs: str, differs: bool, becom
     first = "i32" if op.startswith("cond") else "f32"
     program = parse_program(f"{SHARED}f(a: {first}[], b: f32[]) {{\n c: f32[] = {op} a b\n return c\n}}")
     given = [x == "T" for x in inputs]
-    assert varying(program, given, "i") == (differs,)
-    text = str(with_plain_sums(program, given, "i"))
+    assert find_varying_outputs(program, given, "i") == (differs,)
+    text = str(replace_shared_sums(program, given, "i"))
     assert "psum_shared" not in text
     assert ("psum[" in text) is (becomes == "psum")

@@ -18,7 +18,7 @@ from effx import Array, lax
 from effx.errors import TransformError
 from effx.families.sort import Sort
 from effx.handling import BoxHandler, InterceptHandler, Site, mask
-from effx.ir import check
+from effx.ir import check_program
 from effx.ir.ops.elementwise import Sin
 
 Model = Callable[..., Any]
@@ -133,7 +133,7 @@ def test_operations_with_several_results() -> None:
     x = enp.array([2.0, 1.0])
     assert Times(2.0).run(effx.jit(f), x).tolist() == [1.0, 2.0]
     assert Times(2.0).run(effx.jit(enp.sort), x).tolist() == [2.0, 4.0]
-    check(effx.make_jaxpr(f)(x))
+    check_program(effx.make_jaxpr(f)(x))
     assert effx.jit(effx.grad(lambda x: f(x)[0]))(x).tolist() == [0.0, 1.0]
 
 

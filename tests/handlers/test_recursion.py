@@ -532,7 +532,7 @@ def test_a_rule_then_programs_then_the_decomposition_then_an_error() -> None:
 
 @recursion(Cond, under=Doubling)
 def last(frame: Frame, op: Cond, operands: Any) -> Any:
-    return branches.cond(frame, op, [enp.int32(len(op.branches) - 1), *operands[1:]])
+    return branches.recur_cond(frame, op, [enp.int32(len(op.branches) - 1), *operands[1:]])
 
 
 def test_a_recursion_of_one_handler() -> None:

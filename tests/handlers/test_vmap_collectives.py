@@ -19,7 +19,7 @@ from effx.errors import EffxError, ShapeError
 from effx.handlers.vmap import Batched, Vmap
 from effx.ir.ops.collective import AllGather, AxisIndex, Collective, PMax, PMin, PSum
 from effx.ir.types import array_type
-from effx.lower.placement.concrete import put
+from effx.lower.placement.concrete import place_on_device
 from tests.handlers.batches import SIZE, Data, bf16, boxed, c64, f32, i8, i32, nested_member, t, u8, unboxed
 
 
@@ -60,7 +60,7 @@ def test_sum_of_an_unbatched_value_counts_replicas(dtype: dtypes.DType, size: in
 def test_weak_values_stay_weak_in_sums() -> None:
     """A bare number summed over the replicas is still a bare number."""
     with handle(Vmap(4, "i")):
-        y = PSum("i")(put(2.0, t(f32, weak=True)))
+        y = PSum("i")(place_on_device(2.0, t(f32, weak=True)))
     assert y.type is t(f32, weak=True)
     assert float(y) == 8.0
 

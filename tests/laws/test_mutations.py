@@ -79,7 +79,7 @@ def replaced(table: RuleTable[Any], kind: type[Any], rule: Any) -> Iterator[Any]
     finally:
         table._registered.clear()
         table._registered.update(own)
-        table._forget()
+        table._clear_resolved()
 
 
 def caught(run: Callable[[], object], *names: str, most_lines: int = 20, **mine: object) -> LawError:
@@ -228,7 +228,7 @@ def test_a_wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         doubled = attrs.evolve(last, op=e.Neg()) if type(last.op) is e.Sin else last
         return attrs.evolve(program, equations=(*rest, doubled), derived={})
 
-    monkeypatch.setattr(staging, "dead_code", wrong)
+    monkeypatch.setattr(staging, "eliminate_dead_code", wrong)
     caught(lambda: LAWS["dead_code_keeps_values"].run(200, FLAT), "dead_code_keeps_values")
 
 
@@ -491,13 +491,13 @@ def test_a_wrong_order_of_states() -> None:
 
 
 def test_a_mask_that_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "_perform", lambda op, kinds, operands: op(*operands))
+    monkeypatch.setattr(masking, "_perform_masked", lambda op, kinds, operands: op(*operands))
     caught(lambda: LAWS["masks_hide"].run(200), "masks_hide")
 
 
 def test_an_analysis_that_stops_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """One round of a loop is no fix-point."""
-    monkeypatch.setattr(analysis.Analysis, "_settle", lambda self, step, start, what: step(start))
+    monkeypatch.setattr(analysis.Analysis, "_find_fixpoint", lambda self, step, start, what: step(start))
     turning = TypedProgram(
         "def f(x0, x1, x2):\n"
         "    step = lambda c, _: ((c[1], c[2], c[0]), None)\n"

@@ -13,6 +13,6 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     from effx.lower.disk import cache_files
 
     path = tmp_path / "cache"
-    cache_files._said.clear()
+    cache_files._warned_texts.clear()
     with flags.cache_dir(str(path)), flags.cache_min_compile_seconds(0.0):
         yield path

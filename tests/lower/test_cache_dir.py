@@ -32,7 +32,7 @@ HERE = (effx.devices()[0],)
 def directory(tmp_path: Path) -> Iterator[Path]:
     """A cache in force, that keeps whatever is compiled, but no staged programs: those are tested elsewhere."""
     path = tmp_path / "cache"
-    cache_files._said.clear()
+    cache_files._warned_texts.clear()
     flags = effx.flags
     with flags.cache_dir(str(path)), flags.cache_min_compile_seconds(0.0), flags.cache_programs(False):
         yield path
@@ -170,7 +170,7 @@ def test_full_disk(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
-    cache_files._said.clear()
+    cache_files._warned_texts.clear()
     (tmp_path / "file").write_text("")
     with (
         effx.flags.cache_dir(str(tmp_path / "file")),
@@ -182,24 +182,24 @@ def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
 
 def test_open_directories_are_closed(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    CacheFiles(tmp_path, 100).put("a", b"1")
+    CacheFiles(tmp_path, 100).write("a", b"1")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     files = CacheFiles(tmp_path, 25)
     for i, key in enumerate("abcde"):
-        files.put(key, b"0123456789")
+        files.write(key, b"0123456789")
         if (tmp_path / f"{key}.effx").exists():
             os.utime(tmp_path / f"{key}.effx", (i, i))
         files.get("a")
     assert [p.stem for p in entries(tmp_path)] == ["a", "e"]
-    files.put("large", b"0" * 26)
+    files.write("large", b"0" * 26)
     assert files.get("large") is None
     left = tmp_path / ".old.part"
     left.write_text("")
     os.utime(left, (0, 0))
-    CacheFiles(tmp_path, 25).put("f", b"0")
+    CacheFiles(tmp_path, 25).write("f", b"0")
     assert not left.exists()
 
 
@@ -257,4 +257,4 @@ def test_many_threads(directory: Path) -> None:
     assert len(found) == 16
     for n, values in found:
         np.testing.assert_allclose(values, wanted(n), rtol=1e-6)
-    assert compile_cache._files(str(directory), effx.config.cache_max_size).directory == directory
+    assert compile_cache._open_cache_files(str(directory), effx.config.cache_max_size).directory == directory

@@ -827,9 +827,9 @@ KEYS = """
 import sys
 from tests.lower.test_cached_programs import CHANGES
 from tests.lower.users_programs import loaded
-from effx.program_cache.walk import Walk
+from effx.program_cache.walk import FunctionHasher
 for name, (source, _, _) in CHANGES.items():
-    walk = Walk()
+    walk = FunctionHasher()
     walk.value(loaded(source).f)
     print(name, walk.key())
 """

@@ -11,7 +11,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.array import Array
-from effx.lower.runtime.ynnpack import PRODUCTS, REDUCTIONS, SWITCH, better_without, reduction_gain
+from effx.lower.runtime.ynnpack import PRODUCTS, REDUCTIONS, SWITCH, reduction_gain, ynnpack_options
 
 RNG = np.random.default_rng(0)
 
@@ -52,7 +52,7 @@ def layers(x: Array, w: Array) -> Array:
 
 def chosen(f: Callable[..., Any], *args: Array) -> str | None:
     """Returns what the switch is set to for a program; None where XLA decides."""
-    options = better_without(effx.make_jaxpr(f)(*args), ())
+    options = ynnpack_options(effx.make_jaxpr(f)(*args), ())
     assert [name for name, _ in options] in ([], [SWITCH])
     return str(options[0][1]) if options else None
 
@@ -97,8 +97,8 @@ def test_products_that_the_library_runs_faster_stay_there() -> None:
 
 def test_several_devices_leave_products_to_the_library() -> None:
     program = effx.make_jaxpr(layers)(normal(64, 64), normal(64, 64))
-    assert better_without(program, (), devices=2) == ()
-    assert better_without(effx.make_jaxpr(pulled)(normal(64, 3)), (), devices=2) == ((SWITCH, PRODUCTS),)
+    assert ynnpack_options(program, (), devices=2) == ()
+    assert ynnpack_options(effx.make_jaxpr(pulled)(normal(64, 3)), (), devices=2) == ((SWITCH, PRODUCTS),)
 
 
 def test_both_may_be_switched_off() -> None:
@@ -113,10 +113,10 @@ def test_both_may_be_switched_off() -> None:
 def test_whoever_sets_the_switch_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """For one function, or for the process."""
     program = effx.make_jaxpr(pulled)(normal(64, 3))
-    assert better_without(program, ((SWITCH, REDUCTIONS),)) == ()
-    assert better_without(program, (("xla_llvm_disable_expensive_passes", True),)) == ((SWITCH, PRODUCTS),)
+    assert ynnpack_options(program, ((SWITCH, REDUCTIONS),)) == ()
+    assert ynnpack_options(program, (("xla_llvm_disable_expensive_passes", True),)) == ((SWITCH, PRODUCTS),)
     monkeypatch.setenv("XLA_FLAGS", f"--{SWITCH}=")
-    assert better_without(program, ()) == ()
+    assert ynnpack_options(program, ()) == ()
 
 
 @pytest.mark.parametrize("f", [pulled, scanned])

@@ -11,7 +11,7 @@ import pytest
 import effx.handlers.evaluate.handler
 import effx.lower.text.stablehlo  # noqa: F401  # the outermost handler and its kernels
 from effx.array import Array
-from effx.array.promotion import host_array
+from effx.array.promotion import to_host_array
 from effx.effects import Operation
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice
@@ -21,7 +21,7 @@ BLOCK = np.asarray([-1, -2], np.int32)
 
 
 def perform(op: Operation[Array], *operands: np.ndarray) -> np.ndarray:
-    return np.asarray(op(*[host_array(x) for x in operands]))
+    return np.asarray(op(*[to_host_array(x) for x in operands]))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32])

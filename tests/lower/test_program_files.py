@@ -222,7 +222,7 @@ def test_objects_that_raise(directory: Path) -> None:
 
 def test_changed_source(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where effx's files are newer than what runs, versions say nothing."""
-    monkeypatch.setattr(lookup, "started", 0.0)
+    monkeypatch.setattr(lookup, "start_time", 0.0)
     found = run("def f(x): return x\n")
     assert found.refusal == "effx's source has changed since it was loaded"
 

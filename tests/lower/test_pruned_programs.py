@@ -12,7 +12,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.array import Array
 from effx.handlers.staging.stage import stage
-from effx.ir.passes import needed_only
+from effx.ir.passes import drop_unneeded
 from effx.ir.program import Program
 from effx.sharding import PartitionSpec as P
 
@@ -83,7 +83,7 @@ def test_the_condition_s_values() -> None:
 
 
 def program_of(f: Callable[..., Any], *args: Any) -> Program:
-    return needed_only(stage(lambda xs: [f(*xs)], [effx.typeof(x) for x in args], "f").program)
+    return drop_unneeded(stage(lambda xs: [f(*xs)], [effx.typeof(x) for x in args], "f").program)
 
 
 def test_calls_and_branches() -> None:
@@ -163,8 +163,8 @@ def test_a_shared_program_is_written_once() -> None:
 
 def test_what_is_needed_whole_is_the_same_program() -> None:
     program = stage(lambda xs: [lax.fori_loop(0, 3, lambda i, y: y * 2, *xs)], [effx.typeof(X)], "f").program
-    once = needed_only(program)
-    assert needed_only(once) is once
+    once = drop_unneeded(program)
+    assert drop_unneeded(once) is once
     assert program_of(enp.sin, X).equations[-1].op.name == "sin"
 
 

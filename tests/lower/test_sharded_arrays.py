@@ -16,7 +16,12 @@ import effx
 import effx.numpy as enp
 from effx.errors import BackendError, DonatedArrayError, DTypeError, ShapeError, ShardingError, TreeError
 from effx.lower.placement.concrete import ConcreteArray
-from effx.lower.placement.shardings import NamedSharding, SingleDeviceSharding, grid_sharding, placement
+from effx.lower.placement.shardings import (
+    NamedSharding,
+    SingleDeviceSharding,
+    grid_sharding,
+    mesh_buffer_sharding,
+)
 from effx.lower.runtime.executables import Executable
 
 D = tuple(effx.devices())
@@ -71,7 +76,7 @@ def test_equivalent_shardings() -> None:
     assert a.is_equivalent_to(b, 2)
     assert not a.is_equivalent_to(grid_sharding(D, (4, 2), (0,)), 2)
     assert not a.is_equivalent_to(SingleDeviceSharding(D[0]), 2)
-    assert placement(a, 2) is placement(grid_sharding(D, (8,), (0,)), 2)
+    assert mesh_buffer_sharding(a, 2) is mesh_buffer_sharding(grid_sharding(D, (8,), (0,)), 2)
 
 
 def test_one_device_has_one_part() -> None:

@@ -90,16 +90,16 @@ def test_a_constant_that_is_gone_is_an_error_at_the_next_call() -> None:
 
 
 def test_a_dropped_function_frees_them() -> None:
-    from effx.lower.placement.concrete import constants
+    from effx.lower.placement.concrete import constant_counts
 
     held = enp.arange(4.0)
     found = effx.jit(lambda x: held * python(x))
     found(np.float32(1))
     key = id(held.buffer)  # type: ignore[attr-defined]  # a concrete array
-    assert constants[key] == 1
+    assert constant_counts[key] == 1
     del found
     gc.collect()
-    assert key not in constants
+    assert key not in constant_counts
 
 
 def test_with_derivatives_and_maps() -> None:

@@ -21,13 +21,13 @@ from effx.array import Array
 from effx.array.shaping import moveaxis
 from effx.dtypes import DType
 from effx.effects import Operation
-from effx.handlers.vmap import batch
+from effx.handlers.vmap import evaluate_batch
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import Collective
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES
 from effx.laws.samples import Data, Domain, anything, bits, data_of
-from effx.lower.placement.concrete import put
+from effx.lower.placement.concrete import place_on_device
 
 b1, i8, i16, i32, i64 = dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
 u8, u16, u32, u64 = dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64
@@ -118,7 +118,7 @@ class Sample:
         """Performs the operation; a collective in a batch that binds its axis."""
         if isinstance(self.op, Collective):
             axes = [0] * len(operands)
-            results, out_axes = batch(lambda xs: [self.op(*xs)], list(operands), axes, REPLICAS, "i")
+            results, out_axes = evaluate_batch(lambda xs: [self.op(*xs)], list(operands), axes, REPLICAS, "i")
             return [moveaxis(y, axis, 0) if axis else y for y, axis in zip(results, out_axes, strict=True)]
         result = self.op(*operands)
         return list(result) if self.op.multiple else [result]
@@ -166,7 +166,9 @@ class Row:
 
 
 def on_device(data: Data, type: ArrayType) -> Array:
-    return put(np.array(data, type.dtype, order="C"), array_type(type.dtype, data.shape, type.weak))
+    return place_on_device(
+        np.array(data, type.dtype, order="C"), array_type(type.dtype, data.shape, type.weak)
+    )
 
 
 def host(x: Array) -> Data:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from effx.families.bit_generators import RngBitGenerator
-from effx.handlers.vmap import batch
+from effx.handlers.vmap import evaluate_batch
 from effx.ir.ops.collective import Collective
 from tests.ops.rows import assert_close, host, on_device
 from tests.ops.table import ROWS, Case, name
@@ -52,7 +52,7 @@ def test_batch_is_a_loop(case: Case) -> None:
                 on_device(draws[0][i] if a is None else np.stack([d[i] for d in draws], a), x)
                 for i, (a, x) in enumerate(zip(axes, sample.types, strict=True))
             ]
-            results, out_axes = batch(sample.apply, operands, axes, ELEMENTS)
+            results, out_axes = evaluate_batch(sample.apply, operands, axes, ELEMENTS)
             for m in range(ELEMENTS):
                 element = [
                     on_device(draws[m if b else 0][i], x)

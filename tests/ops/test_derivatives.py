@@ -12,8 +12,8 @@ from effx.handlers.jvp import jvp
 from effx.handlers.linear import LinearProgram, record_linear
 from effx.handlers.linearize import linearize
 from effx.handlers.staging.stage import run_program
-from effx.handlers.transpose import backward
-from effx.ir.checker import check
+from effx.handlers.transpose import backward_pass
+from effx.ir.checker import check_program
 from effx.ir.program import Var
 from effx.laws.samples import Data
 from tests.ops.rows import Row, Sample, assert_close, c128, f64, host, on_device
@@ -118,12 +118,12 @@ def pair(a: Sequence[Data], b: Sequence[Data]) -> float:
 
 def assert_adjoint(linear: LinearProgram, xs: list[Array], rng: np.random.Generator) -> None:
     """Compares <ct, J t> with <J^T ct, t>."""
-    check(linear.program)
+    check_program(linear.program)
     types = linear.program.out_types
     tangents = [direction(rng, x) for x in xs]
     cts = [on_device(direction(rng, Fake(t)), t) for t in types]  # type: ignore[arg-type]  # a type is all it needs
     pushed = run_program(linear.program, [*linear.residuals, *arrays(tangents, xs)])
-    pulled = backward(linear.program, linear.residuals, cts)
+    pulled = backward_pass(linear.program, linear.residuals, cts)
     for x, ct in zip(xs, pulled, strict=True):
         assert ct is None or ct.type.matches(x.type)
     left = pair([host(ct) for ct in cts], [host(y) for y in pushed])
@@ -134,7 +134,7 @@ def assert_adjoint(linear: LinearProgram, xs: list[Array], rng: np.random.Genera
         only = [ct if i == keep else None for i, ct in enumerate(cts)]
         left = pair([host(cts[keep])], [host(pushed[keep])])
         right = pair(
-            dense(backward(linear.program, linear.residuals, only), xs),
+            dense(backward_pass(linear.program, linear.residuals, only), xs),
             [host(t) for t in arrays(tangents, xs)],
         )
         assert abs(left - right) <= 1e-9 * size, (keep, left, right)
@@ -210,5 +210,5 @@ def test_derivatives_keep_narrow_dtypes(case: Case) -> None:
             assert d is None or d.type.matches(y.type)
         _, linear, _ = linearize(function, xs, [True] * len(xs))
         cts = [on_device(np.ones(t.shape), t) for t in linear.program.out_types]
-        for x, ct in zip(xs, backward(linear.program, linear.residuals, cts), strict=True):
+        for x, ct in zip(xs, backward_pass(linear.program, linear.residuals, cts), strict=True):
             assert ct is None or ct.type.matches(x.type)

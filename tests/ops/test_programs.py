@@ -8,7 +8,7 @@ import pytest
 from effx.errors import EffxError, ProgramError
 from effx.families.callbacks.callback import PythonCallback
 from effx.handlers.staging.stage import stage
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomCall
@@ -29,13 +29,13 @@ def test_printed_program_parses_back(case: Case) -> None:
             result = sample.op(*xs)  # type: ignore[arg-type]  # arrays
             return list(result) if sample.op.multiple else [result]
 
-        program = check(stage(function, sample.types, "law").program)  # type: ignore[arg-type]  # lists of arrays
+        program = check_program(stage(function, sample.types, "law").program)  # type: ignore[arg-type]  # lists of arrays
         text = print_program(program)
         if isinstance(sample.op, CustomCall | PythonCallback):
             with pytest.raises(ProgramError, match="stands for functions of Python's"):
                 parse_program(text)
             return
-        parsed = check(parse_program(text))
+        parsed = check_program(parse_program(text))
         assert print_program(parsed) == text
         assert (parsed.in_types, parsed.out_types, parsed.effects) == (
             program.in_types,
@@ -52,7 +52,7 @@ def test_regions_fit_the_types(case: Case) -> None:
     # What an equation defines is more than what its solver does.
     assert bool(op.regions) is not isinstance(op, LinearSolve | Root)
     for region in op.regions:
-        constants, carry, rest = region.parts(types)
+        constants, carry, rest = region.split_operands(types)
         given = (*constants, *carry, *rest)
         assert (len(constants), len(carry)) == (region.constants, region.carries)
         assert [t.with_shape(t.shape[s:]) for t, s in zip(given, region.stacked_in, strict=True)] == list(
@@ -62,7 +62,7 @@ def test_regions_fit_the_types(case: Case) -> None:
         assert [t.with_shape(t.shape[s:]) for t, s in zip(results, region.stacked_out, strict=True)] == list(
             region.program.out_types
         )
-        assert region.asks is None or region.asks.in_types == (*constants, *carry)
+        assert region.condition is None or region.condition.in_types == (*constants, *carry)
 
 
 def test_parser_takes_the_class_that_attrs_made() -> None:

@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx.errors import ProgramError
 from effx.handlers.staging.stage import stage
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.program import RESERVED, Program, variable_name
 from effx.ir.text import parse_program, print_program
 
@@ -66,7 +66,7 @@ WRONG = [
 @pytest.mark.parametrize(("old", "new", "text"), WRONG)
 def test_malformed_and_untrue_text_is_refused(old: str, new: str, text: str | None) -> None:
     """With the line; None where the message depends on more than the text."""
-    check(parse_program(GOOD))
+    check_program(parse_program(GOOD))
     assert GOOD.count(old) == 1
     with pytest.raises(ProgramError, match=r"parse: line \d+: ") as caught:
         parse_program(GOOD.replace(old, new))
@@ -87,7 +87,7 @@ def test_random_edits_are_refused_or_make_another_correct_program(data: st.DataO
     except ProgramError as error:
         assert error.message.startswith("parse: line ")  # noqa: PT017 - most edits are refused, but not all
     else:
-        text = print_program(check(program))
+        text = print_program(check_program(program))
         assert print_program(parse_program(text)) == text
 
 

@@ -10,7 +10,7 @@ import pytest
 import effx
 from effx import random
 from effx.random.generators import random_bits
-from effx.random.threefry import positions
+from effx.random.threefry import position_words
 from tests.random.jax_values import BITS, KEYS, SAMPLES, SPLITS
 
 
@@ -78,9 +78,9 @@ def test_samples(
 
 def test_arrays_of_many_elements_count_with_64_bits() -> None:
     """Positions from 2**32 on have a high word; asked for without making the array."""
-    types = effx.eval_shape(lambda: positions((3, 2**31)))
+    types = effx.eval_shape(lambda: position_words((3, 2**31)))
     assert [t.shape for t in types] == [(3, 2**31)] * 2
-    small = positions((2, 3))
+    small = position_words((2, 3))
     assert np.asarray(small[1]).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 

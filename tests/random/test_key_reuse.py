@@ -224,10 +224,10 @@ def test_flag() -> None:
 
 def test_nothing_is_kept() -> None:
     """What is known of a key goes with it."""
-    from effx.random.reuse import Element
+    from effx.random.reuse import TrackedKey
 
     with effx.debug_key_reuse(True):
         for _ in range(10):
             normal(key())
         gc.collect()
-        assert len([x for x in gc.get_objects() if type(x) is Element]) < 10
+        assert len([x for x in gc.get_objects() if type(x) is TrackedKey]) < 10

@@ -18,7 +18,7 @@ import effx
 import effx.numpy as enp
 from effx import errors, lax, random
 from effx.handling import Vmap
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.library.intervals import Intervals
 
 cloudpickle = pytest.importorskip("cloudpickle")
@@ -147,7 +147,7 @@ def test_programs(way: str, compiled: bool) -> None:
     if compiled:
         program.derived["executable"] = doubled.lower(1.0).compile()
     twin = WAYS[way](program)
-    check(twin)
+    check_program(twin)
     assert not twin.derived
     assert str(twin) == str(program)
     for c, c_ in zip(program.constants, twin.constants, strict=True):

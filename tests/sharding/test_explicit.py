@@ -17,7 +17,7 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.text import parse_program
 from effx.sharding import AxisType, NamedSharding, auto_axes, explicit_axes
 from effx.sharding import PartitionSpec as P
-from effx.transforms.meshes.out_sharding import lay_out
+from effx.transforms.meshes.out_sharding import apply_with_sharding
 
 MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)
 MIXED = effx.make_mesh((4, 2), ("X", "Y"), (AxisType.Explicit, AxisType.Auto))
@@ -157,7 +157,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[P, P, P]]] = {
     "network": (lambda x, w, b: (enp.tanh(x @ w + b) ** 2).sum(), (P("X"), P(None, "Y"), P("Y"))),
     "whole": (lambda x, w, b: (enp.tanh(x @ w + b) ** 2).sum(), (P(), P(), P())),
     "summed in parts": (
-        lambda x, w, b: (enp.tanh(lay_out(P("X"), enp.dot, x, w) + b) ** 2).sum(), (P("X", "Y"), P("Y"), P()),
+        lambda x, w, b: (enp.tanh(apply_with_sharding(P("X"), enp.dot, x, w) + b) ** 2).sum(), (P("X", "Y"), P("Y"), P()),
     ),
     "scan": (
         lambda x, w, b: lax.scan(lambda c, r: (enp.tanh(c * r), c.sum()), enp.ones(4), x)[0].sum() * (w.sum(0) * b).sum(),
@@ -348,13 +348,13 @@ def test_types_are_kept_without_a_mesh_in_force() -> None:
 def test_types_that_nothing_cuts_say_so() -> None:
     """They lie on a mesh without axes, as in JAX, and lying so is no change."""
     t = effx.typeof(A)
-    assert t.cut is None
+    assert t.explicit_sharding is None
     assert t.sharding.is_fully_replicated
     assert (t.sharding.mesh.axis_names, t.sharding.spec) == ((), P(None, None))
     row = t.sharding.update(spec=P(*t.sharding.spec[1:]))
     assert (row.spec, row.mesh) == (P(None), t.sharding.mesh)
-    assert t.lying(t.sharding) is t
-    assert effx.typeof(put(A, "X", "Y")).lying(t.sharding) is t
+    assert t.with_sharding(t.sharding) is t
+    assert effx.typeof(put(A, "X", "Y")).with_sharding(t.sharding) is t
     assert effx.eval_shape(lambda x: x * 2, effx.typeof(put(A, "X", "Y"))).shape == A.shape
 
 
@@ -371,7 +371,7 @@ def test_results_lie_as_the_type_of_an_array_says(names: tuple[str, ...]) -> Non
     }
     for name, make in makes.items():
         for made in (make(cut), effx.jit(lambda y, make=make: make(effx.typeof(y).sharding))(x)):
-            assert made.type.cut == x.type.cut, name
+            assert made.type.cut == x.type.explicit_sharding, name
             np.testing.assert_allclose(made, make(None), rtol=1e-6)
 
 

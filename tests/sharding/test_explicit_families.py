@@ -17,7 +17,7 @@ from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.topk import TopIndices
 from effx.sharding import AxisType, NamedSharding
 from effx.sharding import PartitionSpec as P
-from effx.transforms.meshes.out_sharding import lay_out
+from effx.transforms.meshes.out_sharding import apply_with_sharding
 from effx.tree_util import tree_leaves
 
 MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)
@@ -254,7 +254,7 @@ def test_what_types_cannot_say_is_refused(name: str) -> None:
 def test_what_the_user_says_is_not_refused(name: str) -> None:
     case, _ = REFUSED[name]
     whole = NamedSharding(MESH, P())
-    found = lay_out(whole, case.call, *[put(x, spec) for x, spec in case.operands])
+    found = apply_with_sharding(whole, case.call, *[put(x, spec) for x, spec in case.operands])
     expected = case.call(*[enp.asarray(x) for x, _ in case.operands])
     for x, y in zip(tree_leaves(found), tree_leaves(expected), strict=True):
         assert x.sharding.is_fully_replicated

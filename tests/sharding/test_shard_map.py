@@ -14,7 +14,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import AxisNameError, ShardingError, TransformError, TreeError
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.text import parse_program
 from effx.sharding import AbstractMesh, Mesh, NamedSharding, use_abstract_mesh
 from effx.sharding import PartitionSpec as P
@@ -366,7 +366,7 @@ def test_programs_are_checked_and_print_and_parse(name: str) -> None:
     body, specs, _ = BODIES[name]
     f = shards(effx.grad(total(body), (0, 1)), MESH, specs, specs)
     program = effx.make_jaxpr(f)(W, X)
-    check(program)
+    check_program(program)
     assert str(parse_program(str(program))) == str(program)
 
 

@@ -15,7 +15,7 @@ from effx import Array, lax
 from effx import checkpoint_policies as policies
 from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
 from effx.errors import TransformError
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Cond, Scan
 from effx.ir.text import parse_program
@@ -119,9 +119,9 @@ def test_it_is_one_operation_in_the_program() -> None:
     f = effx.checkpoint(network)
     program = effx.make_jaxpr(f)(W, X)
     assert [type(e.op) for e in program.equations] == [Checkpoint]
-    check(program)
+    check_program(program)
     assert str(parse_program(str(program))) == str(program)
-    check(effx.make_jaxpr(effx.grad(f))(W, X))
+    check_program(effx.make_jaxpr(effx.grad(f))(W, X))
 
 
 def memory(f: Callable[..., Any], *args: Any) -> int:

@@ -18,8 +18,8 @@ import effx.numpy as enp
 from effx import lax, random
 from effx.errors import AxisNameError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import array_type
-from effx.lower.placement.concrete import as_concrete
-from effx.lower.placement.shardings import grid_sharding, placement
+from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.shardings import grid_sharding, mesh_buffer_sharding
 from effx.lower.text.hlo import XlaComputation
 
 Data = np.ndarray[Any, Any]
@@ -54,8 +54,8 @@ def execute(c: XlaComputation, arguments: list[Data], replicas: int = 1) -> list
     loaded = devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
     given = []
     for x in arguments:
-        parts = [as_concrete(effx.device_put(part, d)).buffer for part, d in zip(x, devices, strict=True)]
-        whole = placement(grid_sharding(devices, (replicas,), ()), x.ndim - 1)
+        parts = [to_concrete(effx.device_put(part, d)).buffer for part, d in zip(x, devices, strict=True)]
+        whole = mesh_buffer_sharding(grid_sharding(devices, (replicas,), ()), x.ndim - 1)
         given.append(
             parts[0]
             if replicas == 1

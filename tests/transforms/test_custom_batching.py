@@ -14,7 +14,7 @@ import effx
 import effx.numpy as enp
 from effx import grad, jit, jvp, lax, vmap
 from effx.custom_batching import custom_vmap, sequential_vmap
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.ops.control import Scan
 from effx.laws.zoo import Bounds, Interval
 
@@ -119,7 +119,7 @@ def test_sequential_vmap() -> None:
         total, rest = g(xs, 2.0)
         close(total, 2.0 * xs.sum(1))
         close(rest["y"], [2.0] * 3)
-    program = check(effx.make_jaxpr(vmap(f, (0, None)))(xs, 2.0))
+    program = check_program(effx.make_jaxpr(vmap(f, (0, None)))(xs, 2.0))
     assert [type(e.op) for e in program.equations] == [Scan]
     close(vmap(vmap(f, (0, None)), (None, 0))(xs, XS)[0], XS[:, None] * xs.sum(1))
     close(grad(lambda x: (vmap(f, (0, None))(x, 2.0)[0] ** 2).sum())(xs), 8.0 * xs.sum(1)[:, None] + 0.0 * xs)

@@ -14,7 +14,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import custom_jvp, custom_vjp, grad, jit, jvp, lax, vmap
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 
 XS = np.array([0.3, 1.0, 2.0], np.float32)
 Fun = Callable[..., Any]
@@ -228,9 +228,9 @@ def test_programs_pass_the_checker(kind: str) -> None:
     """What handlers make of a function with rules is a well-formed program."""
     f = KINDS[kind]()
     for g in (f, grad(f), grad(grad(f)), grad(through_scan(f)), effx.checkpoint(f)):
-        check(effx.make_jaxpr(g)(1.0))
+        check_program(effx.make_jaxpr(g)(1.0))
     for g in (vmap(f), vmap(grad(f)), grad(lambda x: vmap(f)(x).sum())):
-        check(effx.make_jaxpr(g)(XS))
+        check_program(effx.make_jaxpr(g)(XS))
 
 
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])

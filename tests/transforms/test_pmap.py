@@ -15,7 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import lax, random
 from effx.handlers.oracle import evaluate
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.text import parse_program
 from effx.lower.placement.shardings import grid_sharding
 
@@ -290,7 +290,7 @@ def test_program_is_checked_and_parses_back() -> None:
     def f(x: Any) -> Any:
         return lax.psum(x, "i"), lax.axis_index("i")
 
-    program = check(effx.pmap(f, axis_name="i").trace(X).program)
+    program = check_program(effx.pmap(f, axis_name="i").trace(X).program)
     assert str(program) == (
         """f.2(a: f32[3]) ! AxisEffect(axis='i') {
   b: f32[3] = psum[axis_name='i'] a
@@ -303,7 +303,7 @@ f(a: f32[4,3]) {
   return b, c
 }"""
     )
-    assert str(check(parse_program(str(program)))) == str(program)
+    assert str(check_program(parse_program(str(program)))) == str(program)
 
 
 def test_reference_handler_runs_replicas_side_by_side() -> None:

@@ -29,32 +29,32 @@ X = np.linspace(-0.9, 0.8, 5, dtype=np.float32)
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No structure was met, and no test before has switched on the debugging flags, which stays for good."""
     monkeypatch.setattr(effects.outermost, "handler", Evaluate())
-    recurring._kept.cache_clear()
+    recurring._structure_entry.cache_clear()
     yield
-    recurring._kept.cache_clear()
+    recurring._structure_entry.cache_clear()
 
 
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of equations of the programs that were transposed by single operations, or to be compiled."""
     found: list[int] = []
-    backward = transpose.backward
+    backward = transpose.backward_pass
 
     def counting(program: Any, *rest: Any) -> Any:
         found.append(len(program.equations))
         return backward(program, *rest)
 
-    monkeypatch.setattr(recurring, "backward", counting)
+    monkeypatch.setattr(recurring, "backward_pass", counting)
     return found
 
 
 def test_new_constants_are_the_same_structure(interpreted: list[int]) -> None:
     """A loop whose constants change is compiled at its sixteenth gradient, and each one is right."""
-    for step in range(recurring.MEETINGS + 4):
+    for step in range(recurring.COMPILE_AFTER + 4):
         a = 0.5 + step / 8
         got = effx.grad(lambda x, a=a: (enp.sin(x * a) * x).sum())(X)
         np.testing.assert_allclose(got, np.sin(a * X) + a * X * np.cos(a * X), rtol=1e-5, atol=1e-6)
-    assert len(interpreted) == recurring.MEETINGS
+    assert len(interpreted) == recurring.COMPILE_AFTER
 
 
 def wide(x: Any) -> Any:
@@ -81,7 +81,7 @@ NEAR: list[Any] = [
 @pytest.mark.parametrize("meetings", [1, 3])
 def test_structures_are_told_apart(meetings: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that differ in one operation, parameter, operand or type do not share an executable."""
-    monkeypatch.setattr(recurring, "MEETINGS", meetings)
+    monkeypatch.setattr(recurring, "COMPILE_AFTER", meetings)
     gradients = [effx.grad(lambda x, f=f: f(x).astype("float32").sum()) for f in NEAR]
     wants = [effx.jit(g)(X) for g in gradients]
     for _ in range(meetings + 1):
@@ -96,15 +96,15 @@ def test_random_programs(case: Any, meetings: int) -> None:
     f, xs = case
     y, pull = effx.vjp(f, *xs)
     want = pull(y)
-    recurring._kept.cache_clear()
-    before, recurring.MEETINGS = recurring.MEETINGS, meetings
+    recurring._structure_entry.cache_clear()
+    before, recurring.COMPILE_AFTER = recurring.COMPILE_AFTER, meetings
     try:
         for _ in range(3):
             got = pull(y)
             same(got, want, 1e-5)
             assert [x.type for x in effx.tree.leaves(got)] == [x.type for x in effx.tree.leaves(want)]
     finally:
-        recurring.MEETINGS = before
+        recurring.COMPILE_AFTER = before
 
 
 def test_zero_cotangents() -> None:
@@ -112,7 +112,7 @@ def test_zero_cotangents() -> None:
     f = lambda x, y, z: enp.sin(x * 2.0) * enp.cos(x) + 0.0 * y  # noqa: E731
     _, pull = effx.vjp(f, 0.5, 0.25, 0.75)
     for seed in (1.0, enp.float32(1.0)):
-        for _ in range(recurring.MEETINGS + 2):
+        for _ in range(recurring.COMPILE_AFTER + 2):
             dx, dy, dz = pull(seed)
             want = 2 * np.cos(1.0) * np.cos(0.5) - np.sin(1.0) * np.sin(0.5)
             np.testing.assert_allclose([dx, dy, dz], [want, 0.0, 0.0], rtol=1e-6)
@@ -123,7 +123,7 @@ def test_results_are_buffers_of_their_own() -> None:
     gradient = effx.grad(lambda x: (x * 2.0 * 3.5).sum())
     spend = effx.jit(lambda x: x + 1.0, donate_argnums=0)
     for x in (X, 0.5):
-        for _ in range(recurring.MEETINGS + 3):
+        for _ in range(recurring.COMPILE_AFTER + 3):
             found = gradient(x)
             np.testing.assert_array_equal(found, np.full_like(x, 7.0))
             spend(found)
@@ -132,7 +132,7 @@ def test_results_are_buffers_of_their_own() -> None:
 def test_debugging_flags_see_each_operation() -> None:
     """Under debug_nans the operation of the backward pass that gives NaN is named, however often it ran before."""
     gradient = effx.grad(lambda x: (enp.sqrt(x * 0.0) * x).sum())
-    for _ in range(recurring.MEETINGS + 2):
+    for _ in range(recurring.COMPILE_AFTER + 2):
         assert np.isnan(gradient(np.float32(1.0)))
     with effx.debug_nans(), pytest.raises(NotFiniteError, match=r"^mul: the result f32\[\] has nan"):
         gradient(np.float32(1.0))
@@ -161,7 +161,7 @@ def test_handlers_see_each_operation() -> None:
         log = frame.handler
         assert isinstance(log, Log)
         seen.append(log.names)
-        for _ in range(recurring.MEETINGS + 1):
+        for _ in range(recurring.COMPILE_AFTER + 1):
             gradient(X)
     assert seen[0] == seen[1]
     assert seen[0].count("mul") == 4
@@ -172,7 +172,7 @@ def test_residuals_on_two_devices() -> None:
     a, b = effx.local_devices()[:2]
     f = lambda x, y: (enp.sin(x * 2.0), enp.cos(y * 2.0))  # noqa: E731
     (u, v), pull = effx.vjp(f, effx.device_put(X, a), effx.device_put(X, b))
-    for _ in range(recurring.MEETINGS + 2):
+    for _ in range(recurring.COMPILE_AFTER + 2):
         dx, dy = pull((u, v))
         assert (dx.devices(), dy.devices()) == ({a}, {b})
         np.testing.assert_allclose(dx, 2 * np.cos(2 * X) * np.sin(2 * X), rtol=1e-5, atol=1e-6)
@@ -183,8 +183,8 @@ def test_nothing_is_kept_alive() -> None:
     """What is kept of a structure holds no array, and there are so many structures at most."""
     x = effx.device_put(X)
     gone = weakref.ref(x)
-    for _ in range(recurring.MEETINGS + 1):
+    for _ in range(recurring.COMPILE_AFTER + 1):
         effx.grad(lambda x: (enp.sin(x) * x).sum())(x)
     del x
     assert gone() is None
-    assert recurring._kept.cache_info().maxsize == recurring.CAPACITY
+    assert recurring._structure_entry.cache_info().maxsize == recurring.MAX_STRUCTURES

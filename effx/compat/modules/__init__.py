@@ -13,7 +13,7 @@ from effx.compat.shapes import eval_shape
 from effx.ir.meshes import AxisType, MeshAxisName
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.shardings import Device
-from effx.tracing.arguments import name_of
+from effx.tracing.arguments import callable_name
 from effx.tracing.name_scopes import named_scope
 from effx.transforms.meshes.device_put import device_put as put
 from effx.transforms.meshes.meshes import make_mesh as mesh_of
@@ -47,7 +47,7 @@ def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None
     """
     if fun is None:
         return partial(named_call, name=name)
-    scope = name_of(fun) if name is None else name
+    scope = callable_name(fun) if name is None else name
     inner = fun
 
     @wraps(fun)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, cast, final
 
 from effx.errors import CheckpointError, DistributedError, EffxError, ProcessMismatchError
-from effx.lower.placement.processes import Group, current
+from effx.lower.placement.processes import Group, current_group
 
 Message: TypeAlias = dict[str, object]
 
@@ -25,7 +25,7 @@ _ERRORS: dict[str, type[EffxError]] = {
 
 
 @final
-class Agreement:
+class SaveAgreement:
     """One save's part in what the processes exchange.
 
     Attributes:
@@ -33,9 +33,9 @@ class Agreement:
         count: how many processes there are.
     """
 
-    def __init__(self, what: str, seconds: float = math.inf) -> None:
-        group = current[0] if current else None
-        self._what, self._seconds = what, seconds
+    def __init__(self, function_name: str, seconds: float = math.inf) -> None:
+        group = current_group[0] if current_group else None
+        self._what, self._seconds = function_name, seconds
         self._group: Group | None = group if group is not None and group.num_processes > 1 else None
         self._key, self._round = f"effx/checkpoints/{next(_numbers)}", 0
         self.number = 0 if group is None else group.process_id
@@ -60,7 +60,7 @@ class Agreement:
         self._round += 1
         if self.number != 0:
             group.put(f"{key}/{self.number}", json.dumps(mine).encode())
-            return self._heard(json.loads(group.get(self._what, f"{key}/all", 0, self._seconds)))
+            return self._read_answer(json.loads(group.get(self._what, f"{key}/all", 0, self._seconds)))
         everyone = [mine]
         for k in range(1, self.count):
             everyone.append(json.loads(group.get(self._what, f"{key}/{k}", k, self._seconds)))
@@ -82,20 +82,22 @@ class Agreement:
         """Lets the other processes know, in place of a first message, that this one cannot save."""
         if self._group is None:
             return
-        message = {"error": f"{self._what}: {_failed(self.number, self.count, self._what, error.message)}"}
+        message = {
+            "error": f"{self._what}: {_process_failure(self.number, self.count, self._what, error.message)}"
+        }
         if self.number == 0:
             self._group.put(f"{self._key}/0/all", json.dumps({**message, "kind": "CheckpointError"}).encode())
         else:
             self._group.put(f"{self._key}/0/{self.number}", json.dumps({"error": error.message}).encode())
 
-    def _heard(self, answer: Message) -> Message:
+    def _read_answer(self, answer: Message) -> Message:
         if "error" not in answer:
             return answer
         kind = _ERRORS.get(cast("str", answer["kind"]), DistributedError)
         raise kind(cast("str", answer["error"]))
 
 
-def check(what: str, everyone: Sequence[Message]) -> None:
+def check_no_failure(function_name: str, everyone: Sequence[Message]) -> None:
     """Checks that no process has failed.
 
     Raises:
@@ -103,8 +105,10 @@ def check(what: str, everyone: Sequence[Message]) -> None:
     """
     for k, message in enumerate(everyone):
         if "error" in message:
-            raise CheckpointError(f"{what}: {_failed(k, len(everyone), what, cast('str', message['error']))}")
+            raise CheckpointError(
+                f"{function_name}: {_process_failure(k, len(everyone), function_name, cast('str', message['error']))}"
+            )
 
 
-def _failed(number: int, count: int, what: str, message: str) -> str:
-    return f"process {number} of {count} failed: {message.removeprefix(f'{what}: ')}"
+def _process_failure(number: int, count: int, function_name: str, message: str) -> str:
+    return f"process {number} of {count} failed: {message.removeprefix(f'{function_name}: ')}"

@@ -14,17 +14,17 @@ from effx.array import Array
 from effx.dtypes import DType
 from effx.errors import CheckpointError, ShapeError
 from effx.experimental.array_serialization.stores import (
-    Form,
     Spec,
-    context,
-    converted,
-    described,
-    errors_of,
-    form_of,
+    StoredForm,
+    complete_spec,
+    convert_loaded,
     from_stored,
-    merged,
+    import_tensorstore,
+    merge_specs,
+    raise_as_storage_errors,
+    shared_context,
     stored_dtype,
-    tensorstore,
+    stored_form,
     to_stored,
 )
 from effx.ir.types import Shape, array_type
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @final
 @attrs.frozen(eq=False)
-class Part:
+class StoredPart:
     """A part of an array that this process may write.
 
     Attributes:
@@ -55,14 +55,14 @@ class Part:
     data: Array | HostData
     replica: int = 0
 
-    def host(self, what: str) -> HostData:
+    def host(self, function_name: str) -> HostData:
         """Returns the elements."""
-        return self.data.host(what) if isinstance(self.data, Array) else self.data
+        return self.data.host(function_name) if isinstance(self.data, Array) else self.data
 
 
 @final
 @attrs.frozen(eq=False)
-class Saved:
+class ArrayToSave:
     """An array as it is to be written.
 
     Attributes:
@@ -77,12 +77,14 @@ class Saved:
     dtype: DType
     shape: Shape
     cut: Shape
-    parts: Sequence[Part]
+    parts: Sequence[StoredPart]
     processes: tuple[int, ...] = ()
 
-    def copied(self, what: str) -> "Saved":
+    def copy_parts(self, function_name: str) -> "ArrayToSave":
         """Returns the same with copies of what this process would write, which later computations leave alone."""
-        parts = [Part(p.index, np.array(p.host(what)), 0) for p in self.parts if p.replica == 0]
+        parts = [
+            StoredPart(p.index, np.array(p.host(function_name)), 0) for p in self.parts if p.replica == 0
+        ]
         return attrs.evolve(self, parts=parts)
 
     @property
@@ -92,16 +94,18 @@ class Saved:
         return count * array_type(self.dtype, self.cut).size * self.dtype.itemsize
 
 
-def described_array(what: str, where: str, x: Array | HostData) -> Saved:
+def describe_array(function_name: str, where: str, x: Array | HostData) -> ArrayToSave:
     """Returns how an array, which is no tracer, is to be written."""
     if not isinstance(x, ConcreteArray):
-        data = x.host(what) if isinstance(x, Array) else x
-        return Saved(where, data.dtype, data.shape, data.shape, [Part((slice(None),) * data.ndim, data)])
-    x._check_alive(what)
-    lies = x.sharding
-    parts = [Part(s.index, s.data, s.replica_id) for s in x.addressable_shards]
-    processes = tuple(sorted({d.process_index for d in lies.ordered_devices}))
-    return Saved(where, x.type.dtype, x.shape, lies.shard_shape(x.shape), parts, processes)
+        data = x.host(function_name) if isinstance(x, Array) else x
+        return ArrayToSave(
+            where, data.dtype, data.shape, data.shape, [StoredPart((slice(None),) * data.ndim, data)]
+        )
+    x._check_alive(function_name)
+    sharding = x.sharding
+    parts = [StoredPart(s.index, s.data, s.replica_id) for s in x.addressable_shards]
+    processes = tuple(sorted({d.process_index for d in sharding.ordered_devices}))
+    return ArrayToSave(where, x.type.dtype, x.shape, sharding.shard_shape(x.shape), parts, processes)
 
 
 @final
@@ -114,10 +118,10 @@ class ByteLimiter:
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
         """Waits until there is room."""
-        wanted = min(requested_bytes, self._limit)
+        granted_bytes = min(requested_bytes, self._limit)
         async with self._changed:
-            await self._changed.wait_for(lambda: self._free >= wanted)
-            self._free -= wanted
+            await self._changed.wait_for(lambda: self._free >= granted_bytes)
+            self._free -= granted_bytes
 
     async def release_bytes(self, requested_bytes: int) -> None:
         """Makes room."""
@@ -126,19 +130,19 @@ class ByteLimiter:
             self._changed.notify_all()
 
 
-def run(coroutine: Coroutine[object, object, T]) -> T:
+def run_coroutine(coroutine: Coroutine[object, object, T]) -> T:
     """Runs a coroutine to its end, in a thread of its own where this one runs an event loop: in notebooks say."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    found: list[T] = []
+    results: list[T] = []
     failed: list[BaseException] = []
     around = contextvars.copy_context()
 
     def inside() -> None:
         try:
-            found.append(around.run(asyncio.run, coroutine))
+            results.append(around.run(asyncio.run, coroutine))
         except BaseException as error:  # noqa: BLE001  it is raised in the thread that waits
             failed.append(error)
 
@@ -147,21 +151,21 @@ def run(coroutine: Coroutine[object, object, T]) -> T:
     thread.join()
     if failed:
         raise failed[0]
-    return found[0]
+    return results[0]
 
 
-async def all_of(waiting: Sequence[Awaitable[T]]) -> list[T]:
+async def gather_all(waiting: Sequence[Awaitable[T]]) -> list[T]:
     """Waits for all; where one fails, the others have come to their end too before its error is raised."""
-    found = await asyncio.gather(*waiting, return_exceptions=True)
-    for x in found:
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    for x in results:
         if isinstance(x, BaseException):
             raise x
-    return cast("list[T]", found)
+    return cast("list[T]", results)
 
 
 async def write_array(
-    what: str,
-    x: Saved,
+    function_name: str,
+    x: ArrayToSave,
     spec: Spec,
     *,
     replica: int = 0,
@@ -172,7 +176,7 @@ async def write_array(
     """Writes the parts of an array that this process has.
 
     Args:
-        what: the function, for errors.
+        function_name: the function, for errors.
         x: the array.
         spec: where.
         replica: which of equal parts is written.
@@ -180,16 +184,18 @@ async def write_array(
         options: for `tensorstore.open`.
         creates: whether to make what describes the array in the store; else another process does.
     """
-    library, form = tensorstore(what), form_of(x.dtype)
+    library, form = import_tensorstore(function_name), stored_form(x.dtype)
     # A file of zeros is written too: what is not there is known to be missing.
-    layout = described(f"{what}: {x.where}", spec, x.dtype, x.shape, x.cut)
-    full = merged({"store_data_equal_to_fill_value": True}, layout)
-    given = {"context": context(what), **(options or {})}
-    with errors_of(what, x.where):
-        store = await library.open(full, open=True, create=creates, assume_metadata=not creates, **given)
+    layout = complete_spec(f"{function_name}: {x.where}", spec, x.dtype, x.shape, x.cut)
+    full = merge_specs({"store_data_equal_to_fill_value": True}, layout)
+    open_options = {"context": shared_context(function_name), **(options or {})}
+    with raise_as_storage_errors(function_name, x.where):
+        store = await library.open(
+            full, open=True, create=creates, assume_metadata=not creates, **open_options
+        )
         futures = [
             store[p.index].write(
-                to_stored(p.host(what), form), can_reference_source_data_indefinitely=commits is None
+                to_stored(p.host(function_name), form), can_reference_source_data_indefinitely=commits is None
             )
             for p in x.parts
             if p.replica == replica
@@ -203,23 +209,23 @@ async def write_array(
             await f
 
 
-async def write_all(what: str, pairs: Sequence[tuple[Saved, Spec]], limit: int) -> None:
+async def write_arrays(function_name: str, pairs: Sequence[tuple[ArrayToSave, Spec]], limit: int) -> None:
     """Writes arrays, a limited number of bytes at a time."""
     limiter = ByteLimiter(limit)
 
-    async def one(x: Saved, spec: Spec) -> None:
+    async def one(x: ArrayToSave, spec: Spec) -> None:
         await limiter.wait_for_bytes(x.nbytes)
         try:
-            await write_array(what, x, spec)
+            await write_array(function_name, x, spec)
         finally:
             await limiter.release_bytes(x.nbytes)
 
-    await all_of([one(x, spec) for x, spec in pairs])
+    await gather_all([one(x, spec) for x, spec in pairs])
 
 
 @final
 @attrs.frozen(eq=False)
-class Wanted:
+class ArrayToLoad:
     """An array as it is to be read.
 
     Attributes:
@@ -238,51 +244,54 @@ class Wanted:
 
 
 async def read_array(
-    what: str,
-    wanted: Wanted,
+    function_name: str,
+    load_target: ArrayToLoad,
     spec: Spec,
     limiter: ByteLimiter | None = None,
     *,
     options: Mapping[str, object] | None = None,
 ) -> Array:
     """Reads of an array what the devices of this process shall have, and puts it there."""
-    library = tensorstore(what)
-    full = merged({"fill_missing_data_reads": False}, spec)
-    given = {"context": context(what), **(options or {})}
-    with errors_of(what, wanted.where):
-        store = await library.open(full, open=True, read=True, **given)
+    library = import_tensorstore(function_name)
+    full = merge_specs({"fill_missing_data_reads": False}, spec)
+    open_options = {"context": shared_context(function_name), **(options or {})}
+    with raise_as_storage_errors(function_name, load_target.where):
+        store = await library.open(full, open=True, read=True, **open_options)
         dtype = stored_dtype(store)
-    form = form_of(dtype)
+    form = stored_form(dtype)
     shape = tuple(store.shape[: store.rank - len(form.words)])
-    if wanted.stored is not None and wanted.stored != dtype:
+    if load_target.stored is not None and load_target.stored != dtype:
         raise CheckpointError(
-            f"{what}: {wanted.where}: expected {array_type(wanted.stored, shape)!r}, {array_type(dtype, shape)!r} is stored"
+            f"{function_name}: {load_target.where}: expected {array_type(load_target.stored, shape)!r}, "
+            f"{array_type(dtype, shape)!r} is stored"
         )
-    if wanted.shape is not None and wanted.shape != shape:
-        raise ShapeError(f"{what}: {wanted.where}: expected the shape {wanted.shape}, {shape} is stored")
-    target = dtypes.requested(dtype) if wanted.dtype is None else wanted.dtype
-    read = _Reader(what, wanted, store, dtype, form, target)
-    lies = wanted.sharding
-    if lies is None:
-        whole = (slice(None),) * len(shape)
-        part = await read.some(limiter, [whole])
-        return device_put(part(whole))
-    lies.shard_shape(shape)
-    own = [lies.index(k, shape) for k, d in enumerate(lies.ordered_devices) if is_local(d)]
-    return make_array_from_callback(shape, lies, await read.some(limiter, own), target)
+    if load_target.shape is not None and load_target.shape != shape:
+        raise ShapeError(
+            f"{function_name}: {load_target.where}: expected the shape {load_target.shape}, {shape} is stored"
+        )
+    target = dtypes.canonicalize_requested(dtype) if load_target.dtype is None else load_target.dtype
+    read = _PartsReader(function_name, load_target, store, dtype, form, target)
+    sharding = load_target.sharding
+    if sharding is None:
+        full_index = (slice(None),) * len(shape)
+        part = await read.read_parts(limiter, [full_index])
+        return device_put(part(full_index))
+    sharding.shard_shape(shape)
+    own = [sharding.index(k, shape) for k, d in enumerate(sharding.ordered_devices) if is_local(d)]
+    return make_array_from_callback(shape, sharding, await read.read_parts(limiter, own), target)
 
 
 @final
 @attrs.frozen(eq=False)
-class _Reader:
+class _PartsReader:
     what: str
-    wanted: Wanted
+    wanted: ArrayToLoad
     store: "ts.TensorStore"
     dtype: DType
-    form: Form
+    form: StoredForm
     target: DType
 
-    async def some(
+    async def read_parts(
         self, limiter: ByteLimiter | None, indices: Sequence[Index]
     ) -> Callable[[Index], HostData]:
         """Reads parts of the array, each of them once, and returns what gives them."""
@@ -292,27 +301,27 @@ class _Reader:
         if limiter is not None:
             await limiter.wait_for_bytes(nbytes)
         try:
-            with errors_of(self.what, self.wanted.where):
-                found = await all_of([d.read() for d in domains])
+            with raise_as_storage_errors(self.what, self.wanted.where):
+                part_data = await gather_all([d.read() for d in domains])
         finally:
             if limiter is not None:
                 await limiter.release_bytes(nbytes)
-        parts = {key: self._part(data) for key, data in zip(different, found, strict=True)}
+        parts = {key: self._decode_part(data) for key, data in zip(different, part_data, strict=True)}
         return lambda index: parts[str(index)]
 
-    def _part(self, data: HostData) -> HostData:
-        found = from_stored(np.asarray(data), self.dtype, self.form)
-        return converted(self.what, self.wanted.where, found, self.target)
+    def _decode_part(self, data: HostData) -> HostData:
+        decoded = from_stored(np.asarray(data), self.dtype, self.form)
+        return convert_loaded(self.what, self.wanted.where, decoded, self.target)
 
 
-async def read_all(
-    what: str,
-    pairs: Sequence[tuple[Wanted, Spec]],
+async def read_arrays(
+    function_name: str,
+    pairs: Sequence[tuple[ArrayToLoad, Spec]],
     limit: int,
     options: Mapping[str, object] | None = None,
 ) -> list[Array]:
     """Reads arrays, a limited number of bytes at a time."""
     limiter = ByteLimiter(limit)
-    return await all_of([
-        read_array(what, wanted, spec, limiter, options=options) for wanted, spec in pairs
+    return await gather_all([
+        read_array(function_name, target, spec, limiter, options=options) for target, spec in pairs
     ])  # fmt: skip

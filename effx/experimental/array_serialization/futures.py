@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
 from typing import Generic, TypeVar, final
 
-from effx.errors import EffxError, current_source, place
+from effx.errors import EffxError, current_source, set_error_position
 from effx.tree.registry import PyTree
 
 T = TypeVar("T")
@@ -31,20 +31,20 @@ class PyTreeFuture(Future[T], Generic[T]):
         return asyncio.wrap_future(self).__await__()
 
 
-def started(executor: Executor, pytree: PyTree, work: Callable[[], T]) -> PyTreeFuture[T]:
+def start_in_background(executor: Executor, pytree: PyTree, work: Callable[[], T]) -> PyTreeFuture[T]:
     """Starts work in the background, with the settings that are in force here."""
-    found: PyTreeFuture[T] = PyTreeFuture(pytree)
+    result: PyTreeFuture[T] = PyTreeFuture(pytree)
     around, source = contextvars.copy_context(), current_source()
 
     def do() -> None:
         try:
-            found.set_result(around.run(work))
+            result.set_result(around.run(work))
         except EffxError as error:
             # In this thread there is no line of the user's.
-            place(error, source)
-            found.set_exception(error)
+            set_error_position(error, source)
+            result.set_exception(error)
         except BaseException as error:  # noqa: BLE001  raised by `result`
-            found.set_exception(error)
+            result.set_exception(error)
 
     executor.submit(do)
-    return found
+    return result

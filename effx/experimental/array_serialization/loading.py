@@ -11,22 +11,22 @@ from effx.array import Array
 from effx.dtypes import DType
 from effx.errors import CheckpointError, ShapeError, TreeError
 from effx.experimental.array_serialization import structures
-from effx.experimental.array_serialization.arrays import Wanted, read_all, run
-from effx.experimental.array_serialization.folders import Folder
-from effx.experimental.array_serialization.saving import FILE, LIMIT, leaf_name, read_file, specs_for
-from effx.experimental.array_serialization.stores import Spec, caching_context, kvstore, merged
+from effx.experimental.array_serialization.arrays import ArrayToLoad, read_arrays, run_coroutine
+from effx.experimental.array_serialization.folders import CheckpointFolder
+from effx.experimental.array_serialization.saving import FILE, LIMIT, broadcast_specs, leaf_name, read_file
+from effx.experimental.array_serialization.stores import Spec, caching_context, kvstore_spec, merge_specs
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import Shape
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
-from effx.transforms.meshes.meshes import in_force
+from effx.transforms.meshes.meshes import sharding_on_current_mesh
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef
 
 
 @final
 @attrs.frozen(eq=False)
-class Leaf:
+class StoredLeaf:
     """An array as a checkpoint says that it is stored."""
 
     where: str
@@ -37,7 +37,7 @@ class Leaf:
 
 @final
 @attrs.frozen(eq=False)
-class Checkpoint:
+class CheckpointInfo:
     """What a checkpoint says of itself.
 
     Attributes:
@@ -50,18 +50,20 @@ class Checkpoint:
     shown: str
     arrays: str
     form: PyTreeDef
-    leaves: Sequence[Leaf]
+    leaves: Sequence[StoredLeaf]
 
     def stub(self) -> PyTree:
         """Returns the tree, with shapes and dtypes in place of arrays."""
         return self.form.unflatten([ShapeDtypeStruct(x.shape, x.dtype) for x in self.leaves])
 
 
-def found_at(what: str, directory: "str | os.PathLike[str]", shardings: PyTree = None) -> Checkpoint:
+def read_checkpoint_info(
+    function_name: str, directory: "str | os.PathLike[str]", shardings: PyTree = None
+) -> CheckpointInfo:
     """Reads what a checkpoint says of itself.
 
     Args:
-        what: the function, for errors.
+        function_name: the function, for errors.
         directory: where it is.
         shardings: a tree whose nodes' classes the checkpoint may name.
 
@@ -70,38 +72,43 @@ def found_at(what: str, directory: "str | os.PathLike[str]", shardings: PyTree =
         TreeError: it has nodes of classes that are not known here.
         BackendError: tensorstore is not installed.
     """
-    folder = Folder(what, directory)
-    data = read_file(what, folder)
+    folder = CheckpointFolder(function_name, directory)
+    data = read_file(function_name, folder)
     if data is None:
         raise CheckpointError(
-            f"{what}: there is no checkpoint at {folder.shown}: it has no {FILE}, which a save writes last"
+            f"{function_name}: there is no checkpoint at {folder.shown}: it has no {FILE}, which a save writes last"
         )
     try:
-        leaves = [_leaf(cast("dict[str, object]", x)) for x in cast("list[object]", data["leaves"])]
+        leaves = [_parse_leaf(cast("dict[str, object]", x)) for x in cast("list[object]", data["leaves"])]
         arrays, tree = cast("str", data["arrays"]), cast("structures.JSON", data["tree"])
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{what}: {folder.shown}: {FILE} is damaged") from error
-    form = structures.read(what, folder.shown, tree, structures.classes_of(shardings))
+        raise CheckpointError(f"{function_name}: {folder.shown}: {FILE} is damaged") from error
+    form = structures.structure_from_json(
+        function_name, folder.shown, tree, structures.node_classes(shardings)
+    )
     if form.num_leaves != len(leaves):
         raise CheckpointError(
-            f"{what}: {folder.shown}: {FILE} is damaged: the structure has {form.num_leaves} leaves, and {len(leaves)} are "
+            f"{function_name}: {folder.shown}: {FILE} is damaged: the structure has {form.num_leaves} leaves, and "
+            f"{len(leaves)} are "
             f"described"
         )
-    return Checkpoint(folder.shown, arrays, form, leaves)
+    return CheckpointInfo(folder.shown, arrays, form, leaves)
 
 
-def _leaf(x: dict[str, object]) -> Leaf:
+def _parse_leaf(x: dict[str, object]) -> StoredLeaf:
     shape = tuple([int(n) for n in cast("list[int]", x["shape"])])
-    return Leaf(leaf_name(str(x["path"])), dtypes.from_short_name(str(x["dtype"])), shape, str(x["driver"]))
+    return StoredLeaf(
+        leaf_name(str(x["path"])), dtypes.from_short_name(str(x["dtype"])), shape, str(x["driver"])
+    )
 
 
-def planned_load(
-    what: str, directory: "str | os.PathLike[str]", shardings: PyTree, mask: PyTree, ts_specs: PyTree
+def plan_load(
+    function_name: str, directory: "str | os.PathLike[str]", shardings: PyTree, mask: PyTree, ts_specs: PyTree
 ) -> tuple[PyTree, Callable[[], PyTree]]:
     """Looks at what is to be loaded.
 
     Args:
-        what: the function, for errors.
+        function_name: the function, for errors.
         directory, shardings, mask, ts_specs: its arguments.
 
     Returns:
@@ -113,63 +120,82 @@ def planned_load(
         ShapeError: a ShapeDtypeStruct has another shape than the array.
         TreeError: `shardings`, `mask` or `ts_specs` is no prefix of the tree, or has something else for leaves.
     """
-    there = found_at(what, directory, shardings)
+    there = read_checkpoint_info(function_name, directory, shardings)
     stub = there.stub()
-    lies = _prefix(what, "shardings", shardings, stub, is_place)
-    chosen = [True] * len(there.leaves) if mask is None else _prefix(what, "mask", mask, stub)
+    target_shardings = _broadcast_load_prefix(function_name, "shardings", shardings, stub, is_load_target)
+    chosen = (
+        [True] * len(there.leaves)
+        if mask is None
+        else _broadcast_load_prefix(function_name, "mask", mask, stub)
+    )
     for keep in chosen:
         if not isinstance(keep, bool):
-            raise TreeError(f"{what}: mask must have bools, got {keep!r} of type {type(keep).__name__}")
-    specs = specs_for(what, ts_specs, stub, len(there.leaves))
-    wanted: list[tuple[Wanted, Spec]] = []
+            raise TreeError(
+                f"{function_name}: mask must have bools, got {keep!r} of type {type(keep).__name__}"
+            )
+    specs = broadcast_specs(function_name, ts_specs, stub, len(there.leaves))
+    planned_arrays: list[tuple[ArrayToLoad, Spec]] = []
     stubs: list[PyTree] = []
-    for i, (leaf, keep, place, spec) in enumerate(zip(there.leaves, chosen, lies, specs, strict=True)):
+    for i, (leaf, keep, target, spec) in enumerate(
+        zip(there.leaves, chosen, target_shardings, specs, strict=True)
+    ):
         if not keep:
             stubs.append(None)
             continue
-        x = wanted_leaf(what, f"{there.shown}: {leaf.where}", leaf, place)
+        x = plan_leaf(function_name, f"{there.shown}: {leaf.where}", leaf, target)
         stubs.append(ShapeDtypeStruct(leaf.shape, x.dtype or leaf.dtype, sharding=x.sharding))
-        lies_at = {"driver": leaf.driver, "kvstore": kvstore(f"{there.shown}/{there.arrays}/{i}")}
-        wanted.append((x, merged(spec, lies_at)))
+        lies_at = {"driver": leaf.driver, "kvstore": kvstore_spec(f"{there.shown}/{there.arrays}/{i}")}
+        planned_arrays.append((x, merge_specs(spec, lies_at)))
 
     def load() -> PyTree:
-        arrays = iter(run(read_all(what, wanted, LIMIT, {"context": caching_context(what)})))
+        arrays = iter(
+            run_coroutine(
+                read_arrays(function_name, planned_arrays, LIMIT, {"context": caching_context(function_name)})
+            )
+        )
         return there.form.unflatten([next(arrays) if keep else None for keep in chosen])
 
     return there.form.unflatten(stubs), load
 
 
-def is_place(x: PyTree) -> bool:
+def is_load_target(x: PyTree) -> bool:
     """Says whether something is a leaf in a tree of shardings or ShapeDtypeStructs."""
     return x is None or isinstance(x, Sharding | ShapeDtypeStruct | PartitionSpec | Device | Array)
 
 
-def _prefix(
-    what: str, name: str, given: PyTree, stub: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+def _broadcast_load_prefix(
+    function_name: str,
+    name: str,
+    prefix_tree: PyTree,
+    stub: PyTree,
+    is_leaf: Callable[[PyTree], bool] | None = None,
 ) -> list[PyTree]:
     try:
-        return broadcast_prefix(given, stub, is_leaf)
+        return broadcast_prefix(prefix_tree, stub, is_leaf)
     except TreeError as error:
         reason = error.message.partition(": ")[2]
-        raise TreeError(f"{what}: {name} is no prefix of the checkpoint's tree: {reason}") from None
+        raise TreeError(f"{function_name}: {name} is no prefix of the checkpoint's tree: {reason}") from None
 
 
-def wanted_leaf(what: str, where: str, leaf: Leaf, place: PyTree) -> Wanted:
+def plan_leaf(function_name: str, where: str, leaf: StoredLeaf, load_target: PyTree) -> ArrayToLoad:
     """Returns how an array of a checkpoint is to be read."""
     dtype: DType | None = None
-    if isinstance(place, ShapeDtypeStruct | Array):
-        if place.shape != leaf.shape:
-            raise ShapeError(f"{what}: {where}: expected the shape {place.shape}, {leaf.shape} is stored")
-        dtype, place = place.dtype, place.sharding
-    if isinstance(place, PartitionSpec):
-        place = in_force(what, place)
-    if isinstance(place, Device):
-        place = SingleDeviceSharding(place)
-    if place is not None and not isinstance(place, Sharding):
+    if isinstance(load_target, ShapeDtypeStruct | Array):
+        if load_target.shape != leaf.shape:
+            raise ShapeError(
+                f"{function_name}: {where}: expected the shape {load_target.shape}, {leaf.shape} is stored"
+            )
+        dtype, load_target = load_target.dtype, load_target.sharding
+    if isinstance(load_target, PartitionSpec):
+        load_target = sharding_on_current_mesh(function_name, load_target)
+    if isinstance(load_target, Device):
+        load_target = SingleDeviceSharding(load_target)
+    if load_target is not None and not isinstance(load_target, Sharding):
         raise TreeError(
-            f"{what}: {where}: expected a sharding or a ShapeDtypeStruct, got {place!r} of type {type(place).__name__}"
+            f"{function_name}: {where}: expected a sharding or a ShapeDtypeStruct, got {load_target!r} of type "
+            f"{type(load_target).__name__}"
         )
-    if place is not None:
-        place.shard_shape(leaf.shape)
-    target = dtypes.requested(leaf.dtype) if dtype is None else dtype
-    return Wanted(where, place, target, leaf.shape, leaf.dtype)
+    if load_target is not None:
+        load_target.shard_shape(leaf.shape)
+    target = dtypes.canonicalize_requested(leaf.dtype) if dtype is None else dtype
+    return ArrayToLoad(where, load_target, target, leaf.shape, leaf.dtype)

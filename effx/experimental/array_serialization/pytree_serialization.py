@@ -8,10 +8,10 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from effx.errors import EffxError
-from effx.experimental.array_serialization.agreement import Agreement, queue
-from effx.experimental.array_serialization.futures import PyTreeFuture, started
-from effx.experimental.array_serialization.loading import found_at, planned_load
-from effx.experimental.array_serialization.saving import Plan, planned, saved
+from effx.experimental.array_serialization.agreement import SaveAgreement, queue
+from effx.experimental.array_serialization.futures import PyTreeFuture, start_in_background
+from effx.experimental.array_serialization.loading import plan_load, read_checkpoint_info
+from effx.experimental.array_serialization.saving import SavePlan, plan_save, run_save
 from effx.tree.registry import PyTree
 
 __all__ = ["load", "load_pytreedef", "nonblocking_load", "nonblocking_save", "save"]
@@ -50,8 +50,8 @@ def save(
     >>> load(folder, None)["step"]
     Array(7, dtype=int32)
     """
-    plan = _planned("save", data, directory, overwrite, ts_specs, False)
-    started(queue, plan.stub, lambda: saved(plan)).result()
+    plan = _plan_save("save", data, directory, overwrite, ts_specs, False)
+    start_in_background(queue, plan.stub, lambda: run_save(plan)).result()
 
 
 def nonblocking_save(
@@ -78,22 +78,22 @@ def nonblocking_save(
     [ShapeDtypeStruct(shape=(3,), dtype=float32)]
     >>> future.result()
     """
-    plan = _planned("nonblocking_save", data, directory, overwrite, ts_specs, True)
-    return started(queue, plan.stub, lambda: saved(plan))
+    plan = _plan_save("nonblocking_save", data, directory, overwrite, ts_specs, True)
+    return start_in_background(queue, plan.stub, lambda: run_save(plan))
 
 
-def _planned(
-    what: str,
+def _plan_save(
+    function_name: str,
     data: PyTree,
     directory: str | os.PathLike[str],
     overwrite: bool,
     ts_specs: PyTree,
     copies: bool,
-) -> Plan:
+) -> SavePlan:
     try:
-        return planned(what, data, directory, overwrite, ts_specs, copies)
+        return plan_save(function_name, data, directory, overwrite, ts_specs, copies)
     except EffxError as error:
-        agreement, reason = Agreement(what), error
+        agreement, reason = SaveAgreement(function_name), error
         queue.submit(lambda: agreement.refuse(reason))
         raise
 
@@ -135,7 +135,7 @@ def load(
     >>> load(folder, NamedSharding(mesh, P("data")))["w"].sharding.spec
     P('data')
     """
-    return planned_load("load", directory, shardings, mask, ts_specs)[1]()
+    return plan_load("load", directory, shardings, mask, ts_specs)[1]()
 
 
 def nonblocking_load(
@@ -164,8 +164,8 @@ def nonblocking_load(
     >>> nonblocking_load(folder, None).result()
     [Array([1., 1.], dtype=float32)]
     """
-    stub, work = planned_load("nonblocking_load", directory, shardings, mask, ts_specs)
-    return started(_loads, stub, work)
+    stub, work = plan_load("nonblocking_load", directory, shardings, mask, ts_specs)
+    return start_in_background(_loads, stub, work)
 
 
 def load_pytreedef(directory: str | os.PathLike[str]) -> PyTree:
@@ -188,4 +188,4 @@ def load_pytreedef(directory: str | os.PathLike[str]) -> PyTree:
     >>> load_pytreedef(folder)
     {'b': (None, ShapeDtypeStruct(shape=(), dtype=float32)), 'w': ShapeDtypeStruct(shape=(2, 3), dtype=float32)}
     """
-    return found_at("load_pytreedef", directory).stub()
+    return read_checkpoint_info("load_pytreedef", directory).stub()

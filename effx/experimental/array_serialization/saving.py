@@ -27,10 +27,15 @@ from effx.errors import (
     TreeError,
 )
 from effx.experimental.array_serialization import structures
-from effx.experimental.array_serialization.agreement import Agreement, Message, check
-from effx.experimental.array_serialization.arrays import Saved, described_array, run, write_all
-from effx.experimental.array_serialization.folders import Folder
-from effx.experimental.array_serialization.stores import Spec, kvstore, merged, tensorstore
+from effx.experimental.array_serialization.agreement import Message, SaveAgreement, check_no_failure
+from effx.experimental.array_serialization.arrays import (
+    ArrayToSave,
+    describe_array,
+    run_coroutine,
+    write_arrays,
+)
+from effx.experimental.array_serialization.folders import CheckpointFolder
+from effx.experimental.array_serialization.stores import Spec, import_tensorstore, kvstore_spec, merge_specs
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
@@ -43,7 +48,7 @@ LIMIT = 32 << 30  # bytes of the host's memory that are on their way at a time
 
 @final
 @attrs.frozen(eq=False)
-class Plan:
+class SavePlan:
     """What a save does.
 
     Attributes:
@@ -62,11 +67,11 @@ class Plan:
     directory: "str | os.PathLike[str]"
     overwrite: bool
     paths: Sequence[str]
-    arrays: Sequence[Saved]
+    arrays: Sequence[ArrayToSave]
     specs: Sequence[Spec]
     tree: structures.JSON
     stub: PyTree
-    agreement: Agreement
+    agreement: SaveAgreement
 
     @property
     def types(self) -> list[list[object]]:
@@ -82,40 +87,44 @@ def is_spec(x: PyTree) -> bool:
     return x is None or (isinstance(x, dict) and "driver" in x)
 
 
-def specs_for(what: str, given: PyTree, tree: PyTree, count: int) -> list[Spec]:
+def broadcast_specs(function_name: str, spec_prefix: PyTree, tree: PyTree, count: int) -> list[Spec]:
     """Returns what a prefix of a tree says of how its arrays are stored.
 
     Raises:
         TreeError: it is no prefix.
         CheckpointError: a spec says where the array is stored.
     """
-    if given is None:
+    if spec_prefix is None:
         return [{"driver": "zarr3"}] * count
     try:
-        found = broadcast_prefix(given, tree, is_spec)
+        leaf_specs = broadcast_prefix(spec_prefix, tree, is_spec)
     except TreeError as error:
         reason = error.message.partition(": ")[2]
-        raise TreeError(f"{what}: ts_specs is no prefix of the tree: {reason}") from None
-    for spec in found:
+        raise TreeError(f"{function_name}: ts_specs is no prefix of the tree: {reason}") from None
+    for spec in leaf_specs:
         if not is_spec(spec):
-            raise CheckpointError(f"{what}: ts_specs has dicts with a 'driver', and None; got {spec!r}")
+            raise CheckpointError(
+                f"{function_name}: ts_specs has dicts with a 'driver', and None; got {spec!r}"
+            )
         if spec is not None and "kvstore" in spec:
-            raise CheckpointError(f"{what}: where arrays lie is the checkpoint's to say; got {spec!r}")
-    return [{"driver": "zarr3"} if spec is None else spec for spec in found]
+            raise CheckpointError(
+                f"{function_name}: where arrays lie is the checkpoint's to say; got {spec!r}"
+            )
+    return [{"driver": "zarr3"} if spec is None else spec for spec in leaf_specs]
 
 
-def planned(
-    what: str,
+def plan_save(
+    function_name: str,
     data: PyTree,
     directory: "str | os.PathLike[str]",
     overwrite: bool,
     ts_specs: PyTree,
     copies: bool,
-) -> Plan:
+) -> SavePlan:
     """Looks at what is to be saved.
 
     Args:
-        what: the function, for errors.
+        function_name: the function, for errors.
         data, directory, overwrite, ts_specs: its arguments.
         copies: whether arrays are copied to the host now, so that computations may take their memory.
 
@@ -125,16 +134,20 @@ def planned(
         TreeError: the structure cannot be written.
         BackendError: tensorstore is not installed.
     """
-    tensorstore(what)
-    found, form = flatten_with_path(data)
-    tree = structures.written(what, form)
-    paths = [keystr(path) for path, _ in found]
-    arrays = [_leaf(what, path, x) for path, (_, x) in zip(paths, found, strict=True)]
+    import_tensorstore(function_name)
+    paths_and_leaves, form = flatten_with_path(data)
+    tree = structures.structure_to_json(function_name, form)
+    paths = [keystr(path) for path, _ in paths_and_leaves]
+    arrays = [
+        _check_leaf(function_name, path, x) for path, (_, x) in zip(paths, paths_and_leaves, strict=True)
+    ]
     stub = form.unflatten([ShapeDtypeStruct(x.shape, x.dtype) for x in arrays])
-    specs = specs_for(what, ts_specs, stub, len(arrays))
+    specs = broadcast_specs(function_name, ts_specs, stub, len(arrays))
     if copies:
-        arrays = [x.copied(what) for x in arrays]
-    return Plan(what, directory, overwrite, paths, arrays, specs, tree, stub, Agreement(what))
+        arrays = [x.copy_parts(function_name) for x in arrays]
+    return SavePlan(
+        function_name, directory, overwrite, paths, arrays, specs, tree, stub, SaveAgreement(function_name)
+    )
 
 
 def leaf_name(path: str) -> str:
@@ -142,11 +155,11 @@ def leaf_name(path: str) -> str:
     return f"the leaf {path}" if path else "the array"
 
 
-def _leaf(what: str, path: str, x: PyTree) -> Saved:
+def _check_leaf(function_name: str, path: str, x: PyTree) -> ArrayToSave:
     where = leaf_name(path)
     if isinstance(x, Box):
         raise ConcretizationError(
-            f"{what}: {where} is {x.type!r} of a transformation, which has no value yet"
+            f"{function_name}: {where} is {x.type!r} of a transformation, which has no value yet"
         )
     try:
         # NumPy's arrays keep their 64 bits.
@@ -154,21 +167,21 @@ def _leaf(what: str, path: str, x: PyTree) -> Saved:
         dtypes.as_dtype(array.dtype)
     except DTypeError:
         raise DTypeError(
-            f"{what}: {where} must be an array or a number, got {x!r} of type {type(x).__name__}"
+            f"{function_name}: {where} must be an array or a number, got {x!r} of type {type(x).__name__}"
         ) from None
     if array.dtype == dtypes.float0:
-        raise DTypeError(f"{what}: {where} is float0, of which nothing is stored")
+        raise DTypeError(f"{function_name}: {where} is float0, of which nothing is stored")
     if isinstance(array, np.ndarray):
         array = array.astype(dtypes.as_dtype(array.dtype), copy=False)
-    return described_array(what, where, cast("Array", array))
+    return describe_array(function_name, where, cast("Array", array))
 
 
-def saved(plan: Plan) -> None:
+def run_save(plan: SavePlan) -> None:
     """Does what a plan says, in step with the other processes."""
-    what, agreement = plan.what, plan.agreement
+    function_name, agreement = plan.what, plan.agreement
     # Of what each process has alone it says what it is.
     alone = {
-        str(i): hashlib.sha256(b"".join([p.host(what).tobytes() for p in x.parts])).hexdigest()
+        str(i): hashlib.sha256(b"".join([p.host(function_name).tobytes() for p in x.parts])).hexdigest()
         for i, x in enumerate(plan.arrays)
         if agreement.count > 1 and x.processes in ((), (agreement.number,))
     }
@@ -178,25 +191,28 @@ def saved(plan: Plan) -> None:
     mine: Message = {"save": hashlib.sha256(described.encode()).hexdigest(), "alone": alone}
     begun: list[str] = []
     try:
-        answer = agreement.settle(mine, lambda everyone: _begun(plan, everyone, begun))
-        error = _written(plan, cast("str", answer["arrays"]), cast("list[int]", answer["shared"]))
-        agreement.settle({"error": error} if error else {}, lambda everyone: _ended(plan, everyone, begun))
+        answer = agreement.settle(mine, lambda everyone: _begin_save(plan, everyone, begun))
+        error = _write_parts(plan, cast("str", answer["arrays"]), cast("list[int]", answer["shared"]))
+        agreement.settle(
+            {"error": error} if error else {}, lambda everyone: _finish_save(plan, everyone, begun)
+        )
     except BaseException:
         if begun and agreement.number == 0:
-            Folder(what, plan.directory).remove(begun[0])
+            CheckpointFolder(function_name, plan.directory).remove(begun[0])
         raise
 
 
-def _begun(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message:
+def _begin_save(plan: SavePlan, everyone: Sequence[Message], begun: list[str]) -> Message:
     """Compares what the processes save, and makes the folder of the arrays."""
-    what = plan.what
-    check(what, everyone)
+    function_name = plan.what
+    check_no_failure(function_name, everyone)
     shared: list[int] = []
     claims = [cast("dict[str, str]", message["alone"]) for message in everyone]
     for k, message in enumerate(everyone):
         if message["save"] != everyone[0]["save"]:
             raise ProcessMismatchError(
-                f"{what}: processes 0 and {k} save different trees: structure, paths, shapes, dtypes, overwrite and "
+                f"{function_name}: processes 0 and {k} save different trees: structure, paths, shapes, dtypes, "
+                "overwrite and "
                 f"ts_specs must be equal"
             )
     for i, x in enumerate(plan.arrays):
@@ -207,44 +223,45 @@ def _begun(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message
         other = next((k for k, mark in enumerate(marks) if mark != marks[0]), None)
         if other is not None:
             raise ProcessMismatchError(
-                f"{what}: {x.where} lies on devices of one process alone, and processes 0 and {other} have different ones; "
+                f"{function_name}: {x.where} lies on devices of one process alone, and processes 0 and {other} have "
+                "different ones; "
                 f"make one array of all processes, or save what is equal"
             )
         shared.append(i)
-    folder = Folder(what, plan.directory)
-    there = read_file(what, folder)
+    folder = CheckpointFolder(function_name, plan.directory)
+    there = read_file(function_name, folder)
     if there is not None and not plan.overwrite:
-        raise CheckpointError(f"{what}: {folder.shown} has a checkpoint; overwrite=True replaces it")
-    _clean(folder, None if there is None else str(there["arrays"]))
+        raise CheckpointError(f"{function_name}: {folder.shown} has a checkpoint; overwrite=True replaces it")
+    _remove_unfinished_saves(folder, None if there is None else str(there["arrays"]))
     begun.append(f"{ARRAYS}{uuid.uuid4().hex}")
     folder.write(f"{begun[0]}/{BEGAN}", b"")
     return {"arrays": begun[0], "shared": shared}
 
 
-def _clean(folder: Folder, keep: str | None) -> None:
+def _remove_unfinished_saves(folder: CheckpointFolder, keep: str | None) -> None:
     """Removes what saves have left that did not end."""
     for name in folder.names():
         if name.startswith(ARRAYS) and name != keep:
             folder.remove(name)
 
 
-def _written(plan: Plan, arrays: str, shared: Sequence[int]) -> str:
+def _write_parts(plan: SavePlan, arrays: str, shared: Sequence[int]) -> str:
     """Writes this process's parts.
 
     Returns:
         What has failed; "" for nothing.
     """
-    what, number = plan.what, plan.agreement.number
+    function_name, number = plan.what, plan.agreement.number
     try:
-        folder = Folder(what, plan.directory)
+        folder = CheckpointFolder(function_name, plan.directory)
         if folder.read(f"{arrays}/{BEGAN}") is None:
             return f"{folder.shown} is not the directory of process 0: all processes must save to one file system"
-        writes: list[tuple[Saved, Spec]] = []
+        writes: list[tuple[ArrayToSave, Spec]] = []
         for i, (x, spec) in enumerate(zip(plan.arrays, plan.specs, strict=True)):
             if number == 0 or i not in shared:
-                at = {"kvstore": kvstore(f"{folder.shown}/{arrays}/{i}")}
-                writes.append((attrs.evolve(x, where=f"{folder.shown}: {x.where}"), merged(spec, at)))
-        run(write_all(what, writes, LIMIT))
+                at = {"kvstore": kvstore_spec(f"{folder.shown}/{arrays}/{i}")}
+                writes.append((attrs.evolve(x, where=f"{folder.shown}: {x.where}"), merge_specs(spec, at)))
+        run_coroutine(write_arrays(function_name, writes, LIMIT))
     except Exception as error:  # every other process waits for word of it
         if plan.agreement.count == 1:
             raise
@@ -252,17 +269,17 @@ def _written(plan: Plan, arrays: str, shared: Sequence[int]) -> str:
     return ""
 
 
-def _ended(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message:
+def _finish_save(plan: SavePlan, everyone: Sequence[Message], begun: list[str]) -> Message:
     """Makes a checkpoint of the arrays, and removes those of the one that was there."""
     try:
-        check(plan.what, everyone)
+        check_no_failure(plan.what, everyone)
     except CheckpointError:
         # Before the others hear of it, and save again.
-        Folder(plan.what, plan.directory).remove(begun.pop())
+        CheckpointFolder(plan.what, plan.directory).remove(begun.pop())
         raise
     # From here on the arrays stay: where the next line fails, nobody knows whether they are a checkpoint.
     arrays = begun.pop()
-    folder = Folder(plan.what, plan.directory)
+    folder = CheckpointFolder(plan.what, plan.directory)
     leaves = [
         {"path": path, "dtype": dtype, "shape": shape, "driver": spec["driver"]}
         for (path, dtype, shape), spec in zip(plan.types, plan.specs, strict=True)
@@ -272,11 +289,11 @@ def _ended(plan: Plan, everyone: Sequence[Message], begun: list[str]) -> Message
         indent=1,
     )
     folder.write(FILE, text.encode())
-    _clean(folder, arrays)
+    _remove_unfinished_saves(folder, arrays)
     return {}
 
 
-def read_file(what: str, folder: Folder) -> dict[str, object] | None:
+def read_file(function_name: str, folder: CheckpointFolder) -> dict[str, object] | None:
     """Returns what the checkpoint in a folder says; None if there is none.
 
     Raises:
@@ -286,13 +303,14 @@ def read_file(what: str, folder: Folder) -> dict[str, object] | None:
     if data is None:
         return None
     try:
-        found: object = json.loads(data)
+        result: object = json.loads(data)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise CheckpointError(f"{what}: {folder.shown}: {FILE} is none of effx's, or damaged")
-    if found.get("version") != VERSION:
+        result = None
+    if not isinstance(result, dict) or result.get("format") != FORMAT:
+        raise CheckpointError(f"{function_name}: {folder.shown}: {FILE} is none of effx's, or damaged")
+    if result.get("version") != VERSION:
         raise CheckpointError(
-            f"{what}: {folder.shown}: the checkpoint is of version {found.get('version')}, this effx reads {VERSION}"
+            f"{function_name}: {folder.shown}: the checkpoint is of version {result.get('version')}, this effx reads "
+            f"{VERSION}"
         )
-    return found
+    return result

@@ -15,19 +15,19 @@ from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.errors import CheckpointError, ConcretizationError, DistributedError, ShardingError
-from effx.experimental.array_serialization.agreement import Agreement, check
+from effx.experimental.array_serialization.agreement import SaveAgreement, check_no_failure
 from effx.experimental.array_serialization.arrays import (
+    ArrayToLoad,
+    ArrayToSave,
     ByteLimiter,
-    Saved,
-    Wanted,
-    described_array,
-    read_all,
+    describe_array,
     read_array,
-    run,
-    write_all,
+    read_arrays,
+    run_coroutine,
     write_array,
+    write_arrays,
 )
-from effx.experimental.array_serialization.stores import Spec, described, kvstore, url_of
+from effx.experimental.array_serialization.stores import Spec, complete_spec, display_url, kvstore_spec
 from effx.ir.types import Shape
 from effx.lower.placement.shardings import Sharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
@@ -83,17 +83,17 @@ def get_tensorstore_spec(
     >>> get_tensorstore_spec("/tmp/run/w", ocdbt=True)["kvstore"]["base"]
     {'driver': 'file', 'path': '/tmp/run/'}
     """
-    path = url_of(ckpt_path)[0]
+    path = display_url(ckpt_path)[0]
     folder, _, name = path.rpartition("/")
     own = "" if process_idx is None else f"/process_{process_idx}"
-    at: dict[str, object] = kvstore(f"{folder}{own}/{name}")
+    at: dict[str, object] = kvstore_spec(f"{folder}{own}/{name}")
     if ocdbt:
-        at = {"driver": "ocdbt", "base": kvstore(f"{folder}{own}"), "path": f"{name}/"}
+        at = {"driver": "ocdbt", "base": kvstore_spec(f"{folder}{own}"), "path": f"{name}/"}
     spec: dict[str, object] = {"driver": driver, "kvstore": at}
     if arr is None:
         return spec
-    x = described_array("get_tensorstore_spec", "arr", arr)
-    return described("get_tensorstore_spec", spec, x.dtype, x.shape, x.cut)
+    x = describe_array("get_tensorstore_spec", "arr", arr)
+    return complete_spec("get_tensorstore_spec", spec, x.dtype, x.shape, x.cut)
 
 
 def is_remote_storage(tspec: Spec | str) -> bool:
@@ -110,38 +110,40 @@ def is_remote_storage(tspec: Spec | str) -> bool:
     return any([is_remote_storage(cast("Spec | str", x)) for x in inner])
 
 
-def _spec(what: str, given: SpecLike) -> Spec:
+def _to_spec(function_name: str, spec: SpecLike) -> Spec:
     """Returns a spec as JSON.
 
     Raises:
         CheckpointError: it says no format.
     """
-    found: Spec = given if isinstance(given, dict) else cast("ts.Spec", given).to_json()
-    if "driver" not in found:
-        raise CheckpointError(f"{what}: a spec of tensorstore has a 'driver', got {found!r}")
-    return found
+    result: Spec = spec if isinstance(spec, dict) else cast("ts.Spec", spec).to_json()
+    if "driver" not in result:
+        raise CheckpointError(f"{function_name}: a spec of tensorstore has a 'driver', got {result!r}")
+    return result
 
 
-def _array(what: str, x: object, spec: Spec) -> Saved:
+def _check_array(function_name: str, x: object, spec: Spec) -> ArrayToSave:
     if isinstance(x, Box):
-        raise ConcretizationError(f"{what}: got {x.type!r} of a transformation, which has no value yet")
-    return described_array(what, _place(spec), as_operand(cast("Array", x), what))
+        raise ConcretizationError(
+            f"{function_name}: got {x.type!r} of a transformation, which has no value yet"
+        )
+    return describe_array(function_name, _check_location(spec), as_operand(cast("Array", x), function_name))
 
 
-def _place(spec: Spec) -> str:
+def _check_location(spec: Spec) -> str:
     at = spec.get("kvstore")
     if isinstance(at, dict):
         base = at.get("base")
-        inside = f"{_place({'kvstore': base})}" if base is not None else str(at.get("bucket", ""))
+        inside = f"{_check_location({'kvstore': base})}" if base is not None else str(at.get("bucket", ""))
         return "/".join([x for x in (inside.rstrip("/"), str(at.get("path", ""))) if x]).rstrip("/")
     return str(at)
 
 
-def _options(
+def _open_options(
     context: "ts.Context | None", layout: "ts.ChunkLayout | None", transaction: "ts.Transaction | None" = None
 ) -> dict[str, object]:
-    given = {"context": context, "chunk_layout": layout, "transaction": transaction}
-    return {key: x for key, x in given.items() if x is not None}
+    option_values = {"context": context, "chunk_layout": layout, "transaction": transaction}
+    return {key: x for key, x in option_values.items() if x is not None}
 
 
 async def async_serialize(
@@ -172,16 +174,16 @@ async def async_serialize(
         DTypeError: the format has no such dtype.
         BackendError: tensorstore is not installed.
     """
-    spec = _spec("async_serialize", tensorstore_spec)
+    spec = _to_spec("async_serialize", tensorstore_spec)
     # What a transaction writes is stored when it is committed, so nobody can wait for it here.
     commits = [] if commit_future is None and transaction is not None else commit_future
     await write_array(
         "async_serialize",
-        _array("async_serialize", arr_inp, spec),
+        _check_array("async_serialize", arr_inp, spec),
         spec,
         replica=replica_id,
         commits=commits,
-        options=_options(context, chunk_layout, transaction),
+        options=_open_options(context, chunk_layout, transaction),
         creates=primary_host is None or primary_host == process_index(),
     )
 
@@ -216,33 +218,33 @@ async def async_deserialize(
         DTypeError: the elements do not convert.
         BackendError: tensorstore is not installed.
     """
-    what = "async_deserialize"
-    spec = _spec(what, tensorstore_spec)
-    options = _options(context, chunk_layout) | ({"assume_metadata": True} if assume_metadata else {})
-    wanted = _wanted(what, in_type, spec, global_shape, dtype)
-    return await read_array(what, wanted, spec, byte_limiter, options=options)
+    function_name = "async_deserialize"
+    spec = _to_spec(function_name, tensorstore_spec)
+    options = _open_options(context, chunk_layout) | ({"assume_metadata": True} if assume_metadata else {})
+    target = _array_to_load(function_name, in_type, spec, global_shape, dtype)
+    return await read_array(function_name, target, spec, byte_limiter, options=options)
 
 
-def _wanted(
-    what: str,
+def _array_to_load(
+    function_name: str,
     in_type: Sharding | ShapeDtypeStruct,
     spec: Spec,
     shape: Sequence[int] | None,
     dtype: DTypeLike | None,
-) -> Wanted:
-    lies: Sharding | None
+) -> ArrayToLoad:
+    sharding: Sharding | None
     if isinstance(in_type, ShapeDtypeStruct):
-        lies = in_type.sharding
+        sharding = in_type.sharding
         shape = in_type.shape if shape is None else shape
         dtype = in_type.dtype if dtype is None else dtype
     elif isinstance(in_type, Sharding):
-        lies = in_type
+        sharding = in_type
     else:
         raise ShardingError(
-            f"{what}: expected a sharding or a ShapeDtypeStruct, got {in_type!r} of type {type(in_type).__name__}"
+            f"{function_name}: expected a sharding or a ShapeDtypeStruct, got {in_type!r} of type {type(in_type).__name__}"
         )
     target = None if dtype is None else dtypes.canonicalize(dtype)
-    return Wanted(_place(spec), lies, target, None if shape is None else tuple(shape))
+    return ArrayToLoad(_check_location(spec), sharding, target, None if shape is None else tuple(shape))
 
 
 def run_serialization(arrays: Sequence[Array], tensorstore_specs: Sequence[SpecLike]) -> None:
@@ -263,11 +265,11 @@ def run_serialization(arrays: Sequence[Array], tensorstore_specs: Sequence[SpecL
     >>> run_deserialization([effx.sharding.SingleDeviceSharding(effx.devices()[0])], [spec])
     [Array([0, 1, 2], dtype=int32)]
     """
-    what = "run_serialization"
-    _check_count(what, "arrays", arrays, "tensorstore_specs", tensorstore_specs)
-    specs = [_spec(what, s) for s in tensorstore_specs]
-    pairs = [(_array(what, x, s), s) for x, s in zip(arrays, specs, strict=True)]
-    run(write_all(what, pairs, _LIMIT << 30))
+    function_name = "run_serialization"
+    _check_count(function_name, "arrays", arrays, "tensorstore_specs", tensorstore_specs)
+    specs = [_to_spec(function_name, s) for s in tensorstore_specs]
+    pairs = [(_check_array(function_name, x, s), s) for x, s in zip(arrays, specs, strict=True)]
+    run_coroutine(write_arrays(function_name, pairs, _LIMIT << 30))
 
 
 def run_deserialization(
@@ -293,22 +295,24 @@ def run_deserialization(
         DTypeError: elements do not convert.
         BackendError: tensorstore is not installed.
     """
-    what = "run_deserialization"
-    _check_count(what, "shardings", shardings, "tensorstore_specs", tensorstore_specs)
+    function_name = "run_deserialization"
+    _check_count(function_name, "shardings", shardings, "tensorstore_specs", tensorstore_specs)
     shapes: Sequence[Shape | None] = [None] * len(shardings) if global_shapes is None else global_shapes
     targets: Sequence[DTypeLike | None] = [None] * len(shardings) if dtypes is None else dtypes
-    _check_count(what, "shardings", shardings, "global_shapes", shapes)
-    _check_count(what, "shardings", shardings, "dtypes", targets)
-    pairs: list[tuple[Wanted, Spec]] = []
-    for lies, given, shape, dtype in zip(shardings, tensorstore_specs, shapes, targets, strict=True):
-        spec = _spec(what, given)
-        pairs.append((_wanted(what, lies, spec, shape, dtype), spec))
-    return run(read_all(what, pairs, concurrent_gb << 30))
+    _check_count(function_name, "shardings", shardings, "global_shapes", shapes)
+    _check_count(function_name, "shardings", shardings, "dtypes", targets)
+    pairs: list[tuple[ArrayToLoad, Spec]] = []
+    for sharding, array_spec, shape, dtype in zip(shardings, tensorstore_specs, shapes, targets, strict=True):
+        spec = _to_spec(function_name, array_spec)
+        pairs.append((_array_to_load(function_name, sharding, spec, shape, dtype), spec))
+    return run_coroutine(read_arrays(function_name, pairs, concurrent_gb << 30))
 
 
-def _check_count(what: str, name: str, first: Sequence[object], other: str, second: Sequence[object]) -> None:
+def _check_count(
+    function_name: str, name: str, first: Sequence[object], other: str, second: Sequence[object]
+) -> None:
     if len(first) != len(second):
-        raise CheckpointError(f"{what}: {len(first)} {name} have {len(second)} {other}")
+        raise CheckpointError(f"{function_name}: {len(first)} {name} have {len(second)} {other}")
 
 
 class AsyncManager:
@@ -420,33 +424,35 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
             DTypeError: the format has no such dtype.
             BackendError: tensorstore is not installed.
         """
-        what = "serialize"
-        _check_count(what, "arrays", arrays, "tensorstore_specs", tensorstore_specs)
+        function_name = "serialize"
+        _check_count(function_name, "arrays", arrays, "tensorstore_specs", tensorstore_specs)
         self.wait_until_finished()
-        specs = [_spec(what, s) for s in tensorstore_specs]
-        pairs = [(_array(what, x, s), s) for x, s in zip(arrays, specs, strict=True)]
+        specs = [_to_spec(function_name, s) for s in tensorstore_specs]
+        pairs = [(_check_array(function_name, x, s), s) for x, s in zip(arrays, specs, strict=True)]
         commits: list[ts.Future[None]] = []
 
         async def copy() -> None:
             for x, s in pairs:
-                await write_array(what, x, s, commits=commits, options=_options(None, None, transaction))
+                await write_array(
+                    function_name, x, s, commits=commits, options=_open_options(None, None, transaction)
+                )
 
-        run(copy())
-        agreement = Agreement(what, self._timeout_secs)
+        run_coroutine(copy())
+        agreement = SaveAgreement(function_name, self._timeout_secs)
 
         def decide(everyone: Sequence[dict[str, object]]) -> dict[str, object]:
-            check(what, everyone)
+            check_no_failure(function_name, everyone)
             if on_commit_callback is not None:
                 on_commit_callback()
             return {}
 
         def finish() -> None:
-            error = _stored(what, pairs, commits, transaction)
+            error = _wait_until_stored(function_name, pairs, commits, transaction)
             try:
                 agreement.settle({} if error is None else {"error": error.message}, decide)
             except TimeoutError:
                 raise BarrierTimeoutError(
-                    f"{what}: not all processes have stored their parts within {self._timeout_secs} s"
+                    f"{function_name}: not all processes have stored their parts within {self._timeout_secs} s"
                 ) from None
             finally:
                 if error is not None:
@@ -500,9 +506,9 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         return self.deserialize(shardings, specs, global_shapes, dtypes, concurrent_gb)
 
 
-def _stored(
-    what: str,
-    pairs: Sequence[tuple[Saved, Spec]],
+def _wait_until_stored(
+    function_name: str,
+    pairs: Sequence[tuple[ArrayToSave, Spec]],
     commits: "Sequence[ts.Future[None]]",
     transaction: "ts.Transaction | None",
 ) -> CheckpointError | None:
@@ -513,6 +519,6 @@ def _stored(
         for f in commits:
             f.result()
     except (ValueError, OSError, RuntimeError) as error:
-        places = ", ".join([x.where for x, _ in pairs][:3])
-        return CheckpointError(f"{what}: {places}: {error}")
+        array_names = ", ".join([x.where for x, _ in pairs][:3])
+        return CheckpointError(f"{function_name}: {array_names}: {error}")
     return None

@@ -38,7 +38,7 @@ _AS_BITS = frozenset({
 _contexts: "list[ts.Context]" = []
 
 
-def tensorstore(what: str) -> ModuleType:
+def import_tensorstore(function_name: str) -> ModuleType:
     """Returns the library.
 
     Raises:
@@ -48,33 +48,33 @@ def tensorstore(what: str) -> ModuleType:
         return importlib.import_module("tensorstore")
     except ImportError:
         raise BackendError(
-            f"{what}: checkpoints are stored by tensorstore, which is not installed; pip install 'effx[checkpoint]'"
+            f"{function_name}: checkpoints are stored by tensorstore, which is not installed; pip install 'effx[checkpoint]'"
         ) from None
 
 
-def context(what: str) -> "ts.Context":
+def shared_context(function_name: str) -> "ts.Context":
     """Returns the context in which all stores are opened by default: it bounds how much is done at a time."""
     if not _contexts:
         limits = {"file_io_concurrency": {"limit": 32}, "cache_pool": {"total_bytes_limit": 0}}
-        _contexts.append(tensorstore(what).Context(limits))
+        _contexts.append(import_tensorstore(function_name).Context(limits))
     return _contexts[0]
 
 
-def caching_context(what: str) -> "ts.Context":
+def caching_context(function_name: str) -> "ts.Context":
     """Returns a context for one load, in which a file is read once though several devices want parts of it."""
     cache = {"cache_pool": {"total_bytes_limit": CACHE_BYTES}}
-    return cast("ts.Context", tensorstore(what).Context(cache, context(what)))
+    return cast("ts.Context", import_tensorstore(function_name).Context(cache, shared_context(function_name)))
 
 
 @contextmanager
-def errors_of(what: str, where: str) -> Iterator[None]:
+def raise_as_storage_errors(function_name: str, where: str) -> Iterator[None]:
     """Says what was done with which array where tensorstore raises."""
     try:
         yield
     except (ValueError, OSError, RuntimeError, IndexError) as error:
         if isinstance(error, EffxError):
             raise
-        raise CheckpointError(f"{what}: {where}: {error}") from error
+        raise CheckpointError(f"{function_name}: {where}: {error}") from error
 
 
 # --- dtypes ---------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def errors_of(what: str, where: str) -> Iterator[None]:
 
 @final
 @attrs.frozen
-class Form:
+class StoredForm:
     """How the elements of a dtype are stored.
 
     Attributes:
@@ -101,23 +101,23 @@ class Form:
         return self.dtype.itemsize * math.prod(self.words)
 
 
-def form_of(dtype: DType) -> Form:
+def stored_form(dtype: DType) -> StoredForm:
     """Returns how a dtype is stored: as itself, or as its bits where tensorstore does not know it."""
     if dtypes.is_key(dtype):
-        return Form(dtypes.uint32, (dtype.itemsize // 4,), dtypes.short_name(dtype))
+        return StoredForm(dtypes.uint32, (dtype.itemsize // 4,), dtypes.short_name(dtype))
     if dtype in _AS_BITS:
-        return Form(dtypes.uint8, (), dtypes.short_name(dtype))
-    return Form(dtype)
+        return StoredForm(dtypes.uint8, (), dtypes.short_name(dtype))
+    return StoredForm(dtype)
 
 
-def to_stored(data: HostData, form: Form) -> HostData:
+def to_stored(data: HostData, form: StoredForm) -> HostData:
     """Returns the elements as they are stored."""
     if not form.name:
         return data
     return np.ascontiguousarray(data).view(form.dtype).reshape(data.shape + form.words)
 
 
-def from_stored(data: HostData, dtype: DType, form: Form) -> HostData:
+def from_stored(data: HostData, dtype: DType, form: StoredForm) -> HostData:
     """Returns the elements of what was stored."""
     if not form.name:
         return data
@@ -125,11 +125,11 @@ def from_stored(data: HostData, dtype: DType, form: Form) -> HostData:
     return np.ascontiguousarray(data).view(dtype).reshape(shape)
 
 
-def converted(what: str, where: str, data: HostData, dtype: DType) -> HostData:
+def convert_loaded(function_name: str, where: str, data: HostData, dtype: DType) -> HostData:
     """Converts elements that were read; integers that become other ones stay what they are.
 
     Args:
-        what, where: for errors.
+        function_name, where: for errors.
         data: the elements.
         dtype: the wanted one.
 
@@ -138,15 +138,21 @@ def converted(what: str, where: str, data: HostData, dtype: DType) -> HostData:
     """
     if data.dtype == dtype:
         return data
-    given, wanted = [dtypes.short_name(d) for d in (data.dtype, dtype)]
+    actual_name, expected_name = [dtypes.short_name(d) for d in (data.dtype, dtype)]
     if dtypes.is_key(data.dtype) or dtypes.is_key(dtype):
-        raise DTypeError(f"{what}: {where}: {given} is stored, which does not convert to {wanted}")
+        raise DTypeError(
+            f"{function_name}: {where}: {actual_name} is stored, which does not convert to {expected_name}"
+        )
     if dtypes.is_complex(data.dtype) and not dtypes.is_complex(dtype):
-        raise DTypeError(f"{what}: {where}: {given} is stored, which does not convert to the real {wanted}")
-    found = data.astype(dtype)
-    if dtypes.is_integer(data.dtype) and dtypes.is_integer(dtype) and (found != data).any():
-        raise DTypeError(f"{what}: {where}: {given} is stored, with numbers that {wanted} does not hold")
-    return cast("HostData", found)
+        raise DTypeError(
+            f"{function_name}: {where}: {actual_name} is stored, which does not convert to the real {expected_name}"
+        )
+    converted_data = data.astype(dtype)
+    if dtypes.is_integer(data.dtype) and dtypes.is_integer(dtype) and (converted_data != data).any():
+        raise DTypeError(
+            f"{function_name}: {where}: {actual_name} is stored, with numbers that {expected_name} does not hold"
+        )
+    return cast("HostData", converted_data)
 
 
 # --- specs ----------------------------------------------------------------------------------------
@@ -171,7 +177,7 @@ def chunk_shape(part: Shape, itemsize: int, limit: int = FILE_BYTES) -> tuple[in
     return tuple(chunk)
 
 
-def described(who: str, spec: Spec, dtype: DType, shape: Shape, part: Shape) -> dict[str, object]:
+def complete_spec(who: str, spec: Spec, dtype: DType, shape: Shape, part: Shape) -> dict[str, object]:
     """Adds to a spec how an array is to be stored, where the spec does not say so itself.
 
     Args:
@@ -183,12 +189,12 @@ def described(who: str, spec: Spec, dtype: DType, shape: Shape, part: Shape) -> 
     Raises:
         DTypeError: the driver has no such dtype.
     """
-    form = form_of(dtype)
+    form = stored_form(dtype)
     chunk = [*chunk_shape(part, form.itemsize), *form.words]
-    whole = [*shape, *form.words]
+    stored_shape = [*shape, *form.words]
     if spec["driver"] == "zarr3":
         metadata: dict[str, object] = {
-            "shape": whole,
+            "shape": stored_shape,
             "data_type": form.dtype.name,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
             # What a disk or a network changed is an error and not a number.
@@ -196,27 +202,29 @@ def described(who: str, spec: Spec, dtype: DType, shape: Shape, part: Shape) -> 
         }
         if form.name:
             metadata["attributes"] = {_ATTRIBUTE: form.name}
-        return merged({"metadata": metadata}, spec)
+        return merge_specs({"metadata": metadata}, spec)
     if form.name:
         raise DTypeError(f"{who}: the driver {spec['driver']!r} does not store {form.name}; 'zarr3' does")
     if "metadata" in spec or "schema" in spec:
         return dict(spec)
     layout = {"write_chunk": {"shape": chunk}, "read_chunk": {"shape": chunk}}
-    schema = {"dtype": form.dtype.name, "domain": {"shape": whole}, "chunk_layout": layout}
-    return merged({"schema": schema}, spec)
+    schema = {"dtype": form.dtype.name, "domain": {"shape": stored_shape}, "chunk_layout": layout}
+    return merge_specs({"schema": schema}, spec)
 
 
-def merged(base: Spec, over: Spec) -> dict[str, object]:
+def merge_specs(base: Spec, over: Spec) -> dict[str, object]:
     """Returns a spec in which the second says what both say.
 
-    >>> merged({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
+    >>> merge_specs({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
     {'a': 1, 'b': {'c': 4, 'd': 3}}
     """
-    found = dict(base)
+    result = dict(base)
     for key, value in over.items():
-        old = found.get(key)
-        found[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return found
+        old = result.get(key)
+        result[key] = (
+            merge_specs(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        )
+    return result
 
 
 def stored_dtype(store: "ts.TensorStore") -> DType:
@@ -226,15 +234,15 @@ def stored_dtype(store: "ts.TensorStore") -> DType:
     return dtypes.as_dtype(store.dtype.numpy_dtype) if name is None else dtypes.from_short_name(name)
 
 
-def url_of(path: "str | os.PathLike[str]") -> tuple[str, bool]:
+def display_url(path: "str | os.PathLike[str]") -> tuple[str, bool]:
     """Returns a path as it is shown, absolute if it is a local one, and whether it is an address such as `gs://…`."""
     text = os.fspath(path)
     return (text.rstrip("/"), True) if "://" in text else (os.path.abspath(text), False)
 
 
-def kvstore(path: "str | os.PathLike[str]") -> dict[str, object]:
+def kvstore_spec(path: "str | os.PathLike[str]") -> dict[str, object]:
     """Returns tensorstore's spec of a folder."""
-    text, is_url = url_of(path)
+    text, is_url = display_url(path)
     if not is_url:
         return {"driver": "file", "path": f"{text}/"}
     scheme, _, rest = text.partition("://")

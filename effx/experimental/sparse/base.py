@@ -99,9 +99,9 @@ class JAXSparse(ABC):
     def _coordinates(self) -> JAXSparse:
         """Returns the array as a `BCOO`, which has all operators."""
 
-    def _of(self, found: JAXSparse | Array) -> JAXSparse | Array:
+    def _of(self, result: JAXSparse | Array) -> JAXSparse | Array:
         """Returns what operators of the `BCOO` have made, in this format where it can hold it."""
-        return found
+        return result
 
     # Dense operands give what they give with a BCOO.
 
@@ -166,7 +166,7 @@ def _coordinates(x: JAXSparse | Operand) -> Any:
     return x._coordinates() if isinstance(x, JAXSparse) else x
 
 
-def scipy_matrix(
+def check_scipy_matrix(
     name: str, mat: object, form: str, index_dtype: DTypeLike | None, extra: tuple[int, int]
 ) -> tuple[Any, np.dtype[Any]]:
     """Returns SciPy's sparse matrix in one of SciPy's forms, and the dtype of indices.
@@ -181,13 +181,13 @@ def scipy_matrix(
         ShapeError: any are.
         DTypeError: `mat` is no sparse matrix of SciPy.
     """
-    what = f"{name}.from_scipy_sparse"
+    function_name = f"{name}.from_scipy_sparse"
     if any(extra):
         n_batch, n_dense = extra
         raise ShapeError(
-            f"{what}: a matrix of SciPy has no batch or dense axes, got n_batch={n_batch}, n_dense={n_dense}"
+            f"{function_name}: a matrix of SciPy has no batch or dense axes, got n_batch={n_batch}, n_dense={n_dense}"
         )
     convert = getattr(mat, f"to{form}", None)
     if convert is None:
-        raise DTypeError(f"{what}: takes a sparse matrix of SciPy, got {type(mat).__name__}")
+        raise DTypeError(f"{function_name}: takes a sparse matrix of SciPy, got {type(mat).__name__}")
     return convert(), np.dtype(np.int32 if index_dtype is None else enp.dtype(index_dtype))

@@ -13,28 +13,34 @@ from effx import ports
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
-from effx.experimental.sparse.base import JAXSparse, scipy_matrix
-from effx.experimental.sparse.coordinates import Coordinates, M
-from effx.experimental.sparse.entries import bcoo_sort_indices, bcoo_todense, capped, stored, summed
+from effx.experimental.sparse.base import JAXSparse, check_scipy_matrix
+from effx.experimental.sparse.coordinates import CoordinateArray, M
+from effx.experimental.sparse.entries import (
+    bcoo_sort_indices,
+    bcoo_todense,
+    entries_from_dense,
+    limit_nse,
+    sum_duplicate_entries,
+)
 from effx.experimental.sparse.layout import (
     bcoo_broadcast_in_dim,
     bcoo_reduce_sum,
     bcoo_reshape,
     bcoo_transpose,
     bcoo_update_layout,
-    distinct_axes,
+    check_distinct_axes,
 )
 from effx.experimental.sparse.products import bcoo_dot_general, bcoo_multiply_dense, bcoo_multiply_sparse
-from effx.experimental.sparse.slicing import indexed
+from effx.experimental.sparse.slicing import index_sparse
 from effx.ir.values.array import Index
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.tree_util import register_pytree_node_class
 
 __all__ = ["BCOO", "bcoo_fromdense"]
 
 
 @register_pytree_node_class
-class BCOO(Coordinates):
+class BCOO(CoordinateArray):
     """A sparse array of elements with coordinates.
 
     Args:
@@ -67,7 +73,7 @@ class BCOO(Coordinates):
         n_batch: int = 0,
     ) -> Self:
         """Returns a dense array's elements that are not 0; see `bcoo_fromdense`."""
-        data, indices, shape = stored("BCOO.fromdense", mat, nse, n_batch, n_dense, index_dtype)
+        data, indices, shape = entries_from_dense("BCOO.fromdense", mat, nse, n_batch, n_dense, index_dtype)
         return cls((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
     @classmethod
@@ -80,7 +86,7 @@ class BCOO(Coordinates):
             ShapeError: batch or dense axes are asked for.
             DTypeError: `mat` is no sparse matrix of SciPy.
         """
-        coo, dtype = scipy_matrix(cls.__name__, mat, "coo", index_dtype, (n_batch, n_dense))
+        coo, dtype = check_scipy_matrix(cls.__name__, mat, "coo", index_dtype, (n_batch, n_dense))
         indices = np.stack([coo.row, coo.col], -1).astype(dtype)
         return cls((enp.asarray(coo.data), enp.asarray(indices)), shape=coo.shape)
 
@@ -105,7 +111,7 @@ class BCOO(Coordinates):
         """Returns the array with coordinates that occur once, without stored zeros if they are to be removed;
         see `bcoo_sum_duplicates`.
         """
-        return summed("BCOO.sum_duplicates", self, nse, remove_zeros=remove_zeros)
+        return sum_duplicate_entries("BCOO.sum_duplicates", self, nse, remove_zeros=remove_zeros)
 
     def update_layout(
         self, *, n_batch: int | None = None, n_dense: int | None = None, on_inefficient: str | None = "error"
@@ -122,8 +128,8 @@ class BCOO(Coordinates):
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the array in another shape, of which one size may be -1; see `bcoo_reshape`."""
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        sizes = [as_int("BCOO.reshape", "shape", n) for n in given]
+        new_shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        sizes = [check_int("BCOO.reshape", "shape", n) for n in new_shape]
         if sizes.count(-1) == 1:
             rest = math.prod([n for n in sizes if n != -1])
             sizes[sizes.index(-1)] = self.size // max(rest, 1)
@@ -135,24 +141,24 @@ class BCOO(Coordinates):
     def sum(self, axis: int | Sequence[int], *, keepdims: bool = False) -> Self: ...
     def sum(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Self | Array:
         """Returns the sum over all axes, an array, or over some, a sparse array."""
-        given = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-        over = distinct_axes("BCOO.sum", self, given)
-        found = bcoo_reduce_sum(self, axes=over)
+        axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+        over = check_distinct_axes("BCOO.sum", self, axes)
+        result = bcoo_reduce_sum(self, axes=over)
         if axis is None:
-            total = found.todense()
+            total = result.todense()
             return total.reshape((1,) * self.ndim) if keepdims else total
         if keepdims:
             sizes = [1 if k in over else n for k, n in enumerate(self.shape)]
-            found = bcoo_broadcast_in_dim(
-                found, shape=sizes, broadcast_dimensions=[k for k in range(self.ndim) if k not in over]
+            result = bcoo_broadcast_in_dim(
+                result, shape=sizes, broadcast_dimensions=[k for k in range(self.ndim) if k not in over]
             )
-        return found
+        return result
 
     def __getitem__(self, index: Index) -> Self:
         items = index if isinstance(index, tuple) else (index,)
         if any([isinstance(i, Array | np.ndarray) and (i.ndim or i.dtype.kind == "b") for i in items]):
-            return _by_handler(self, lambda x: x[index])
-        return indexed(self, index)
+            return _apply_sparsely(self, lambda x: x[index])
+        return index_sparse(self, index)
 
     def __iter__(self) -> Iterator[Self]:
         return iter([self[k] for k in range(len(self))])
@@ -164,13 +170,13 @@ class BCOO(Coordinates):
         return self
 
     def __abs__(self) -> Self:
-        return _by_handler(self, enp.abs)
+        return _apply_sparsely(self, enp.abs)
 
     def __pow__(self, exponent: Operand) -> Self:
-        return _by_handler(self, lambda x: x**exponent)
+        return _apply_sparsely(self, lambda x: x**exponent)
 
     def __rpow__(self, base: Operand) -> Array:
-        return densely("power", self, base, lambda x, y: y**x)
+        return apply_densely("power", self, base, lambda x, y: y**x)
 
     @overload
     def __add__(self, other: JAXSparse) -> Self: ...
@@ -178,11 +184,11 @@ class BCOO(Coordinates):
     def __add__(self, other: Operand) -> Array: ...
     def __add__(self, other: JAXSparse | Operand) -> Self | Array:
         if isinstance(other, JAXSparse):
-            return cast("Self", total(self, as_bcoo(other)))
-        return densely("add", self, other, lambda x, y: x + y)
+            return cast("Self", add_sparse(self, as_bcoo(other)))
+        return apply_densely("add", self, other, lambda x, y: x + y)
 
     def __radd__(self, other: Operand) -> Array:
-        return densely("add", self, other, lambda x, y: y + x)
+        return apply_densely("add", self, other, lambda x, y: y + x)
 
     @overload
     def __sub__(self, other: JAXSparse) -> Self: ...
@@ -190,25 +196,25 @@ class BCOO(Coordinates):
     def __sub__(self, other: Operand) -> Array: ...
     def __sub__(self, other: JAXSparse | Operand) -> Self | Array:
         if isinstance(other, JAXSparse):
-            return cast("Self", total(self, -as_bcoo(other)))
-        return densely("subtract", self, other, lambda x, y: x - y)
+            return cast("Self", add_sparse(self, -as_bcoo(other)))
+        return apply_densely("subtract", self, other, lambda x, y: x - y)
 
     def __rsub__(self, other: Operand) -> Array:
-        return densely("subtract", self, other, lambda x, y: y - x)
+        return apply_densely("subtract", self, other, lambda x, y: y - x)
 
     def __mul__(self, other: JAXSparse | Operand) -> Self:
         if isinstance(other, JAXSparse):
-            return cast("Self", bcoo_multiply_sparse(*agreeing(self, as_bcoo(other))))
-        return _times(self, other)
+            return cast("Self", bcoo_multiply_sparse(*unify_layouts(self, as_bcoo(other))))
+        return _multiply(self, other)
 
     def __rmul__(self, other: Operand) -> Self:
-        return _times(self, other)
+        return _multiply(self, other)
 
     def __truediv__(self, other: Operand) -> Self:
-        return _by_handler(_broadcast("divide", self, enp.asarray(other)), lambda x: x / other)
+        return _apply_sparsely(_broadcast("divide", self, enp.asarray(other)), lambda x: x / other)
 
     def __rtruediv__(self, other: Operand) -> Array:
-        return densely("divide", self, other, lambda x, y: y / x)
+        return apply_densely("divide", self, other, lambda x, y: y / x)
 
     @overload
     def __matmul__(self, other: JAXSparse) -> Self: ...
@@ -216,10 +222,10 @@ class BCOO(Coordinates):
     def __matmul__(self, other: Operand) -> Array: ...
     def __matmul__(self, other: JAXSparse | Operand) -> Self | Array:
         y = as_bcoo(other) if isinstance(other, JAXSparse) else other
-        return cast("Self | Array", matmul(self, y))
+        return cast("Self | Array", multiply_matrices(self, y))
 
     def __rmatmul__(self, other: Operand) -> Array:
-        return cast("Array", matmul(other, self))
+        return cast("Array", multiply_matrices(other, self))
 
 
 def bcoo_fromdense(
@@ -248,11 +254,11 @@ def bcoo_fromdense(
     >>> bcoo_fromdense(enp.eye(3), nse=4).indices.tolist()
     [[0, 0], [1, 1], [2, 2], [3, 3]]
     """
-    data, indices, shape = stored("bcoo_fromdense", mat, nse, n_batch, n_dense, index_dtype)
+    data, indices, shape = entries_from_dense("bcoo_fromdense", mat, nse, n_batch, n_dense, index_dtype)
     return BCOO((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
 
-def _by_handler(mat: M, function: Callable[[Array], Array]) -> M:
+def _apply_sparsely(mat: M, function: Callable[[Array], Array]) -> M:
     """Returns what the handler of sparse arrays makes of a function of an array."""
     return cast("M", ports.sparse.transform.on_sparse(function)(mat))
 
@@ -262,12 +268,12 @@ def as_bcoo(x: JAXSparse) -> BCOO:
     return cast("BCOO", x._coordinates())
 
 
-def stored_places(mat: Coordinates) -> Array:
+def is_stored(mat: CoordinateArray) -> Array:
     """Says which elements are no padding: bool[*batch, nse]."""
     return (mat.entries()[1] < np.asarray(mat.sparse_shape, mat.indices.dtype)).all(-1)
 
 
-def agreeing(x: M, y: M) -> tuple[M, M]:
+def unify_layouts(x: M, y: M) -> tuple[M, M]:
     """Returns arrays with one shape and layout."""
     try:
         shape = np.broadcast_shapes(x.shape, y.shape)
@@ -276,25 +282,25 @@ def agreeing(x: M, y: M) -> tuple[M, M]:
     b, d = min(x.n_batch, y.n_batch), min(x.n_dense, y.n_dense)
     if x.ndim != y.ndim:
         b = 0
-    found = []
+    results = []
     for m in (x, y):
         m = bcoo_update_layout(m, n_batch=b, n_dense=d, on_inefficient=None)
         if m.shape != shape:
             m = bcoo_broadcast_in_dim(
                 m, shape=shape, broadcast_dimensions=range(len(shape) - m.ndim, len(shape))
             )
-        found.append(m)
-    return found[0], found[1]
+        results.append(m)
+    return results[0], results[1]
 
 
-def total(x: M, y: M) -> M:
+def add_sparse(x: M, y: M) -> M:
     """Returns the sum of arrays: the elements of both."""
-    a, b = agreeing(x, y)
+    a, b = unify_layouts(x, y)
     dtype = enp.result_type(a.dtype, b.dtype)
     (u, at), (v, to) = a.entries(), b.entries()
     both = enp.result_type(at.dtype, to.dtype)
     n = a.n_batch
-    return capped(
+    return limit_nse(
         a.with_entries(
             enp.concatenate([u.astype(dtype), v.astype(dtype)], n),
             enp.concatenate([at.astype(both), to.astype(both)], n),
@@ -303,7 +309,9 @@ def total(x: M, y: M) -> M:
     )
 
 
-def densely(what: str, x: BCOO, other: Operand, function: Callable[[Array, Array], Array]) -> Array:
+def apply_densely(
+    function_name: str, x: BCOO, other: Operand, function: Callable[[Array, Array], Array]
+) -> Array:
     """Returns what a function makes of the array with its zeros and of a dense one.
 
     Raises:
@@ -316,42 +324,45 @@ def densely(what: str, x: BCOO, other: Operand, function: Callable[[Array, Array
         fits = False
     if not fits:
         raise ShapeError(
-            f"{what}: a dense operand must have the result's shape, so that no sparse array becomes dense unseen, got "
+            f"{function_name}: a dense operand must have the result's shape, so that no sparse array becomes dense "
+            "unseen, got "
             f"{y.type!r} with {x!r}; use todense"
         )
     return function(x.todense(), y)
 
 
-def _times(x: M, other: Operand) -> M:
+def _multiply(x: M, other: Operand) -> M:
     y = enp.asarray(other)
     x = _broadcast("multiply", x, y)
     return x.with_data(bcoo_multiply_dense(x, y))
 
 
-def _broadcast(what: str, x: M, y: Array) -> M:
+def _broadcast(function_name: str, x: M, y: Array) -> M:
     """Returns the array with the shape of its broadcast with a dense one."""
     try:
         shape = np.broadcast_shapes(x.shape, y.shape)
     except ValueError as error:
-        raise ShapeError(f"{what}: shapes do not broadcast, got {x!r} and {y.type!r}") from error
+        raise ShapeError(f"{function_name}: shapes do not broadcast, got {x!r} and {y.type!r}") from error
     if shape == x.shape:
         return x
     return bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape) - x.ndim, len(shape)))
 
 
 @overload
-def matmul(x: M, y: M) -> M: ...
+def multiply_matrices(x: M, y: M) -> M: ...
 @overload
-def matmul(x: Coordinates | Operand, y: Coordinates | Operand) -> Coordinates | Array: ...
-def matmul(x: Coordinates | Operand, y: Coordinates | Operand) -> Coordinates | Array:
+def multiply_matrices(
+    x: CoordinateArray | Operand, y: CoordinateArray | Operand
+) -> CoordinateArray | Array: ...
+def multiply_matrices(x: CoordinateArray | Operand, y: CoordinateArray | Operand) -> CoordinateArray | Array:
     """Returns the matrix product, with NumPy's rules for batches and vectors.
 
     Raises:
         ShapeError: an operand has no axes, or they do not fit.
     """
-    a = x if isinstance(x, Coordinates) else enp.asarray(x)
-    b = y if isinstance(y, Coordinates) else enp.asarray(y)
-    shown = ", ".join([repr(m) if isinstance(m, Coordinates) else repr(m.type) for m in (a, b)])
+    a = x if isinstance(x, CoordinateArray) else enp.asarray(x)
+    b = y if isinstance(y, CoordinateArray) else enp.asarray(y)
+    shown = ", ".join([repr(m) if isinstance(m, CoordinateArray) else repr(m.type) for m in (a, b)])
     inner = max(b.ndim - 2, 0)
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[inner]:
         raise ShapeError(
@@ -365,16 +376,16 @@ def matmul(x: Coordinates | Operand, y: Coordinates | Operand) -> Coordinates | 
         raise ShapeError(f"matmul: batch axes must agree, got {shown}")
     of_a = tuple(range(a.ndim - 2 - n, a.ndim - 2)) if n else ()
     of_b = tuple(range(b.ndim - 2 - n, b.ndim - 2)) if n else ()
-    found = bcoo_dot_general(a, b, dimension_numbers=(((a.ndim - 1,), (inner,)), (of_a, of_b)))  # type: ignore[type-var]  # any mixture
+    result = bcoo_dot_general(a, b, dimension_numbers=(((a.ndim - 1,), (inner,)), (of_a, of_b)))  # type: ignore[type-var]  # any mixture
     # Axes are now: common batch axes, others of the first, its rows, others of the second, its columns.
     extra_a, extra_b = max(a.ndim - 2 - n, 0), max(b.ndim - 2 - n, 0)
     rows, columns = int(a.ndim > 1), int(b.ndim > 1)
     first = list(range(n, n + extra_a))
     second = list(range(n + extra_a + rows, n + extra_a + rows + extra_b))
     row = list(range(n + extra_a, n + extra_a + rows))
-    order = [*first, *second, *range(n), *row, *range(found.ndim - columns, found.ndim)]
-    if order == list(range(found.ndim)):
-        return found
-    if isinstance(found, Coordinates):
-        return bcoo_transpose(bcoo_update_layout(found, n_batch=0, on_inefficient=None), permutation=order)
-    return found.transpose(order)
+    order = [*first, *second, *range(n), *row, *range(result.ndim - columns, result.ndim)]
+    if order == list(range(result.ndim)):
+        return result
+    if isinstance(result, CoordinateArray):
+        return bcoo_transpose(bcoo_update_layout(result, n_batch=0, on_inefficient=None), permutation=order)
+    return result.transpose(order)

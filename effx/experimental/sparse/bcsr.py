@@ -11,16 +11,16 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.experimental.sparse.base import JAXSparse, scipy_matrix
+from effx.experimental.sparse.base import JAXSparse, check_scipy_matrix
 from effx.experimental.sparse.bcoo import BCOO
-from effx.experimental.sparse.compressed import numbers_of, starts_of
+from effx.experimental.sparse.compressed import row_numbers, row_starts
 from effx.experimental.sparse.entries import bcoo_extract
 from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_concatenate, bcoo_update_layout
-from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general, dense_as
-from effx.ir.passes.sharding_propagation import settled
+from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general, with_user_sharding
+from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.transforms.meshes.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 
@@ -121,7 +121,7 @@ class BCSR(JAXSparse):
             ShapeError: batch or dense axes are asked for.
             DTypeError: `mat` is no sparse matrix of SciPy.
         """
-        csr, dtype = scipy_matrix(cls.__name__, mat, "csr", index_dtype, (n_batch, n_dense))
+        csr, dtype = check_scipy_matrix(cls.__name__, mat, "csr", index_dtype, (n_batch, n_dense))
         return cls((csr.data, csr.indices.astype(dtype), csr.indptr.astype(dtype)), shape=csr.shape)
 
     @classmethod
@@ -135,7 +135,7 @@ class BCSR(JAXSparse):
             raise ShapeError(f"BCSR.from_bcoo: the array must have two sparse axes, got {arr!r}")
         m = arr if arr.indices_sorted else arr.sort_indices()
         data, at = m.entries()
-        indptr = starts_of(at[..., 0], m.sparse_shape[0])
+        indptr = row_starts(at[..., 0], m.sparse_shape[0])
         return cls(
             (data, at[..., 1], indptr),
             shape=arr.shape,
@@ -145,7 +145,7 @@ class BCSR(JAXSparse):
 
     def to_bcoo(self) -> BCOO:
         """Returns the array with the coordinates of both axes."""
-        at = enp.stack([numbers_of(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
+        at = enp.stack([row_numbers(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
         return BCOO(
             (self.data, at),
             shape=self.shape,
@@ -198,8 +198,8 @@ class BCSR(JAXSparse):
     def _coordinates(self) -> BCOO:
         return self.to_bcoo()
 
-    def _of(self, found: JAXSparse | Array) -> JAXSparse | Array:
-        return self.from_bcoo(found) if isinstance(found, BCOO) and found.n_sparse == 2 else found
+    def _of(self, result: JAXSparse | Array) -> JAXSparse | Array:
+        return self.from_bcoo(result) if isinstance(result, BCOO) and result.n_sparse == 2 else result
 
     def todense(self) -> Array:
         """Returns the array with its zeros."""
@@ -312,8 +312,11 @@ def bcsr_broadcast_in_dim(mat: BCSR, *, shape: Sequence[int], broadcast_dimensio
     >>> bcsr_broadcast_in_dim(BCSR.fromdense(enp.eye(2)), shape=(3, 2, 2), broadcast_dimensions=(1, 2))
     BCSR(float32[3, 2, 2], nse=2, n_batch=1)
     """
-    what, sizes = "bcsr_broadcast_in_dim", tuple([as_int("bcsr_broadcast_in_dim", "shape", n) for n in shape])
-    axes = [as_int(what, "broadcast_dimensions", k) for k in broadcast_dimensions]
+    function_name, sizes = (
+        "bcsr_broadcast_in_dim",
+        tuple([check_int("bcsr_broadcast_in_dim", "shape", n) for n in shape]),
+    )
+    axes = [check_int(function_name, "broadcast_dimensions", k) for k in broadcast_dimensions]
     b = mat.n_batch
     fits = len(axes) == mat.ndim and axes == sorted({*axes}) and all([0 <= k < len(sizes) for k in axes])
     if (
@@ -322,7 +325,8 @@ def bcsr_broadcast_in_dim(mat: BCSR, *, shape: Sequence[int], broadcast_dimensio
         or axes[b] + 1 != axes[b + 1]
     ):
         raise ShapeError(
-            f"{what}: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}, or an axis is new "
+            f"{function_name}: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}, or an axis "
+            "is new "
             "between rows and columns"
         )
     first = axes[b]
@@ -390,19 +394,19 @@ def bcsr_dot_general(
     [1, 32]
     """
     if out_sharding is not None:
-        with settled(True):
+        with allow_unresolved(True):
             product = bcsr_dot_general(
                 lhs, rhs, dimension_numbers=dimension_numbers, precision=precision,
                 preferred_element_type=preferred_element_type,
             )  # fmt: skip
-        return dense_as("bcsr_dot_general", product, out_sharding)
+        return with_user_sharding("bcsr_dot_general", product, out_sharding)
     if not isinstance(lhs, BCSR) and not isinstance(rhs, BCSR):
         raise DTypeError("bcsr_dot_general: one operand must be a BCSR")
     x, y = [m.to_bcoo() if isinstance(m, BCSR) else m for m in (lhs, rhs)]
-    found: BCOO | Array = bcoo_dot_general(
+    result: BCOO | Array = bcoo_dot_general(
         cast("BCOO", x), cast("Array", y), dimension_numbers=dimension_numbers, precision=precision,
         preferred_element_type=preferred_element_type,
     )  # fmt: skip
-    if isinstance(found, BCOO):
-        return BCSR.from_bcoo(found) if found.n_sparse == 2 else found
-    return found
+    if isinstance(result, BCOO):
+        return BCSR.from_bcoo(result) if result.n_sparse == 2 else result
+    return result

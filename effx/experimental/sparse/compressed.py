@@ -13,7 +13,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO
-from effx.experimental.sparse.entries import stored
+from effx.experimental.sparse.entries import entries_from_dense
 from effx.tree_util import register_pytree_node_class
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def numbers_of(indptr: Array, nse: int) -> Array:
+def row_numbers(indptr: Array, nse: int) -> Array:
     """Returns the row of each stored element, i32[*batch, nse], from where the rows start, i32[*batch, n + 1].
 
     Elements behind the last row have the number of rows.
@@ -33,7 +33,7 @@ def numbers_of(indptr: Array, nse: int) -> Array:
     return enp.cumsum(ends, 1).reshape((*indptr.shape[:-1], nse)).astype(indptr.dtype)
 
 
-def starts_of(rows: Array, n: int) -> Array:
+def row_starts(rows: Array, n: int) -> Array:
     """Returns where each of `n` rows starts and the last one ends, i32[*batch, n + 1], from sorted rows."""
     flat = (
         rows.reshape((-1, rows.shape[-1]))
@@ -46,7 +46,7 @@ def starts_of(rows: Array, n: int) -> Array:
     return enp.cumsum(counts, 1).astype(rows.dtype).reshape((*rows.shape[:-1], n + 1))
 
 
-class Matrix(JAXSparse):
+class CompressedMatrix(JAXSparse):
     """A sparse matrix of three arrays. Its operators are those of a `BCOO`, and give this format where it fits."""
 
     _shape: tuple[int, ...]
@@ -103,20 +103,20 @@ class Matrix(JAXSparse):
         """Returns a matrix of elements with coordinates in this format."""
         raise TypeError(cls.__name__)  # pragma: no cover  # subclasses say it
 
-    def _of(self, found: JAXSparse | Array) -> JAXSparse | Array:
-        is_matrix = isinstance(found, BCOO) and found.n_sparse == found.ndim == 2
-        return self._stored(cast("BCOO", found)) if is_matrix else found
+    def _of(self, result: JAXSparse | Array) -> JAXSparse | Array:
+        is_matrix = isinstance(result, BCOO) and result.n_sparse == result.ndim == 2
+        return self._stored(cast("BCOO", result)) if is_matrix else result
 
     def _axes(self, axes: Sequence[int] | None) -> bool:
         """Says whether a transposition changes anything."""
-        given = (1, 0) if axes is None else tuple(axes)
-        if sorted(given) != [0, 1]:
-            raise ShapeError(f"transpose: axes must order the two of {self!r}, got {given}")
-        return given == (1, 0)
+        axis_tuple = (1, 0) if axes is None else tuple(axes)
+        if sorted(axis_tuple) != [0, 1]:
+            raise ShapeError(f"transpose: axes must order the two of {self!r}, got {axis_tuple}")
+        return axis_tuple == (1, 0)
 
 
 @register_pytree_node_class
-class COO(Matrix):
+class COO(CompressedMatrix):
     """A sparse matrix of elements with rows and columns.
 
     Args:
@@ -182,7 +182,7 @@ class COO(Matrix):
 
 
 @register_pytree_node_class
-class CSR(Matrix):
+class CSR(CompressedMatrix):
     """A sparse matrix stored row by row.
 
     Args:
@@ -211,16 +211,16 @@ class CSR(Matrix):
         """Returns a matrix's elements that are not 0; see `csr_fromdense`."""
         data, at = _matrix("CSR.fromdense", mat, nse, index_dtype)
         shape = enp.shape(mat)
-        return cls((data, at[:, 1], starts_of(at[:, 0], shape[0])), shape=shape)
+        return cls((data, at[:, 1], row_starts(at[:, 0], shape[0])), shape=shape)
 
     def _coordinates(self) -> BCOO:
-        at = enp.stack([numbers_of(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
+        at = enp.stack([row_numbers(self.indptr, self.nse), self.indices.astype(self.indptr.dtype)], -1)
         return BCOO((self.data, at), shape=self.shape)
 
     @classmethod
     def _stored(cls, m: BCOO) -> Self:
         data, at = m.sort_indices().entries()
-        return cls((data, at[:, 1], starts_of(at[:, 0], m.shape[0])), shape=m.shape)
+        return cls((data, at[:, 1], row_starts(at[:, 0], m.shape[0])), shape=m.shape)
 
     def transpose(self, axes: Sequence[int] | None = None) -> Self | CSC:
         """Returns the transposed matrix, stored column by column."""
@@ -228,7 +228,7 @@ class CSR(Matrix):
 
 
 @register_pytree_node_class
-class CSC(Matrix):
+class CSC(CompressedMatrix):
     """A sparse matrix stored column by column.
 
     Args:
@@ -257,27 +257,27 @@ class CSC(Matrix):
         """Returns a matrix's elements that are not 0."""
         x = enp.asarray(mat)
         data, at = _matrix("CSC.fromdense", x.T, nse, index_dtype)
-        return cls((data, at[:, 1], starts_of(at[:, 0], x.shape[1])), shape=x.shape)
+        return cls((data, at[:, 1], row_starts(at[:, 0], x.shape[1])), shape=x.shape)
 
     def _coordinates(self) -> BCOO:
-        at = enp.stack([self.indices.astype(self.indptr.dtype), numbers_of(self.indptr, self.nse)], -1)
+        at = enp.stack([self.indices.astype(self.indptr.dtype), row_numbers(self.indptr, self.nse)], -1)
         return BCOO((self.data, at), shape=self.shape)
 
     @classmethod
     def _stored(cls, m: BCOO) -> Self:
         data, at = m.T.sort_indices().entries()
-        return cls((data, at[:, 1], starts_of(at[:, 0], m.shape[1])), shape=m.shape)
+        return cls((data, at[:, 1], row_starts(at[:, 0], m.shape[1])), shape=m.shape)
 
     def transpose(self, axes: Sequence[int] | None = None) -> Self | CSR:
         """Returns the transposed matrix, stored row by row."""
         return CSR(self.tree_flatten()[0], shape=self.shape[::-1]) if self._axes(axes) else self  # type: ignore[arg-type]  # three arrays
 
 
-def _matrix(what: str, mat: Operand, nse: int | None, index_dtype: DTypeLike) -> tuple[Array, Array]:
+def _matrix(function_name: str, mat: Operand, nse: int | None, index_dtype: DTypeLike) -> tuple[Array, Array]:
     x = enp.asarray(mat)
     if x.ndim != 2:
-        raise ShapeError(f"{what}: takes a matrix, got {x.type!r}")
-    return stored(what, x, nse, 0, 0, index_dtype)[:2]
+        raise ShapeError(f"{function_name}: takes a matrix, got {x.type!r}")
+    return entries_from_dense(function_name, x, nse, 0, 0, index_dtype)[:2]
 
 
 def coo_fromdense(mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> COO:
@@ -308,13 +308,15 @@ def coo_todense(mat: COO) -> Array:
     return mat.todense()
 
 
-def _multiplied(what: str, mat: Matrix, x: Operand, ndim: int, transpose: bool) -> Array:
+def _multiply(function_name: str, mat: CompressedMatrix, x: Operand, ndim: int, transpose: bool) -> Array:
     y = enp.asarray(x)
     m = mat._coordinates()
     m = m.T if transpose else m
     if y.ndim != ndim or y.shape[0] != m.shape[1]:
         kind = "vector" if ndim == 1 else "matrix"
-        raise ShapeError(f"{what}: needs a {kind} with a first axis of size {m.shape[1]}, got {y.type!r}")
+        raise ShapeError(
+            f"{function_name}: needs a {kind} with a first axis of size {m.shape[1]}, got {y.type!r}"
+        )
     return cast("Array", m @ y)
 
 
@@ -328,7 +330,7 @@ def coo_matvec(mat: COO, v: Operand, transpose: bool = False) -> Array:
     >>> coo_matvec(COO.fromdense(enp.array([[0, 2]])), enp.array([5, 7])).tolist()
     [14]
     """
-    return _multiplied("coo_matvec", mat, v, 1, transpose)
+    return _multiply("coo_matvec", mat, v, 1, transpose)
 
 
 def coo_matmat(mat: COO, B: Operand, *, transpose: bool = False) -> Array:
@@ -341,7 +343,7 @@ def coo_matmat(mat: COO, B: Operand, *, transpose: bool = False) -> Array:
     >>> coo_matmat(COO.fromdense(enp.array([[0, 2]])), enp.eye(2)).tolist()
     [[0.0, 2.0]]
     """
-    return _multiplied("coo_matmat", mat, B, 2, transpose)
+    return _multiply("coo_matmat", mat, B, 2, transpose)
 
 
 def csr_fromdense(mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> CSR:
@@ -382,7 +384,7 @@ def csr_matvec(mat: CSR, v: Operand, transpose: bool = False) -> Array:
     >>> csr_matvec(CSR.fromdense(enp.array([[0, 2]])), enp.array([5, 7])).tolist()
     [14]
     """
-    return _multiplied("csr_matvec", mat, v, 1, transpose)
+    return _multiply("csr_matvec", mat, v, 1, transpose)
 
 
 def csr_matmat(mat: CSR, B: Operand, *, transpose: bool = False) -> Array:
@@ -395,4 +397,4 @@ def csr_matmat(mat: CSR, B: Operand, *, transpose: bool = False) -> Array:
     >>> csr_matmat(CSR.fromdense(enp.array([[0, 2]])), enp.eye(2)).tolist()
     [[0.0, 2.0]]
     """
-    return _multiplied("csr_matmat", mat, B, 2, transpose)
+    return _multiply("csr_matmat", mat, B, 2, transpose)

@@ -23,7 +23,7 @@ from effx.transforms.jit.jit import jit
 Shape = tuple[int, ...]
 
 
-class Coordinates(JAXSparse):
+class CoordinateArray(JAXSparse):
     """Elements with coordinates; `BCOO` without its operators."""
 
     data: Array
@@ -138,7 +138,7 @@ class Coordinates(JAXSparse):
         """Returns data and indices of one batch axis, [p, nse, *dense] and i32[p, nse, n_sparse]: padding has
         coordinates one past the end, all of them, and elements 0.
         """
-        return _clean(self.data, self.indices, self.batch_shape, self.sparse_shape)
+        return _clean_entries(self.data, self.indices, self.batch_shape, self.sparse_shape)
 
     def entries(self) -> tuple[Array, Array]:
         """Returns what `clean` returns, with all batch axes."""
@@ -147,26 +147,28 @@ class Coordinates(JAXSparse):
         return data.reshape(batch + data.shape[1:]), indices.reshape(batch + indices.shape[1:])
 
 
-M = TypeVar("M", bound=Coordinates)
+M = TypeVar("M", bound=CoordinateArray)
 
 
 @jit(static_argnames=("batch", "sizes"), inline=True)
-def _clean(data: Array, indices: Array, batch: Shape, sizes: Shape) -> tuple[Array, Array]:
+def _clean_entries(data: Array, indices: Array, batch: Shape, sizes: Shape) -> tuple[Array, Array]:
     n = len(batch)
     count = math.prod(batch)
     x = enp.broadcast_to(data, batch + data.shape[n:]).reshape((count, *data.shape[n:]))
     at = enp.broadcast_to(indices, batch + indices.shape[n:]).reshape((count, *indices.shape[n:]))
     ends = np.asarray(sizes, at.dtype)
     inside = ((at >= 0) & (at < ends)).all(-1)
-    return enp.where(apart(inside, x.ndim), x, enp.zeros((), x.dtype)), enp.where(inside[..., None], at, ends)
+    return enp.where(append_unit_axes(inside, x.ndim), x, enp.zeros((), x.dtype)), enp.where(
+        inside[..., None], at, ends
+    )
 
 
-def apart(x: Array, ndim: int) -> Array:
+def append_unit_axes(x: Array, ndim: int) -> Array:
     """Returns `x` with axes of size 1 behind its own, so that it has `ndim`."""
     return x.reshape(x.shape + (1,) * (ndim - x.ndim))
 
 
-def places(indices: Array) -> tuple[Array, ...]:
+def batch_and_coordinates(indices: Array) -> tuple[Array, ...]:
     """Returns the batch numbers and the coordinates i32[p, nse] along each axis."""
     numbers = enp.arange(indices.shape[0], dtype=indices.dtype)[:, None]
     numbers = enp.broadcast_to(numbers, indices.shape[:2])

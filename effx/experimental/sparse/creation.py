@@ -16,9 +16,9 @@ from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.bcsr import BCSR
 from effx.experimental.sparse.compressed import COO, CSC, CSR
-from effx.experimental.sparse.entries import unravelled
+from effx.experimental.sparse.entries import unravel_positions
 from effx.experimental.sparse.handler import Dense
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 
 __all__ = ["empty", "eye", "random_bcoo", "todense"]
 
@@ -41,9 +41,9 @@ def todense(arr: JAXSparse | Operand) -> Array:
     return x if x.frame is None else Dense()(x)
 
 
-def _placed(
-    what: str, at: np.ndarray, shape: tuple[int, ...], value: float, dtype: DTypeLike | None, index_dtype: DTypeLike,
-    sparse_format: str,
+def _fill_positions(
+    function_name: str, at: np.ndarray, shape: tuple[int, ...], value: float, dtype: DTypeLike | None,
+    index_dtype: DTypeLike, sparse_format: str,
 ) -> JAXSparse:  # fmt: skip
     """Returns an array with one value at some places, of a format."""
     kind = enp.float32 if dtype is None else dtype
@@ -57,22 +57,28 @@ def _placed(
         )
     if sparse_format not in MATRICES:
         raise ShapeError(
-            f"{what}: sparse_format must be 'bcoo', 'bcsr', 'coo', 'csr' or 'csc', got {sparse_format!r}"
+            f"{function_name}: sparse_format must be 'bcoo', 'bcsr', 'coo', 'csr' or 'csc', got {sparse_format!r}"
         )
     if len(shape) != 2:
-        raise ShapeError(f"{what}: sparse_format {sparse_format!r} is for matrices, got shape {shape}")
+        raise ShapeError(
+            f"{function_name}: sparse_format {sparse_format!r} is for matrices, got shape {shape}"
+        )
     if sparse_format == "csc":
         at = at[np.lexsort(at.T)]
-    places = at.astype(np.dtype(enp.dtype(index_dtype)))
+    coordinates = at.astype(np.dtype(enp.dtype(index_dtype)))
     if sparse_format == "coo":
         return COO(
-            (data, enp.asarray(places[:, 0]), enp.asarray(places[:, 1])), shape=shape, rows_sorted=True
+            (data, enp.asarray(coordinates[:, 0]), enp.asarray(coordinates[:, 1])),
+            shape=shape,
+            rows_sorted=True,
         )
     by = int(sparse_format == "csc")
     starts = np.concatenate([[0], np.cumsum(np.bincount(at[:, by], minlength=shape[by]))]).astype(
-        places.dtype
+        coordinates.dtype
     )
-    return MATRICES[sparse_format]((data, enp.asarray(places[:, 1 - by]), enp.asarray(starts)), shape=shape)
+    return MATRICES[sparse_format](
+        (data, enp.asarray(coordinates[:, 1 - by]), enp.asarray(starts)), shape=shape
+    )
 
 
 def empty(
@@ -96,13 +102,15 @@ def empty(
     BCOO(float32[2, 3], nse=0)
     """
     if sparse_format == "bcsr":
-        found = empty(shape, dtype, index_dtype, "bcoo", **kwds)
-        assert isinstance(found, BCOO)
-        return BCSR.from_bcoo(found)
-    sizes = tuple([as_int("empty", "shape", n) for n in shape])
+        sparse_array = empty(shape, dtype, index_dtype, "bcoo", **kwds)
+        assert isinstance(sparse_array, BCOO)
+        return BCSR.from_bcoo(sparse_array)
+    sizes = tuple([check_int("empty", "shape", n) for n in shape])
     if not kwds:
-        return _placed("empty", np.zeros((0, len(sizes)), int), sizes, 0, dtype, index_dtype, sparse_format)
-    _known("empty", kwds, ("n_batch", "n_dense", "nse"), sparse_format)
+        return _fill_positions(
+            "empty", np.zeros((0, len(sizes)), int), sizes, 0, dtype, index_dtype, sparse_format
+        )
+    _check_keywords("empty", kwds, ("n_batch", "n_dense", "nse"), sparse_format)
     b, d, nse = kwds.get("n_batch", 0), kwds.get("n_dense", 0), kwds.get("nse", 0)
     if b < 0 or d < 0 or b + d > len(sizes):
         raise ShapeError(f"empty: n_batch + n_dense must be from 0 to {len(sizes)}, got {b} + {d}")
@@ -112,10 +120,12 @@ def empty(
     return BCOO((data, at), shape=sizes, indices_sorted=True)
 
 
-def _known(what: str, kwds: dict[str, int], names: Sequence[str], sparse_format: str) -> None:
+def _check_keywords(
+    function_name: str, kwds: dict[str, int], names: Sequence[str], sparse_format: str
+) -> None:
     unknown = [name for name in kwds if name not in names or sparse_format != "bcoo"]
     if unknown:
-        raise DTypeError(f"{what}: sparse_format {sparse_format!r} takes no {', '.join(unknown)}")
+        raise DTypeError(f"{function_name}: sparse_format {sparse_format!r} takes no {', '.join(unknown)}")
 
 
 def eye(
@@ -144,14 +154,18 @@ def eye(
         square = eye(N, M, k, dtype, index_dtype, "bcoo", **kwds)
         assert isinstance(square, BCOO)
         return BCSR.from_bcoo(square)
-    rows = as_int("eye", "N", N)
-    columns, shift = rows if M is None else as_int("eye", "M", M), as_int("eye", "k", k)
-    _known("eye", kwds, ("n_batch", "n_dense"), sparse_format)
+    rows = check_int("eye", "N", N)
+    columns, shift = rows if M is None else check_int("eye", "M", M), check_int("eye", "k", k)
+    _check_keywords("eye", kwds, ("n_batch", "n_dense"), sparse_format)
     first = np.arange(max(0, -shift), max(min(rows, columns - shift), 0, -shift))
-    found = _placed(
+    sparse_array = _fill_positions(
         "eye", np.stack([first, first + shift], -1), (rows, columns), 1, dtype, index_dtype, sparse_format
     )
-    return found.update_layout(**kwds, on_inefficient=None) if isinstance(found, BCOO) and kwds else found
+    return (
+        sparse_array.update_layout(**kwds, on_inefficient=None)
+        if isinstance(sparse_array, BCOO) and kwds
+        else sparse_array
+    )
 
 
 def random_bcoo(
@@ -190,7 +204,7 @@ def random_bcoo(
     >>> random_bcoo(effx.random.key(0), (4, 5), dtype="float32")
     BCOO(float32[4, 5], nse=4)
     """
-    sizes = tuple([as_int("random_bcoo", "shape", n) for n in shape])
+    sizes = tuple([check_int("random_bcoo", "shape", n) for n in shape])
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > len(sizes):
         raise ShapeError(
             f"random_bcoo: n_batch + n_dense must be from 0 to {len(sizes)}, got {n_batch} + {n_dense}"
@@ -210,11 +224,11 @@ def random_bcoo(
         numbers = enp.argsort(random.uniform(of_places, (total, n)), axis=1)[:, :count]
     else:
         numbers = random.randint(of_places, (total, count), 0, max(n, 1))
-    at = unravelled(numbers.astype(np.int32), sparse).reshape((*batch, count, len(sparse)))
+    at = unravel_positions(numbers.astype(np.int32), sparse).reshape((*batch, count, len(sparse)))
     data = generator(of_elements, shape=(*batch, count, *dense), dtype=dtype, **kwds)
-    found = BCOO(
+    sparse_array = BCOO(
         (data, at.astype(np.int32 if indices_dtype is None else indices_dtype)),
         shape=sizes,
         unique_indices=unique_indices,
     )
-    return found.sort_indices() if sorted_indices else found
+    return sparse_array.sort_indices() if sorted_indices else sparse_array

@@ -10,7 +10,7 @@ from effx.array import Array
 from effx.errors import TransformError, check_function
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.transforms.autodiff import gradients, jacobians
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -45,16 +45,20 @@ def value_and_grad(
 
     @wraps(fun)
     def differentiated(*args: PyTree, **named: PyTree) -> tuple[PyTree, PyTree]:
-        of_elements, leaves, rebuilt = _by_elements("value_and_grad", fun, argnums, args, named)
+        of_elements, leaves, rebuilt = _function_of_elements("value_and_grad", fun, argnums, args, named)
         transform = cast("Callable[..., Callable[..., tuple[PyTree, PyTree]]]", gradients.value_and_grad)
-        value, found = transform(of_elements, has_aux=has_aux, **kwargs)([_elements(x) for x in leaves])
-        return value, rebuilt([_with(x, ct) for x, ct in zip(leaves, found, strict=True)])
+        value, element_gradients = transform(of_elements, has_aux=has_aux, **kwargs)(
+            [_differentiable_elements(x) for x in leaves]
+        )
+        return value, rebuilt(
+            [_with_elements(x, ct) for x, ct in zip(leaves, element_gradients, strict=True)]
+        )
 
     return differentiated
 
 
-def _by_elements(
-    what: str,
+def _function_of_elements(
+    function_name: str,
     fun: Callable[..., PyTree],
     argnums: int | Sequence[int],
     args: Sequence[PyTree],
@@ -64,24 +68,28 @@ def _by_elements(
     structure of a list of derivatives.
     """
     one = isinstance(argnums, int)
-    numbers = [argnums] if isinstance(argnums, int) else [as_int(what, "argnums", k) for k in argnums]
+    numbers = (
+        [argnums] if isinstance(argnums, int) else [check_int(function_name, "argnums", k) for k in argnums]
+    )
     leaves, tree = flatten([args[k] for k in numbers], is_leaf=_is_sparse)
 
     def of_elements(elements: list[PyTree]) -> PyTree:
-        found = tree.unflatten([_with(x, y) for x, y in zip(leaves, elements, strict=True)])
-        given = [*args]
-        for k, x in zip(numbers, found, strict=True):
-            given[k] = x
-        return fun(*given, **named)
+        rebuilt_arguments = tree.unflatten(
+            [_with_elements(x, y) for x, y in zip(leaves, elements, strict=True)]
+        )
+        argument_list = [*args]
+        for k, x in zip(numbers, rebuilt_arguments, strict=True):
+            argument_list[k] = x
+        return fun(*argument_list, **named)
 
-    def rebuilt(found: list[PyTree]) -> PyTree:
-        result = tree.unflatten(found)
+    def rebuilt(derivatives: list[PyTree]) -> PyTree:
+        result = tree.unflatten(derivatives)
         return result[0] if one else tuple(result)
 
     return of_elements, leaves, rebuilt
 
 
-def _elements(x: PyTree) -> PyTree:
+def _differentiable_elements(x: PyTree) -> PyTree:
     return x.data if isinstance(x, JAXSparse) else x
 
 
@@ -109,13 +117,13 @@ def grad(
 
     @wraps(fun)
     def gradient(*args: PyTree, **named: PyTree) -> PyTree:
-        value, found = both(*args, **named)
-        return (found, value[1]) if has_aux else found
+        value, argument_gradients = both(*args, **named)
+        return (argument_gradients, value[1]) if has_aux else argument_gradients
 
     return gradient
 
 
-def _with(x: object, data: Array) -> PyTree:
+def _with_elements(x: object, data: Array) -> PyTree:
     """Returns a sparse array with other elements; elements alone for a dense one."""
     if not isinstance(x, JAXSparse):
         return data
@@ -124,18 +132,18 @@ def _with(x: object, data: Array) -> PyTree:
 
 
 def _jacobian(
-    what: str,
+    function_name: str,
     fun: Callable[..., PyTree],
     argnums: int | Sequence[int],
     has_aux: bool,
     kwargs: dict[str, bool],
 ) -> Callable[..., PyTree]:
-    check_function(what, fun)
-    transform = cast("Callable[..., Callable[..., PyTree]]", getattr(jacobians, what))
+    check_function(function_name, fun)
+    transform = cast("Callable[..., Callable[..., PyTree]]", getattr(jacobians, function_name))
 
     @wraps(fun)
     def differentiated(*args: PyTree, **named: PyTree) -> PyTree:
-        of_elements, leaves, rebuilt = _by_elements(what, fun, argnums, args, named)
+        of_elements, leaves, rebuilt = _function_of_elements(function_name, fun, argnums, args, named)
         trees: list[PyTreeDef] = []
 
         def of_arrays(elements: list[PyTree]) -> PyTree:
@@ -148,21 +156,23 @@ def _jacobian(
             for r in results:
                 if isinstance(r, JAXSparse):
                     raise TransformError(
-                        f"{what}: the function must return dense arrays, got {r!r}; sparse.todense makes it one"
+                        f"{function_name}: the function must return dense arrays, got {r!r}; sparse.todense makes it one"
                     )
             trees.append(tree)
             return (results, aux) if has_aux else results
 
-        found = transform(of_arrays, has_aux=has_aux, **kwargs)([_elements(x) for x in leaves])
-        rows, aux = cast("tuple[list[list[Array]], PyTree]", found if has_aux else (found, None))
-        made = [rebuilt([_block(x, y) for x, y in zip(leaves, row, strict=True)]) for row in rows]
+        derivatives = transform(of_arrays, has_aux=has_aux, **kwargs)(
+            [_differentiable_elements(x) for x in leaves]
+        )
+        rows, aux = cast("tuple[list[list[Array]], PyTree]", derivatives if has_aux else (derivatives, None))
+        made = [rebuilt([_derivative_block(x, y) for x, y in zip(leaves, row, strict=True)]) for row in rows]
         result = trees[-1].unflatten(made)
         return (result, aux) if has_aux else result
 
     return differentiated
 
 
-def _block(x: PyTree, jacobian: Array) -> PyTree:
+def _derivative_block(x: PyTree, jacobian: Array) -> PyTree:
     """Returns the derivative by one array: for a sparse one the result's axes are batch axes, all with its coordinates."""
     if not isinstance(x, JAXSparse):
         return jacobian

@@ -10,8 +10,8 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import ConcretizationError, ShapeError
-from effx.experimental.sparse.coordinates import M, Shape, apart, places
-from effx.numpy.creation import as_int
+from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes, batch_and_coordinates
+from effx.numpy.creation import check_int
 from effx.transforms.jit.jit import jit
 
 __all__ = ["bcoo_extract", "bcoo_sort_indices", "bcoo_sum_duplicates", "bcoo_todense"]
@@ -26,16 +26,16 @@ def bcoo_todense(mat: M) -> Array:
     [0.0, 0.0, 3.0]
     """
     data, indices = mat.clean()
-    return scattered(data, indices, mat.sparse_shape).reshape(mat.shape)
+    return scatter_entries(data, indices, mat.sparse_shape).reshape(mat.shape)
 
 
 @jit(static_argnames=("sizes",), inline=True)
-def scattered(data: Array, indices: Array, sizes: Shape) -> Array:
+def scatter_entries(data: Array, indices: Array, sizes: Shape) -> Array:
     """Returns dense arrays [p, *sizes, *dense]."""
     out = enp.zeros((data.shape[0], *sizes, *data.shape[2:]), data.dtype)
     if 0 in out.shape or not data.size:
         return out
-    target = out.at[places(indices)]
+    target = out.at[batch_and_coordinates(indices)]
     return target.max(data, mode="drop") if data.dtype.kind == "b" else target.add(data, mode="drop")
 
 
@@ -61,35 +61,37 @@ def bcoo_extract(sparr: M, arr: Operand, *, assume_unique: bool | None = None) -
         raise ShapeError(f"bcoo_extract: the array must have shape {sparr.shape}, got {x.type!r}")
     unique = sparr.unique_indices if assume_unique is None else assume_unique
     indices = sparr.clean()[1]
-    data = _gathered(x.reshape((indices.shape[0], *x.shape[sparr.n_batch :])), indices, not unique)
+    data = _gather_entries(x.reshape((indices.shape[0], *x.shape[sparr.n_batch :])), indices, not unique)
     batch = sparr.batch_shape
     return sparr.with_data(data.reshape(batch + data.shape[1:]))
 
 
 @jit(static_argnames=("first_only",), inline=True)
-def _gathered(x: Array, indices: Array, first_only: bool) -> Array:
+def _gather_entries(x: Array, indices: Array, first_only: bool) -> Array:
     n, dense = indices.shape[-1], x.shape[1 + indices.shape[-1] :]
     if not x.size or not indices.shape[1]:
         return enp.zeros((*indices.shape[:2], *dense), x.dtype)
-    found = x.at[places(indices)].get(mode="fill", fill_value=0)
+    entry = x.at[batch_and_coordinates(indices)].get(mode="fill", fill_value=0)
     if not n or not first_only:
         return (
-            found if n or not first_only else found * apart(enp.arange(indices.shape[1]) == 0, found.ndim - 1)
+            entry
+            if n or not first_only
+            else entry * append_unit_axes(enp.arange(indices.shape[1]) == 0, entry.ndim - 1)
         )
-    order = ordering(indices)
+    order = sort_order(indices)
     rows = enp.arange(indices.shape[0])[:, None]
-    first = enp.zeros(order.shape, bool).at[rows, order].set(_changes(indices[rows, order]))
-    return enp.where(apart(first, found.ndim), found, enp.zeros((), x.dtype))
+    first = enp.zeros(order.shape, bool).at[rows, order].set(_differs_from_previous(indices[rows, order]))
+    return enp.where(append_unit_axes(first, entry.ndim), entry, enp.zeros((), x.dtype))
 
 
-def ordering(indices: Array) -> Array:
+def sort_order(indices: Array) -> Array:
     """Returns the stable order of coordinates by rows, i32[p, nse]."""
     if not indices.shape[-1]:
         return enp.broadcast_to(enp.arange(indices.shape[1]), indices.shape[:2])
     return enp.lexsort(enp.moveaxis(indices, -1, 0)[::-1])
 
 
-def _changes(indices: Array) -> Array:
+def _differs_from_previous(indices: Array) -> Array:
     """Says where sorted coordinates differ from those before."""
     differs = (indices[:, 1:] != indices[:, :-1]).any(-1)
     return enp.concatenate([enp.ones((indices.shape[0], min(indices.shape[1], 1)), bool), differs], 1)
@@ -103,7 +105,7 @@ def bcoo_sort_indices(mat: M) -> M:
     >>> bcoo_sort_indices(BCOO((enp.array([1, 2]), enp.array([[1], [0]])), shape=(2,))).data.tolist()
     [2, 1]
     """
-    data, indices = _sorted(*mat.clean())
+    data, indices = _sort_entries(*mat.clean())
     batch = mat.batch_shape
     return mat.with_entries(
         data.reshape(batch + data.shape[1:]), indices.reshape(batch + indices.shape[1:]), mat.sparse_shape,
@@ -112,8 +114,8 @@ def bcoo_sort_indices(mat: M) -> M:
 
 
 @jit(inline=True)
-def _sorted(data: Array, indices: Array) -> tuple[Array, Array]:
-    order, rows = ordering(indices), enp.arange(indices.shape[0])[:, None]
+def _sort_entries(data: Array, indices: Array) -> tuple[Array, Array]:
+    order, rows = sort_order(indices), enp.arange(indices.shape[0])[:, None]
     return data[rows, order], indices[rows, order]
 
 
@@ -133,24 +135,26 @@ def bcoo_sum_duplicates(mat: M, nse: int | None = None) -> M:
     >>> bcoo_sum_duplicates(BCOO((enp.array([1, 2]), enp.array([[1], [1]])), shape=(2,))).data.tolist()
     [3]
     """
-    return summed("bcoo_sum_duplicates", mat, nse, remove_zeros=False)
+    return sum_duplicate_entries("bcoo_sum_duplicates", mat, nse, remove_zeros=False)
 
 
-def summed(what: str, mat: M, nse: int | None, *, remove_zeros: bool) -> M:
+def sum_duplicate_entries(function_name: str, mat: M, nse: int | None, *, remove_zeros: bool) -> M:
     """Returns `bcoo_sum_duplicates`, without the stored zeros if they are to be removed."""
     data, indices = mat.clean()
     sizes, batch = mat.sparse_shape, mat.batch_shape
     if nse is None:
-        count = _distinct(data, indices, sizes, remove_zeros).max(initial=0)
+        count = _count_distinct(data, indices, sizes, remove_zeros).max(initial=0)
         try:
             nse = int(count)
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"{what}: nse must be given where the coordinates {mat.indices.type!r} are abstract"
+                f"{function_name}: nse must be given where the coordinates {mat.indices.type!r} are abstract"
             ) from error
-    found, at = _summed(data, indices, sizes, as_int(what, "nse", nse), remove_zeros)
+    summed_data, at = _sum_duplicates(
+        data, indices, sizes, check_int(function_name, "nse", nse), remove_zeros
+    )
     return mat.with_entries(
-        found.reshape(batch + found.shape[1:]),
+        summed_data.reshape(batch + summed_data.shape[1:]),
         at.reshape(batch + at.shape[1:]),
         sizes,
         ordered=True,
@@ -163,51 +167,53 @@ def _without_zeros(data: Array, indices: Array, sizes: Shape) -> Array:
     return enp.where(stored[..., None], indices, np.asarray(sizes, indices.dtype))
 
 
-def inside(indices: Array, sizes: Shape) -> Array:
+def is_in_bounds(indices: Array, sizes: Shape) -> Array:
     """Says which of clean coordinates are no padding: bool[p, nse]."""
     return (indices < np.asarray(sizes, indices.dtype)).all(-1)
 
 
 @jit(static_argnames=("sizes", "remove_zeros"), inline=True)
-def _distinct(data: Array, indices: Array, sizes: Shape, remove_zeros: bool) -> Array:
+def _count_distinct(data: Array, indices: Array, sizes: Shape, remove_zeros: bool) -> Array:
     """Returns the number of distinct coordinates of each batch element: i32[p]."""
     if remove_zeros:
         indices = _without_zeros(data, indices, sizes)
-    _, at = _sorted(indices[..., 0] if indices.shape[-1] else indices.sum(-1), indices)
-    return (_changes(at) & inside(at, sizes)).sum(1)
+    _, at = _sort_entries(indices[..., 0] if indices.shape[-1] else indices.sum(-1), indices)
+    return (_differs_from_previous(at) & is_in_bounds(at, sizes)).sum(1)
 
 
 @jit(static_argnames=("sizes", "nse", "remove_zeros"), inline=True)
-def _summed(data: Array, indices: Array, sizes: Shape, nse: int, remove_zeros: bool) -> tuple[Array, Array]:
+def _sum_duplicates(
+    data: Array, indices: Array, sizes: Shape, nse: int, remove_zeros: bool
+) -> tuple[Array, Array]:
     if remove_zeros:
         indices = _without_zeros(data, indices, sizes)
-    x, at = _sorted(data, indices)
-    number = enp.where(inside(at, sizes), enp.cumsum(_changes(at), 1) - 1, nse)
+    x, at = _sort_entries(data, indices)
+    number = enp.where(is_in_bounds(at, sizes), enp.cumsum(_differs_from_previous(at), 1) - 1, nse)
     rows = enp.arange(at.shape[0])[:, None]
     out = enp.zeros((x.shape[0], nse, *x.shape[2:]), x.dtype)
     ends = enp.broadcast_to(np.asarray(sizes, at.dtype), (at.shape[0], nse, at.shape[-1]))
     if not at.shape[1] or not nse:
         return out, ends
     target = out.at[rows, number]
-    found = target.max(x, mode="drop") if x.dtype.kind == "b" else target.add(x, mode="drop")
-    return found, ends.at[rows, number].set(at, mode="drop") if at.shape[-1] else ends
+    combined = target.max(x, mode="drop") if x.dtype.kind == "b" else target.add(x, mode="drop")
+    return combined, ends.at[rows, number].set(at, mode="drop") if at.shape[-1] else ends
 
 
-def capped(mat: M) -> M:
+def limit_nse(mat: M) -> M:
     """Returns the array with no more elements than its sparse axes have places."""
     most = math.prod(mat.sparse_shape)
-    return mat if mat.nse <= most else summed("sum_duplicates", mat, most, remove_zeros=False)
+    return mat if mat.nse <= most else sum_duplicate_entries("sum_duplicates", mat, most, remove_zeros=False)
 
 
-def stored(
-    what: str, mat: Operand, nse: int | None, n_batch: int, n_dense: int, index_dtype: DTypeLike
+def entries_from_dense(
+    function_name: str, mat: Operand, nse: int | None, n_batch: int, n_dense: int, index_dtype: DTypeLike
 ) -> tuple[Array, Array, Shape]:
     """Returns data, indices and shape of a dense array; a row of dense elements is stored if one is not 0."""
     x = enp.asarray(mat)
-    batch, dense = as_int(what, "n_batch", n_batch), as_int(what, "n_dense", n_dense)
+    batch, dense = check_int(function_name, "n_batch", n_batch), check_int(function_name, "n_dense", n_dense)
     if batch < 0 or dense < 0 or batch + dense > x.ndim:
         raise ShapeError(
-            f"{what}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {x.type!r}"
+            f"{function_name}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {x.type!r}"
         )
     sizes = x.shape[batch : x.ndim - dense]
     flat = x.reshape((math.prod(x.shape[:batch]), math.prod(sizes), *x.shape[x.ndim - dense :]))
@@ -217,9 +223,9 @@ def stored(
             nse = int(mask.sum(1).max(initial=0))
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"{what}: nse must be given where the array {x.type!r} is abstract"
+                f"{function_name}: nse must be given where the array {x.type!r} is abstract"
             ) from error
-    data, indices = _stored(flat, mask, as_int(what, "nse", nse), sizes)
+    data, indices = _select_entries(flat, mask, check_int(function_name, "nse", nse), sizes)
     at = indices.astype(index_dtype)
     return (
         data.reshape(x.shape[:batch] + data.shape[1:]), at.reshape(x.shape[:batch] + at.shape[1:]), x.shape
@@ -227,7 +233,7 @@ def stored(
 
 
 @jit(static_argnames=("nse", "sizes"), inline=True)
-def _stored(flat: Array, mask: Array, nse: int, sizes: Shape) -> tuple[Array, Array]:
+def _select_entries(flat: Array, mask: Array, nse: int, sizes: Shape) -> tuple[Array, Array]:
     count, n = mask.shape
     if not n or not nse:
         ends = enp.broadcast_to(np.asarray(sizes, np.int32), (count, nse, len(sizes)))
@@ -237,10 +243,10 @@ def _stored(flat: Array, mask: Array, nse: int, sizes: Shape) -> tuple[Array, Ar
     start = enp.full((count, nse), n, np.int32)
     position = start.at[rows, number].set(enp.arange(n, dtype=np.int32), mode="drop")
     data = flat.at[rows, position].get(mode="fill", fill_value=0)
-    return data, unravelled(position, sizes)
+    return data, unravel_positions(position, sizes)
 
 
-def unravelled(position: Array, sizes: Shape) -> Array:
+def unravel_positions(position: Array, sizes: Shape) -> Array:
     """Returns the coordinates of numbers in row-major order; all are one past the end from the last number on."""
     columns, rest = [], position
     for size in reversed(sizes):

@@ -60,7 +60,9 @@ class Sparsify(BoxHandler[Payload]):
             return b if isinstance(a, BCOO) else a
         batch, dense = min(a.n_batch, b.n_batch), min(a.n_dense, b.n_dense)
         x, y = [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in (a, b)]
-        return _resized(x, max(x.nse, y.nse), enp.result_type(x.indices.dtype, y.indices.dtype), False, False)
+        return _pad_entries(
+            x, max(x.nse, y.nse), enp.result_type(x.indices.dtype, y.indices.dtype), False, False
+        )
 
     def conform(self, payload: Payload, like: Payload) -> Payload:
         """Stores padding, changes the layout, or makes it dense."""
@@ -69,7 +71,7 @@ class Sparsify(BoxHandler[Payload]):
         if not isinstance(like, BCOO):
             return payload.todense()
         m = bcoo_update_layout(payload, n_batch=like.n_batch, n_dense=like.n_dense, on_inefficient=None)
-        return _resized(
+        return _pad_entries(
             m, like.nse, like.indices.dtype, like.indices_sorted and m.indices_sorted,
             like.unique_indices and m.unique_indices,
         )  # fmt: skip
@@ -87,15 +89,15 @@ class Sparsify(BoxHandler[Payload]):
         Raises:
             NoRuleError: there is no sparse form of the operation.
         """
-        found = self.otherwise(frame, op, operands)
-        if found is not None:
-            return found
+        result = self.otherwise(frame, op, operands)
+        if result is not None:
+            return result
         if not op.can_decompose():
-            refuse(op, *[cast("Box", x).payload if x.frame is frame else x for x in operands])
+            refuse_operation(op, *[cast("Box", x).payload if x.frame is frame else x for x in operands])
         return super().without_rule(frame, op, operands)
 
 
-def refuse(op: Operation[Any], *operands: Payload, why: str = "has no sparse form") -> NoReturn:
+def refuse_operation(op: Operation[Any], *operands: Payload, why: str = "has no sparse form") -> NoReturn:
     """Raises the error of an operation that sparse arrays do not have.
 
     Raises:
@@ -105,7 +107,7 @@ def refuse(op: Operation[Any], *operands: Payload, why: str = "has no sparse for
     raise NoRuleError(f"{op.name}: {why}, got {shown}; sparse.todense makes an operand dense")
 
 
-def known_number(site: Site[Any, Any], k: int) -> np.ndarray[Any, Any] | None:
+def constant_operand(site: Site[Any, Any], k: int) -> np.ndarray[Any, Any] | None:
     """Returns the one number that a dense operand consists of; None if it is not known."""
     x = site.operands[k]
     if x.type.size != 1 or x.type.shape:
@@ -114,7 +116,7 @@ def known_number(site: Site[Any, Any], k: int) -> np.ndarray[Any, Any] | None:
     return None if value is None else value.reshape(())
 
 
-def _resized(m: BCOO, nse: int, index_dtype: DTypeLike, ordered: bool, unique: bool) -> BCOO:
+def _pad_entries(m: BCOO, nse: int, index_dtype: DTypeLike, ordered: bool, unique: bool) -> BCOO:
     """Returns an array with padding behind its elements."""
     data, indices = m.entries()
     more, b = nse - m.nse, m.n_batch
@@ -143,16 +145,16 @@ def on_sparse(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
             for x in leaves:
                 m = as_bcoo(x) if isinstance(x, JAXSparse) else x
                 boxed.append(Box(frame, m, handler.type_of(m)) if isinstance(m, BCOO) else m)
-            given, keywords = tree.unflatten(boxed)
-            found, out = flatten(function(*given, **keywords), is_leaf=is_sparse)
-            return out.unflatten([_unboxed(frame, y) for y in found])
+            positional, keywords = tree.unflatten(boxed)
+            result_leaves, out = flatten(function(*positional, **keywords), is_leaf=is_sparse)
+            return out.unflatten([_unbox(frame, y) for y in result_leaves])
 
     return run
 
 
-def _unboxed(frame: Frame, y: PyTree) -> PyTree:
+def _unbox(frame: Frame, y: PyTree) -> PyTree:
     if isinstance(y, JAXSparse):  # that the function has made; its arrays are dense
         children, static = y.tree_flatten()
-        parts = [_unboxed(frame, x) for x in children]
+        parts = [_unbox(frame, x) for x in children]
         return type(y).tree_unflatten(static, [x.todense() if is_sparse(x) else x for x in parts])
     return y.payload if type(y) is Box and y.frame is frame else y

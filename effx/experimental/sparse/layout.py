@@ -12,9 +12,9 @@ import effx.numpy as enp
 from effx.array import Array
 from effx.errors import ShapeError
 from effx.experimental.sparse.base import SparseEfficiencyError, SparseEfficiencyWarning
-from effx.experimental.sparse.coordinates import M, Shape, apart
-from effx.experimental.sparse.entries import capped, unravelled
-from effx.numpy.creation import as_int
+from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes
+from effx.experimental.sparse.entries import limit_nse, unravel_positions
+from effx.numpy.creation import check_int
 
 __all__ = [
     "bcoo_broadcast_in_dim", "bcoo_concatenate", "bcoo_reduce_sum", "bcoo_reshape", "bcoo_squeeze",
@@ -33,7 +33,7 @@ def bcoo_transpose(mat: M, *, permutation: Sequence[int]) -> M:
     >>> bcoo_transpose(BCOO.fromdense(enp.array([[0, 1]])), permutation=(1, 0)).todense().tolist()
     [[0], [1]]
     """
-    axes = tuple([as_int("bcoo_transpose", "permutation", k) for k in permutation])
+    axes = tuple([check_int("bcoo_transpose", "permutation", k) for k in permutation])
     if sorted(axes) != list(range(mat.ndim)):
         raise ShapeError(f"bcoo_transpose: permutation must order the axes of {mat!r}, got {axes}")
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
@@ -75,14 +75,16 @@ def bcoo_update_layout(
     >>> bcoo_update_layout(BCOO.fromdense(enp.ones((2, 3))), n_batch=1)
     BCOO(float32[2, 3], nse=3, n_batch=1)
     """
-    what = "bcoo_update_layout"
-    batch = mat.n_batch if n_batch is None else as_int(what, "n_batch", n_batch)
-    dense = mat.n_dense if n_dense is None else as_int(what, "n_dense", n_dense)
+    function_name = "bcoo_update_layout"
+    batch = mat.n_batch if n_batch is None else check_int(function_name, "n_batch", n_batch)
+    dense = mat.n_dense if n_dense is None else check_int(function_name, "n_dense", n_dense)
     if on_inefficient not in ("error", "warn", None):
-        raise ShapeError(f"{what}: on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}")
+        raise ShapeError(
+            f"{function_name}: on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}"
+        )
     if batch < 0 or dense < 0 or batch + dense > mat.ndim:
         raise ShapeError(
-            f"{what}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {mat!r}"
+            f"{function_name}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {mat!r}"
         )
     if batch == mat.n_batch and dense == mat.n_dense:
         return mat
@@ -99,7 +101,7 @@ def bcoo_update_layout(
     )
     if new > old and on_inefficient is not None:
         text = (
-            f"{what}: {mat!r} with n_batch={batch} and n_dense={dense} stores {new} numbers, more than {old}; "
+            f"{function_name}: {mat!r} with n_batch={batch} and n_dense={dense} stores {new} numbers, more than {old}; "
             "on_inefficient=None allows it"
         )
         if on_inefficient == "error":
@@ -113,10 +115,10 @@ def bcoo_update_layout(
         mat = _sparse_to_batch(mat, batch - mat.n_batch)
     if dense > mat.n_dense:
         mat = _sparse_to_dense(mat, dense - mat.n_dense)
-    return capped(mat)
+    return limit_nse(mat)
 
 
-def grid(sizes: Shape, dtype: np.dtype) -> np.ndarray:
+def grid_coordinates(sizes: Shape, dtype: np.dtype) -> np.ndarray:
     """Returns the coordinates of all places in row-major order: i32[prod(sizes), len(sizes)]."""
     return (
         np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), -1).astype(dtype)
@@ -127,14 +129,14 @@ def grid(sizes: Shape, dtype: np.dtype) -> np.ndarray:
 
 def _batch_to_sparse(mat: M, k: int) -> M:
     data, indices = mat.entries()
-    kept, moved = mat.batch_shape[: mat.n_batch - k], mat.batch_shape[mat.n_batch - k :]
+    remaining_shape, moved = mat.batch_shape[: mat.n_batch - k], mat.batch_shape[mat.n_batch - k :]
     n = math.prod(moved)
-    at = indices.reshape((*kept, n, mat.nse, mat.n_sparse))
-    columns = grid(moved, at.dtype)[:, None, :]
+    at = indices.reshape((*remaining_shape, n, mat.nse, mat.n_sparse))
+    columns = grid_coordinates(moved, at.dtype)[:, None, :]
     joined = enp.concatenate([enp.broadcast_to(columns, (*at.shape[:-1], k)), at], -1)
     return mat.with_entries(
-        data.reshape((*kept, n * mat.nse, *mat.dense_shape)),
-        joined.reshape((*kept, n * mat.nse, k + mat.n_sparse)),
+        data.reshape((*remaining_shape, n * mat.nse, *mat.dense_shape)),
+        joined.reshape((*remaining_shape, n * mat.nse, k + mat.n_sparse)),
         moved + mat.sparse_shape,
         unique=mat.unique_indices,
     )
@@ -142,12 +144,12 @@ def _batch_to_sparse(mat: M, k: int) -> M:
 
 def _dense_to_sparse(mat: M, k: int) -> M:
     data, indices = mat.entries()
-    moved, kept = mat.dense_shape[:k], mat.dense_shape[k:]
+    moved, remaining_shape = mat.dense_shape[:k], mat.dense_shape[k:]
     n = math.prod(moved)
     at = enp.broadcast_to(indices[..., None, :], (*mat.batch_shape, mat.nse, n, mat.n_sparse))
-    columns = enp.broadcast_to(grid(moved, at.dtype), (*at.shape[:-1], k))
+    columns = enp.broadcast_to(grid_coordinates(moved, at.dtype), (*at.shape[:-1], k))
     return mat.with_entries(
-        data.reshape((*mat.batch_shape, mat.nse * n, *kept)),
+        data.reshape((*mat.batch_shape, mat.nse * n, *remaining_shape)),
         enp.concatenate([at, columns], -1).reshape((*mat.batch_shape, mat.nse * n, mat.n_sparse + k)),
         mat.sparse_shape + moved,
         unique=mat.unique_indices,
@@ -158,13 +160,13 @@ def _sparse_to_batch(mat: M, k: int) -> M:
     data, indices = mat.entries()
     b, moved, rest = mat.n_batch, mat.sparse_shape[:k], mat.sparse_shape[k:]
     shape = (*mat.batch_shape, math.prod(moved))
-    keep = (indices[..., None, :, :k] == grid(moved, indices.dtype)[:, None, :]).all(-1)
+    keep = (indices[..., None, :, :k] == grid_coordinates(moved, indices.dtype)[:, None, :]).all(-1)
     at = enp.where(keep[..., None], indices[..., None, :, k:], np.asarray(rest, indices.dtype))
     x = enp.expand_dims(data, b)
-    x = enp.where(apart(keep, x.ndim), x, enp.zeros((), x.dtype))
+    x = enp.where(append_unit_axes(keep, x.ndim), x, enp.zeros((), x.dtype))
     batch = (*mat.batch_shape, *moved)
     assert at.shape[: b + 1] == shape
-    return capped(
+    return limit_nse(
         mat.with_entries(
             x.reshape(batch + x.shape[b + 1 :]), at.reshape(batch + at.shape[b + 1 :]), rest,
             unique=mat.unique_indices and bool(rest),
@@ -174,13 +176,17 @@ def _sparse_to_batch(mat: M, k: int) -> M:
 
 def _sparse_to_dense(mat: M, k: int) -> M:
     data, indices = mat.entries()
-    b, kept, moved = mat.n_batch, mat.sparse_shape[: mat.n_sparse - k], mat.sparse_shape[mat.n_sparse - k :]
+    b, remaining_shape, moved = (
+        mat.n_batch,
+        mat.sparse_shape[: mat.n_sparse - k],
+        mat.sparse_shape[mat.n_sparse - k :],
+    )
     columns = indices[..., mat.n_sparse - k :]
-    hit = (columns[..., None, :] == grid(moved, indices.dtype)).all(-1)
+    hit = (columns[..., None, :] == grid_coordinates(moved, indices.dtype)).all(-1)
     x = enp.expand_dims(data, b + 1)
-    x = enp.where(apart(hit, x.ndim), x, enp.zeros((), x.dtype))
+    x = enp.where(append_unit_axes(hit, x.ndim), x, enp.zeros((), x.dtype))
     shape = (*mat.batch_shape, mat.nse, *moved, *mat.dense_shape)
-    return mat.with_entries(x.reshape(shape), indices[..., : mat.n_sparse - k], kept)
+    return mat.with_entries(x.reshape(shape), indices[..., : mat.n_sparse - k], remaining_shape)
 
 
 def bcoo_reduce_sum(mat: M, *, axes: Sequence[int]) -> M:
@@ -194,17 +200,17 @@ def bcoo_reduce_sum(mat: M, *, axes: Sequence[int]) -> M:
     >>> bcoo_reduce_sum(BCOO.fromdense(enp.eye(3)), axes=(0,)).todense().tolist()
     [1.0, 1.0, 1.0]
     """
-    over = distinct_axes("bcoo_reduce_sum", mat, axes)
+    over = check_distinct_axes("bcoo_reduce_sum", mat, axes)
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
     data, indices = mat.entries()
     if data.dtype.kind == "b" and over:
         data = data.astype(int)
     data = data.sum(tuple([k - mat.n_sparse + 1 for k in over if k >= s]))
     batch = [k for k in over if k < b]
-    kept = [k for k in range(b) if k not in batch]
-    data = data.transpose((*kept, *batch, *range(b, data.ndim)))
-    indices = indices.transpose((*kept, *batch, b, b + 1))
-    shape = tuple([mat.shape[k] for k in kept])
+    remaining_batch_axes = [k for k in range(b) if k not in batch]
+    data = data.transpose((*remaining_batch_axes, *batch, *range(b, data.ndim)))
+    indices = indices.transpose((*remaining_batch_axes, *batch, b, b + 1))
+    shape = tuple([mat.shape[k] for k in remaining_batch_axes])
     nse = math.prod([mat.shape[k] for k in batch]) * mat.nse
     columns = [k for k in range(mat.n_sparse) if k + b not in over]
     indices = indices.reshape((*shape, nse, mat.n_sparse))
@@ -215,17 +221,17 @@ def bcoo_reduce_sum(mat: M, *, axes: Sequence[int]) -> M:
     )
 
 
-def distinct_axes(what: str, mat: M, axes: Sequence[int]) -> tuple[int, ...]:
+def check_distinct_axes(function_name: str, mat: M, axes: Sequence[int]) -> tuple[int, ...]:
     """Returns axes, counted from the front.
 
     Raises:
         ShapeError: there is no such axis, or one occurs twice.
     """
-    given = [as_int(what, "axes", k) for k in axes]
-    found = tuple([k + mat.ndim if k < 0 else k for k in given])
-    if any([not 0 <= k < mat.ndim for k in found]) or len({*found}) != len(found):
-        raise ShapeError(f"{what}: axes must be distinct ones of {mat!r}, got {tuple(given)}")
-    return found
+    axis_list = [check_int(function_name, "axes", k) for k in axes]
+    result = tuple([k + mat.ndim if k < 0 else k for k in axis_list])
+    if any([not 0 <= k < mat.ndim for k in result]) or len({*result}) != len(result):
+        raise ShapeError(f"{function_name}: axes must be distinct ones of {mat!r}, got {tuple(axis_list)}")
+    return result
 
 
 def bcoo_squeeze(arr: M, *, dimensions: Sequence[int]) -> M:
@@ -239,7 +245,7 @@ def bcoo_squeeze(arr: M, *, dimensions: Sequence[int]) -> M:
     >>> bcoo_squeeze(BCOO.fromdense(enp.ones((1, 3))), dimensions=(0,)).shape
     (3,)
     """
-    over = distinct_axes("bcoo_squeeze", arr, dimensions)
+    over = check_distinct_axes("bcoo_squeeze", arr, dimensions)
     if any([arr.shape[k] != 1 for k in over]):
         raise ShapeError(f"bcoo_squeeze: dimensions must have size 1, got {over} of {arr!r}")
     b, s = arr.n_batch, arr.n_batch + arr.n_sparse
@@ -273,12 +279,15 @@ def bcoo_broadcast_in_dim(mat: M, *, shape: Sequence[int], broadcast_dimensions:
     >>> bcoo_broadcast_in_dim(BCOO.fromdense(enp.ones(3)), shape=(2, 3), broadcast_dimensions=(1,)).nse
     6
     """
-    what, sizes = "bcoo_broadcast_in_dim", tuple([as_int("bcoo_broadcast_in_dim", "shape", n) for n in shape])
-    axes = [as_int(what, "broadcast_dimensions", k) for k in broadcast_dimensions]
+    function_name, sizes = (
+        "bcoo_broadcast_in_dim",
+        tuple([check_int("bcoo_broadcast_in_dim", "shape", n) for n in shape]),
+    )
+    axes = [check_int(function_name, "broadcast_dimensions", k) for k in broadcast_dimensions]
     fits = len(axes) == mat.ndim and axes == sorted({*axes}) and all([0 <= k < len(sizes) for k in axes])
     if not fits or any([n not in (1, sizes[k]) for n, k in zip(mat.shape, axes, strict=True)]):
         raise ShapeError(
-            f"{what}: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}"
+            f"{function_name}: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}"
         )
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
     batch = axes[b - 1] + 1 if b else 0
@@ -289,15 +298,17 @@ def bcoo_broadcast_in_dim(mat: M, *, shape: Sequence[int], broadcast_dimensions:
     back = tuple([old.get(k, 1) for k in range(dense, len(sizes))])
     # Sparse axes along which each element is repeated.
     repeated = [k for k in range(batch, dense) if old.get(k, 1) != sizes[k] or k not in old]
-    places = grid(tuple([sizes[k] for k in repeated]), indices.dtype)
-    n = len(places)
+    repeated_coordinates = grid_coordinates(tuple([sizes[k] for k in repeated]), indices.dtype)
+    n = len(repeated_coordinates)
     at = indices.reshape((*front, mat.nse, 1, mat.n_sparse))
     at = enp.broadcast_to(at, (*sizes[:batch], mat.nse, n, mat.n_sparse))
     inside = (at < np.asarray(mat.sparse_shape, at.dtype)).all(-1)
     columns: list[Array] = []
     for k in range(batch, dense):
         if k in repeated:
-            columns.append(enp.where(inside, places[:, repeated.index(k)], np.asarray(sizes[k], at.dtype)))
+            columns.append(
+                enp.where(inside, repeated_coordinates[:, repeated.index(k)], np.asarray(sizes[k], at.dtype))
+            )
         else:
             columns.append(at[..., axes.index(k) - b])
     sparse = sizes[batch:dense]
@@ -331,14 +342,14 @@ def bcoo_reshape(mat: M, *, new_sizes: Sequence[int], dimensions: Sequence[int] 
     >>> bcoo_reshape(BCOO.fromdense(enp.eye(2)), new_sizes=(4,)).todense().tolist()
     [1.0, 0.0, 0.0, 1.0]
     """
-    what = "bcoo_reshape"
+    function_name = "bcoo_reshape"
     if dimensions is not None:
         mat = bcoo_transpose(mat, permutation=dimensions)
-    sizes = tuple([as_int(what, "new_sizes", n) for n in new_sizes])
+    sizes = tuple([check_int(function_name, "new_sizes", n) for n in new_sizes])
     if math.prod(sizes) != mat.size or min(sizes, default=0) < 0:
-        raise ShapeError(f"{what}: new_sizes must have {mat.size} elements as {mat!r}, got {sizes}")
-    b = _split(sizes, mat.batch_shape)
-    d = _split(sizes[::-1], mat.dense_shape)
+        raise ShapeError(f"{function_name}: new_sizes must have {mat.size} elements as {mat!r}, got {sizes}")
+    b = _split_sizes(sizes, mat.batch_shape)
+    d = _split_sizes(sizes[::-1], mat.dense_shape)
     if (
         b is None
         or d is None
@@ -346,30 +357,34 @@ def bcoo_reshape(mat: M, *, new_sizes: Sequence[int], dimensions: Sequence[int] 
         or math.prod(sizes[b : len(sizes) - d]) != math.prod(mat.sparse_shape)
     ):
         raise ShapeError(
-            f"{what}: new_sizes must not mix batch, sparse and dense axes, got {sizes} for {mat!r}"
+            f"{function_name}: new_sizes must not mix batch, sparse and dense axes, got {sizes} for {mat!r}"
         )
     sparse, dense = sizes[b : len(sizes) - d], sizes[len(sizes) - d :]
     data, indices = mat.entries()
-    places = math.prod(sparse)
-    if places > np.iinfo(indices.dtype).max:
-        raise ShapeError(f"{what}: indices of dtype {indices.dtype.name} cannot number {places} places")
+    position_count = math.prod(sparse)
+    if position_count > np.iinfo(indices.dtype).max:
+        raise ShapeError(
+            f"{function_name}: indices of dtype {indices.dtype.name} cannot number {position_count} places"
+        )
     number = enp.zeros(indices.shape[:-1], indices.dtype)
     for k, n in enumerate(mat.sparse_shape):
         number = number * n + indices[..., k]
     inside = (indices < np.asarray(mat.sparse_shape, indices.dtype)).all(-1)
-    at = unravelled(enp.where(inside, number, places), sparse)
+    at = unravel_positions(enp.where(inside, number, position_count), sparse)
     return mat.with_entries(
         data.reshape((*sizes[:b], mat.nse, *dense)), at.reshape((*sizes[:b], mat.nse, len(sparse))), sparse,
         ordered=mat.indices_sorted, unique=mat.unique_indices,
     )  # fmt: skip
 
 
-def _split(sizes: Shape, old: Shape) -> int | None:
+def _split_sizes(sizes: Shape, old: Shape) -> int | None:
     """Returns how many of the first sizes have the product of the old ones; the old number if it does."""
-    wanted = math.prod(old)
-    if math.prod(sizes[: len(old)]) == wanted and len(sizes) >= len(old):
+    target_size = math.prod(old)
+    if math.prod(sizes[: len(old)]) == target_size and len(sizes) >= len(old):
         return len(old)
-    return next((k for k in range(1 if old else 0, len(sizes) + 1) if math.prod(sizes[:k]) == wanted), None)
+    return next(
+        (k for k in range(1 if old else 0, len(sizes) + 1) if math.prod(sizes[:k]) == target_size), None
+    )
 
 
 def bcoo_concatenate(operands: Sequence[M], *, dimension: int) -> M:
@@ -383,17 +398,17 @@ def bcoo_concatenate(operands: Sequence[M], *, dimension: int) -> M:
     >>> bcoo_concatenate([BCOO.fromdense(enp.ones(2))] * 2, dimension=0).shape
     (4,)
     """
-    what, mats = "bcoo_concatenate", [*operands]
+    function_name, mats = "bcoo_concatenate", [*operands]
     if not mats:
-        raise ShapeError(f"{what}: needs at least one array")
+        raise ShapeError(f"{function_name}: needs at least one array")
     first = mats[0]
-    axis = distinct_axes(what, first, (dimension,))[0]
+    axis = check_distinct_axes(function_name, first, (dimension,))[0]
     others = [m.shape[:axis] + m.shape[axis + 1 :] for m in mats]
     if any(
         [(m.n_batch, m.n_dense, m.ndim) != (first.n_batch, first.n_dense, first.ndim) for m in mats]
     ) or any([o != others[0] for o in others]):
         raise ShapeError(
-            f"{what}: shapes may differ along dimension {axis} alone, and numbers of batch and dense axes may not, "
+            f"{function_name}: shapes may differ along dimension {axis} alone, and numbers of batch and dense axes may not, "
             f"got {', '.join(map(repr, mats))}"
         )
     b, s = first.n_batch, first.n_batch + first.n_sparse
@@ -411,11 +426,11 @@ def bcoo_concatenate(operands: Sequence[M], *, dimension: int) -> M:
         moved = enp.where(inside, at + offset, np.asarray(sparse, at.dtype))
         x = x.astype(dtype)
         if axis >= s:
-            place = axis - m.n_sparse + 1
+            index_axis = axis - m.n_sparse + 1
             x = enp.pad(
                 x,
                 [
-                    (start, starts[-1] - start - m.shape[axis]) if k == place else (0, 0)
+                    (start, starts[-1] - start - m.shape[axis]) if k == index_axis else (0, 0)
                     for k in range(x.ndim)
                 ],
             )

@@ -12,9 +12,9 @@ from effx import lax
 from effx.array import Array, Operand
 from effx.errors import ConcretizationError, DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
-from effx.experimental.sparse.compressed import numbers_of
+from effx.experimental.sparse.compressed import row_numbers
 from effx.lax.control.solves import custom_linear_solve
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.scipy.linalg import lu_factor, lu_solve
 from effx.transforms.jit.jit import jit
 
@@ -58,7 +58,7 @@ def spsolve(
     >>> spsolve(m.data, m.indices, m.indptr, enp.array([3.0, 4.0])).tolist()
     [1.0, 1.0]
     """
-    what = "spsolve"
+    function_name = "spsolve"
     elements, cols, starts, right = [enp.asarray(x) for x in (data, indices, indptr, b)]
     n = starts.shape[0] - 1 if starts.ndim == 1 else -1
     if (
@@ -69,7 +69,7 @@ def spsolve(
         or right.shape[0] != n
     ):
         raise ShapeError(
-            f"{what}: needs data [nse], indices [nse], indptr [n + 1] and b [n] or [n, k], got {elements.type!r}, "
+            f"{function_name}: needs data [nse], indices [nse], indptr [n + 1] and b [n] or [n, k], got {elements.type!r}, "
             f"{cols.type!r}, {starts.type!r} and {right.type!r}"
         )
     if (
@@ -78,12 +78,14 @@ def spsolve(
         or {cols.dtype.kind, starts.dtype.kind} - {*"iu"}
     ):
         raise DTypeError(
-            f"{what}: needs data and b of one floating dtype and integer indices, got {elements.type!r}, "
+            f"{function_name}: needs data and b of one floating dtype and integer indices, got {elements.type!r}, "
             f"{cols.type!r}, {starts.type!r} and {right.type!r}"
         )
-    if as_int(what, "reorder", reorder) not in (0, 1):
-        raise ShapeError(f"{what}: reorder must be 0 (none) or 1 (reverse Cuthill-McKee), got {reorder}")
-    rows = numbers_of(starts, elements.shape[0])
+    if check_int(function_name, "reorder", reorder) not in (0, 1):
+        raise ShapeError(
+            f"{function_name}: reorder must be 0 (none) or 1 (reverse Cuthill-McKee), got {reorder}"
+        )
+    rows = row_numbers(starts, elements.shape[0])
     bound = enp.asarray(tol)
     if not n or not right.size:
         return right
@@ -94,31 +96,31 @@ def spsolve(
         return enp.zeros_like(x).at[to].add(terms, mode="drop")
 
     def solve(matvec: Callable[[Array], Array], c: Array) -> Array:
-        return _solved(elements, rows, cols, c, bound, reorder)
+        return _solve_on_host(elements, rows, cols, c, bound, reorder)
 
     def solve_transposed(matvec: Callable[[Array], Array], c: Array) -> Array:
-        return _solved(elements, cols, rows, c, bound, reorder)
+        return _solve_on_host(elements, cols, rows, c, bound, reorder)
 
     return cast("Array", custom_linear_solve(lambda x: product(x, False), right, solve, solve_transposed))
 
 
-def _solved(elements: Array, rows: Array, cols: Array, b: Array, tol: Array, reorder: int) -> Array:
+def _solve_on_host(elements: Array, rows: Array, cols: Array, b: Array, tol: Array, reorder: int) -> Array:
     n = b.shape[0]
     try:
         i, j = np.asarray(rows), np.asarray(cols)
     except ConcretizationError:
-        return _by_lu(elements, rows, cols, b, tol)
+        return _solve_by_lu(elements, rows, cols, b, tol)
     known = (i < n) & (j >= 0) & (j < n)
     i, j = i[known], j[known]
     order = cuthill_mckee(i, j, n)[::-1] if reorder else np.arange(n)
-    place = np.empty(n, int)
-    place[order] = np.arange(n)
-    i, j = place[i], place[j]
+    position_of = np.empty(n, int)
+    position_of[order] = np.arange(n)
+    i, j = position_of[i], position_of[j]
     below, above = int(max([0, *(i - j)])), int(max([0, *(j - i)]))
     if 2 * (2 * below + above + 1) > n:
-        return _by_lu(elements, rows, cols, b, tol)
-    x = _by_band(elements[np.flatnonzero(known)], i, j, b.reshape((n, -1))[order], tol, below, above)
-    return x[place].reshape(b.shape)
+        return _solve_by_lu(elements, rows, cols, b, tol)
+    x = _solve_band(elements[np.flatnonzero(known)], i, j, b.reshape((n, -1))[order], tol, below, above)
+    return x[position_of].reshape(b.shape)
 
 
 def cuthill_mckee(i: Indices, j: Indices, n: int) -> Indices:
@@ -128,26 +130,26 @@ def cuthill_mckee(i: Indices, j: Indices, n: int) -> Indices:
     left, right = left[by], right[by]
     starts = np.searchsorted(left, np.arange(n + 1))
     degree = np.diff(starts)
-    found: list[int] = []
+    results: list[int] = []
     seen = np.zeros(n, bool)
     for root in np.argsort(degree, kind="stable"):
         if seen[root]:
             continue
         seen[root] = True
-        found.append(int(root))
-        k = len(found) - 1
-        while k < len(found):
-            v = found[k]
+        results.append(int(root))
+        k = len(results) - 1
+        while k < len(results):
+            v = results[k]
             near = np.unique(right[starts[v] : starts[v + 1]])
             near = near[~seen[near]]
             seen[near] = True
-            found += near[np.argsort(degree[near], kind="stable")].tolist()
+            results += near[np.argsort(degree[near], kind="stable")].tolist()
             k += 1
-    return np.array(found, int)
+    return np.array(results, int)
 
 
 @jit(static_argnames=("below", "above"))
-def _by_band(elements: Array, i: Array, j: Array, b: Array, tol: Array, below: int, above: int) -> Array:
+def _solve_band(elements: Array, i: Array, j: Array, b: Array, tol: Array, below: int, above: int) -> Array:
     """Solves a band system: `below` diagonals below the main one, `above` above it.
 
     A window of below + 1 rows, from column k on, holds all that step k changes; pivoting keeps its width, since rows
@@ -190,7 +192,7 @@ def _by_band(elements: Array, i: Array, j: Array, b: Array, tol: Array, below: i
 
 
 @jit
-def _by_lu(elements: Array, rows: Array, cols: Array, b: Array, tol: Array) -> Array:
+def _solve_by_lu(elements: Array, rows: Array, cols: Array, b: Array, tol: Array) -> Array:
     n = b.shape[0]
     # Negative coordinates would count from the end.
     inside = (rows >= 0) & (cols >= 0)
@@ -230,24 +232,28 @@ def lobpcg_standard(
     >>> round(float(values[0]), 4), vectors.shape
     (9.0, (10, 1))
     """
-    what, guess = "lobpcg_standard", enp.asarray(X)
+    function_name, guess = "lobpcg_standard", enp.asarray(X)
     if guess.dtype.kind not in "fc":
-        raise DTypeError(f"{what}: X must be floating or complex, got {guess.type!r}")
+        raise DTypeError(f"{function_name}: X must be floating or complex, got {guess.type!r}")
     if guess.ndim != 2 or not 0 < 5 * guess.shape[1] < guess.shape[0]:
-        raise ShapeError(f"{what}: X must have shape (n, k) with 0 < 5 k < n, got {guess.type!r}")
+        raise ShapeError(f"{function_name}: X must have shape (n, k) with 0 < 5 k < n, got {guess.type!r}")
     matrix = A if isinstance(A, JAXSparse) or callable(A) else enp.asarray(A)
 
     def times(V: Array) -> Array:
         return cast("Array", matrix(V) if callable(matrix) else matrix @ V)
 
     n, k = guess.shape
-    found = times(guess)
-    if found.shape != guess.shape:
-        raise ShapeError(f"{what}: A times X must have X's shape, got {found.type!r} for {guess.type!r}")
-    if found.dtype != guess.dtype:
-        raise DTypeError(f"{what}: A times X must have X's dtype, got {found.type!r} for {guess.type!r}")
+    product = times(guess)
+    if product.shape != guess.shape:
+        raise ShapeError(
+            f"{function_name}: A times X must have X's shape, got {product.type!r} for {guess.type!r}"
+        )
+    if product.dtype != guess.dtype:
+        raise DTypeError(
+            f"{function_name}: A times X must have X's dtype, got {product.type!r} for {guess.type!r}"
+        )
     epsilon = enp.asarray(float(enp.finfo(guess.dtype).eps) if tol is None else tol)
-    most = as_int(what, "m", m)
+    most = check_int(function_name, "m", m)
 
     def ritz(Q: Array) -> tuple[Array, Array, Array]:
         """Returns the k largest Ritz values in the space of Q, the coefficients, and A Q."""

@@ -11,8 +11,8 @@ import effx.numpy as enp
 from effx.array import Array
 from effx.errors import ShapeError
 from effx.experimental.sparse.bcoo import BCOO
-from effx.experimental.sparse.entries import capped
-from effx.experimental.sparse.handler import Payload, Sparsify, known_number, refuse
+from effx.experimental.sparse.entries import limit_nse
+from effx.experimental.sparse.handler import Payload, Sparsify, constant_operand, refuse_operation
 from effx.experimental.sparse.layout import (
     bcoo_broadcast_in_dim,
     bcoo_concatenate,
@@ -34,12 +34,12 @@ from effx.transforms.jit.jit import jit
 from effx.transforms.maps.vmap import vmap
 
 
-def plain(m: BCOO) -> Payload:
+def to_dense_if_no_sparse_axes(m: BCOO) -> Payload:
     """Returns what has no sparse axes as a dense array."""
     return m if m.n_sparse else m.todense()
 
 
-def all_sparse(m: BCOO) -> BCOO:
+def to_all_sparse(m: BCOO) -> BCOO:
     """Returns the array without batch and dense axes."""
     return bcoo_update_layout(m, n_batch=0, n_dense=0, on_inefficient=None)
 
@@ -49,7 +49,7 @@ def _(op: s.Transpose, x: Payload) -> Payload:
     if not isinstance(x, BCOO):
         return op(x)
     kinds = [0 if k < x.n_batch else 1 if k < x.n_batch + x.n_sparse else 2 for k in op.perm]
-    return bcoo_transpose(x if kinds == sorted(kinds) else all_sparse(x), permutation=op.perm)
+    return bcoo_transpose(x if kinds == sorted(kinds) else to_all_sparse(x), permutation=op.perm)
 
 
 @Sparsify.rule(s.Reshape)
@@ -58,16 +58,16 @@ def _(op: s.Reshape, x: Payload) -> Payload:
         return op(x)
     kept = [n for n in op.shape if n != 1]
     if kept == [n for n in x.shape if n != 1] and 1 in x.shape and len(op.shape) < x.ndim:
-        gone = _dropped(x.shape, op.shape)
+        gone = _dropped_axes(x.shape, op.shape)
         if gone is not None:
-            return plain(bcoo_squeeze(x, dimensions=gone))
+            return to_dense_if_no_sparse_axes(bcoo_squeeze(x, dimensions=gone))
     try:
-        return plain(bcoo_reshape(x, new_sizes=op.shape))
+        return to_dense_if_no_sparse_axes(bcoo_reshape(x, new_sizes=op.shape))
     except ShapeError:  # axes of different kinds are mixed
-        return plain(bcoo_reshape(all_sparse(x), new_sizes=op.shape))
+        return to_dense_if_no_sparse_axes(bcoo_reshape(to_all_sparse(x), new_sizes=op.shape))
 
 
-def _dropped(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
+def _dropped_axes(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
     """Returns the axes of size 1 that make one shape the other if they are left out."""
     gone, rest = [], [*new]
     for k, n in enumerate(old):
@@ -98,7 +98,7 @@ def _(op: s.Concatenate, *xs: Payload) -> Payload:
     if not mats:
         return op(*[x for x in xs if isinstance(x, Array)])
     if len(mats) < len(xs):
-        refuse(op, *xs, why="takes sparse arrays or dense ones")
+        refuse_operation(op, *xs, why="takes sparse arrays or dense ones")
     batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
     same = [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in mats]
     return bcoo_concatenate(same, dimension=op.axis)
@@ -115,7 +115,7 @@ def _(op: s.Slice, x: Payload) -> Payload:
 def _(op: s.DynamicSlice, x: Payload, *starts: Payload) -> Payload:
     places = [k for k in starts if isinstance(k, Array)]
     if len(places) < len(starts):
-        refuse(op, x, *starts, why="starts must be dense")
+        refuse_operation(op, x, *starts, why="starts must be dense")
     return bcoo_dynamic_slice(x, places, op.sizes) if isinstance(x, BCOO) else op(x, *places)
 
 
@@ -123,9 +123,9 @@ def _(op: s.DynamicSlice, x: Payload, *starts: Payload) -> Payload:
 def _(site: Site[Sparsify, None], op: s.Pad, x: Payload, value: Payload) -> Payload:
     if not isinstance(x, BCOO):
         return op(x, value.todense() if isinstance(value, BCOO) else value)
-    if known_number(site, 1) != 0:
-        refuse(op, x, value, why="a number other than 0 is not stored")
-    m = all_sparse(x)
+    if constant_operand(site, 1) != 0:
+        refuse_operation(op, x, value, why="a number other than 0 is not stored")
+    m = to_all_sparse(x)
     shape = tuple(
         [
             a + z + n + max(n - 1, 0) * k
@@ -139,12 +139,12 @@ def _(site: Site[Sparsify, None], op: s.Pad, x: Payload, value: Payload) -> Payl
     )
     ends = np.asarray(shape, indices.dtype)
     inside = (known & (moved >= 0) & (moved < ends)).all(-1, keepdims=True)
-    return capped(m.with_entries(data, enp.where(inside, moved, ends), shape, unique=m.unique_indices))
+    return limit_nse(m.with_entries(data, enp.where(inside, moved, ends), shape, unique=m.unique_indices))
 
 
 @Sparsify.rule(ReduceSum)
 def _(op: ReduceSum, x: Payload) -> Payload:
-    return plain(bcoo_reduce_sum(x, axes=op.axes)) if isinstance(x, BCOO) else op(x)
+    return to_dense_if_no_sparse_axes(bcoo_reduce_sum(x, axes=op.axes)) if isinstance(x, BCOO) else op(x)
 
 
 @Sparsify.rule(DotGeneral)
@@ -158,19 +158,23 @@ def _(op: DotGeneral, x: Payload, y: Payload) -> Payload:
         cast("BCOO", x), cast("Array", y), dimension_numbers=numbers,
         precision=op.precision if len(op.precision) == 2 else None, preferred_element_type=op.preferred,
     )  # fmt: skip
-    return plain(found) if isinstance(found, BCOO) else found
+    return to_dense_if_no_sparse_axes(found) if isinstance(found, BCOO) else found
 
 
 @Sparsify.rule(Gather)
 def _(op: Gather, x: Payload, indices: Payload) -> Payload:
     """Each start vector cuts out a slice of all that is stored, so the slices are a batch."""
     if isinstance(indices, BCOO):
-        refuse(op, x, indices, why="indices must be dense")
-    return plain(gathered(op, all_sparse(x), indices)) if isinstance(x, BCOO) else op(x, indices)
+        refuse_operation(op, x, indices, why="indices must be dense")
+    return (
+        to_dense_if_no_sparse_axes(gather_sparse(op, to_all_sparse(x), indices))
+        if isinstance(x, BCOO)
+        else op(x, indices)
+    )
 
 
 @jit(static_argnames=("op",), inline=True)
-def gathered(op: Gather, m: BCOO, indices: Array) -> BCOO:
+def gather_sparse(op: Gather, m: BCOO, indices: Array) -> BCOO:
     """Returns slices of an array without batch and dense axes."""
     batch = indices.shape[:-1]
     starts = [enp.zeros(batch, indices.dtype)] * m.ndim
@@ -186,14 +190,14 @@ def gathered(op: Gather, m: BCOO, indices: Array) -> BCOO:
         part = bcoo_dynamic_slice(m, [start[k] for k in range(m.ndim)], op.slice_sizes)
         return bcoo_squeeze(part, dimensions=removed)
 
-    found = vmap(cut)(flat)
-    window = found.sparse_shape
-    shaped = bcoo_reshape(found, new_sizes=(*batch, *window)) if len(batch) != 1 else found
+    slices = vmap(cut)(flat)
+    window = slices.sparse_shape
+    shaped = bcoo_reshape(slices, new_sizes=(*batch, *window)) if len(batch) != 1 else slices
     ndim = len(batch) + len(window)
     outer = [k for k in range(ndim) if k not in op.offset_dims]
     order = [outer.index(k) if k in outer else len(batch) + op.offset_dims.index(k) for k in range(ndim)]
     if order != [*range(ndim)]:
-        shaped = bcoo_transpose(all_sparse(shaped), permutation=order)
+        shaped = bcoo_transpose(to_all_sparse(shaped), permutation=order)
     return shaped
 
 
@@ -207,13 +211,13 @@ def _(op: Convolution, x: Payload, kernel: Payload) -> Payload:
     if not isinstance(x, BCOO) and not isinstance(kernel, BCOO):
         return op(x, kernel)
     left, right = [
-        all_sparse(m) if isinstance(m, BCOO) else BCOO.fromdense(m, nse=m.size) for m in (x, kernel)
+        to_all_sparse(m) if isinstance(m, BCOO) else BCOO.fromdense(m, nse=m.size) for m in (x, kernel)
     ]
-    return convolved(op, left, right)
+    return convolve_sparse(op, left, right)
 
 
 @jit(static_argnames=("op",), inline=True)
-def convolved(op: Convolution, x: BCOO, kernel: BCOO) -> BCOO:
+def convolve_sparse(op: Convolution, x: BCOO, kernel: BCOO) -> BCOO:
     """Returns the convolution of arrays without batch and dense axes."""
     result = op.infer(*[array_type(m.dtype, m.shape) for m in (x, kernel)])
     shape, dtype = result.shape, result.dtype
@@ -236,16 +240,16 @@ def convolved(op: Convolution, x: BCOO, kernel: BCOO) -> BCOO:
         known &= batch // batch_size == group
         batch = batch % batch_size
     known &= feature == right[1]
-    places = [batch, right[0]]
+    coordinate_columns = [batch, right[0]]
     for k, stride in enumerate(op.strides):
         distance = left[2 + k] * op.lhs_dilation[k] + op.low[k] - right[2 + k] * op.rhs_dilation[k]
-        place = distance // stride
-        known &= (distance >= 0) & (distance % stride == 0) & (place < shape[op.out_axes[2 + k]])
-        places.append(place)
+        position = distance // stride
+        known &= (distance >= 0) & (distance % stride == 0) & (position < shape[op.out_axes[2 + k]])
+        coordinate_columns.append(position)
     pairs = (x.nse, kernel.nse)
-    columns = [enp.broadcast_to(places[op.out_axes.index(k)], pairs) for k in range(len(shape))]
+    columns = [enp.broadcast_to(coordinate_columns[op.out_axes.index(k)], pairs) for k in range(len(shape))]
     ends = np.asarray(shape, index)
     indices = enp.where(known[..., None], enp.stack(columns, -1), ends)
     data = enp.where(known, u.astype(dtype)[:, None] * v.astype(dtype)[None, :], enp.zeros((), dtype))
     count = math.prod(pairs)
-    return capped(x.with_entries(data.reshape((count,)), indices.reshape((count, len(shape))), shape))
+    return limit_nse(x.with_entries(data.reshape((count,)), indices.reshape((count, len(shape))), shape))

@@ -14,10 +14,10 @@ import numpy as np
 
 import effx.numpy as enp
 from effx.array import Array, HostArray
-from effx.experimental.sparse.bcoo import BCOO, agreeing, stored_places, total
-from effx.experimental.sparse.coordinates import apart
-from effx.experimental.sparse.entries import bcoo_extract, summed
-from effx.experimental.sparse.handler import Dense, Payload, Sparsify, known_number, refuse
+from effx.experimental.sparse.bcoo import BCOO, add_sparse, is_stored, unify_layouts
+from effx.experimental.sparse.coordinates import append_unit_axes
+from effx.experimental.sparse.entries import bcoo_extract, sum_duplicate_entries
+from effx.experimental.sparse.handler import Dense, Payload, Sparsify, constant_operand, refuse_operation
 from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.experimental.sparse.products import bcoo_multiply_dense, bcoo_multiply_sparse
 from effx.handling import Elementwise, Linear, Operation, Site, array_type, isolated
@@ -41,17 +41,17 @@ def _is_zero(op: Operation[Array], operands: tuple[tuple[np.dtype[Any], bytes], 
         return bool(np.all(np.asarray(y) == 0))
 
 
-def vanishes(site: Site[Any, Any], op: Operation[Array], xs: Sequence[Payload]) -> bool:
+def is_zero_preserving(site: Site[Any, Any], op: Operation[Array], xs: Sequence[Payload]) -> bool:
     """Says whether a result is 0 wherever the sparse operands are."""
     sparse = [isinstance(x, BCOO) for x in xs]
     if isinstance(op, e.Select):
         # Without a stored element the predicate of a sparse one is False, and chooses the first case.
         cases = range(1, 2) if sparse[0] else range(1, len(xs))
-        return all([sparse[k] or known_number(site, k) == 0 for k in cases])
+        return all([sparse[k] or constant_operand(site, k) == 0 for k in cases])
     if any([sparse[k] for k in ABSORBING.get(type(op), ())]) and not all(sparse):
         return True
     known = [
-        np.zeros((), x.dtype) if s else known_number(site, k)
+        np.zeros((), x.dtype) if s else constant_operand(site, k)
         for k, (x, s) in enumerate(zip(xs, sparse, strict=True))
     ]
     if any([x is None for x in known]):
@@ -64,16 +64,16 @@ def _(site: Site[Sparsify, None], op: Elementwise, *xs: Payload) -> Payload:
     sparse = [x for x in xs if isinstance(x, BCOO)]
     if not sparse:
         return op(*[x for x in xs if isinstance(x, Array)])
-    if not vanishes(site, op, xs):
-        refuse(op, *xs, why="the result is not 0 wherever an operand is")
-    at = sparse if _is_additive(op, xs) else aligned(sparse)
+    if not is_zero_preserving(site, op, xs):
+        refuse_operation(op, *xs, why="the result is not 0 wherever an operand is")
+    at = sparse if _is_additive(op, xs) else align_coordinates(sparse)
     mats = iter(at)
     parts: list[Array] = []
     for x in xs:
         if isinstance(x, BCOO):
             parts.append(next(mats).data)
         else:
-            parts.append(_beside(at[0], x) if x.ndim else x)
+            parts.append(_dense_elements_at(at[0], x) if x.ndim else x)
     return at[0].with_data(op(*parts))
 
 
@@ -89,20 +89,22 @@ def _is_additive(op: Operation[Array], xs: Sequence[Payload]) -> bool:
     return isinstance(op, e.Div) and not isinstance(xs[1], BCOO) and xs[0].dtype.kind not in "iu"
 
 
-def _beside(m: BCOO, x: Array) -> Array:
+def _dense_elements_at(m: BCOO, x: Array) -> Array:
     """Returns the elements of a dense array at the coordinates; 1 beside padding, so that nothing is divided by 0."""
-    found = bcoo_extract(m, x, assume_unique=True).data
-    known = stored_places(m)
-    return enp.where(apart(known, found.ndim), found, enp.ones((), x.dtype))
+    dense_elements = bcoo_extract(m, x, assume_unique=True).data
+    known = is_stored(m)
+    return enp.where(append_unit_axes(known, dense_elements.ndim), dense_elements, enp.ones((), x.dtype))
 
 
-def aligned(mats: Sequence[BCOO]) -> list[BCOO]:
+def align_coordinates(mats: Sequence[BCOO]) -> list[BCOO]:
     """Returns arrays with the same coordinates, which occur once: those of any of them."""
     if len(mats) == 1:
         m = mats[0]
-        return [m if m.unique_indices else summed("sum_duplicates", m, m.nse, remove_zeros=False)]
+        return [
+            m if m.unique_indices else sum_duplicate_entries("sum_duplicates", m, m.nse, remove_zeros=False)
+        ]
     if all([m.indices is mats[0].indices for m in mats]) and len({m.n_dense for m in mats}) == 1:
-        return [one for m in mats for one in aligned([m])]
+        return [one for m in mats for one in align_coordinates([m])]
     batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
     same = [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in mats]
     entries = [m.entries() for m in same]
@@ -110,12 +112,12 @@ def aligned(mats: Sequence[BCOO]) -> list[BCOO]:
     at = enp.concatenate([at.astype(dtype) for _, at in entries], batch)
     counts = [m.nse for m in same]
     nse = min(sum(counts), int(np.prod(same[0].sparse_shape)))
-    found = []
+    results = []
     for k, (x, _) in enumerate(entries):
         around = [(sum(counts[:k]), sum(counts[k + 1 :])) if a == batch else (0, 0) for a in range(x.ndim)]
         joined = same[0].with_entries(enp.pad(x, around), at, same[0].sparse_shape)
-        found.append(summed("sum_duplicates", joined, nse, remove_zeros=False))
-    return found
+        results.append(sum_duplicate_entries("sum_duplicates", joined, nse, remove_zeros=False))
+    return results
 
 
 @Sparsify.rule(Dense)
@@ -126,16 +128,18 @@ def _(op: Dense, x: Payload) -> Payload:
 @Sparsify.rule(e.Add, e.Sub)
 def _(op: e.Add | e.Sub, x: Payload, y: Payload) -> Payload:
     if isinstance(x, BCOO) and isinstance(y, BCOO):
-        return total(x, y if isinstance(op, e.Add) else y.with_data(-y.data))
+        return add_sparse(x, y if isinstance(op, e.Add) else y.with_data(-y.data))
     if x.ndim == y.ndim:
         return op(*[m.todense() if isinstance(m, BCOO) else m for m in (x, y)])
-    return refuse(op, x, y, why="a number is added to what is not stored, too, so that the result is dense")
+    return refuse_operation(
+        op, x, y, why="a number is added to what is not stored, too, so that the result is dense"
+    )
 
 
 @Sparsify.rule(e.Mul)
 def _(op: e.Mul, x: Payload, y: Payload) -> Payload:
     if isinstance(x, BCOO) and isinstance(y, BCOO):
-        return bcoo_multiply_sparse(*agreeing(x, y))
+        return bcoo_multiply_sparse(*unify_layouts(x, y))
     if isinstance(x, BCOO):
         return x.with_data(bcoo_multiply_dense(x, cast("Array", y)))
     return y.with_data(bcoo_multiply_dense(y, x)) if isinstance(y, BCOO) else op(x, y)

@@ -16,12 +16,12 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError, ShardingError
-from effx.experimental.sparse.coordinates import Coordinates, M, apart, places
-from effx.experimental.sparse.entries import capped, inside, ordering, summed
+from effx.experimental.sparse.coordinates import CoordinateArray, M, append_unit_axes, batch_and_coordinates
+from effx.experimental.sparse.entries import is_in_bounds, limit_nse, sort_order, sum_duplicate_entries
 from effx.experimental.sparse.layout import bcoo_update_layout
-from effx.ir.passes.sharding_propagation import settled
+from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.products import PrecisionLike
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.transforms.meshes.meshes import reshard_as
 from effx.transforms.meshes.out_sharding import OutSharding
 
@@ -68,17 +68,17 @@ def bcoo_multiply_dense(sp_mat: M, v: Operand) -> Array:
     else:
         x = enp.broadcast_to(x, sp_mat.batch_shape + x.shape[b:]).reshape((count, *x.shape[b:]))
     if not x.size or not data.size:
-        found = enp.zeros((*data.shape[:2], *x.shape[1 + sp_mat.n_sparse :]), x.dtype)
+        elements = enp.zeros((*data.shape[:2], *x.shape[1 + sp_mat.n_sparse :]), x.dtype)
     else:
-        known = inside(indices, sp_mat.sparse_shape)
+        known = is_in_bounds(indices, sp_mat.sparse_shape)
         at = [
             enp.where(known, k, 0) if n > 1 else 0
-            for k, n in zip(places(indices)[1:], x.shape[1:], strict=False)
+            for k, n in zip(batch_and_coordinates(indices)[1:], x.shape[1:], strict=False)
         ]
-        rows = places(indices)[0] if x.shape[0] > 1 else enp.zeros((1, 1), indices.dtype)
-        found = x[(enp.broadcast_to(rows, data.shape[:2]), *at)]
-        found = enp.where(apart(known, found.ndim), found, enp.zeros((), found.dtype))
-    y = data * found
+        rows = batch_and_coordinates(indices)[0] if x.shape[0] > 1 else enp.zeros((1, 1), indices.dtype)
+        elements = x[(enp.broadcast_to(rows, data.shape[:2]), *at)]
+        elements = enp.where(append_unit_axes(known, elements.ndim), elements, enp.zeros((), elements.dtype))
+    y = data * elements
     return y.reshape(sp_mat.batch_shape + y.shape[1:])
 
 
@@ -101,7 +101,9 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
             f"bcoo_multiply_sparse: shapes and numbers of batch and dense axes must agree, got {lhs!r} and {rhs!r}"
         )
     sizes, batch = lhs.sparse_shape, lhs.batch_shape
-    (x, at), (y, to) = [summed("multiply", m, m.nse, remove_zeros=False).clean() for m in (lhs, rhs)]
+    (x, at), (y, to) = [
+        sum_duplicate_entries("multiply", m, m.nse, remove_zeros=False).clean() for m in (lhs, rhs)
+    ]
     n, m = lhs.nse, rhs.nse
     nse = min(n, m)
     if not nse:
@@ -110,10 +112,10 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
     else:
         # Equal coordinates are neighbours after sorting; each occurs once in either operand, and the left comes first.
         joined = enp.concatenate([at, to.astype(at.dtype)], 1)
-        order = ordering(joined)
+        order = sort_order(joined)
         rows = enp.arange(joined.shape[0])[:, None]
         ranked = joined[rows, order]
-        known = inside(ranked, sizes)[:, :-1]
+        known = is_in_bounds(ranked, sizes)[:, :-1]
         met = (ranked[:, 1:] == ranked[:, :-1]).all(-1) & known & (order[:, :-1] < n) & (order[:, 1:] >= n)
         number = enp.where(met, enp.cumsum(met, 1) - 1, nse)
         zero = enp.zeros((joined.shape[0], nse), order.dtype)
@@ -122,7 +124,7 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
         stored = enp.arange(nse) < met.sum(1)[:, None]
         right = enp.where(stored, right, 0)
         product = x[rows, left] * y[rows, right]
-        data = enp.where(apart(stored, product.ndim), product, enp.zeros((), product.dtype))
+        data = enp.where(append_unit_axes(stored, product.ndim), product, enp.zeros((), product.dtype))
         indices = enp.where(stored[..., None], at[rows, left], np.asarray(sizes, at.dtype))
     return lhs.with_entries(
         data.reshape(batch + data.shape[1:]),
@@ -140,23 +142,23 @@ def bcoo_dot_general(
 ) -> M: ...  # fmt: skip
 @overload
 def bcoo_dot_general(
-    lhs: Coordinates, rhs: Operand, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
+    lhs: CoordinateArray, rhs: Operand, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None, out_sharding: OutSharding = None,
 ) -> Array: ...  # fmt: skip
 @overload
 def bcoo_dot_general(
-    lhs: Operand, rhs: Coordinates, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
+    lhs: Operand, rhs: CoordinateArray, *, dimension_numbers: DimensionNumbers, precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None, out_sharding: OutSharding = None,
 ) -> Array: ...  # fmt: skip
 def bcoo_dot_general(
-    lhs: Coordinates | Operand,
-    rhs: Coordinates | Operand,
+    lhs: CoordinateArray | Operand,
+    rhs: CoordinateArray | Operand,
     *,
     dimension_numbers: DimensionNumbers,
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding = None,
-) -> Coordinates | Array:
+) -> CoordinateArray | Array:
     """Contract axes of two arrays, one or both of them sparse, as `lax.dot_general`.
 
     Args:
@@ -181,48 +183,48 @@ def bcoo_dot_general(
     >>> bcoo_dot_general(x, enp.array([1, 10]), dimension_numbers=(((1,), (0,)), ((), ()))).tolist()
     [1, 32]
     """
-    what = "bcoo_dot_general"
+    function_name = "bcoo_dot_general"
     if out_sharding is not None:
-        with settled(True):
+        with allow_unresolved(True):
             product = bcoo_dot_general(
-                cast("Coordinates", lhs), cast("Operand", rhs), dimension_numbers=dimension_numbers,
+                cast("CoordinateArray", lhs), cast("Operand", rhs), dimension_numbers=dimension_numbers,
                 precision=precision, preferred_element_type=preferred_element_type,
             )  # fmt: skip
-        return dense_as(what, product, out_sharding)
-    x = lhs if isinstance(lhs, Coordinates) else enp.asarray(lhs)
-    y = rhs if isinstance(rhs, Coordinates) else enp.asarray(rhs)
-    (lc, rc), (lb, rb) = checked(what, x.shape, y.shape, dimension_numbers)
+        return with_user_sharding(function_name, product, out_sharding)
+    x = lhs if isinstance(lhs, CoordinateArray) else enp.asarray(lhs)
+    y = rhs if isinstance(rhs, CoordinateArray) else enp.asarray(rhs)
+    (lc, rc), (lb, rb) = check_dimension_numbers(function_name, x.shape, y.shape, dimension_numbers)
     dtype = (
         enp.result_type(x.dtype, y.dtype)
         if preferred_element_type is None
         else enp.dtype(preferred_element_type)
     )
-    if isinstance(x, Coordinates):
-        if isinstance(y, Coordinates):
-            return _both(x, y, lc, rc, lb, rb, dtype)
-        return _dense(x, y, lc, rc, lb, rb, precision, dtype)
-    if not isinstance(y, Coordinates):
-        raise DTypeError(f"{what}: one operand must be sparse, got {x.type!r} and {y.type!r}")
-    found = _dense(y, x, rc, lc, rb, lb, precision, dtype)
+    if isinstance(x, CoordinateArray):
+        if isinstance(y, CoordinateArray):
+            return _contract_sparse(x, y, lc, rc, lb, rb, dtype)
+        return _contract_with_dense(x, y, lc, rc, lb, rb, precision, dtype)
+    if not isinstance(y, CoordinateArray):
+        raise DTypeError(f"{function_name}: one operand must be sparse, got {x.type!r} and {y.type!r}")
+    swapped_product = _contract_with_dense(y, x, rc, lc, rb, lb, precision, dtype)
     b, n = len(lb), y.ndim - len(rc) - len(rb)
-    return found.transpose((*range(b), *range(b + n, found.ndim), *range(b, b + n)))
+    return swapped_product.transpose((*range(b), *range(b + n, swapped_product.ndim), *range(b, b + n)))
 
 
-def dense_as(what: str, found: object, out_sharding: OutSharding) -> Array:
+def with_user_sharding(function_name: str, product: object, out_sharding: OutSharding) -> Array:
     """Returns a dense product, laid out as the user says.
 
     Raises:
         ShardingError: it is sparse: its elements stand in no order along its axes.
     """
-    if not isinstance(found, Array):
+    if not isinstance(product, Array):
         raise ShardingError(
-            f"{what}: out_sharding is for dense results, and the product of two sparse arrays is sparse"
+            f"{function_name}: out_sharding is for dense results, and the product of two sparse arrays is sparse"
         )
-    return reshard_as(what, found, out_sharding)
+    return reshard_as(function_name, product, out_sharding)
 
 
-def checked(
-    what: str, left: Axes, right: Axes, numbers: DimensionNumbers
+def check_dimension_numbers(
+    function_name: str, left: Axes, right: Axes, numbers: DimensionNumbers
 ) -> tuple[tuple[Axes, Axes], tuple[Axes, Axes]]:
     """Returns dimension numbers as ints.
 
@@ -230,22 +232,25 @@ def checked(
         ShapeError: axes are missing, occur twice, or differ in size.
     """
     (lc, rc), (lb, rb) = [
-        [tuple([as_int(what, "dimension_numbers", k) for k in axes]) for axes in pair] for pair in numbers
+        [tuple([check_int(function_name, "dimension_numbers", k) for k in axes]) for axes in pair]
+        for pair in numbers
     ]
     for shape, axes in ((left, (*lc, *lb)), (right, (*rc, *rb))):
         if len({*axes}) != len(axes) or any([not 0 <= k < len(shape) for k in axes]):
-            raise ShapeError(f"{what}: dimension_numbers must be distinct axes of shape {shape}, got {axes}")
+            raise ShapeError(
+                f"{function_name}: dimension_numbers must be distinct axes of shape {shape}, got {axes}"
+            )
     pairs = [(lc, rc), (lb, rb)]
     if any([[left[k] for k in a] != [right[k] for k in b] for a, b in pairs]):
         raise ShapeError(
-            f"{what}: contracted and batch axes must agree in size, got shapes {left} and {right} with "
+            f"{function_name}: contracted and batch axes must agree in size, got shapes {left} and {right} with "
             f"dimension_numbers {((lc, rc), (lb, rb))}"
         )
     return (lc, rc), (lb, rb)
 
 
-def _dense(
-    mat: Coordinates,
+def _contract_with_dense(
+    mat: CoordinateArray,
     rhs: Array,
     lc: Axes,
     rc: Axes,
@@ -259,20 +264,22 @@ def _dense(
     data, indices = mat.clean()
     data, rhs = data.astype(dtype), rhs.astype(dtype)
     batch = np.unravel_index(np.arange(data.shape[0]), mat.batch_shape) if b else ()
-    coordinates = [enp.asarray(k.astype(indices.dtype))[:, None] for k in batch] + [*places(indices)[1:]]
+    coordinates = [enp.asarray(k.astype(indices.dtype))[:, None] for k in batch] + [
+        *batch_and_coordinates(indices)[1:]
+    ]
     paired = dict(zip((*lb, *lc), (*rb, *rc), strict=True))
     indexed = [k for k in paired if k < s]
-    whole = [k for k in paired if k >= s]
+    dense_contracted = [k for k in paired if k >= s]
     rest = [k for k in range(rhs.ndim) if k not in paired.values()]
-    g = rhs.transpose((*[paired[k] for k in indexed], *[paired[k] for k in whole], *rest))
+    g = rhs.transpose((*[paired[k] for k in indexed], *[paired[k] for k in dense_contracted], *rest))
     stored = data.shape[:2]
-    kept = [*[k for k in lb if k < s], *[k for k in range(s) if k not in paired]]
+    remaining_axes = [*[k for k in lb if k < s], *[k for k in range(s) if k not in paired]]
     free = [k for k in range(s, mat.ndim) if k not in paired]
     tail = [*[k for k in lb if k >= s], *free]
-    labels = [*kept, *tail]
-    wanted = [*lb, *[k for k in range(mat.ndim) if k not in paired]]
+    labels = [*remaining_axes, *tail]
+    result_axes = [*lb, *[k for k in range(mat.ndim) if k not in paired]]
     out_shape = (*[mat.shape[k] for k in labels], *[rhs.shape[k] for k in rest])
-    order = (*[labels.index(k) for k in wanted], *range(len(wanted), len(out_shape)))
+    order = (*[labels.index(k) for k in result_axes], *range(len(result_axes), len(out_shape)))
     if not data.size or not rhs.size or not math.prod(out_shape):
         return enp.zeros(out_shape, dtype).transpose(order)
     if indexed:
@@ -283,21 +290,30 @@ def _dense(
     if mat.n_dense:
         letter = {k: LETTERS[k] for k in range(mat.ndim)}
         others = LETTERS[mat.ndim : mat.ndim + len(rest)]
-        left, right = "".join([letter[k] for k in range(s, mat.ndim)]), "".join([letter[k] for k in whole])
+        left, right = (
+            "".join([letter[k] for k in range(s, mat.ndim)]),
+            "".join([letter[k] for k in dense_contracted]),
+        )
         result = "".join([letter[k] for k in tail]) + others
         # The letters p and e stand for batch elements and stored elements.
         v = enp.einsum(f"pe{left},pe{right}{others}->pe{result}", data, g, precision=precision)
     else:
-        v = apart(data, g.ndim) * g
-    if not kept:
+        v = append_unit_axes(data, g.ndim) * g
+    if not remaining_axes:
         return v.sum((0, 1)).astype(dtype).transpose(order)
-    to = tuple([enp.broadcast_to(coordinates[k], stored) for k in kept])
+    to = tuple([enp.broadcast_to(coordinates[k], stored) for k in remaining_axes])
     return enp.zeros(out_shape, dtype).at[to].add(v.astype(dtype), mode="drop").transpose(order)
 
 
-def _both(
-    left: Coordinates, right: Coordinates, lc: Axes, rc: Axes, lb: Axes, rb: Axes, dtype: np.dtype[np.generic]
-) -> Coordinates:
+def _contract_sparse(
+    left: CoordinateArray,
+    right: CoordinateArray,
+    lc: Axes,
+    rc: Axes,
+    lb: Axes,
+    rb: Axes,
+    dtype: np.dtype[np.generic],
+) -> CoordinateArray:
     """Returns the contraction of two sparse arrays: every pair of elements whose contracted coordinates agree."""
     if left.n_dense or right.n_dense:
         raise ShapeError(
@@ -315,7 +331,7 @@ def _both(
     met = enp.ones((u.shape[0], x.nse, y.nse), bool)
     for i, j in zip(*columns, strict=True):
         met = met & (at[:, :, None, i] == to[:, None, :, j])
-    met = met & inside(at, x.sparse_shape)[:, :, None] & inside(to, y.sparse_shape)[:, None, :]
+    met = met & is_in_bounds(at, x.sparse_shape)[:, :, None] & is_in_bounds(to, y.sparse_shape)[:, None, :]
     one = [k for k in range(n_batch, left.ndim) if k not in lc and k not in lb[n_batch:]]
     two = [k for k in range(n_batch, right.ndim) if k not in rc and k not in rb]
     shared = [*lb[n_batch:], *one]
@@ -332,7 +348,7 @@ def _both(
     data = enp.where(met, product, enp.zeros((), dtype))
     indices = enp.where(met[..., None], joined, ends)
     batch, count = x.batch_shape, x.nse * y.nse
-    return capped(
+    return limit_nse(
         left.with_entries(
             data.reshape((*batch, count)), indices.reshape((*batch, count, len(sparse))), sparse
         )
@@ -362,9 +378,9 @@ def bcoo_dot_general_sampled(
     >>> bcoo_dot_general_sampled(x, x, enp.array([[1, 0]]), dimension_numbers=(((1,), (0,)), ((), ()))).tolist()
     [15]
     """
-    what = "bcoo_dot_general_sampled"
+    function_name = "bcoo_dot_general_sampled"
     x, y, at = enp.asarray(A), enp.asarray(B), enp.asarray(indices)
-    (lc, rc), (lb, rb) = checked(what, x.shape, y.shape, dimension_numbers)
+    (lc, rc), (lb, rb) = check_dimension_numbers(function_name, x.shape, y.shape, dimension_numbers)
     lf = [k for k in range(x.ndim) if k not in (*lc, *lb)]
     rf = [k for k in range(y.ndim) if k not in (*rc, *rb)]
     shape = [*[x.shape[k] for k in (*lb, *lf)], *[y.shape[k] for k in rf]]
@@ -372,7 +388,7 @@ def bcoo_dot_general_sampled(
     used = n_batch + at.shape[-1] if n_batch >= 0 else -1
     fits = 0 <= used <= len(shape) and all([n in (1, m) for n, m in zip(at.shape[:-2], shape, strict=False)])
     if not fits:
-        raise ShapeError(f"{what}: indices {at.type!r} do not fit a product of shape {tuple(shape)}")
+        raise ShapeError(f"{function_name}: indices {at.type!r} do not fit a product of shape {tuple(shape)}")
     dtype = enp.result_type(x.dtype, y.dtype)
     stored = (*shape[:n_batch], at.shape[-2])
     x, y = x.astype(dtype).transpose((*lb, *lf, *lc)), y.astype(dtype).transpose((*rb, *rf, *rc))

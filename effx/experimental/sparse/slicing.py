@@ -10,10 +10,10 @@ import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.errors import DTypeError, ShapeError
 from effx.experimental.sparse.coordinates import M
-from effx.experimental.sparse.entries import capped
-from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_squeeze, distinct_axes
+from effx.experimental.sparse.entries import limit_nse
+from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_squeeze, check_distinct_axes
 from effx.lax.slicing import dynamic_slice_in_dim
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 
 __all__ = ["bcoo_dynamic_slice", "bcoo_rev", "bcoo_slice"]
 
@@ -35,15 +35,16 @@ def bcoo_slice(
     >>> bcoo_slice(BCOO.fromdense(enp.arange(5)), start_indices=[1], limit_indices=[5], strides=[2]).todense().tolist()
     [1, 3]
     """
-    what = "bcoo_slice"
-    starts = [as_int(what, "start_indices", k) for k in start_indices]
-    limits = [as_int(what, "limit_indices", k) for k in limit_indices]
-    steps = [1] * mat.ndim if strides is None else [as_int(what, "strides", k) for k in strides]
+    function_name = "bcoo_slice"
+    starts = [check_int(function_name, "start_indices", k) for k in start_indices]
+    limits = [check_int(function_name, "limit_indices", k) for k in limit_indices]
+    steps = [1] * mat.ndim if strides is None else [check_int(function_name, "strides", k) for k in strides]
     if not len(starts) == len(limits) == len(steps) == mat.ndim or not all(
         [0 <= a <= z <= n and k > 0 for a, z, n, k in zip(starts, limits, mat.shape, steps, strict=True)]
     ):
         raise ShapeError(
-            f"{what}: must have 0 <= start <= limit <= size and stride > 0 for each axis, got starts {starts}, limits "
+            f"{function_name}: must have 0 <= start <= limit <= size and stride > 0 for each axis, got starts "
+            f"{starts}, limits "
             f"{limits} and strides {steps} for {mat!r}"
         )
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
@@ -59,7 +60,7 @@ def bcoo_slice(
     step = np.asarray(steps[b:s], dtype)
     keep = ((shifted >= 0) & (indices < np.asarray(limits[b:s], dtype)) & (shifted % step == 0)).all(-1)
     at = enp.where(keep[..., None], shifted // step, np.asarray(sparse, dtype))
-    return capped(mat.with_entries(data, at, sparse, unique=mat.unique_indices))
+    return limit_nse(mat.with_entries(data, at, sparse, unique=mat.unique_indices))
 
 
 def bcoo_dynamic_slice(mat: M, start_indices: Sequence[Operand], slice_sizes: Sequence[int]) -> M:
@@ -74,18 +75,20 @@ def bcoo_dynamic_slice(mat: M, start_indices: Sequence[Operand], slice_sizes: Se
     >>> bcoo_dynamic_slice(BCOO.fromdense(enp.arange(5)), [4], [2]).todense().tolist()
     [3, 4]
     """
-    what = "bcoo_dynamic_slice"
-    sizes = [as_int(what, "slice_sizes", n) for n in slice_sizes]
+    function_name = "bcoo_dynamic_slice"
+    sizes = [check_int(function_name, "slice_sizes", n) for n in slice_sizes]
     starts = [enp.asarray(k) for k in start_indices]
     if not len(starts) == len(sizes) == mat.ndim or not all(
         [0 <= n <= m for n, m in zip(sizes, mat.shape, strict=True)]
     ):
         raise ShapeError(
-            f"{what}: needs one start and a size from 0 to that of the axis for each axis of {mat!r}, got "
+            f"{function_name}: needs one start and a size from 0 to that of the axis for each axis of {mat!r}, got "
             f"{len(starts)} starts and sizes {sizes}"
         )
     if any([k.ndim or k.dtype.kind not in "iu" for k in starts]):
-        raise DTypeError(f"{what}: starts must be integers, got {', '.join([repr(k.type) for k in starts])}")
+        raise DTypeError(
+            f"{function_name}: starts must be integers, got {', '.join([repr(k.type) for k in starts])}"
+        )
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
     data, indices = mat.entries()
     dtype = indices.dtype
@@ -104,7 +107,7 @@ def bcoo_dynamic_slice(mat: M, start_indices: Sequence[Operand], slice_sizes: Se
     inside = (indices < np.asarray(mat.sparse_shape, dtype)).all(-1)
     keep = ((shifted >= 0) & (shifted < ends)).all(-1) & inside
     at = enp.where(keep[..., None], shifted, ends)
-    return capped(mat.with_entries(data, at, sparse, unique=mat.unique_indices))
+    return limit_nse(mat.with_entries(data, at, sparse, unique=mat.unique_indices))
 
 
 def bcoo_rev(operand: M, dimensions: Sequence[int]) -> M:
@@ -118,20 +121,20 @@ def bcoo_rev(operand: M, dimensions: Sequence[int]) -> M:
     >>> bcoo_rev(BCOO.fromdense(enp.arange(3)), (0,)).todense().tolist()
     [2, 1, 0]
     """
-    over = distinct_axes("bcoo_rev", operand, dimensions)
+    over = check_distinct_axes("bcoo_rev", operand, dimensions)
     b, s = operand.n_batch, operand.n_batch + operand.n_sparse
     data, indices = operand.entries()
     batch = [k for k in over if k < b]
     data = enp.flip(data, (*batch, *[k - operand.n_sparse + 1 for k in over if k >= s]))
     indices = enp.flip(indices, batch) if batch else indices
     ends = np.asarray(operand.sparse_shape, indices.dtype)
-    turned = np.array([k + b in over for k in range(operand.n_sparse)], bool)
+    is_reversed = np.array([k + b in over for k in range(operand.n_sparse)], bool)
     known = (indices < ends).all(-1, keepdims=True)
-    at = enp.where(known & turned, ends - 1 - indices, indices)
+    at = enp.where(known & is_reversed, ends - 1 - indices, indices)
     return operand.with_entries(data, at, operand.sparse_shape, unique=operand.unique_indices)
 
 
-def indexed(mat: M, index: object) -> M:
+def index_sparse(mat: M, index: object) -> M:
     """Returns `mat[index]` for ints, slices, None and an ellipsis.
 
     Raises:
@@ -147,7 +150,7 @@ def indexed(mat: M, index: object) -> M:
     where = next(k for k, i in enumerate(items) if i is Ellipsis)
     items[where : where + 1] = [slice(None)] * (mat.ndim - used)
     starts: list[Operand] = []
-    sizes, cuts, turned, dropped, fresh = [], [], [], [], []
+    sizes, cuts, reversed_axes, dropped, fresh = [], [], [], [], []
     axis = 0
     dynamic = False
     for i in items:
@@ -156,13 +159,13 @@ def indexed(mat: M, index: object) -> M:
             continue
         n = mat.shape[axis]
         if isinstance(i, slice):
-            taken = range(*i.indices(n))
-            up = taken if taken.step > 0 else taken[::-1]
+            selected = range(*i.indices(n))
+            up = selected if selected.step > 0 else selected[::-1]
             cuts.append((up.start, max(up.stop, up.start), up.step) if len(up) else (0, 0, 1))
             starts.append(0)
             sizes.append(n)
-            if taken.step < 0:
-                turned.append(axis)
+            if selected.step < 0:
+                reversed_axes.append(axis)
         elif (isinstance(i, Array) and i.ndim == 0 and i.dtype.kind in "iu") or isinstance(
             i, int | np.integer
         ):
@@ -193,15 +196,15 @@ def indexed(mat: M, index: object) -> M:
             limit_indices=[min(e, n) for e, n in zip(high, mat.shape, strict=True)],
             strides=steps,
         )
-    if turned:
-        mat = bcoo_rev(mat, turned)
+    if reversed_axes:
+        mat = bcoo_rev(mat, reversed_axes)
     if dropped:
         mat = bcoo_squeeze(mat, dimensions=dropped)
     if fresh:
-        places = [f - len([d for d in dropped if d < f]) for f in fresh]
+        new_axes = [f - len([d for d in dropped if d < f]) for f in fresh]
         shape, at = [], []
         for k in range(mat.ndim + 1):
-            shape += [1] * places.count(k)
+            shape += [1] * new_axes.count(k)
             if k < mat.ndim:
                 at.append(len(shape))
                 shape.append(mat.shape[k])

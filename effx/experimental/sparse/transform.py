@@ -56,8 +56,8 @@ def sparsify(f: Callable[..., PyTree], use_tracer: bool = False) -> Callable[...
     check_function("sparsify", f)
     if not isinstance(use_tracer, bool):
         raise TransformError(f"sparsify: use_tracer must be a bool, got {use_tracer!r}")
-    found = on_sparse(f)
-    return found if use_tracer else wraps(f)(jit(found))
+    sparse_function = on_sparse(f)
+    return sparse_function if use_tracer else wraps(f)(jit(sparse_function))
 
 
 def bcoo_gather(

@@ -14,7 +14,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import ShapeError, TransformError
-from effx.families.batches import needs_method, one_call
+from effx.families.batches import batch_in_one_call, missing_method_error
 from effx.families.callbacks.function import HostFunction
 from effx.handling import (
     ArrayType,
@@ -34,7 +34,7 @@ from effx.ir.ops.host import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Hosted
 from effx.ir.values.described import HostData
 from effx.lower.runtime.callbacks import host_call
 
-__all__ = ["Kind", "Level", "PythonCallback"]
+__all__ = ["BatchLevel", "Kind", "PythonCallback"]
 
 Kind = Literal["pure", "io", "debug"]
 TOKEN = array_type(dtypes.int32)
@@ -48,7 +48,7 @@ _LABELS = {
 
 @final
 @attrs.frozen
-class Level:
+class BatchLevel:
     """A batch over whose elements the host loops.
 
     Attributes:
@@ -82,7 +82,7 @@ class PythonCallback(Hosted):
     ordered: bool = False
     everywhere: bool = False
     vmap_method: str | None = None
-    levels: tuple[Level, ...] = ()
+    levels: tuple[BatchLevel, ...] = ()
     token: bool = False
 
     @property
@@ -99,18 +99,18 @@ class PythonCallback(Hosted):
             )
         return (TOKEN, *self.out_types) if self.token else self.out_types
 
-    def sequenced(self) -> "PythonCallback":
+    def with_token(self) -> "PythonCallback":
         """The operation with a token, whose order is that of its operands alone."""
         return attrs.evolve(self, token=True, ordered=False)
 
-    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+    def run_on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Calls the function, for each element of the levels' batches."""
         if self.token:
             return (np.zeros((), np.int32), *self._rows(self.levels, values[1:], self.out_types))
         return self._rows(self.levels, values, self.out_types)
 
     def _rows(
-        self, levels: Sequence[Level], values: Sequence[HostData], types: Sequence[ArrayType]
+        self, levels: Sequence[BatchLevel], values: Sequence[HostData], types: Sequence[ArrayType]
     ) -> tuple[HostData, ...]:
         if not levels:
             return self.function(values, types)
@@ -127,50 +127,52 @@ class PythonCallback(Hosted):
 
 
 @jvp_rule(PythonCallback)
-def of_primals(
+def jvp_callback(
     op: PythonCallback, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """Debugging sees primals, and has no results; other callbacks have no derivative that effx could know."""
     if op.kind == "debug":
         return op(*primals), (None,) * len(op.out_types)
-    what, name = op.function.what, op.function.name
+    function_name, name = op.function.what, op.function.name
     raise TransformError(
-        f"{what}: effx cannot differentiate the Python function {name}; call it inside a function with a derivative of "
+        f"{function_name}: effx cannot differentiate the Python function {name}; call it inside a function with a "
+        "derivative of "
         f"its own (effx.custom_jvp, effx.custom_vjp), or on effx.lax.stop_gradient of its arguments"
     )
 
 
 @vmap_rule(PythonCallback)
-def batched(
+def batch_callback(
     handler: Vmap, op: PythonCallback, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
     """One call for the batch, or one loop over it on the host."""
-    what, name, method = op.function.what, op.function.name, op.vmap_method
+    function_name, name, method = op.function.what, op.function.name, op.vmap_method
     if op.kind == "io" and op.ordered:
         raise TransformError(
-            f"{what}: vmap has no order for the calls of {name}, which is ordered; use effx.lax.map, or ordered=False"
+            f"{function_name}: vmap has no order for the calls of {name}, which is ordered; use effx.lax.map, or "
+            "ordered=False"
         )
     if op.kind == "pure" and method is None:
-        raise needs_method(what, name)
+        raise missing_method_error(function_name, name)
     out_types = tuple([t.with_shape((handler.size, *t.shape)) for t in op.out_types])
     front = (0,) * len(out_types)
     if op.kind != "pure" or method in ("sequential", "sequential_unrolled"):
-        level = Level(handler.size, tuple([a is not None for a in axes]))
+        level = BatchLevel(handler.size, tuple([a is not None for a in axes]))
         batch = attrs.evolve(op, out_types=out_types, levels=(level, *op.levels))
         rows = [x if a is None else materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]
         return batch(*rows), front
     batch = attrs.evolve(op, out_types=out_types)
-    return batch(*one_call(handler, method, values, axes)), front
+    return batch(*batch_in_one_call(handler, method, values, axes)), front
 
 
 @emits(PythonCallback)
-def text(
+def emit_callback(
     body: Body, op: PythonCallback, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     return host_call(body, op, inputs, [v.type for v in outputs], op.kind != "pure", op.everywhere)
 
 
 @reference_rule(PythonCallback)
-def in_python(op: PythonCallback, *values: HostData) -> tuple[HostData, ...]:
+def oracle_callback(op: PythonCallback, *values: HostData) -> tuple[HostData, ...]:
     """The function itself."""
-    return op.on_host(*values)
+    return op.run_on_host(*values)

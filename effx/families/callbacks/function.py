@@ -12,7 +12,7 @@ from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, TreeError
 from effx.ir.types import ArrayType
 from effx.ir.values.described import HostData
-from effx.lower.placement.concrete import put
+from effx.lower.placement.concrete import place_on_device
 from effx.lower.placement.shardings import Device
 from effx.tracing.arguments import leaf_path
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -56,7 +56,8 @@ class HostFunction:
         """
         pairs = zip(values, self.in_types, strict=True)
         arrays: list[Array] = [
-            put(_as_type(x, t.dtype), t.with_shape(x.shape), self.device, committed=False) for x, t in pairs
+            place_on_device(_copy_as_dtype(x, t.dtype), t.with_shape(x.shape), self.device, committed=False)
+            for x, t in pairs
         ]
         result = self.call(arrays)
         if self.out_tree is None:
@@ -66,23 +67,25 @@ class HostFunction:
             raise TreeError(
                 f"{self.what}: {self.name} returned {tree}, but result_shape_dtypes is {self.out_tree}"
             )
-        return tuple([self._checked(i, y, t) for i, (y, t) in enumerate(zip(leaves, types, strict=True))])
+        return tuple(
+            [self._check_result(i, y, t) for i, (y, t) in enumerate(zip(leaves, types, strict=True))]
+        )
 
-    def _checked(self, leaf: int, y: object, t: ArrayType) -> HostData:
+    def _check_result(self, leaf: int, y: object, t: ArrayType) -> HostData:
         if isinstance(y, Array):
-            given, value = y.type.dtype, y.host(self.what)
+            actual_dtype, value = y.type.dtype, y.host(self.what)
         elif isinstance(y, bool | int | float | complex):
             # Python's numbers take the declared dtype, if it holds their kind.
             value = np.asarray(y)
-            given = t.dtype if "biufc".index(value.dtype.kind) <= _rank(t) else value.dtype
+            actual_dtype = t.dtype if "biufc".index(value.dtype.kind) <= _kind_rank(t) else value.dtype
         else:
             value = np.asarray(y)
-            given = value.dtype
+            actual_dtype = value.dtype
         tree = cast("PyTreeDef", self.out_tree)
         where = f"result{leaf_path(tree.unflatten(range(tree.num_leaves)), leaf)}"
-        if given != t.dtype and not _narrows(given, t.dtype):
+        if actual_dtype != t.dtype and not _is_narrowed(actual_dtype, t.dtype):
             raise DTypeError(
-                f"{self.what}: {self.name} returned {where} of dtype {given}, "
+                f"{self.what}: {self.name} returned {where} of dtype {actual_dtype}, "
                 f"but result_shape_dtypes says {t!r}"
             )
         if value.shape != t.shape:
@@ -93,18 +96,18 @@ class HostFunction:
         return np.ascontiguousarray(value, t.dtype).reshape(t.shape)
 
 
-def _as_type(x: HostData, dtype: DType) -> HostData:
+def _copy_as_dtype(x: HostData, dtype: DType) -> HostData:
     """Copies what XLA gives, which may be wider: memory that is XLA's own lives as long as the call."""
     if dtypes.is_key(dtype) and x.dtype != dtype:
         return np.array(x).view(dtype)  # one element as wide as the key's words
     return np.array(x, dtype)
 
 
-def _rank(t: ArrayType) -> int:
+def _kind_rank(t: ArrayType) -> int:
     # ml_dtypes' kinds are numbered by effx's own.
     return "biufc".index(t.kind)
 
 
-def _narrows(given: DType, wanted: DType) -> bool:
+def _is_narrowed(actual: DType, expected: DType) -> bool:
     """Says whether a dtype is one of 64 bits that is the wanted one where these are off."""
-    return given.kind in "iufc" and given.itemsize in (8, 16) and dtypes.canonicalize(given) == wanted
+    return actual.kind in "iufc" and actual.itemsize in (8, 16) and dtypes.canonicalize(actual) == expected

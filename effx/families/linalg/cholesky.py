@@ -10,17 +10,17 @@ from effx.array.arithmetic import conj
 from effx.families.linalg.matrices import (
     Data,
     MatrixOperation,
-    call,
+    call_kernel,
     check_matrix,
-    half_diagonal,
-    hermitian,
+    emit_empty_results,
+    emit_triangle_mask,
+    halve_diagonal,
     info_type,
-    letter,
-    mul,
+    lapack_option,
+    make_hermitian,
+    multiply,
     nan_where_failed,
-    nothing,
-    positive,
-    where_indices,
+    sample_positive,
 )
 from effx.families.linalg.triangular import TriangularSolve
 from effx.handling import ArrayType, Atom, Body, Var, emits, lapack_target, reference_rule, tangent_of
@@ -40,7 +40,7 @@ class Cholesky(Singleton, MatrixOperation):
     """
 
     __slots__ = ()
-    domain = staticmethod(positive)
+    domain = staticmethod(sample_positive)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type."""
@@ -50,37 +50,39 @@ class Cholesky(Singleton, MatrixOperation):
 
 
 @tangent_of(Cholesky)
-def tangent(op: Cholesky, da: Array, a: Array, factor: Array) -> Array:
+def jvp_cholesky(op: Cholesky, da: Array, a: Array, factor: Array) -> Array:
     """Da = dL L^H + L dL^H, so L^-1 da L^-H is the sum of the triangular L^-1 dL and its adjoint."""
-    both = SOLVE_RIGHT(conj(factor), SOLVE(factor, hermitian(da)))
-    return mul(factor, half_diagonal(both))
+    both = SOLVE_RIGHT(conj(factor), SOLVE(factor, make_hermitian(da)))
+    return multiply(factor, halve_diagonal(both))
 
 
 @reference_rule(Cholesky)
-def in_numpy(op: Cholesky, a: Data) -> Data:
+def oracle_cholesky(op: Cholesky, a: Data) -> Data:
     """NumPy's factors, matrix by matrix."""
-    found = np.full(a.shape, np.nan, a.dtype)
+    factors = np.full(a.shape, np.nan, a.dtype)
     for index in np.ndindex(*a.shape[:-2]):
         with contextlib.suppress(np.linalg.LinAlgError):
-            found[index] = np.linalg.cholesky(a[index])
-    return np.tril(found)
+            factors[index] = np.linalg.cholesky(a[index])
+    return np.tril(factors)
 
 
 @emits(Cholesky)
-def text(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+def emit_cholesky(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (a,), t = inputs, outputs[0].type
     factor = body.line(
         f'"stablehlo.cholesky"({body.name(a)}) <{{lower = true}}> : ({a.type.mlir}) -> {t.mlir}'
     )
-    return where_indices(body, "GE", factor, body.constant(0, t), t)
+    return emit_triangle_mask(body, "GE", factor, body.constant(0, t), t)
 
 
 @emits(Cholesky, platform="cpu")
-def potrf(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_cholesky_on_cpu(
+    body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
     if 0 in t.shape:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     name = lapack_target("potrf", t.dtype)
-    factor, failed = call(body, name, inputs, [t, info], {"uplo": letter("L")}, {0: 0})
-    (whole,) = nan_where_failed(body, [factor], [t], failed, info)
-    return (where_indices(body, "GE", whole, body.constant(0, t), t),)
+    factor, failed = call_kernel(body, name, inputs, [t, info], {"uplo": lapack_option("L")}, {0: 0})
+    (checked_factor,) = nan_where_failed(body, [factor], [t], failed, info)
+    return (emit_triangle_mask(body, "GE", checked_factor, body.constant(0, t), t),)

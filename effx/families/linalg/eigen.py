@@ -10,7 +10,7 @@ from effx.array import Array, reducing
 from effx.array.arithmetic import absolute, conj, imag, real, where
 from effx.array.promotion import broadcast_to, convert
 from effx.array.shaping import expand_dims
-from effx.array.triangles import band
+from effx.array.triangles import band_mask
 from effx.errors import NoRuleError, ShapeError
 from effx.families.linalg.lu import Solve
 from effx.families.linalg.matrices import (
@@ -19,21 +19,21 @@ from effx.families.linalg.matrices import (
     MatrixOperation,
     Options,
     adjoint,
-    call,
+    call_kernel,
     check_matrix,
     diagonal,
-    hermitian,
+    emit_empty_results,
+    emits_kernel,
     info_type,
-    kernel_form,
-    letter,
-    mul,
+    is_on_cpu,
+    kernel_name,
+    lapack_option,
+    make_hermitian,
+    multiply,
     nan_where_failed,
-    nothing,
-    on_cpu,
-    positive,
     real_type,
-    regular,
-    target,
+    sample_positive,
+    sample_regular,
 )
 from effx.handling import (
     ArrayType,
@@ -53,15 +53,15 @@ from effx.ir.ops.base import check_arity
 __all__ = ["Eig", "Eigh", "Pinv", "Svd"]
 
 
-def gaps(x: Array, y: Array) -> Array:
+def inverse_gaps(x: Array, y: Array) -> Array:
     """Returns 1 / (y_j - x_i) off the diagonal, and 0 on it; infinite for values that are equal."""
     n = x.type.shape[-1]
-    on = broadcast_to(band((n, n), 0, "EQ"), (*x.type.shape, n))
+    on = broadcast_to(band_mask((n, n), 0, "EQ"), (*x.type.shape, n))
     difference = expand_dims(y, -2) - expand_dims(x, -1)
     return where(on, 0.0, 1.0 / where(on, 1.0, difference))
 
 
-def columns(x: Array) -> Array:
+def as_column_factors(x: Array) -> Array:
     """Returns numbers as a factor of columns."""
     return expand_dims(x, -2)
 
@@ -82,7 +82,7 @@ class Eigh(Factorization):
 
     lower: bool = True
     vectors: bool = True
-    domain = staticmethod(positive)
+    domain = staticmethod(sample_positive)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Real numbers, and a matrix."""
@@ -94,7 +94,7 @@ class Eigh(Factorization):
 
 
 @jvp_rule(Eigh)
-def first_order(
+def jvp_eigh(
     op: Eigh, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """First-order perturbation: in the basis of eigenvectors, da has the dw on its diagonal, and v^H dv times gaps of
@@ -103,33 +103,33 @@ def first_order(
     (a,), (da,) = primals, tangents
     assert da is not None
     w, v = attrs.evolve(op, vectors=True)(a)
-    inner = mul(adjoint(v), mul(hermitian(da, op.lower), v))
+    inner = multiply(adjoint(v), multiply(make_hermitian(da, op.lower), v))
     dw = real(diagonal(inner))
     if not op.vectors:
         return (w,), (dw,)
-    return (w, v), (dw, mul(v, convert(gaps(w, w), v.type.dtype) * inner))
+    return (w, v), (dw, multiply(v, convert(inverse_gaps(w, w), v.type.dtype) * inner))
 
 
 @reference_rule(Eigh)
-def eigh_in_numpy(op: Eigh, a: Data) -> tuple[Data, ...]:
+def oracle_eigh(op: Eigh, a: Data) -> tuple[Data, ...]:
     """NumPy's function."""
     w, v = np.linalg.eigh(a, "L" if op.lower else "U")
     return (w, v) if op.vectors else (w,)
 
 
-@kernel_form(Eigh)
-def syevd(body: Body, op: Eigh, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+@emits_kernel(Eigh)
+def emit_eigh(body: Body, op: Eigh, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     (a,), values = inputs, outputs[0].type
     t, info = a.type.strong(), info_type(a.type)
     if 0 in t.shape:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     options: Options = (
-        {"mode": letter("V" if op.vectors else "N"), "uplo": letter("L" if op.lower else "U")}
-        if on_cpu(body)
+        {"mode": lapack_option("V" if op.vectors else "N"), "uplo": lapack_option("L" if op.lower else "U")}
+        if is_on_cpu(body)
         else {"lower": op.lower, "algorithm": np.uint8(0)}
     )
-    name = target(body, "heevd" if t.kind == "c" else "syevd", "syevd", t)
-    v, w, failed = call(body, name, inputs, [t, values, info], options, {0: 0})
+    name = kernel_name(body, "heevd" if t.kind == "c" else "syevd", "syevd", t)
+    v, w, failed = call_kernel(body, name, inputs, [t, values, info], options, {0: 0})
     names, types = ([w, v], [values, t]) if op.vectors else ([w], [values])
     return nan_where_failed(body, names, types, failed, info)
 
@@ -152,7 +152,7 @@ class Svd(Factorization):
     full: bool = False
     vectors: bool = True
     driver: str = attrs.field(default="gesdd", validator=attrs.validators.in_(("gesdd", "gesvd")))
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Real numbers, and two matrices."""
@@ -172,7 +172,7 @@ class Svd(Factorization):
 
 
 @jvp_rule(Svd)
-def differential(
+def jvp_svd(
     op: Svd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """For p = u^H da v, and antihermitian x = u^H du and y = v^H dv: p = x s + ds - s y. Beside the diagonal p and p^H
@@ -187,30 +187,30 @@ def differential(
         )
     s, u, vh = attrs.evolve(op, vectors=True, full=False)(a)
     v = adjoint(vh)
-    uh_da = mul(adjoint(u), da)
-    p = mul(uh_da, v)
+    uh_da = multiply(adjoint(u), da)
+    p = multiply(uh_da, v)
     ds = real(diagonal(p))
     if not op.vectors:
         return (s,), (ds,)
     scale = convert(s, a.type.dtype)
-    rows, cols = expand_dims(scale, -1), columns(scale)
-    f = convert(gaps(s * s, s * s), a.type.dtype)
+    rows, cols = expand_dims(scale, -1), as_column_factors(scale)
+    f = convert(inverse_gaps(s * s, s * s), a.type.dtype)
     x = f * (p * cols + rows * adjoint(p))
     y = f * (rows * p + adjoint(p) * cols)
     if a.type.kind == "c":
         phase = imag(diagonal(p)) / (2.0 * s)
-        on = convert(band((s.type.shape[-1],) * 2, 0, "EQ"), a.type.dtype)
+        on = convert(band_mask((s.type.shape[-1],) * 2, 0, "EQ"), a.type.dtype)
         x, y = x + 1j * expand_dims(phase, -1) * on, y - 1j * expand_dims(phase, -1) * on
-    du, dv = mul(u, x), mul(v, y)
+    du, dv = multiply(u, x), multiply(v, y)
     if m > n:
-        du = du + (mul(da, v) - mul(u, p)) / cols
+        du = du + (multiply(da, v) - multiply(u, p)) / cols
     if n > m:
-        dv = dv + (adjoint(uh_da) - mul(v, adjoint(p))) / cols
+        dv = dv + (adjoint(uh_da) - multiply(v, adjoint(p))) / cols
     return (s, u, vh), (ds, du, adjoint(dv))
 
 
 @reference_rule(Svd)
-def svd_in_numpy(op: Svd, a: Data) -> tuple[Data, ...]:
+def oracle_svd(op: Svd, a: Data) -> tuple[Data, ...]:
     """NumPy's function."""
     if not op.vectors:
         return (np.linalg.svd(a, compute_uv=False),)
@@ -218,28 +218,30 @@ def svd_in_numpy(op: Svd, a: Data) -> tuple[Data, ...]:
     return s, u, vh
 
 
-@kernel_form(Svd)
-def gesvd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+@emits_kernel(Svd)
+def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     (a,), values = inputs, outputs[0].type
     t, info = a.type.strong(), info_type(a.type)
     u, vh = op.vector_types(t)
     if 0 in t.shape:
-        return nothing(body, outputs)
-    if on_cpu(body):
+        return emit_empty_results(body, outputs)
+    if is_on_cpu(body):
         mode = "N" if not op.vectors else "A" if op.full else "S"
         name = lapack_target(op.driver, t.dtype)
-        results = call(body, name, inputs, [t, values, u, vh, info], {"mode": letter(mode)}, {0: 0})
+        results = call_kernel(
+            body, name, inputs, [t, values, u, vh, info], {"mode": lapack_option(mode)}, {0: 0}
+        )
         names = list(results[1:4])
     else:
         # The kernel wants at least as many rows as columns: row by row, others are the transposed matrix.
-        turned = t.shape[-2] < t.shape[-1]
-        name = target(body, "", "gesvd", t)
-        options: Options = {"full_matrices": op.full, "compute_uv": op.vectors, "transposed": turned}
+        is_wide = t.shape[-2] < t.shape[-1]
+        name = kernel_name(body, "", "gesvd", t)
+        options: Options = {"full_matrices": op.full, "compute_uv": op.vectors, "transposed": is_wide}
         none = t.with_shape(())
-        vectors = ((vh, u) if turned else (u, vh)) if op.vectors else (none, none)
+        vectors = ((vh, u) if is_wide else (u, vh)) if op.vectors else (none, none)
         types = [t, values, *vectors, info]
-        results = call(body, name, inputs, types, options, {0: 0}, column_major=not turned)
-        names = [results[1], *(results[3:1:-1] if turned else results[2:4])]
+        results = call_kernel(body, name, inputs, types, options, {0: 0}, column_major=not is_wide)
+        names = [results[1], *(results[3:1:-1] if is_wide else results[2:4])]
     names, types = (names, [values, u, vh]) if op.vectors else (names[:1], [values])
     return nan_where_failed(body, names, types, results[4], info)
 
@@ -270,41 +272,45 @@ class Pinv(MatrixOperation):
         """Draws matrices, Hermitian if square, and cutoffs that leave all singular values."""
         if t.ndim < 2:
             return np.full(t.shape, 1e-6, t.dtype)
-        return positive(rng, t) if t.shape[-1] == t.shape[-2] else regular(rng, t)
+        return sample_positive(rng, t) if t.shape[-1] == t.shape[-2] else sample_regular(rng, t)
 
 
 @decomposes(Pinv)
-def by_values(op: Pinv, a: Array, cutoff: Array) -> Array:
+def decompose_pinv(op: Pinv, a: Array, cutoff: Array) -> Array:
     if op.hermitian:
         w, u = Eigh()(a)
-        s, v = absolute(w), u * columns(convert(where(w < 0, -1.0, 1.0), a.type.dtype))
+        s, v = absolute(w), u * as_column_factors(convert(where(w < 0, -1.0, 1.0), a.type.dtype))
     else:
         s, u, vh = Svd()(a)
         v = adjoint(vh)
     bound = expand_dims(cutoff * reducing.max(s, -1, initial=0), -1)
     inverse = where(s > bound, 1.0 / where(s > bound, s, 1.0), 0.0)
-    return mul(v * columns(convert(inverse, a.type.dtype)), adjoint(u))
+    return multiply(v * as_column_factors(convert(inverse, a.type.dtype)), adjoint(u))
 
 
 @jvp_rule(Pinv)
-def of_constant_rank(
-    op: Pinv, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
+def jvp_pinv(op: Pinv, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     """P = a^+ of a matrix whose rank stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p."""
     (a, cutoff), (da, _) = primals, tangents
     p = op(a, cutoff)
     if da is None:
         return p, None
     if op.hermitian:  # one triangle is read
-        a, da = hermitian(a), hermitian(da)
+        a, da = make_hermitian(a), make_hermitian(da)
     ph, dah = adjoint(p), adjoint(da)
-    left, right = mul(mul(p, ph), dah), mul(dah, mul(ph, p))
-    moved = left - mul(mul(left, a), p) + right - mul(p, mul(a, right)) - mul(p, mul(da, p))
+    left, right = multiply(multiply(p, ph), dah), multiply(dah, multiply(ph, p))
+    moved = (
+        left
+        - multiply(multiply(left, a), p)
+        + right
+        - multiply(p, multiply(a, right))
+        - multiply(p, multiply(da, p))
+    )
     return p, moved
 
 
 @reference_rule(Pinv)
-def pinv_in_numpy(op: Pinv, a: Data, cutoff: Data) -> Data:
+def oracle_pinv(op: Pinv, a: Data, cutoff: Data) -> Data:
     """NumPy's function."""
     return np.linalg.pinv(a, cutoff, hermitian=op.hermitian)
 
@@ -324,7 +330,7 @@ class Eig(Factorization):
 
     left: bool = False
     right: bool = True
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Complex numbers, and matrices."""
@@ -336,7 +342,7 @@ class Eig(Factorization):
 
 
 @jvp_rule(Eig)
-def by_both_sides(
+def jvp_eig(
     op: Eig, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """In the basis r of right eigenvectors, da has the dw on its diagonal, and r^-1 dr times gaps beside it."""
@@ -347,36 +353,38 @@ def by_both_sides(
             "jvp: eig: left eigenvectors have no derivative; the right ones of a^H are the same vectors"
         )
     w, r = Eig(right=True)(a)
-    inner = Solve()(r, mul(convert(da, w.type.dtype), r))
+    inner = Solve()(r, multiply(convert(da, w.type.dtype), r))
     dw = diagonal(inner)
     if not op.right:
         return (w,), (dw,)
-    dr = mul(r, gaps(w, w) * inner)
+    dr = multiply(r, inverse_gaps(w, w) * inner)
     along = reducing.sum(conj(r) * dr, -2)
-    return (w, r), (dw, dr - r * columns(along))
+    return (w, r), (dw, dr - r * as_column_factors(along))
 
 
 @reference_rule(Eig)
-def eig_in_numpy(op: Eig, a: Data) -> tuple[Data, ...]:
+def oracle_eig(op: Eig, a: Data) -> tuple[Data, ...]:
     """NumPy's function; left vectors are right ones of a^H, in the order of the eigenvalues' conjugates."""
     dtype = dtypes.complex_dtype(a.dtype)
     w, r = np.linalg.eig(a)
     left = np.conj(np.swapaxes(np.linalg.inv(r), -1, -2))
     left /= np.linalg.norm(left, axis=-2, keepdims=True)
-    return tuple([x.astype(dtype) for x, wanted in ((w, True), (left, op.left), (r, op.right)) if wanted])
+    return tuple(
+        [x.astype(dtype) for x, is_requested in ((w, True), (left, op.left), (r, op.right)) if is_requested]
+    )
 
 
 @emits(Eig, platform="cpu")
-def geev(body: Body, op: Eig, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_eig(body: Body, op: Eig, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     (a,), values = inputs, outputs[0].type
     t, info = a.type.strong(), info_type(a.type)
     if 0 in t.shape:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     vectors = array_type(values.dtype, t.shape)
     parts = [values] if t.kind == "c" else [real_type(t, t.shape[-1])] * 2
-    options = {"compute_left": letter("NV"[op.left]), "compute_right": letter("NV"[op.right])}
+    options = {"compute_left": lapack_option("NV"[op.left]), "compute_right": lapack_option("NV"[op.right])}
     name = lapack_target("geev", t.dtype)
-    *w, left, right, failed = call(body, name, inputs, [*parts, vectors, vectors, info], options)
-    whole = w[0] if t.kind == "c" else body.line(f"stablehlo.complex {w[0]}, {w[1]} : {values.mlir}")
-    names = [whole, *[x for x, wanted in ((left, op.left), (right, op.right)) if wanted]]
+    *w, left, right, failed = call_kernel(body, name, inputs, [*parts, vectors, vectors, info], options)
+    eigenvalues = w[0] if t.kind == "c" else body.line(f"stablehlo.complex {w[0]}, {w[1]} : {values.mlir}")
+    names = [eigenvalues, *[x for x, is_requested in ((left, op.left), (right, op.right)) if is_requested]]
     return nan_where_failed(body, names, [v.type for v in outputs], failed, info)

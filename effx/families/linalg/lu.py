@@ -16,18 +16,18 @@ from effx.families.linalg.matrices import (
     Data,
     Factorization,
     MatrixOperation,
-    call,
+    batch_systems,
+    call_kernel,
     check_matrix,
     diagonal,
+    emit_empty_results,
+    emits_kernel,
     info_type,
-    kernel_form,
-    mul,
+    kernel_name,
+    multiply,
     nan_where_failed,
-    nothing,
     real_type,
-    regular,
-    target,
-    together,
+    sample_regular,
 )
 from effx.families.linalg.triangular import TriangularSolve
 from effx.families.sort import Sort
@@ -47,14 +47,14 @@ from effx.handling import (
     tangent_of,
     vmap_rule,
 )
-from effx.ir.ops.base import Singleton, check_arity, is_int
+from effx.ir.ops.base import Singleton, check_arity, check_int
 from effx.ir.ops.elementwise import Log
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
-from effx.ir.passes.sharding_rules import leading
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
+from effx.ir.passes.sharding_rules import shard_leading_axes
 from effx.lower.text import sizes
-from effx.lower.text.stablehlo.control import BOOL, INDEX, Names, loop
+from effx.lower.text.stablehlo.control import BOOL, INDEX, Names, emit_while_loop
 
 __all__ = [
     "Det",
@@ -64,7 +64,7 @@ __all__ = [
     "Solve",
     "inverse_permutation",
     "lu_solve",
-    "permuted",
+    "permute_rows",
 ]
 
 LOG = Log()
@@ -84,7 +84,7 @@ class Lu(Singleton, Factorization):
     """
 
     __slots__ = ()
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Both factors in one, and indices."""
@@ -104,7 +104,7 @@ class PivotsToPermutation(MatrixOperation):
         size: the number of rows.
     """
 
-    size: int = attrs.field(validator=is_int)
+    size: int = attrs.field(validator=check_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """A permutation `i32[*batch, size]`."""
@@ -125,13 +125,15 @@ class PivotsToPermutation(MatrixOperation):
         return rng.integers(np.arange(k), max(k, 1), t.shape).astype(t.dtype)
 
 
-@lies(PivotsToPermutation)
-def beside_pivots(op: PivotsToPermutation, given: Lies) -> list[Cuts]:
+@sharding_rule(PivotsToPermutation)
+def infer_permutation_sharding(
+    op: PivotsToPermutation, shardings: OperandShardings
+) -> list[DimensionShardings]:
     """The batch axes."""
-    return leading(given.types[0].ndim - 1, given, "which holds the pivots")
+    return shard_leading_axes(shardings.types[0].ndim - 1, shardings, "which holds the pivots")
 
 
-def permuted(x: Array, permutation: Array) -> Array:
+def permute_rows(x: Array, permutation: Array) -> Array:
     """Returns the rows of matrices in another order."""
     if 0 in x.type.shape:
         return x
@@ -150,14 +152,14 @@ def inverse_permutation(permutation: Array) -> Array:
 def lu_solve(factors: Array, permutation: Array, b: Array, transpose: bool = False) -> Array:
     """Returns the x with a x = b, or a^T x = b, from the factors of a."""
     if transpose:
-        return permuted(
+        return permute_rows(
             UNIT_LOWER_TRANSPOSED(factors, UPPER_TRANSPOSED(factors, b)), inverse_permutation(permutation)
         )
-    return UPPER(factors, UNIT_LOWER(factors, permuted(b, permutation)))
+    return UPPER(factors, UNIT_LOWER(factors, permute_rows(b, permutation)))
 
 
 @jvp_rule(Lu)
-def tangents(
+def jvp_lu(
     op: Lu, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """Of the first k = min(m, n) rows and columns, l^-1 da u^-1 is the sum of l^-1 dl, which is strictly lower
@@ -167,23 +169,23 @@ def tangents(
     assert da is not None
     factors, pivots, permutation = op(a)
     k = min(a.type.shape[-2:])
-    da = permuted(da, permutation)
+    da = permute_rows(da, permutation)
     corner, top = factors[..., :k, :k], UNIT_LOWER(factors[..., :k, :k], da[..., :k, :])
     inner = UPPER_RIGHT(corner, top[..., :k])
     lower, upper = triangles.tril(inner, -1), triangles.triu(inner)
     unit_lower = triangles.tril(corner, -1)
-    dl, du = mul(unit_lower, lower) + lower, mul(upper, triangles.triu(corner))
+    dl, du = multiply(unit_lower, lower) + lower, multiply(upper, triangles.triu(corner))
     moved = dl + du
     if a.type.shape[-1] > k:
-        moved = concatenate([moved, top[..., k:] - mul(lower, factors[..., :k, k:])], -1)
+        moved = concatenate([moved, top[..., k:] - multiply(lower, factors[..., :k, k:])], -1)
     if a.type.shape[-2] > k:
-        below = UPPER_RIGHT(corner, da[..., k:, :] - mul(factors[..., k:, :], du))
+        below = UPPER_RIGHT(corner, da[..., k:, :] - multiply(factors[..., k:, :], du))
         moved = concatenate([moved, below], -2)
     return (factors, pivots, permutation), (moved, None, None)
 
 
 @reference_rule(Lu)
-def in_numpy(op: Lu, a: Data) -> tuple[Data, ...]:
+def oracle_lu(op: Lu, a: Data) -> tuple[Data, ...]:
     """Elimination, column by column, with the largest remaining element as the pivot."""
     factors = np.array(a)
     *batch, m, n = a.shape
@@ -202,7 +204,7 @@ def in_numpy(op: Lu, a: Data) -> tuple[Data, ...]:
 
 
 @jvp_rule(PivotsToPermutation)
-def constant(
+def jvp_permutation(
     op: PivotsToPermutation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """Integers."""
@@ -210,49 +212,49 @@ def constant(
 
 
 @reference_rule(PivotsToPermutation)
-def exchanged(op: PivotsToPermutation, pivots: Data) -> Data:
+def oracle_permutation(op: PivotsToPermutation, pivots: Data) -> Data:
     """One exchange after the other."""
-    found = np.broadcast_to(np.arange(op.size, dtype=np.int32), (*pivots.shape[:-1], op.size)).copy()
+    permutation = np.broadcast_to(np.arange(op.size, dtype=np.int32), (*pivots.shape[:-1], op.size)).copy()
     for index in np.ndindex(*pivots.shape[:-1]):
         for i, j in enumerate(pivots[index]):
-            found[index][[i, j]] = found[index][[j, i]]
-    return found
+            permutation[index][[i, j]] = permutation[index][[j, i]]
+    return permutation
 
 
 def write_permutation(body: Body, pivots: str, t: ArrayType, size: int) -> str:
     """Writes a loop over the pivots; masks exchange the rows, so that a batch needs no gather."""
     *batch, k = t.shape
     axis = len(batch)
-    whole, one, flat = (t.with_shape(s) for s in ((*batch, size), (*batch, 1), tuple(batch)))
-    places = sizes.iota(body, whole, axis)
-    if not k or 0 in whole.shape:
-        return places
-    mask, zero = array_type(dtypes.bool_, whole.shape), body.constant(0, INDEX)
+    full_type, one, flat = (t.with_shape(s) for s in ((*batch, size), (*batch, 1), tuple(batch)))
+    positions = sizes.iota(body, full_type, axis)
+    if not k or 0 in full_type.shape:
+        return positions
+    mask, zero = array_type(dtypes.bool_, full_type.shape), body.constant(0, INDEX)
 
     def entry(x: str, of: ArrayType, i: str) -> str:
         """Writes x[..., i], repeated along the rows."""
         starts = [(zero, INDEX)] * axis + [(i, INDEX)]
-        found = sizes.dynamic_slice(body, x, of, starts, one)
-        return sizes.broadcast_in_dim(body, found, one, whole, range(axis + 1))
+        element = sizes.dynamic_slice(body, x, of, starts, one)
+        return sizes.broadcast_in_dim(body, element, one, full_type, range(axis + 1))
 
     def at(i: str) -> str:
         return body.line(
-            f"stablehlo.compare EQ, {places}, {i}, SIGNED : ({whole.mlir}, {whole.mlir}) -> {mask.mlir}"
+            f"stablehlo.compare EQ, {positions}, {i}, SIGNED : ({full_type.mlir}, {full_type.mlir}) -> {mask.mlir}"
         )
 
     def select(test: str, x: str, y: str) -> str:
-        return body.line(f"stablehlo.select {test}, {x}, {y} : {mask.mlir}, {whole.mlir}")
+        return body.line(f"stablehlo.select {test}, {x}, {y} : {mask.mlir}, {full_type.mlir}")
 
     def step(now: Names) -> Names:
         i, order, all_pivots = now
-        first, second = at(body.broadcast(i, INDEX, whole)), at(entry(all_pivots, t, i))
-        chosen = select(second, order, body.constant(0, whole))
-        found = body.line(
+        first, second = at(body.broadcast(i, INDEX, full_type)), at(entry(all_pivots, t, i))
+        chosen = select(second, order, body.constant(0, full_type))
+        selected = body.line(
             f"stablehlo.reduce({chosen} init: {zero}) applies stablehlo.add across dimensions = [{axis}] "
-            f": ({whole.mlir}, {INDEX.mlir}) -> {flat.mlir}"
+            f": ({full_type.mlir}, {INDEX.mlir}) -> {flat.mlir}"
         )
-        spread = sizes.broadcast_in_dim(body, found, flat, whole, range(axis))
-        changed = select(first, spread, select(second, entry(order, whole, i), order))
+        spread = sizes.broadcast_in_dim(body, selected, flat, full_type, range(axis))
+        changed = select(first, spread, select(second, entry(order, full_type, i), order))
         return body.line(f"stablehlo.add {i}, {body.constant(1, INDEX)} : {INDEX.mlir}"), changed, all_pivots
 
     def more(now: Names) -> str:
@@ -261,25 +263,25 @@ def write_permutation(body: Body, pivots: str, t: ArrayType, size: int) -> str:
             f"stablehlo.compare LT, {now[0]}, {end}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
         )
 
-    return loop(body, (zero, places, pivots), (INDEX, whole, t), more, step)[1]
+    return emit_while_loop(body, (zero, positions, pivots), (INDEX, full_type, t), more, step)[1]
 
 
 @emits(PivotsToPermutation)
-def permutation_text(
+def emit_permutation(
     body: Body, op: PivotsToPermutation, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> str:
     return write_permutation(body, body.name(inputs[0]), inputs[0].type, op.size)
 
 
-@kernel_form(Lu)
-def getrf(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+@emits_kernel(Lu)
+def emit_lu(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     t, pivots_type, permutation_type = (v.type for v in outputs)
     if 0 in t.shape:
-        factors, pivots = nothing(body, outputs[:2])
+        factors, pivots = emit_empty_results(body, outputs[:2])
         return factors, pivots, write_permutation(body, pivots, pivots_type, t.shape[-2])
     info = info_type(t)
-    name = target(body, "getrf", "getrf", t)
-    factors, pivots, failed = call(body, name, inputs, [t, pivots_type, info], {}, {0: 0})
+    name = kernel_name(body, "getrf", "getrf", t)
+    factors, pivots, failed = call_kernel(body, name, inputs, [t, pivots_type, info], {}, {0: 0})
     # Pivots count from 1. A positive info says that a pivot is 0, which is no failure.
     pivots = body.line(f"stablehlo.subtract {pivots}, {body.constant(1, pivots_type)} : {pivots_type.mlir}")
     (factors,) = nan_where_failed(body, [factors], [t], failed, info, "GE")
@@ -291,7 +293,7 @@ class Solve(Singleton, MatrixOperation):
     """The x with a x = b, for a `[*batch, n, n]` and b `[*batch, n, k]`."""
 
     __slots__ = ()
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of b."""
@@ -309,34 +311,32 @@ class Solve(Singleton, MatrixOperation):
 
 
 @decomposes(Solve)
-def by_factors(op: Solve, a: Array, b: Array) -> Array:
+def decompose_solve(op: Solve, a: Array, b: Array) -> Array:
     factors, _, permutation = Lu()(a)
     return lu_solve(factors, permutation, b)
 
 
 @jvp_rule(Solve)
-def solve_again(
-    op: Solve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
+def jvp_solve(op: Solve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     """From a x = b follows a dx = db - da x, which the same factors solve."""
     a, b = primals
     da, db = tangents
     factors, _, permutation = Lu()(a)
     x = lu_solve(factors, permutation, b)
-    side = add_tangents(x, None if da is None else -mul(da, x), db)
+    side = add_tangents(x, None if da is None else -multiply(da, x), db)
     return x, None if side is None else lu_solve(factors, permutation, side)
 
 
 @vmap_rule(Solve)
-def more_sides(
+def batch_solve(
     handler: Vmap, op: Solve, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     """One matrix for all batch elements solves all their sides together."""
-    return together(handler, op, values, axes, True)
+    return batch_systems(handler, op, values, axes, True)
 
 
 @reference_rule(Solve)
-def solved(op: Solve, a: Data, b: Data) -> Data:
+def oracle_solve(op: Solve, a: Data, b: Data) -> Data:
     """NumPy's solver."""
     return np.linalg.solve(a, b)
 
@@ -346,7 +346,7 @@ class Det(Singleton, MatrixOperation):
     """The determinants of matrices `[*batch, n, n]`."""
 
     __slots__ = ()
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """A number for each matrix."""
@@ -355,20 +355,20 @@ class Det(Singleton, MatrixOperation):
         return types[0].strong().with_shape(types[0].shape[:-2])
 
 
-def parity(pivots: Array) -> Array:
+def permutation_sign(pivots: Array) -> Array:
     """Returns -1 or 1, in the default integer dtype: the sign of the permutation that the pivots make."""
     exchanges = reducing.sum(convert(pivots != Iota(pivots.type, pivots.type.ndim - 1)(), dtypes.int32), -1)
     return 1 - 2 * (exchanges % 2)
 
 
 @decomposes(Det)
-def by_diagonal(op: Det, a: Array) -> Array:
+def decompose_det(op: Det, a: Array) -> Array:
     factors, pivots, _ = Lu()(a)
-    return reducing.prod(diagonal(factors), -1) * convert(parity(pivots), a.type.dtype)
+    return reducing.prod(diagonal(factors), -1) * convert(permutation_sign(pivots), a.type.dtype)
 
 
 @tangent_of(Det)
-def by_cofactors(op: Det, da: Array, a: Array, det: Array) -> Array:
+def jvp_det(op: Det, da: Array, a: Array, det: Array) -> Array:
     """The trace of adj(a) da, without a division by the determinant: where it is 0, so is, in general, only the last
     pivot p. For u = [v w; 0 p], adj(u) = det(v) [p v^-1, -v^-1 w; 0, 1].
     """
@@ -376,7 +376,7 @@ def by_cofactors(op: Det, da: Array, a: Array, det: Array) -> Array:
     if n == 0:
         return det * 0.0
     factors, pivots, permutation = Lu()(a)
-    c = UNIT_LOWER(factors, permuted(da, permutation))
+    c = UNIT_LOWER(factors, permute_rows(da, permutation))
     if n == 1:
         return c[..., 0, 0]
     most = factors[..., :-1, :-1]
@@ -384,11 +384,11 @@ def by_cofactors(op: Det, da: Array, a: Array, det: Array) -> Array:
     first = UPPER(most, pivot * c[..., :-1, :] - column * c[..., -1:, :])
     traced = reducing.sum(diagonal(first), -1) + c[..., -1, -1]
     scale = reducing.prod(diagonal(most), -1)
-    return scale * traced * convert(parity(pivots), a.type.dtype)
+    return scale * traced * convert(permutation_sign(pivots), a.type.dtype)
 
 
 @reference_rule(Det)
-def determinant(op: Det, a: Data) -> Data:
+def oracle_det(op: Det, a: Data) -> Data:
     """NumPy's determinant."""
     return np.asarray(np.linalg.det(a))
 
@@ -401,7 +401,7 @@ class Slogdet(Singleton, Factorization):
     """
 
     __slots__ = ()
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Two numbers for each matrix."""
@@ -419,26 +419,26 @@ def sign_and_log(on_diagonal: Array, sign: Array) -> tuple[Array, Array]:
 
 
 @decomposes(Slogdet)
-def by_logarithms(op: Slogdet, a: Array) -> tuple[Array, ...]:
+def decompose_slogdet(op: Slogdet, a: Array) -> tuple[Array, ...]:
     factors, pivots, _ = Lu()(a)
-    return sign_and_log(diagonal(factors), parity(pivots))
+    return sign_and_log(diagonal(factors), permutation_sign(pivots))
 
 
 @jvp_rule(Slogdet)
-def by_trace(
+def jvp_slogdet(
     op: Slogdet, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """The logarithm of the determinant moves by the trace of a^-1 da: its real part, and the sign's angle."""
     (a,), (da,) = primals, tangents
     assert da is not None
     factors, pivots, permutation = Lu()(a)
-    sign, log = sign_and_log(diagonal(factors), parity(pivots))
+    sign, log = sign_and_log(diagonal(factors), permutation_sign(pivots))
     moved = reducing.sum(diagonal(lu_solve(factors, permutation, da)), -1)
-    turned = sign * (1j * imag(moved)) if a.type.kind == "c" else None
-    return (sign, log), (turned, real(moved))
+    sign_tangent = sign * (1j * imag(moved)) if a.type.kind == "c" else None
+    return (sign, log), (sign_tangent, real(moved))
 
 
 @reference_rule(Slogdet)
-def logarithms(op: Slogdet, a: Data) -> tuple[Data, ...]:
+def oracle_slogdet(op: Slogdet, a: Data) -> tuple[Data, ...]:
     """NumPy's function."""
     return tuple([np.asarray(x) for x in np.linalg.slogdet(a)])

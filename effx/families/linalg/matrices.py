@@ -31,8 +31,8 @@ from effx.handling import (
     materialize,
     vmap_rule,
 )
-from effx.ir.passes.sharding_propagation import Cuts, Lies, lies
-from effx.ir.passes.sharding_rules import leading
+from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
+from effx.ir.passes.sharding_rules import shard_leading_axes
 from effx.lower.text import sizes
 
 __all__ = ["Data", "Factorization", "MatrixOperation"]
@@ -58,14 +58,16 @@ class Factorization(TupleOperation):
     __slots__ = ()
 
 
-@lies(MatrixOperation, Factorization)
-def beside_matrices(op: object, given: Lies) -> list[Cuts]:
+@sharding_rule(MatrixOperation, Factorization)
+def infer_matrix_sharding(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
     """The batch axes; matrices are whole."""
-    return leading(max([t.ndim for t in given.types]) - 2, given, "and matrices must be whole")
+    return shard_leading_axes(
+        max([t.ndim for t in shardings.types]) - 2, shardings, "and matrices must be whole"
+    )
 
 
 @vmap_rule(MatrixOperation)
-def batched(
+def batch_matrix_operation(
     handler: Vmap, op: MatrixOperation, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     """One more batch axis."""
@@ -73,7 +75,7 @@ def batched(
 
 
 @vmap_rule(Factorization)
-def batched_parts(
+def batch_factorization(
     handler: Vmap, op: Factorization, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     """One more batch axis."""
@@ -81,34 +83,36 @@ def batched_parts(
     return results, (0,) * len(results)
 
 
-def together(
+def batch_systems(
     handler: Vmap, op: MatrixOperation, values: tuple[Array, ...], axes: tuple[Axis, ...], left_side: bool
 ) -> tuple[Array, Axis]:
     """Batches systems a x = b, or x a = b: with one a for all, the batch elements are more columns, or rows, of b."""
     (a, b), (of_matrix, of_sides) = values, axes
     if of_matrix is not None or of_sides is None:
-        return batched(handler, op, values, axes)
+        return batch_matrix_operation(handler, op, values, axes)
     # The batch axis stands right before the axis of the columns, or rows.
-    place = b.type.ndim - (2 if left_side else 3)
-    moved = moveaxis(b, of_sides, place)
+    side_axis = b.type.ndim - (2 if left_side else 3)
+    moved = moveaxis(b, of_sides, side_axis)
     shape = moved.type.shape
-    whole = reshape(moved, (*shape[:place], shape[place] * shape[place + 1], *shape[place + 2 :]))
-    return reshape(op(a, whole), shape), place
+    merged = reshape(
+        moved, (*shape[:side_axis], shape[side_axis] * shape[side_axis + 1], *shape[side_axis + 2 :])
+    )
+    return reshape(op(a, merged), shape), side_axis
 
 
 # --- typing ---------------------------------------------------------------------------------------
 
 
-def check_matrix(name: str, t: ArrayType, what: str = "operand", square: bool = False) -> None:
+def check_matrix(name: str, t: ArrayType, function_name: str = "operand", square: bool = False) -> None:
     """Raises an error that begins with a name, unless a type is of matrices, square ones if asked for, of a dtype that
     kernels take.
     """
     if t.dtype not in KERNEL_DTYPES:
-        raise DTypeError(f"{name}: {what} must be f32, f64, c64 or c128, got {t!r}")
+        raise DTypeError(f"{name}: {function_name} must be f32, f64, c64 or c128, got {t!r}")
     if t.ndim < 2:
-        raise ShapeError(f"{name}: {what} must have at least two axes, got {t!r}")
+        raise ShapeError(f"{name}: {function_name} must have at least two axes, got {t!r}")
     if square and t.shape[-1] != t.shape[-2]:
-        raise ShapeError(f"{name}: {what} must be square in its last two axes, got {t!r}")
+        raise ShapeError(f"{name}: {function_name} must be square in its last two axes, got {t!r}")
 
 
 def real_type(t: ArrayType, *shape: int) -> ArrayType:
@@ -119,7 +123,7 @@ def real_type(t: ArrayType, *shape: int) -> ArrayType:
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def mul(x: Array, y: Array) -> Array:
+def multiply(x: Array, y: Array) -> Array:
     """Returns the products of matrices in full precision."""
     return matmul(x, y, "highest")
 
@@ -131,45 +135,45 @@ def adjoint(x: Array) -> Array:
 
 def eye(x: Array) -> Array:
     """Returns the unit matrix of the size of square matrices, and of their dtype."""
-    return convert(triangles.band(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
+    return convert(triangles.band_mask(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
 
 
 def diagonal(x: Array) -> Array:
     """Returns the diagonals of square matrices."""
-    on = broadcast_to(triangles.band(x.type.shape[-2:], 0, "EQ"), x.type.shape)
+    on = broadcast_to(triangles.band_mask(x.type.shape[-2:], 0, "EQ"), x.type.shape)
     return reducing.sum(where(on, x, scalar(0, x.type.dtype, False)), -1)
 
 
-def half_diagonal(x: Array) -> Array:
+def halve_diagonal(x: Array) -> Array:
     """Returns the lower triangle with its diagonal halved: L + L^H is the matrix again if that is Hermitian."""
     return triangles.tril(x) * (1.0 - 0.5 * eye(x))
 
 
-def hermitian(x: Array, lower: bool = True) -> Array:
+def make_hermitian(x: Array, lower: bool = True) -> Array:
     """Returns the Hermitian matrices with the lower or upper triangles of some, which is all that kernels read."""
-    part = half_diagonal(x) if lower else adjoint(half_diagonal(adjoint(x)))
+    part = halve_diagonal(x) if lower else adjoint(halve_diagonal(adjoint(x)))
     return part + adjoint(part)
 
 
 # --- samples --------------------------------------------------------------------------------------
 
 
-def _normal(rng: np.random.Generator, t: ArrayType) -> Data:
+def _sample_normal(rng: np.random.Generator, t: ArrayType) -> Data:
     data = rng.normal(size=t.shape)
     return data + 1j * rng.normal(size=t.shape) if t.kind == "c" else data
 
 
-def regular(rng: np.random.Generator, t: ArrayType) -> Data:
+def sample_regular(rng: np.random.Generator, t: ArrayType) -> Data:
     """Draws matrices that are far from singular: the diagonal is large."""
-    data = _normal(rng, t)
+    data = _sample_normal(rng, t)
     return (
         (data + 3 * np.eye(t.shape[-2], t.shape[-1])).astype(t.dtype) if t.ndim > 1 else data.astype(t.dtype)
     )
 
 
-def positive(rng: np.random.Generator, t: ArrayType) -> Data:
+def sample_positive(rng: np.random.Generator, t: ArrayType) -> Data:
     """Draws Hermitian matrices with positive eigenvalues that are far apart."""
-    q = np.linalg.qr(_normal(rng, t))[0]
+    q = np.linalg.qr(_sample_normal(rng, t))[0]
     values = 1.0 + np.arange(t.shape[-1]) + rng.uniform(0, 0.3, t.shape[-1])
     data: Data = q * values @ np.conj(np.swapaxes(q, -1, -2))
     return np.asarray((data + np.conj(np.swapaxes(data, -1, -2))) / 2, t.dtype)
@@ -180,7 +184,7 @@ def positive(rng: np.random.Generator, t: ArrayType) -> Data:
 SOLVERS = {"cuda": "cusolver", "rocm": "hipsolver"}
 
 
-def kernel_form(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
+def emits_kernel(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
     """Registers the form of operations for all platforms that have kernels for it."""
 
     def register(rule: Rule[O]) -> Rule[O]:
@@ -191,24 +195,24 @@ def kernel_form(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
     return register
 
 
-def on_cpu(body: Body) -> bool:
+def is_on_cpu(body: Body) -> bool:
     """Says whether the module is for CPUs, where LAPACK's parameters count."""
     return body.module.platform == "cpu"
 
 
-def target(body: Body, lapack: str, solver: str, t: ArrayType) -> str:
+def kernel_name(body: Body, lapack: str, solver: str, t: ArrayType) -> str:
     """Returns the name of the platform's kernel."""
-    if on_cpu(body):
+    if is_on_cpu(body):
         return lapack_target(lapack, t.dtype)
     return f"{SOLVERS[body.module.platform]}_{solver}_ffi"
 
 
-def letter(text: str) -> np.uint8:
+def lapack_option(text: str) -> np.uint8:
     """Returns an option as LAPACK's kernels take it."""
     return np.uint8(ord(text))
 
 
-def call(
+def call_kernel(
     body: Body,
     name: str,
     inputs: Sequence[Atom],
@@ -256,31 +260,31 @@ def nan_where_failed(
     ok = body.line(
         f"stablehlo.compare {test}, {info}, {zero}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask.mlir}"
     )
-    found: list[str] = []
+    results: list[str] = []
     for name, t in zip(names, types, strict=True):
         wide, nan = array_type(dtypes.bool_, t.shape), body.constant(float("nan"), t)
         spread = sizes.broadcast_in_dim(body, ok, mask, wide, range(it.ndim))
-        found.append(body.line(f"stablehlo.select {spread}, {name}, {nan} : {wide.mlir}, {t.mlir}"))
-    return tuple(found)
+        results.append(body.line(f"stablehlo.select {spread}, {name}, {nan} : {wide.mlir}, {t.mlir}"))
+    return tuple(results)
 
 
-def nothing(body: Body, outputs: Sequence[Var]) -> tuple[str, ...]:
+def emit_empty_results(body: Body, outputs: Sequence[Var]) -> tuple[str, ...]:
     """Returns the results for matrices without elements, which kernels do not take: the beginning of unit matrices, of
     which only square factors have elements.
     """
-    found: list[str] = []
+    results: list[str] = []
     for t in [v.type for v in outputs]:
-        zero = _filled(body, 0, t)
-        found.append(where_indices(body, "EQ", _filled(body, 1, t), zero, t) if t.size else zero)
-    return tuple(found)
+        zero = _emit_fill(body, 0, t)
+        results.append(emit_triangle_mask(body, "EQ", _emit_fill(body, 1, t), zero, t) if t.size else zero)
+    return tuple(results)
 
 
-def _filled(body: Body, value: int, t: ArrayType) -> str:
+def _emit_fill(body: Body, value: int, t: ArrayType) -> str:
     scalar = t.with_shape(())
     return body.broadcast(body.constant(value, scalar), scalar, t)
 
 
-def where_indices(body: Body, test: str, x: str, otherwise: str, t: ArrayType) -> str:
+def emit_triangle_mask(body: Body, test: str, x: str, otherwise: str, t: ArrayType) -> str:
     """Returns x where the index of the row compares to that of the column, and else another value."""
     it, mask = array_type(dtypes.int32, t.shape), array_type(dtypes.bool_, t.shape)
     rows, columns = [sizes.iota(body, it, t.ndim - i) for i in (2, 1)]

@@ -11,21 +11,21 @@ from effx.array.arithmetic import imag
 from effx.array.promotion import convert, scalar, zeros
 from effx.array.shaping import concatenate, expand_dims, matrix_transpose
 from effx.errors import DTypeError, NoRuleError, ShapeError
-from effx.families.linalg.lu import permuted
+from effx.families.linalg.lu import permute_rows
 from effx.families.linalg.matrices import (
     Data,
     Factorization,
     MatrixOperation,
     adjoint,
-    call,
+    call_kernel,
     check_matrix,
     diagonal,
+    emit_empty_results,
+    emits_kernel,
     eye,
-    kernel_form,
-    mul,
-    nothing,
-    regular,
-    target,
+    kernel_name,
+    multiply,
+    sample_regular,
 )
 from effx.families.linalg.triangular import TriangularSolve
 from effx.handling import (
@@ -58,7 +58,7 @@ class Geqrf(Singleton, Factorization):
     """
 
     __slots__ = ()
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """One matrix for both, and a vector."""
@@ -92,7 +92,7 @@ class Geqp3(Singleton, Factorization):
     @staticmethod
     def domain(rng: np.random.Generator, t: ArrayType) -> Data:
         """Draws matrices, and columns that all may be exchanged."""
-        return np.zeros(t.shape, t.dtype) if t.kind == "i" else regular(rng, t)
+        return np.zeros(t.shape, t.dtype) if t.kind == "i" else sample_regular(rng, t)
 
 
 @final
@@ -141,7 +141,7 @@ class Qr(Factorization):
 
     full: bool = False
     pivoting: bool = False
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Two matrices, and indices."""
@@ -158,13 +158,13 @@ GEQRF, GEQP3, PRODUCT = Geqrf(), Geqp3(), HouseholderProduct()
 
 
 @decomposes(Qr)
-def by_reflections(op: Qr, a: Array) -> tuple[Array, ...]:
+def decompose_qr(op: Qr, a: Array) -> tuple[Array, ...]:
     *batch, m, n = a.type.shape
     k = m if op.full else min(m, n)
     order = array_type(dtypes.int32, (*batch, n))
     if 0 in a.type.shape:
         # No reflection: q is the beginning of the unit matrix.
-        q = convert(triangles.band((m, k), 0, "EQ"), a.type.dtype)
+        q = convert(triangles.band_mask((m, k), 0, "EQ"), a.type.dtype)
         spread = BroadcastInDim((*batch, m, k), (len(batch), len(batch) + 1))(q)
         r = zeros(a.type.strong().with_shape((*batch, k, n)))
         return (spread, r, Iota(order, len(batch))()) if op.pivoting else (spread, r)
@@ -177,7 +177,7 @@ def by_reflections(op: Qr, a: Array) -> tuple[Array, ...]:
 
 
 @jvp_rule(Qr)
-def tangents(
+def jvp_qr(
     op: Qr, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """Of as many columns as q has, q^H da r^-1 is the sum of q^H dq, which is antihermitian, and dr r^-1, which is upper
@@ -193,23 +193,23 @@ def tangents(
         )
     k = min(m, n)
     if columns:
-        da = matrix_transpose(permuted(matrix_transpose(da), columns[0]))
+        da = matrix_transpose(permute_rows(matrix_transpose(da), columns[0]))
     corner = r[..., :k]
     scaled = UPPER_RIGHT(corner, da[..., :k])
-    inner = mul(adjoint(q), scaled)
+    inner = multiply(adjoint(q), scaled)
     lower = triangles.tril(inner, -1)
     turn = lower - adjoint(lower)
     if a.type.kind == "c":
         turn = turn + 1j * expand_dims(imag(diagonal(inner)), -1) * eye(corner)
-    dq = scaled + mul(q, turn - inner)
-    dr = mul(inner - turn, corner)
+    dq = scaled + multiply(q, turn - inner)
+    dr = multiply(inner - turn, corner)
     if n > k:
-        beyond = mul(adjoint(q), da[..., k:]) - mul(turn, r[..., k:])
+        beyond = multiply(adjoint(q), da[..., k:]) - multiply(turn, r[..., k:])
         dr = concatenate([dr, beyond], -1)
     return (q, r, *columns), (dq, triangles.triu(dr), *[None for _ in columns])
 
 
-def reflections(a: Data, pivoting: bool) -> tuple[Data, Data, Data]:
+def householder_reflections(a: Data, pivoting: bool) -> tuple[Data, Data, Data]:
     """Reflects column after column, as LAPACK does: the diagonal of r becomes real."""
     vectors = np.array(a)
     m, n = a.shape
@@ -232,70 +232,70 @@ def reflections(a: Data, pivoting: bool) -> tuple[Data, Data, Data]:
     return vectors, taus, columns
 
 
-def each(a: Data, pivoting: bool) -> tuple[Data, Data, Data]:
+def reflect_batch(a: Data, pivoting: bool) -> tuple[Data, Data, Data]:
     """Reflects each matrix of a batch."""
     *batch, m, n = a.shape
     vectors, taus = np.array(a), np.zeros((*batch, min(m, n)), a.dtype)
     columns = np.zeros((*batch, n), np.int32)
     for index in np.ndindex(*batch):
-        vectors[index], taus[index], columns[index] = reflections(a[index], pivoting)
+        vectors[index], taus[index], columns[index] = householder_reflections(a[index], pivoting)
     return vectors, taus, columns
 
 
 @reference_rule(Geqrf)
-def reflected(op: Geqrf, a: Data) -> tuple[Data, ...]:
+def oracle_geqrf(op: Geqrf, a: Data) -> tuple[Data, ...]:
     """Column by column."""
-    return each(a, False)[:2]
+    return reflect_batch(a, False)[:2]
 
 
 @reference_rule(Geqp3)
-def reflected_in_order(op: Geqp3, a: Data, columns: Data) -> tuple[Data, ...]:
+def oracle_geqp3(op: Geqp3, a: Data, columns: Data) -> tuple[Data, ...]:
     """The largest column first."""
-    vectors, taus, order = each(a, True)
+    vectors, taus, order = reflect_batch(a, True)
     return vectors, taus, order + np.int32(1)
 
 
 @reference_rule(HouseholderProduct)
-def multiplied(op: HouseholderProduct, a: Data, taus: Data) -> Data:
+def oracle_householder_product(op: HouseholderProduct, a: Data, taus: Data) -> Data:
     """The reflections' matrices, multiplied."""
     *batch, m, n = a.shape
-    found = np.zeros((*batch, m, n), a.dtype)
+    full_product = np.zeros((*batch, m, n), a.dtype)
     for index in np.ndindex(*batch):
         product = np.eye(m, dtype=a.dtype)
         for j, tau in enumerate(taus[index]):
             v = np.concatenate([np.zeros(j), [1], a[index][j + 1 :, j]]).astype(a.dtype)
             product = product @ (np.eye(m) - tau * np.outer(v, np.conj(v)))
-        found[index] = product[:, :n]
-    return found
+        full_product[index] = product[:, :n]
+    return full_product
 
 
-@kernel_form(Geqrf)
-def geqrf(body: Body, op: Geqrf, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+@emits_kernel(Geqrf)
+def emit_geqrf(body: Body, op: Geqrf, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     types = [v.type for v in outputs]
     if not types[0].size:
-        return nothing(body, outputs)
-    return call(body, target(body, "geqrf", "geqrf", types[0]), inputs, types, {}, {0: 0})
+        return emit_empty_results(body, outputs)
+    return call_kernel(body, kernel_name(body, "geqrf", "geqrf", types[0]), inputs, types, {}, {0: 0})
 
 
-@kernel_form(HouseholderProduct)
-def orgqr(
+@emits_kernel(HouseholderProduct)
+def emit_householder_product(
     body: Body, op: HouseholderProduct, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t = outputs[0].type
     if 0 in t.shape:
-        return nothing(body, outputs)
-    name = target(body, "ungqr" if t.kind == "c" else "orgqr", "orgqr", t)
-    return call(body, name, inputs, [t], {}, {0: 0})
+        return emit_empty_results(body, outputs)
+    name = kernel_name(body, "ungqr" if t.kind == "c" else "orgqr", "orgqr", t)
+    return call_kernel(body, name, inputs, [t], {}, {0: 0})
 
 
 @emits(Geqp3, platform="cpu")
-def geqp3(body: Body, op: Geqp3, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_geqp3(body: Body, op: Geqp3, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     vectors, taus, order = (v.type for v in outputs)
     if 0 in vectors.shape:
         first = sizes.iota(body, order, order.ndim - 1)
         counted = body.line(f"stablehlo.add {first}, {body.constant(1, order)} : {order.mlir}")
-        return (*nothing(body, outputs[:2]), counted)
-    results = call(
+        return (*emit_empty_results(body, outputs[:2]), counted)
+    results = call_kernel(
         body, lapack_target("geqp3", vectors.dtype), inputs, [vectors, order, taus], {}, {0: 0, 1: 1}
     )
     return results[0], results[2], results[1]

@@ -9,18 +9,18 @@ from effx.families.linalg.matrices import (
     Data,
     Factorization,
     Options,
-    call,
+    call_kernel,
     check_matrix,
+    emit_empty_results,
+    emits_kernel,
     info_type,
-    kernel_form,
-    letter,
+    is_on_cpu,
+    kernel_name,
+    lapack_option,
     nan_where_failed,
-    nothing,
-    on_cpu,
-    positive,
     real_type,
-    regular,
-    target,
+    sample_positive,
+    sample_regular,
 )
 from effx.handling import ArrayType, Atom, Body, Var, array_type, emits, lapack_target, reference_rule
 from effx.ir.ops.base import Singleton, check_arity
@@ -41,7 +41,7 @@ class Schur(Factorization):
     """
 
     vectors: bool = True
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Matrices."""
@@ -58,7 +58,7 @@ class Hessenberg(Singleton, Factorization):
     """
 
     __slots__ = ()
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """One matrix for both, and a vector."""
@@ -81,7 +81,7 @@ class Tridiagonal(Factorization):
     """
 
     lower: bool = True
-    domain = staticmethod(positive)
+    domain = staticmethod(sample_positive)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """A matrix and vectors."""
@@ -94,39 +94,43 @@ class Tridiagonal(Factorization):
 
 
 @emits(Schur, platform="cpu")
-def gees(body: Body, op: Schur, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_schur(body: Body, op: Schur, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
     if 0 in t.shape:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     values = [array_type(t.dtype, t.shape[:-1])] * (1 if t.kind == "c" else 2)
-    options: Options = {"mode": letter("NV"[op.vectors]), "sort": letter("N")}
+    options: Options = {"mode": lapack_option("NV"[op.vectors]), "sort": lapack_option("N")}
     name = lapack_target("gees", t.dtype)
-    form, vectors, *_, failed = call(body, name, inputs, [t, t, *values, info, info], options, {0: 0})
+    form, vectors, *_, failed = call_kernel(body, name, inputs, [t, t, *values, info, info], options, {0: 0})
     names = [form, vectors][: len(outputs)]
     return nan_where_failed(body, names, [t] * len(names), failed, info)
 
 
 @emits(Hessenberg, platform="cpu")
-def gehrd(body: Body, op: Hessenberg, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_hessenberg(
+    body: Body, op: Hessenberg, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
     types = [v.type for v in outputs]
     info = info_type(types[0])
     if not types[0].size:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     options: Options = {"low": np.int32(1), "high": np.int32(types[0].shape[-1])}
     name = lapack_target("gehrd", types[0].dtype)
-    *names, failed = call(body, name, inputs, [*types, info], options, {0: 0})
+    *names, failed = call_kernel(body, name, inputs, [*types, info], options, {0: 0})
     return nan_where_failed(body, names, types, failed, info)
 
 
-@kernel_form(Tridiagonal)
-def sytrd(body: Body, op: Tridiagonal, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+@emits_kernel(Tridiagonal)
+def emit_tridiagonal(
+    body: Body, op: Tridiagonal, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
     types = [v.type for v in outputs]
     t, info = types[0], info_type(types[0])
     if 0 in t.shape:
-        return nothing(body, outputs)
-    options: Options = {"uplo": letter("UL"[op.lower])} if on_cpu(body) else {"lower": op.lower}
-    name = target(body, "hetrd" if t.kind == "c" else "sytrd", "sytrd", t)
-    *names, failed = call(body, name, inputs, [*types, info], options, {0: 0})
+        return emit_empty_results(body, outputs)
+    options: Options = {"uplo": lapack_option("UL"[op.lower])} if is_on_cpu(body) else {"lower": op.lower}
+    name = kernel_name(body, "hetrd" if t.kind == "c" else "sytrd", "sytrd", t)
+    *names, failed = call_kernel(body, name, inputs, [*types, info], options, {0: 0})
     return nan_where_failed(body, names, types, failed, info)
 
 
@@ -134,7 +138,7 @@ def sytrd(body: Body, op: Tridiagonal, inputs: tuple[Atom, ...], outputs: tuple[
 
 
 @reference_rule(Schur)
-def schur_in_scipy(op: Schur, a: Data) -> tuple[Data, ...]:
+def oracle_schur(op: Schur, a: Data) -> tuple[Data, ...]:
     """SciPy's function."""
     from scipy.linalg import schur
 
@@ -145,7 +149,7 @@ def schur_in_scipy(op: Schur, a: Data) -> tuple[Data, ...]:
 
 
 @reference_rule(Hessenberg)
-def hessenberg_in_scipy(op: Hessenberg, a: Data) -> tuple[Data, ...]:
+def oracle_hessenberg(op: Hessenberg, a: Data) -> tuple[Data, ...]:
     """SciPy's function."""
     from scipy.linalg.lapack import get_lapack_funcs
 
@@ -157,7 +161,7 @@ def hessenberg_in_scipy(op: Hessenberg, a: Data) -> tuple[Data, ...]:
 
 
 @reference_rule(Tridiagonal)
-def tridiagonal_in_scipy(op: Tridiagonal, a: Data) -> tuple[Data, ...]:
+def oracle_tridiagonal(op: Tridiagonal, a: Data) -> tuple[Data, ...]:
     """SciPy's function."""
     from scipy.linalg.lapack import get_lapack_funcs
 

@@ -12,16 +12,16 @@ from effx.families.linalg.matrices import (
     Axis,
     Data,
     MatrixOperation,
-    call,
+    batch_systems,
+    call_kernel,
     check_matrix,
-    letter,
-    mul,
-    nothing,
-    regular,
-    together,
+    emit_empty_results,
+    lapack_option,
+    multiply,
+    sample_regular,
 )
 from effx.handlers.jvp.handler import add_tangents
-from effx.handlers.transpose.handler import Operand, value
+from effx.handlers.transpose.handler import Operand, known_value
 from effx.handling import (
     ArrayType,
     Atom,
@@ -61,7 +61,7 @@ class TriangularSolve(MatrixOperation):
     lower: bool = True
     transpose_a: bool = False
     unit_diagonal: bool = False
-    domain = staticmethod(regular)
+    domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of b."""
@@ -88,11 +88,11 @@ class TriangularSolve(MatrixOperation):
     def product(self, a: Array, x: Array) -> Array:
         """Returns `op(a) x`, or `x op(a)`, without looking at the triangle."""
         a = matrix_transpose(a) if self.transpose_a else a
-        return mul(a, x) if self.left_side else mul(x, a)
+        return multiply(a, x) if self.left_side else multiply(x, a)
 
 
 @jvp_rule(TriangularSolve)
-def solve_again(
+def jvp_triangular_solve(
     op: TriangularSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """From a x = b follows a dx = db - da x."""
@@ -104,23 +104,25 @@ def solve_again(
 
 
 @transpose_rule(TriangularSolve)
-def turned(op: TriangularSolve, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_triangular_solve(
+    op: TriangularSolve, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
     """Linear in b: the system with the transposed matrix."""
     a, b = operands
     assert type(b) is LinearOperand
-    return None, attrs.evolve(op, transpose_a=not op.transpose_a)(value(a), ct)
+    return None, attrs.evolve(op, transpose_a=not op.transpose_a)(known_value(a), ct)
 
 
 @vmap_rule(TriangularSolve)
-def more_sides(
+def batch_triangular_solve(
     handler: Vmap, op: TriangularSolve, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     """One matrix for all batch elements solves all their sides together."""
-    return together(handler, op, values, axes, op.left_side)
+    return batch_systems(handler, op, values, axes, op.left_side)
 
 
 @reference_rule(TriangularSolve)
-def by_elimination(op: TriangularSolve, a: Data, b: Data) -> Data:
+def oracle_triangular_solve(op: TriangularSolve, a: Data, b: Data) -> Data:
     """NumPy's solver, on the triangle."""
     part = np.tril(a) if op.lower else np.triu(a)
     if op.unit_diagonal:
@@ -132,28 +134,30 @@ def by_elimination(op: TriangularSolve, a: Data, b: Data) -> Data:
 
 
 @emits(TriangularSolve)
-def text(body: Body, op: TriangularSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+def emit_triangular_solve(
+    body: Body, op: TriangularSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> str:
     (a, b), t = inputs, outputs[0].type
     flags = {"left_side": op.left_side, "lower": op.lower, "unit_diagonal": op.unit_diagonal}
     shown = ", ".join([f"{name} = {str(flag).lower()}" for name, flag in flags.items()])
-    turned = "TRANSPOSE" if op.transpose_a else "NO_TRANSPOSE"
+    transpose_option = "TRANSPOSE" if op.transpose_a else "NO_TRANSPOSE"
     return body.line(
         f'"stablehlo.triangular_solve"({body.name(a)}, {body.name(b)}) <{{{shown}, '
-        f"transpose_a = #stablehlo<transpose {turned}>}}> : ({a.type.mlir}, {b.type.mlir}) -> {t.mlir}"
+        f"transpose_a = #stablehlo<transpose {transpose_option}>}}> : ({a.type.mlir}, {b.type.mlir}) -> {t.mlir}"
     )
 
 
 @emits(TriangularSolve, platform="cpu")
-def trsm(
+def emit_triangular_solve_on_cpu(
     body: Body, op: TriangularSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t = outputs[0].type
     if 0 in t.shape:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     options = {
-        "side": letter("L" if op.left_side else "R"),
-        "uplo": letter("L" if op.lower else "U"),
-        "trans_x": letter("T" if op.transpose_a else "N"),
-        "diag": letter("U" if op.unit_diagonal else "N"),
+        "side": lapack_option("L" if op.left_side else "R"),
+        "uplo": lapack_option("L" if op.lower else "U"),
+        "trans_x": lapack_option("T" if op.transpose_a else "N"),
+        "diag": lapack_option("U" if op.unit_diagonal else "N"),
     }
-    return call(body, lapack_target("trsm", t.dtype), inputs, [t], options, {0: 1})
+    return call_kernel(body, lapack_target("trsm", t.dtype), inputs, [t], options, {0: 1})

@@ -10,14 +10,14 @@ from effx.errors import ShapeError
 from effx.families.linalg.matrices import (
     Data,
     MatrixOperation,
-    call,
+    call_kernel,
     check_matrix,
+    emit_empty_results,
     info_type,
     nan_where_failed,
-    nothing,
 )
 from effx.handlers.jvp.handler import add_tangents
-from effx.handlers.transpose.handler import Operand, value
+from effx.handlers.transpose.handler import Operand, known_value
 from effx.handling import (
     ArrayType,
     Atom,
@@ -32,7 +32,7 @@ from effx.handling import (
     reference_rule,
     transpose_rule,
 )
-from effx.ir.ops.base import Singleton, check_arity, show
+from effx.ir.ops.base import Singleton, check_arity, types_text
 
 __all__ = ["TridiagonalSolve"]
 
@@ -54,18 +54,19 @@ class TridiagonalSolve(Singleton, MatrixOperation):
         for t in diagonals:
             if (t.dtype, t.shape) != (b.dtype, b.shape[:-1]):
                 raise ShapeError(
-                    f"tridiagonal_solve: diagonals must have b's dtype and shape without the last axis, got {show(types)}"
+                    "tridiagonal_solve: diagonals must have b's dtype and shape without the last axis, got "
+                    f"{types_text(types)}"
                 )
         return b.strong()
 
 
-def shifted(x: Array, by: int) -> Array:
+def shift_last_axis(x: Array, by: int) -> Array:
     """Returns x[i + by] along the last axis, 0 beyond its ends; `by` is 1 or -1."""
     zero = x[..., :1] * 0
     return concatenate([x[..., 1:], zero] if by > 0 else [zero, x[..., :-1]], -1)
 
 
-def product(lower: Array, main: Array, upper: Array, x: Array) -> Array:
+def multiply_tridiagonal(lower: Array, main: Array, upper: Array, x: Array) -> Array:
     """Returns a x."""
     rows = [expand_dims(d, -1) for d in (lower, main, upper)]
     zero = x[..., :1, :] * 0
@@ -75,7 +76,7 @@ def product(lower: Array, main: Array, upper: Array, x: Array) -> Array:
 
 
 @jvp_rule(TridiagonalSolve)
-def solve_again(
+def jvp_tridiagonal_solve(
     op: TridiagonalSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """From a x = b follows a dx = db - da x."""
@@ -84,22 +85,24 @@ def solve_again(
     side = db
     if any([d is not None for d in moved]) and x.type.size:
         filled = [p * 0 if d is None else d for p, d in zip(diagonals, moved, strict=True)]
-        side = add_tangents(x, -product(filled[0], filled[1], filled[2], x), db)
+        side = add_tangents(x, -multiply_tridiagonal(filled[0], filled[1], filled[2], x), db)
     return x, None if side is None else op(*diagonals, side)
 
 
 @transpose_rule(TridiagonalSolve)
-def turned(op: TridiagonalSolve, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_tridiagonal_solve(
+    op: TridiagonalSolve, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
     """Linear in b: the system with the transposed matrix, whose outer diagonals change places."""
     assert type(operands[3]) is LinearOperand
-    lower, main, upper = (value(x) for x in operands[:3])
+    lower, main, upper = (known_value(x) for x in operands[:3])
     if 0 in ct.type.shape:
         return None, None, None, ct
-    return None, None, None, op(shifted(upper, -1), main, shifted(lower, 1), ct)
+    return None, None, None, op(shift_last_axis(upper, -1), main, shift_last_axis(lower, 1), ct)
 
 
 @reference_rule(TridiagonalSolve)
-def by_dense_matrices(op: TridiagonalSolve, lower: Data, main: Data, upper: Data, b: Data) -> Data:
+def oracle_tridiagonal_solve(op: TridiagonalSolve, lower: Data, main: Data, upper: Data, b: Data) -> Data:
     """NumPy's solver, for the whole matrix."""
     n = main.shape[-1]
     a = np.zeros((*main.shape, n), main.dtype)
@@ -111,23 +114,23 @@ def by_dense_matrices(op: TridiagonalSolve, lower: Data, main: Data, upper: Data
 
 
 @emits(TridiagonalSolve, platform="cpu")
-def gtsv(
+def emit_tridiagonal_solve_on_cpu(
     body: Body, op: TridiagonalSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
     if 0 in t.shape:
-        return nothing(body, outputs)
+        return emit_empty_results(body, outputs)
     types = [x.type.strong() for x in inputs]
     aliases = {i: i for i in range(4)}
-    results = call(
+    results = call_kernel(
         body, lapack_target("gtsv", t.dtype), inputs, [*types, info], {}, aliases, batch=t.ndim - 2
     )
     return nan_where_failed(body, results[3:4], [t], results[4], info)
 
 
 @emits(TridiagonalSolve, platform="cuda")
-def gtsv2(
+def emit_tridiagonal_solve(
     body: Body, op: TridiagonalSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t = outputs[0].type
-    return call(body, "cusparse_gtsv2_ffi", inputs, [t], {}, {0: 3}, batch=t.ndim - 2)
+    return call_kernel(body, "cusparse_gtsv2_ffi", inputs, [t], {}, {0: 3}, batch=t.ndim - 2)

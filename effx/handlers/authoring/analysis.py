@@ -107,25 +107,25 @@ def places(program: Program) -> list[Place]:
         raise TransformError(
             f"places: expected a staged program, got {program!r}; effx.make_jaxpr(f)(*args) gives one"
         )
-    return _listed(Place(Equation(_NOTHING, (), ()), (program.name,)), program)
+    return _list_places(Place(Equation(_NO_OPERATION, (), ()), (program.name,)), program)
 
 
-class _Nothing(Operation[object]):
+class _NoOperation(Operation[object]):
     """The operation of a location without an equation."""
 
 
-_NOTHING = _Nothing()
+_NO_OPERATION = _NoOperation()
 
 
-def _listed(around: Place, program: Program) -> list[Place]:
-    found: list[Place] = []
+def _list_places(outer: Place, program: Program) -> list[Place]:
+    listed: list[Place] = []
     for e in program.equations:
-        place = around.at(e)
-        found.append(place)
+        place = outer.at(e)
+        listed.append(place)
         if isinstance(e.op, HigherOrder):
-            for held in e.op.programs:
-                found += _listed(place.inside(held), held)
-    return found
+            for program_inside in e.op.programs:
+                listed += _list_places(place.inside(program_inside), program_inside)
+    return listed
 
 
 class Analysis(Flow[V]):
@@ -156,13 +156,13 @@ class Analysis(Flow[V]):
         """
         raise TransformError(f"{self._name}: define literal(value, type), the fact of a number")
 
-    def _rule(self, place: Place) -> Callable[..., Any]:
+    def _find_rule(self, place: Place) -> Callable[..., Any]:
         rule = self.rules.find(type(place.op))
         if rule is None:
             raise NoRuleError(f"{self._name}: no rule for {place.op.name} at {place.line}")
         return rule
 
-    def _closed_to(self, place: Place) -> NoRuleError:
+    def _closed_program_error(self, place: Place) -> NoRuleError:
         """Returns the error for an operation without a rule whose programs nothing is known to go through."""
         return NoRuleError(
             f"{self._name}: no rule for {place.op.name} at {place.line}, whose programs it cannot go into"
@@ -200,7 +200,7 @@ class Forward(Analysis[V]):
             raise TransformError(
                 f"{self._name}: {program.name} takes {len(program.inputs) - len(known)} inputs, got {len(facts)} facts"
             )
-        around = Place(Equation(_NOTHING, (), ()), (program.name,))
+        around = Place(Equation(_NO_OPERATION, (), ()), (program.name,))
         return self.walk(around, program, (*known, *facts))
 
     def constant(self, x: Array) -> V:
@@ -215,21 +215,21 @@ class Forward(Analysis[V]):
             return env[atom] if type(atom) is Var else self.literal(atom.value, atom.type)
 
         for e in program.equations:
-            found = self.step(around.at(e), tuple(map(read, e.inputs)))
-            env.update(zip(e.outputs, found, strict=True))
+            results = self.step(around.at(e), tuple(map(read, e.inputs)))
+            env.update(zip(e.outputs, results, strict=True))
         return tuple(map(read, program.outputs))
 
     def step(self, place: Place, facts: Facts[V]) -> Facts[V]:
         """Goes through one equation."""
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
-            found = self.through(
+            results = self.through(
                 place.equation, facts, lambda program, given: self.walk(place.inside(program), program, given)
             )
-            if found is None:
-                raise self._closed_to(place)
-            return found
-        result = self._rule(place)(place, op, *facts)
+            if results is None:
+                raise self._closed_program_error(place)
+            return results
+        result = self._find_rule(place)(place, op, *facts)
         return cast("Facts[V]", result) if op.multiple else (result,)
 
 
@@ -293,13 +293,13 @@ class Backward(Analysis[V]):
             )
         k = len(program.constants)
         types = program.in_types[k:]
-        given = [self.unknown(t) for t in types] if known is None else list(known)
-        if len(given) != len(types):
+        initial_facts = [self.unknown(t) for t in types] if known is None else list(known)
+        if len(initial_facts) != len(types):
             raise TransformError(
-                f"{self._name}: {program.name} takes {len(types)} inputs, known has {len(given)} facts"
+                f"{self._name}: {program.name} takes {len(types)} inputs, known has {len(initial_facts)} facts"
             )
-        start = (*[self.constant(x) for x in program.constants], *given)
-        around = Place(Equation(_NOTHING, (), ()), (program.name,))
+        start = (*[self.constant(x) for x in program.constants], *initial_facts)
+        around = Place(Equation(_NO_OPERATION, (), ()), (program.name,))
         return self.walk(around, program, results, start)[k:]
 
     def walk(self, around: Place, program: Program, results: Facts[V], operands: Facts[V]) -> Facts[V]:
@@ -316,9 +316,9 @@ class Backward(Analysis[V]):
                 env[atom] = self.join(env[atom], fact) if atom in env else fact
 
         for e in program.equations:
-            found = self.ahead(around.at(e), tuple(map(read, e.inputs)))
-            if found is not None:
-                env.update(zip(e.outputs, found, strict=True))
+            results_ahead = self.ahead(around.at(e), tuple(map(read, e.inputs)))
+            if results_ahead is not None:
+                env.update(zip(e.outputs, results_ahead, strict=True))
         for atom, fact in zip(program.outputs, results, strict=True):
             meet(atom, fact)
         for e in reversed(program.equations):
@@ -331,37 +331,43 @@ class Backward(Analysis[V]):
         """Goes back through one equation."""
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
-            return self._inside(place, results, operands)
-        return tuple(self._rule(place)(place, op, results, operands))
+            return self._walk_regions(place, results, operands)
+        return tuple(self._find_rule(place)(place, op, results, operands))
 
-    def _inside(self, place: Place, results: Facts[V], operands: Facts[V]) -> Facts[V]:
+    def _walk_regions(self, place: Place, results: Facts[V], operands: Facts[V]) -> Facts[V]:
         regions = self._regions(place.equation)
         if not regions:
-            raise self._closed_to(place)
-        found = self._joined([self._back(place, region, results, operands) for region in regions])
+            raise self._closed_program_error(place)
+        operand_facts = self._join_facts(
+            [self._walk_region(place, region, results, operands) for region in regions]
+        )
         head = operands[: regions[0].skipped]
-        return (*([self.deciding(x) for x in head] if isinstance(place.op, Cond) else head), *found)
+        return (*([self.deciding(x) for x in head] if isinstance(place.op, Cond) else head), *operand_facts)
 
-    def _back(self, place: Place, region: Region, results: Facts[V], operands: Facts[V]) -> Facts[V]:
+    def _walk_region(self, place: Place, region: Region, results: Facts[V], operands: Facts[V]) -> Facts[V]:
         """Goes back through a program; returns the facts of the operands that it takes."""
         program, c, m = region.program, region.constants, region.carries
-        constants, _, rest = region.parts(self._unstacked(place.equation, region, operands))
+        constants, _, rest = region.split_operands(self._operand_facts(place.equation, region, operands))
         # Nothing is known of a loop's carry at the beginning of an iteration.
         blank = tuple([self.unknown(t) for t in program.in_types[c : c + m]])
         types, slices = place.result_types[m:], region.stacked_out[m:]
-        ends = [self._slice(f, t, k) for f, t, k in zip(results[m:], types, slices, strict=True)]
+        ends = [self._unstack_fact(f, t, k) for f, t, k in zip(results[m:], types, slices, strict=True)]
 
         def iteration(carry: Facts[V]) -> Facts[V]:
             return self.walk(place.inside(program), program, (*carry, *ends), (*constants, *blank, *rest))
 
-        last, asked = results[:m], constants
-        if region.asks is not None:
-            answer = self.deciding(self.unknown(region.asks.out_types[0]))
+        last, condition_facts = results[:m], constants
+        if region.condition is not None:
+            answer = self.deciding(self.unknown(region.condition.out_types[0]))
             before = (*constants, *blank)
-            found = self.walk(place.inside(region.asks), region.asks, (answer,), before)
-            asked, last = found[:c], self._joined([last, found[c:]])
-        carry, found = self._settle(iteration, last, program.name, c)
-        fixed = found[:c] if region.asks is None else self._joined([found[:c], asked])
-        wholes = [x.type for x in place.equation.inputs[region.skipped + c + m :]]
-        outer = zip(found[c + m :], wholes, region.stacked_in[c + m :], strict=True)
-        return (*fixed, *carry, *[self._whole(f, t, k) for f, t, k in outer])
+            body_facts = self.walk(place.inside(region.condition), region.condition, (answer,), before)
+            condition_facts, last = body_facts[:c], self._join_facts([last, body_facts[c:]])
+        carry, body_facts = self._find_fixpoint(iteration, last, program.name, c)
+        fixed = (
+            body_facts[:c]
+            if region.condition is None
+            else self._join_facts([body_facts[:c], condition_facts])
+        )
+        stacked_types = [x.type for x in place.equation.inputs[region.skipped + c + m :]]
+        outer = zip(body_facts[c + m :], stacked_types, region.stacked_in[c + m :], strict=True)
+        return (*fixed, *carry, *[self._stack_fact(f, t, k) for f, t, k in outer])

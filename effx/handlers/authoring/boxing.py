@@ -18,10 +18,10 @@ from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation
 from effx.errors import EscapedBoxError, TransformError, TreeError
 from effx.handlers.authoring.rule_handler import Default, RuledHandler
-from effx.handlers.authoring.rule_types import Computes, ComputesAt
+from effx.handlers.authoring.rule_types import PayloadRule, SitePayloadRule
 from effx.handlers.authoring.site import Site
-from effx.handlers.recursion.payloads import Rule, infer
-from effx.handlers.vmap.handler import identity, over_batches
+from effx.handlers.recursion.payloads import Rule, apply_typing_rule
+from effx.handlers.vmap.handler import apply_over_batches, identity
 from effx.ir.ops.custom import NamedCall
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
@@ -75,29 +75,29 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             origin = get_origin(base)
             if isinstance(origin, type) and issubclass(origin, BoxHandler):
                 # `from __future__ import annotations` leaves bases alone, so this is the class itself.
-                given = dict(zip(origin.__parameters__, get_args(base), strict=False))  # type: ignore[attr-defined]  # of a generic class
-                cls._payload_form = given.get(origin._payload_form, origin._payload_form)
-                cls.payload_type = _class_of(cls._payload_form) or cls.payload_type
+                arguments_by_parameter = dict(zip(origin.__parameters__, get_args(base), strict=False))  # type: ignore[attr-defined]  # of a generic class
+                cls._payload_form = arguments_by_parameter.get(origin._payload_form, origin._payload_form)
+                cls.payload_type = _runtime_class(cls._payload_form) or cls.payload_type
         kind = cls.payload_type
         cls._carries_arrays = isinstance(kind, type) and issubclass(kind, Array)
 
     @overload
     @classmethod
-    def rule(cls, kind: type[O], /) -> Computes[O, P]: ...
+    def rule(cls, kind: type[O], /) -> PayloadRule[O, P]: ...
     @overload
     @classmethod
-    def rule(cls, kind: type[O], kind1: type[O1], /) -> Computes[O | O1, P]: ...
+    def rule(cls, kind: type[O], kind1: type[O1], /) -> PayloadRule[O | O1, P]: ...
     @overload
     @classmethod
-    def rule(cls, kind: type[O], kind1: type[O1], kind2: type[O2], /) -> Computes[O | O1 | O2, P]: ...
+    def rule(cls, kind: type[O], kind1: type[O1], kind2: type[O2], /) -> PayloadRule[O | O1 | O2, P]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], kind3: type[O3], /
-    ) -> Computes[O | O1 | O2 | O3, P]: ...
+    ) -> PayloadRule[O | O1 | O2 | O3, P]: ...
     @overload
     @classmethod
-    def rule(cls, *kinds: type[O]) -> Computes[O, P]: ...
+    def rule(cls, *kinds: type[O]) -> PayloadRule[O, P]: ...
     @classmethod
     def rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(op, *payloads) -> payload` for operation classes, base classes or traits.
@@ -106,21 +106,21 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         is a plain array stays unboxed. The most specific rule is used; a rule of a subclass comes
         before one of its base.
         """
-        return cls._registered(kinds, wants_site=False)
+        return cls._rule_registrar(kinds, wants_site=False)
 
     @overload
     @classmethod
-    def site_rule(cls, kind: type[O], /) -> ComputesAt[Site[Self, S], O, P]: ...
+    def site_rule(cls, kind: type[O], /) -> SitePayloadRule[Site[Self, S], O, P]: ...
     @overload
     @classmethod
-    def site_rule(cls, kind: type[O], kind1: type[O1], /) -> ComputesAt[Site[Self, S], O | O1, P]: ...
+    def site_rule(cls, kind: type[O], kind1: type[O1], /) -> SitePayloadRule[Site[Self, S], O | O1, P]: ...
     @overload
     @classmethod
-    def site_rule(cls, *kinds: type[O]) -> ComputesAt[Site[Self, S], O, P]: ...
+    def site_rule(cls, *kinds: type[O]) -> SitePayloadRule[Site[Self, S], O, P]: ...
     @classmethod
     def site_rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *payloads) -> payload`: a rule that needs the site, or has a state."""
-        return cls._registered(kinds, wants_site=True)
+        return cls._rule_registrar(kinds, wants_site=True)
 
     @abstractmethod
     def lift(self, x: Array) -> P:
@@ -143,7 +143,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         function, wants_site = rule
         payloads = [x.payload if x.frame is frame else self.lift(x) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
         y = function(Site(frame, op, operands), op, *payloads) if wants_site else function(op, *payloads)
-        types = infer(op, operands)
+        types = apply_typing_rule(op, operands)
         if op.multiple:
             self.check_count(op.name, y, len(types))
         return y, types
@@ -223,28 +223,28 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         is_payload = self._is_payload
         # The arguments are a tuple; payloads may be tuples.
         leaves, tree = flatten(args, is_leaf=lambda x: x is not args and is_payload(x))
-        places = [i for i, x in enumerate(leaves) if is_payload(x)]
+        payload_indices = [i for i, x in enumerate(leaves) if is_payload(x)]
         examples: Sequence[Operand | None]
         if like is None:
-            examples = [None] * len(places)
+            examples = [None] * len(payload_indices)
         else:
-            examples = like if isinstance(like, tuple) else (like,) * len(places)
-        if len(examples) != len(places):
+            examples = like if isinstance(like, tuple) else (like,) * len(payload_indices)
+        if len(examples) != len(payload_indices):
             raise TransformError(
-                f"{self.name}: run got {len(places)} payloads, but like has {len(examples)} entries"
+                f"{self.name}: run got {len(payload_indices)} payloads, but like has {len(examples)} entries"
             )
         with self.installed() as frame:
-            for i, example in zip(places, examples, strict=True):
-                leaves[i] = self._of_arrays(leaves[i])
+            for i, example in zip(payload_indices, examples, strict=True):
+                leaves[i] = self._convert_leaves(leaves[i])
                 t = self.type_of(leaves[i]) if example is None else as_operand(example, self.name).type
                 leaves[i] = Box(frame, leaves[i], t)
             results, out_tree = flatten(function(*tree.unflatten(leaves)))
-            found = out_tree.unflatten(
-                [self._of_arrays(self.payload(frame, as_operand(y, self.name))) for y in results]
+            payloads = out_tree.unflatten(
+                [self._convert_leaves(self.payload(frame, as_operand(y, self.name))) for y in results]
             )
-        return self.returns(found, frame)
+        return self.returns(payloads, frame)
 
-    def _of_arrays(self, payload: PyTree) -> PyTree:
+    def _convert_leaves(self, payload: PyTree) -> PyTree:
         """Returns a payload with arrays for the numbers and NumPy arrays in it."""
         parts, tree = flatten(payload)
         if all([isinstance(x, Array) for x in parts]):
@@ -274,33 +274,33 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             carried = [x if b else self.lift(cast("Array", x)) for x, b in zip(payloads, boxed, strict=True)]
             result = rule(*function.in_tree.unflatten(carried))
             try:
-                found = flatten_up_to(out_tree, result)
+                result_leaves = flatten_up_to(out_tree, result)
             except TreeError:
-                found = [None]
-            if not all([isinstance(y, Array) or self._is_payload(y) for y in found]):
+                result_leaves = [None]
+            if not all([isinstance(y, Array) or self._is_payload(y) for y in result_leaves]):
                 raise TreeError(
                     f"{self.name}: the rule for {name} gives a result of structure "
                     f"{flatten(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
                 )
-            return found
+            return result_leaves
 
         def stack(y: PyTree) -> PyTree:
             return y if isinstance(y, Array) and not self._carries_arrays else self.stack(y)
 
-        found = over_batches(
+        stacked = apply_over_batches(
             function.batches,
             flat,
             [cast("Box", x).payload if b else x for x, b in zip(primals, boxed, strict=True)],
             [self.unstack if b else identity for b in boxed],
             stack,
         )
-        return tuple([self.boxed_result(frame, y, t, name) for y, t in zip(found, types, strict=True)])
+        return tuple([self.boxed_result(frame, y, t, name) for y, t in zip(stacked, types, strict=True)])
 
 
-def _class_of(kind: object) -> type[Any] | UnionType | None:
+def _runtime_class(kind: object) -> type[Any] | UnionType | None:
     """Returns the class of values of a type, for `isinstance`; None where there is none."""
     if get_origin(kind) in (Union, UnionType):
-        parts = [_class_of(part) for part in get_args(kind)]
+        parts = [_runtime_class(part) for part in get_args(kind)]
         return None if None in parts else reduce(or_, parts)
     kind = get_origin(kind) or kind
     return kind if isinstance(kind, type) else None

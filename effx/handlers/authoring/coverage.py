@@ -6,10 +6,10 @@ import attrs
 
 from effx.errors import TransformError
 from effx.handlers.authoring.rule_handler import RuledHandler
-from effx.handlers.recursion.marks import MARKS
+from effx.handlers.recursion.marks import MARK_OPERATIONS
 from effx.ir.catalogue import Kind, operation_classes
 
-Word = Literal["rule", "trait", "recursion", "decomposition", "forward", "refused"]
+TreatmentKind = Literal["rule", "trait", "recursion", "decomposition", "forward", "refused"]
 
 
 @final
@@ -25,7 +25,7 @@ class Treatment:
     """
 
     operation: Kind
-    how: Word
+    how: TreatmentKind
     by: Kind | None = None
 
     def __str__(self) -> str:
@@ -91,14 +91,14 @@ def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage
     kind = handler if isinstance(handler, type) else type(handler)
     if not issubclass(kind, RuledHandler):
         raise TransformError(f"coverage: expected a BoxHandler or InterceptHandler, got {handler!r}")
-    return Coverage(kind, tuple([_treatment(kind, op) for op in operation_classes()]))
+    return Coverage(kind, tuple([_find_treatment(kind, op) for op in operation_classes()]))
 
 
-def _treatment(handler: type[RuledHandler[Any]], op: Kind) -> Treatment:
+def _find_treatment(handler: type[RuledHandler[Any]], op: Kind) -> Treatment:
     origin = handler.rules.origin(op)
     if origin is not None:
         return Treatment(op, "rule") if origin is op else Treatment(op, "trait", origin)
-    if handler.recursions.origin(op) is not None or issubclass(op, MARKS):
+    if handler.recursions.origin(op) is not None or issubclass(op, MARK_OPERATIONS):
         return Treatment(op, "recursion")
     if handler.default == "forward":
         return Treatment(op, "forward")

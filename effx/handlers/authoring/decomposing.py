@@ -23,22 +23,22 @@ class Decompose(InterceptHandler[None]):
     """Decomposes operations until only chosen ones are left.
 
     Attributes:
-        kept: the chosen classes and traits.
+        allowed: the chosen classes and traits.
     """
 
-    kept: tuple[Kind, ...]
+    allowed: tuple[Kind, ...]
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
         """Forwards a chosen operation and goes into programs."""
-        if isinstance(op, self.kept):
+        if isinstance(op, self.allowed):
             return op(*operands)
-        found = recur(frame, op, operands)
-        if found is None and not op.can_decompose():
-            chosen = ", ".join([k.__name__ for k in self.kept])
+        results = recur(frame, op, operands)
+        if results is None and not op.can_decompose():
+            allowed_names = ", ".join([k.__name__ for k in self.allowed])
             raise NoRuleError(
-                f"decompose: {op.name} is not among the chosen operations ({chosen}) and does not decompose"
+                f"decompose: {op.name} is not among the chosen operations ({allowed_names}) and does not decompose"
             )
-        return cast("R | None", found)
+        return cast("R | None", results)
 
 
 def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
@@ -72,11 +72,11 @@ def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
     check_function("decompose", fun)
     if not isinstance(to, Iterable):
         raise TransformError(f"decompose: to must list operation classes or traits, got {to!r}")
-    kept = tuple(to)
-    for kind in kept:
+    allowed = tuple(to)
+    for kind in allowed:
         if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers
             raise TransformError(f"decompose: expected operation classes or traits, got {kind!r}")
-    handler = Decompose(kept)
+    handler = Decompose(allowed)
 
     @wraps(fun)
     def decomposed(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -16,10 +16,10 @@ from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation
 from effx.errors import TreeError
 from effx.handlers.authoring.rule_handler import Default, RuledHandler
-from effx.handlers.authoring.rule_types import Answers
+from effx.handlers.authoring.rule_types import InterceptRule
 from effx.handlers.authoring.site import Site
-from effx.handlers.recursion.payloads import Rule, infer
-from effx.handlers.vmap.handler import identity, over_batches
+from effx.handlers.recursion.payloads import Rule, apply_typing_rule
+from effx.handlers.vmap.handler import apply_over_batches, identity
 from effx.ir.ops.custom import NamedCall
 from effx.tree.registry import PyTree, flatten
 
@@ -65,27 +65,27 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     @overload
     @classmethod
-    def rule(cls, kind: type[O], /) -> Answers[Site[Self, S], O]: ...
+    def rule(cls, kind: type[O], /) -> InterceptRule[Site[Self, S], O]: ...
     @overload
     @classmethod
-    def rule(cls, kind: type[O], kind1: type[O1], /) -> Answers[Site[Self, S], O | O1]: ...
+    def rule(cls, kind: type[O], kind1: type[O1], /) -> InterceptRule[Site[Self, S], O | O1]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], /
-    ) -> Answers[Site[Self, S], O | O1 | O2]: ...
+    ) -> InterceptRule[Site[Self, S], O | O1 | O2]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], kind3: type[O3], /
-    ) -> Answers[Site[Self, S], O | O1 | O2 | O3]: ...
+    ) -> InterceptRule[Site[Self, S], O | O1 | O2 | O3]: ...
     @overload
     @classmethod
-    def rule(cls, *kinds: type[O]) -> Answers[Site[Self, S], O]: ...
+    def rule(cls, *kinds: type[O]) -> InterceptRule[Site[Self, S], O]: ...
     @classmethod
     def rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *operands) -> result` for operation classes, base classes or traits."""
-        return cls._registered(kinds, wants_site=True)
+        return cls._rule_registrar(kinds, wants_site=True)
 
     def apply_rule(
         self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
@@ -93,7 +93,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         """Calls a rule with the site and the operands."""
         y = rule[0](Site(frame, op, operands), op, *operands)
         if op.multiple:
-            types = infer(op, operands)
+            types = apply_typing_rule(op, operands)
             self.check_count(op.name, y, len(types))
             return y, types
         return y if isinstance(y, Array) else self.boxed_result(frame, y, None, op.name), None
@@ -118,10 +118,12 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
         def flat(arrays: list[Array]) -> list[Array]:
             nonlocal tree
-            found, tree = flatten(rule(*function.in_tree.unflatten(arrays)))
-            return [as_operand(y, self.name) for y in found]
+            leaves, tree = flatten(rule(*function.in_tree.unflatten(arrays)))
+            return [as_operand(y, self.name) for y in leaves]
 
-        values = over_batches(function.batches, flat, list(primals), [identity] * len(primals), identity)
+        values = apply_over_batches(
+            function.batches, flat, list(primals), [identity] * len(primals), identity
+        )
         if tree != out_tree or not all([y.type.matches(t) for y, t in zip(values, types, strict=True)]):
             name = getattr(function.base, "__name__", "f")
             raise TreeError(

@@ -1,7 +1,7 @@
 """Masks hide operations from the innermost handler of a class. A mask is a handler that performs each operation
 further out: the masked handler is skipped, and any other handles the operation itself. vmap batches it, jvp
 differentiates it, and the operations that these perform for it are masked again. Staged, the operation is wrapped in
-a `Masked` one, so the mask is part of the program and holds wherever the program is interpreted.
+a `MaskedOperation` one, so the mask is part of the program and holds wherever the program is interpreted.
 
 A masked effect goes to the next handler that handles it.
 """
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, final
 import attrs
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, handle, resumed
+from effx.effects import Effect, Frame, Handler, Operation, Value, current_frame, handle, use_frame
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.handlers.staging.stage import Stage
@@ -44,16 +44,16 @@ class Mask(PayloadHandler):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Performs the masked operation; programs are masked operation by operation."""
         if op.multiple:
-            inside = recur(frame, op, cast("tuple[Array, ...]", operands))
-            if inside is not None:
-                return cast("R", inside)
-        return _perform(op, self.kinds, operands)
+            results = recur(frame, op, cast("tuple[Array, ...]", operands))
+            if results is not None:
+                return cast("R", results)
+        return _perform_masked(op, self.kinds, operands)
 
 
 # Not frozen: one is made for each operation, and attrs' frozen __init__ costs twice as much.
 @final
 @attrs.define(unsafe_hash=True)
-class Masked(ArrayOperation):
+class MaskedOperation(ArrayOperation):
     """An operation that some handlers do not see.
 
     Attributes:
@@ -80,7 +80,9 @@ class Masked(ArrayOperation):
 
     def __call__(self, *operands: Value) -> Array | tuple[Array, ...]:  # type: ignore[override]  # as above
         """Performs the operation under the handlers that see it."""
-        result: Array | tuple[Array, ...] = _perform(cast("Operation[Any]", self.op), self.kinds, operands)
+        result: Array | tuple[Array, ...] = _perform_masked(
+            cast("Operation[Any]", self.op), self.kinds, operands
+        )
         return result
 
     def decompose(self, *operands: Value) -> Array | tuple[Array, ...]:  # type: ignore[override]  # as above
@@ -88,7 +90,7 @@ class Masked(ArrayOperation):
         return self.op(*operands)
 
 
-def _perform(op: Operation[R], kinds: Kinds, operands: tuple[Value, ...]) -> R:
+def _perform_masked(op: Operation[R], kinds: Kinds, operands: tuple[Value, ...]) -> R:
     """Skips the masked handlers outward to the first other one that takes the operation."""
     frame = current_frame()
     while frame is not None and kinds:
@@ -108,13 +110,13 @@ def _perform(op: Operation[R], kinds: Kinds, operands: tuple[Value, ...]) -> R:
             or (op.effects and handler.takes(op.effects))
         ):
             if isinstance(handler, Stage):
-                with resumed(frame.outer):
-                    return handler.handle(frame, Masked(op, kinds), operands)  # type: ignore[arg-type, return-value]  # it stands for any operation
+                with use_frame(frame.outer):
+                    return handler.handle(frame, MaskedOperation(op, kinds), operands)  # type: ignore[arg-type, return-value]  # it stands for any operation
             # Operations that the handler performs for a masked one are masked too.
-            with resumed(Frame(Mask(kinds), frame.outer)):
+            with use_frame(Frame(Mask(kinds), frame.outer)):
                 return handler.handle(frame, op, operands)
         frame = frame.outer
-    with resumed(frame):
+    with use_frame(frame):
         return op(*operands)
 
 
@@ -151,9 +153,9 @@ def mask(*kinds: type[Handler]) -> handle:
     return handle(Mask(kinds))
 
 
-@rule(Masked)
-def _transposed(
-    masked: Masked, ct: Array | Sequence[Cotangent], operands: tuple[Operand, ...]
+@rule(MaskedOperation)
+def _transpose_masked(
+    masked: MaskedOperation, ct: Array | Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
     """The operation's transpose, masked."""
     transpose = transposes.find(type(masked.op))
@@ -162,5 +164,5 @@ def _transposed(
             f"transpose: {masked.op.name} is not linear in its operands, or has no transpose"
         )
     with handle(Mask(masked.kinds)):
-        found: Sequence[Cotangent] = transpose(masked.op, ct, operands)
-    return found
+        cts: Sequence[Cotangent] = transpose(masked.op, ct, operands)
+    return cts

@@ -11,7 +11,7 @@ from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle
 from effx.errors import TransformError
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
-from effx.handlers.recursion.marks import MARKS, marked
+from effx.handlers.recursion.marks import MARK_OPERATIONS, mark_payloads
 from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.control import HigherOrder
@@ -28,7 +28,7 @@ values, whose result is plain; or the operation expressed by others, which are h
 
 F = TypeVar("F")
 # What nearly every operation is: a rule for one of these comes after those for traits.
-GENERAL: frozenset[type] = frozenset(
+GENERAL_BASES: frozenset[type] = frozenset(
     {Unary, Binary, Elementwise, ArrayOperation, TupleOperation, Operation, object}
 )
 
@@ -46,7 +46,7 @@ class HandlerRules(RuleTable[F]):
         """The classes down to HigherOrder, for one of those; else traits before the general bases."""
         if issubclass(kind, HigherOrder):
             return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
-        return tuple(sorted(kind.__mro__, key=GENERAL.__contains__))
+        return tuple(sorted(kind.__mro__, key=GENERAL_BASES.__contains__))
 
 
 class NamedFunction:
@@ -142,11 +142,11 @@ class RuledHandler(PayloadHandler, Generic[S]):
         """Goes into programs and marked payloads, and forwards operations as `default` says."""
         if self.steps and isinstance(op, HigherOrder):
             return cast("R", step_through(frame, op, operands))
-        if isinstance(op, MARKS):
-            return cast("R", marked(frame, op, operands))
-        found = super().otherwise(frame, op, operands)
-        if found is not None or (self.default == "derive" and op.can_decompose()):
-            return found
+        if isinstance(op, MARK_OPERATIONS):
+            return cast("R", mark_payloads(frame, op, operands))
+        result = super().otherwise(frame, op, operands)
+        if result is not None or (self.default == "derive" and op.can_decompose()):
+            return result
         if self.default == "forward" or not any([x.frame is frame for x in operands]):
             return self.forward(frame, op, operands)
         return None
@@ -156,7 +156,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         return op(*operands)
 
     @classmethod
-    def _registered(
+    def _rule_registrar(
         cls, kinds: tuple[type[Operation[Any]], ...], wants_site: bool
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns the decorator that registers a rule.

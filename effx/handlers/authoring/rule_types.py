@@ -36,7 +36,7 @@ class VariadicAt(Protocol[A_contra, O_contra, P_contra, Q_co]):
 Payloads: TypeAlias = tuple[P | Array, ...]
 
 
-class Computes(Protocol[O, P]):
+class PayloadRule(Protocol[O, P]):
     """Takes `(op, *payloads) -> payload`, and gives it back."""
 
     @overload
@@ -68,7 +68,7 @@ class Computes(Protocol[O, P]):
         ...
 
 
-class ComputesAt(Protocol[A, O, P]):
+class SitePayloadRule(Protocol[A, O, P]):
     """Takes `(site, op, *payloads) -> payload`, and gives it back."""
 
     @overload
@@ -96,26 +96,30 @@ class ComputesAt(Protocol[A, O, P]):
         ...
 
 
-Answer: TypeAlias = Array | tuple[Array, ...]
+InterceptResult: TypeAlias = Array | tuple[Array, ...]
 
 
-class Answers(Protocol[A, O]):
+class InterceptRule(Protocol[A, O]):
     """Takes `(site, op, *operands) -> result`, and gives it back."""
 
     @overload
-    def __call__(self, rule: VariadicAt[A, O, Array, Answer]) -> VariadicAt[A, O, Array, Answer]: ...
+    def __call__(
+        self, rule: VariadicAt[A, O, Array, InterceptResult]
+    ) -> VariadicAt[A, O, Array, InterceptResult]: ...
     @overload
-    def __call__(self, rule: Callable[[A, O], Answer]) -> Callable[[A, O], Answer]: ...
-    @overload
-    def __call__(self, rule: Callable[[A, O, Array], Answer]) -> Callable[[A, O, Array], Answer]: ...
+    def __call__(self, rule: Callable[[A, O], InterceptResult]) -> Callable[[A, O], InterceptResult]: ...
     @overload
     def __call__(
-        self, rule: Callable[[A, O, Array, Array], Answer]
-    ) -> Callable[[A, O, Array, Array], Answer]: ...
+        self, rule: Callable[[A, O, Array], InterceptResult]
+    ) -> Callable[[A, O, Array], InterceptResult]: ...
     @overload
     def __call__(
-        self, rule: Callable[[A, O, Array, Array, Array], Answer]
-    ) -> Callable[[A, O, Array, Array, Array], Answer]: ...
+        self, rule: Callable[[A, O, Array, Array], InterceptResult]
+    ) -> Callable[[A, O, Array, Array], InterceptResult]: ...
+    @overload
+    def __call__(
+        self, rule: Callable[[A, O, Array, Array, Array], InterceptResult]
+    ) -> Callable[[A, O, Array, Array, Array], InterceptResult]: ...
     def __call__(self, rule: Any) -> Any:
         """Registers the rule."""
         ...

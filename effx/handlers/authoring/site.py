@@ -6,9 +6,9 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from effx.array import Array, HostArray
-from effx.effects import Frame, Handler, Operation, stack_of, whole_scope
+from effx.effects import Frame, Handler, Operation, describe_stack, full_scope
 from effx.errors import Source, TransformError, current_source, source_of
-from effx.handlers.recursion.payloads import PayloadHandler, infer
+from effx.handlers.recursion.payloads import PayloadHandler, apply_typing_rule
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
@@ -62,8 +62,8 @@ class Site(Generic[H, S]):
     @property
     def result_types(self) -> tuple[ArrayType, ...]:
         """The results' types, by the operation's typing rule."""
-        found = infer(self.op, self.operands)
-        return found if self.op.multiple else (found,)
+        types = apply_typing_rule(self.op, self.operands)
+        return types if self.op.multiple else (types,)
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any] | None, ...]:
@@ -80,7 +80,7 @@ class Site(Generic[H, S]):
     @property
     def scope(self) -> str:
         """The names of the surrounding `named_scope`s, outermost first, joined by `/`."""
-        return whole_scope()
+        return full_scope()
 
     @property
     def source(self) -> Source:
@@ -95,7 +95,7 @@ class Site(Generic[H, S]):
     @property
     def stack(self) -> str:
         """The handlers further out, outermost first, such as `jit > vmap(axis_size=3)`."""
-        return stack_of(self.frame.outer)
+        return describe_stack(self.frame.outer)
 
     def is_boxed(self, operand: int) -> bool:
         """Says whether an operand is a box of this handler."""

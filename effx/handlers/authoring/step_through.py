@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from effx.array import Array
-from effx.effects import Frame, resumed
-from effx.handlers.evaluate.interpreter import Interpreter, joined
-from effx.handlers.recursion.branches import meeting
-from effx.handlers.recursion.layout import arrays_of, fit, flatten_boxes, rebuild_boxes
-from effx.handlers.recursion.loops import sliced, stacked
-from effx.handlers.recursion.payloads import handler_of
+from effx.effects import Frame, use_frame
+from effx.handlers.evaluate.interpreter import Interpreter, stack_arrays
+from effx.handlers.recursion.branches import meet_layouts
+from effx.handlers.recursion.layout import fit_to_layout, flatten_boxes, flatten_payload, rebuild_boxes
+from effx.handlers.recursion.loops import stack_outputs, unstack_inputs
+from effx.handlers.recursion.payloads import payload_handler
 from effx.ir.ops.control import HigherOrder, Scan
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -32,17 +32,17 @@ def step_through(frame: Frame, op: HigherOrder, operands: Sequence[Array]) -> tu
         ConcretizationError: a value that decides is abstract.
     """
     stepper = _Stepper(frame.handler, frame)
-    with resumed(frame):
+    with use_frame(frame):
         results = stepper.run(op, operands)
     if isinstance(op, Scan):
-        found = [collected for _, collected in stepper.found]
-        with resumed(frame.outer):
-            _collect(frame, found[::-1] if op.reverse else found)
+        iterations = [collected for _, collected in stepper.collected_by_iteration]
+        with use_frame(frame.outer):
+            _collect_iterations(frame, iterations[::-1] if op.reverse else iterations)
     else:
         # Of a condition and a body, what each collects last.
-        for collected in dict(stepper.found).values():
+        for collected in dict(stepper.collected_by_iteration).values():
             for name, value in collected.items():
-                handler_of(frame).collect(frame, name, value)
+                payload_handler(frame).collect(frame, name, value)
     return results
 
 
@@ -52,58 +52,58 @@ class _Stepper(Interpreter):
 
     Attributes:
         frame: the handler's.
-        found: what iterations of each program have collected, which the frame does not keep.
+        collected_by_iteration: what iterations of each program have collected, which the frame does not keep.
     """
 
     frame: Frame
-    found: list[tuple[Program, Collected]] = attrs.field(factory=list)
+    collected_by_iteration: list[tuple[Program, Collected]] = attrs.field(factory=list)
 
-    def iteration(self, program: Program, operands: Sequence[Array]) -> list[Array]:
-        before, self.frame.collected = self.frame.collected, {}
+    def run_iteration(self, program: Program, operands: Sequence[Array]) -> list[Array]:
+        outer_collected, self.frame.collected = self.frame.collected, {}
         try:
-            results = super().iteration(program, operands)
-            self.found.append((program, self.frame.collected))
+            results = super().run_iteration(program, operands)
+            self.collected_by_iteration.append((program, self.frame.collected))
             return results
         finally:
-            self.frame.collected = before
+            self.frame.collected = outer_collected
 
-    def slices(self, xs: Sequence[Array], length: int) -> Callable[[int], Sequence[Array]]:
-        with resumed(self.frame.outer):
-            leaves, layouts = sliced(self.frame, xs, length)
-            row = super().slices(leaves, length)
+    def make_slicer(self, xs: Sequence[Array], length: int) -> Callable[[int], Sequence[Array]]:
+        with use_frame(self.frame.outer):
+            leaves, layouts = unstack_inputs(self.frame, xs, length)
+            row = super().make_slicer(leaves, length)
 
-        def at(i: int) -> Sequence[Array]:
-            with resumed(self.frame.outer):
-                found = rebuild_boxes(self.frame, row(i), layouts)
-            for y, x in zip(found, xs, strict=True):
-                handler_of(self.frame).moved(y, [x])
-            return found
+        def slices_at(i: int) -> Sequence[Array]:
+            with use_frame(self.frame.outer):
+                rebuilt = rebuild_boxes(self.frame, row(i), layouts)
+            for y, x in zip(rebuilt, xs, strict=True):
+                payload_handler(self.frame).moved(y, [x])
+            return rebuilt
 
-        return at
+        return slices_at
 
     def stack(self, rows: Sequence[Sequence[Array]], types: Sequence[ArrayType]) -> list[Array]:
-        with resumed(self.frame.outer):
+        with use_frame(self.frame.outer):
             if not rows:
                 return super().stack(rows, types)
-            found = [self._stacked([row[k] for row in rows]) for k in range(len(types))]
-        for k, y in enumerate(found):
-            handler_of(self.frame).moved(y, [row[k] for row in rows])
-        return found
+            stacked_outputs = [self._stack_output([row[k] for row in rows]) for k in range(len(types))]
+        for k, y in enumerate(stacked_outputs):
+            payload_handler(self.frame).moved(y, [row[k] for row in rows])
+        return stacked_outputs
 
-    def _stacked(self, rows: Sequence[Array]) -> Array:
+    def _stack_output(self, rows: Sequence[Array]) -> Array:
         """Stacks one output of all iterations, some of which may be plain and some boxed."""
         frame = self.frame
-        layout = meeting(frame, tuple([flatten_boxes(frame, [row])[1][0] for row in rows]))
-        parts = zip(*[fit(frame, row, layout) for row in rows], strict=True)
-        return stacked(frame, [joined(part) for part in parts], (layout,), len(rows))[0]
+        layout = meet_layouts(frame, tuple([flatten_boxes(frame, [row])[1][0] for row in rows]))
+        parts = zip(*[fit_to_layout(frame, row, layout) for row in rows], strict=True)
+        return stack_outputs(frame, [stack_arrays(part) for part in parts], (layout,), len(rows))[0]
 
 
-def _collect(frame: Frame, found: Sequence[Collected]) -> None:
+def _collect_iterations(frame: Frame, iterations: Sequence[Collected]) -> None:
     """Collects the values of all iterations, a row for each; missing values are filled in."""
-    handler = handler_of(frame)
-    for name, first in {name: value for step in reversed(found) for name, value in step.items()}.items():
-        leaves, tree = arrays_of(first, handler.name)
+    handler = payload_handler(frame)
+    for name, first in {name: value for step in reversed(iterations) for name, value in step.items()}.items():
+        leaves, tree = flatten_payload(first, handler.name)
         like = tree.unflatten(leaves)
-        values = [step[name] if name in step else handler.missing(name, like) for step in found]
-        parts = zip(*[arrays_of(value, handler.name)[0] for value in values], strict=True)
-        handler.collect(frame, name, tree.unflatten([joined(part) for part in parts]))
+        values = [step[name] if name in step else handler.missing(name, like) for step in iterations]
+        parts = zip(*[flatten_payload(value, handler.name)[0] for value in values], strict=True)
+        handler.collect(frame, name, tree.unflatten([stack_arrays(part) for part in parts]))

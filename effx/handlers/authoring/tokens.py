@@ -21,7 +21,7 @@ from effx.tree.registry import PyTree
 
 @final
 @attrs.frozen
-class InOrder(InterceptHandler[Array]):
+class ThreadToken(InterceptHandler[Array]):
     """Gives each ordered effect the token of the one before it."""
 
     handles = ORDERED
@@ -41,34 +41,34 @@ class InOrder(InterceptHandler[Array]):
         )
 
 
-@InOrder.rule(Hosted)
-def _(site: Site[InOrder, Array], op: Hosted, *operands: Array) -> tuple[Array, ...]:
-    site.state, *results = op.sequenced()(site.state, *operands)
+@ThreadToken.rule(Hosted)
+def _(site: Site[ThreadToken, Array], op: Hosted, *operands: Array) -> tuple[Array, ...]:
+    site.state, *results = op.with_token()(site.state, *operands)
     return tuple(results)
 
 
 @final
 @attrs.frozen
-class Quiet(InterceptHandler[None]):
+class DropDebugging(InterceptHandler[None]):
     """Leaves debugging out."""
 
     handles = frozenset({DEBUG, ORDERED_DEBUG})
 
 
-@Quiet.rule(Hosted)
-def _(site: Site[Quiet, None], op: Hosted, *operands: Array) -> tuple[Array, ...]:
+@DropDebugging.rule(Hosted)
+def _(site: Site[DropDebugging, None], op: Hosted, *operands: Array) -> tuple[Array, ...]:
     return ()
 
 
-def quiet(program: Program) -> Program:
+def drop_debugging(program: Program) -> Program:
     """Returns the program without its debugging."""
-    staged = stage(lambda xs: Quiet().run(run_program, program, xs), program.in_types, program.name)
+    staged = stage(lambda xs: DropDebugging().run(run_program, program, xs), program.in_types, program.name)
     assert not staged.captured
     return staged.program
 
 
-def threaded(program: Program) -> Program:
+def thread_token(program: Program) -> Program:
     """Returns the program, staged under the handler."""
-    staged = stage(lambda xs: InOrder().run(run_program, program, xs), program.in_types, program.name)
+    staged = stage(lambda xs: ThreadToken().run(run_program, program, xs), program.in_types, program.name)
     assert not staged.captured
     return staged.program

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from effx.effects import Operation
-from effx.handlers.evaluate.numpy_moves import block, repeated
+from effx.handlers.evaluate.numpy_moves import block_slices, broadcast_view
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import shape as s
@@ -24,13 +24,13 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType
 from effx.ir.values.described import HostData
 from effx.lower.placement.backends import check_process, default_device
-from effx.lower.placement.concrete import ConcreteArray, fetched, on_default_device
-from effx.lower.placement.shardings import single
+from effx.lower.placement.concrete import ConcreteArray, fetch_to_host, place_result
+from effx.lower.placement.shardings import single_device_buffer_sharding
 
-__all__ = ["CALLS", "SIZE", "by_numpy", "is_same"]
+__all__ = ["MAX_NUMPY_SIZE", "NUMPY_CALLS", "can_evaluate_by_numpy", "evaluate_by_numpy"]
 
 # Together these calls take a fraction of the time to compile, whatever the size up to this one.
-CALLS, SIZE = 16, 2**15
+NUMPY_CALLS, MAX_NUMPY_SIZE = 16, 2**15
 # Seconds to wait for operands, well below the time to compile.
 PATIENCE = 0.005
 
@@ -38,16 +38,16 @@ Rule: TypeAlias = Callable[..., HostData]
 
 
 # They move elements, whatever these are.
-MOVES: dict[type[object], Rule] = {
-    s.BroadcastInDim: repeated,
+MOVE_RULES: dict[type[object], Rule] = {
+    s.BroadcastInDim: broadcast_view,
     s.Reshape: lambda op, x: x.reshape(op.shape),
     s.Transpose: lambda op, x: np.transpose(x, op.perm),
     s.Concatenate: lambda op, *xs: np.concatenate(xs, op.axis),
-    s.DynamicSlice: lambda op, x, *starts: np.asarray(x[block(x, starts, op.sizes)]),
+    s.DynamicSlice: lambda op, x, *starts: np.asarray(x[block_slices(x, starts, op.sizes)]),
     e.Select: lambda op, which, *cases: np.where(which, cases[-1], cases[0]),
 }
 # They compute; what is not rounded as IEEE says is left out, and so are the least and the greatest, with two zeros.
-COMPUTES: dict[type[object], Rule] = {
+COMPUTE_RULES: dict[type[object], Rule] = {
     e.Neg: lambda op, x: np.negative(x),
     e.Abs: lambda op, x: np.abs(x),
     e.Not: lambda op, x: np.invert(x),
@@ -69,21 +69,23 @@ COMPUTES: dict[type[object], Rule] = {
     ReduceOr: lambda op, x: x.any(op.axes),
 }
 _BOOLEAN = (ReduceAnd, ReduceOr)
-RULES: dict[type[object], Rule] = {
-    **MOVES,
-    **COMPUTES,
+NUMPY_RULES: dict[type[object], Rule] = {
+    **MOVE_RULES,
+    **COMPUTE_RULES,
     e.Div: lambda op, x, y: x / y,
     Convert: lambda op, x: x != 0 if op.dtype == np.bool_ else x.astype(op.dtype),
 }
 
 
-def is_same(op: Operation[object], types: tuple[ArrayType, ...], result: ArrayType) -> bool:
+def can_evaluate_by_numpy(op: Operation[object], types: tuple[ArrayType, ...], result: ArrayType) -> bool:
     """Says whether NumPy gives the same bits for operands of these types, but for rare values."""
     kind = type(op)
-    if kind not in RULES or any([has_symbolic(t.shape) or t.size > SIZE for t in (*types, result)]):
+    if kind not in NUMPY_RULES or any(
+        [has_symbolic(t.shape) or t.size > MAX_NUMPY_SIZE for t in (*types, result)]
+    ):
         return False
     # Those of ml_dtypes, and keys, are not built in.
-    if any([t.cut is not None or t.kind not in "biuf" for t in types]):
+    if any([t.explicit_sharding is not None or t.kind not in "biuf" for t in types]):
         return False
     if any([t.dtype.isbuiltin != 1 or (t.dtype.itemsize == 2 and t.kind == "f") for t in (*types, result)]):
         return False
@@ -97,37 +99,37 @@ def is_same(op: Operation[object], types: tuple[ArrayType, ...], result: ArrayTy
     return kind not in _BOOLEAN or kinds == {"b"}
 
 
-def by_numpy(
+def evaluate_by_numpy(
     op: Operation[object], arrays: tuple[ConcreteArray, ...], result: ArrayType
 ) -> ConcreteArray | None:
-    """Returns what an operation gives, of which `is_same` is true; None where XLA has to be asked.
+    """Returns what an operation gives, of which `can_evaluate_by_numpy` is true; None where XLA has to be asked.
 
     Args:
         op: the operation. arrays: its operands. result: its result's type.
     """
     device = default_device()
-    usual = single(device)
-    if device.platform != "cpu" or result.cut is not None:
+    default_sharding = single_device_buffer_sharding(device)
+    if device.platform != "cpu" or result.explicit_sharding is not None:
         return None
     for x in arrays:
         buffer = x.buffer
-        if buffer._sharding is not usual or buffer._committed:
+        if buffer._sharding is not default_sharding or buffer._committed:
             return None
     check_process()
     if not _are_ready(arrays):
         return None
     try:
-        values = [fetched(x) for x in arrays]
+        values = [fetch_to_host(x) for x in arrays]
     except Exception:  # noqa: BLE001  of an array whose computation has failed: its own error comes with the result
         return None
-    computes = type(op) not in MOVES
-    if computes and not all([_is_usual(x) for x in values]):
+    computes = type(op) not in MOVE_RULES
+    if computes and not all([_is_normal(x) for x in values]):
         return None
     with np.errstate(all="ignore"):
-        found = np.asarray(RULES[type(op)](op, *values))
-    if found.dtype != result.dtype or found.shape != result.shape or (computes and not _is_usual(found)):
+        data = np.asarray(NUMPY_RULES[type(op)](op, *values))
+    if data.dtype != result.dtype or data.shape != result.shape or (computes and not _is_normal(data)):
         return None
-    return on_default_device(found, result)
+    return place_result(data, result)
 
 
 def _are_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
@@ -141,7 +143,7 @@ def _are_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
     return True
 
 
-def _is_usual(x: HostData) -> bool:
+def _is_normal(x: HostData) -> bool:
     """Says whether no element is NaN, or so small that XLA takes it for zero."""
     if x.dtype.kind != "f":
         return True

@@ -8,36 +8,36 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.errors import NotFiniteError, source_in_force, source_of
+from effx.errors import NotFiniteError, active_source, source_of
 from effx.flags import debug_infs, debug_nans
 
 
 @final
 @attrs.frozen
-class Fault:
+class NotFiniteResult:
     """A result that is not finite.
 
     Attributes:
-        said: which, and what is in it.
+        description: which, and what is in it.
     """
 
-    said: str
+    description: str
 
-    def error(self, what: str) -> NotFiniteError:
+    def make_error(self, name: str) -> NotFiniteError:
         """Returns the error, which names the user's line."""
-        error = NotFiniteError(f"{what}: {self.said}")
-        place = source_in_force.get()
-        if place is not None:
-            error.at = source_of(place)
+        error = NotFiniteError(f"{name}: {self.description}")
+        source = active_source.get()
+        if source is not None:
+            error.at = source_of(source)
         return error
 
 
-def debugging() -> bool:
+def is_debugging() -> bool:
     """Says whether results are looked at for NaN or infinities."""
     return debug_nans.value or debug_infs.value
 
 
-def not_finite(results: Sequence[Array]) -> Fault | None:
+def find_not_finite(results: Sequence[Array]) -> NotFiniteResult | None:
     """Finds NaN or an infinity, as the flags debug_nans and debug_infs ask, in results."""
     for i, x in enumerate(results):
         if not dtypes.is_inexact(x.type.dtype):
@@ -45,10 +45,10 @@ def not_finite(results: Sequence[Array]) -> Fault | None:
         value = x.host("debug_nans")
         if value.dtype.kind == "V":
             value = value.astype(np.float32)
-        for flag, what, test in ((debug_nans, "nan", np.isnan), (debug_infs, "inf", np.isinf)):
-            if flag.value and (found := test(value)).any():
-                where = tuple([int(n) for n in np.unravel_index(int(np.argmax(found)), found.shape)])
+        for flag, kind, test in ((debug_nans, "nan", np.isnan), (debug_infs, "inf", np.isinf)):
+            if flag.value and (mask := test(value)).any():
+                position = tuple([int(n) for n in np.unravel_index(int(np.argmax(mask)), mask.shape)])
                 which = "the result" if len(results) == 1 else f"result {i}"
-                index = f" at index {list(where)}" if where else ""
-                return Fault(f"{which} {x.type!r} has {what}{index}; {flag.name} is on")
+                index = f" at index {list(position)}" if position else ""
+                return NotFiniteResult(f"{which} {x.type!r} has {kind}{index}; {flag.name} is on")
     return None

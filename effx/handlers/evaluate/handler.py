@@ -13,26 +13,26 @@ import attrs
 from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
-from effx.effects import Effect, Frame, Handler, Label, Operation, Value, are_optional
+from effx.effects import Effect, Frame, Handler, Label, Operation, Value, all_optional
 from effx.errors import AxisNameError, NoRuleError
-from effx.handlers.evaluate.by_numpy import CALLS, RULES, by_numpy, is_same
-from effx.handlers.evaluate.lowering_passes import in_order
-from effx.handlers.sharding_types.axes_in_types import typed_results
-from effx.handlers.sharding_types.program_types import conformed
+from effx.handlers.evaluate.by_numpy import NUMPY_CALLS, NUMPY_RULES, can_evaluate_by_numpy, evaluate_by_numpy
+from effx.handlers.evaluate.lowering_passes import order_effects
+from effx.handlers.sharding_types.axes_in_types import infer_result_types
+from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.stage import run_program
-from effx.ir.ops.checkpoint import Checkpoint, holds_python
+from effx.ir.ops.checkpoint import Checkpoint, contains_python_function
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.host import Hosted, RunsEagerly
 from effx.ir.ops.shape import DynamicSlice, Slice
-from effx.ir.passes.sharding_propagation import settled
+from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.assignment import assignment_for
-from effx.lower.placement.concrete import ConcreteArray, as_concrete, on_device, put
-from effx.lower.runtime.callbacks import inside, running
-from effx.lower.runtime.dispatch import FastPath, fast_function, fast_path
+from effx.lower.placement.concrete import ConcreteArray, place_on_device, to_concrete, to_device_operand
+from effx.lower.runtime.callbacks import mark_running, run_nested
+from effx.lower.runtime.dispatch import FastPath, fast_path, make_fast_function
 from effx.lower.runtime.executables import Executable, compile_program
 
 R = TypeVar("R")
@@ -66,139 +66,144 @@ class Evaluate(Handler):
         # Every eager operation passes here: no cast(), which costs 30 ns.
         if op.multiple:
             if isinstance(op, HigherOrder):
-                return _run(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+                return _run_higher_order(op, operands)  # type: ignore[arg-type, return-value]  # arrays
             if isinstance(op, Hosted):
-                return _on_host(op, operands)  # type: ignore[arg-type, return-value]  # arrays
+                return _run_on_host(op, operands)  # type: ignore[arg-type, return-value]  # arrays
             if isinstance(op, RunsEagerly):
-                found = op.eagerly(*[on_device(x) for x in operands])  # type: ignore[arg-type]  # arrays
-                return tuple([as_concrete(y) for y in found])  # type: ignore[return-value]  # a tuple of arrays
-        kernel = _kernel(op).run
+                results = op.run_eagerly(*[to_device_operand(x) for x in operands])  # type: ignore[arg-type]  # arrays
+                return tuple([to_concrete(y) for y in results])  # type: ignore[return-value]  # a tuple of arrays
+        kernel = _operation_kernel(op).run
         for x in operands:
             if type(x) is not ConcreteArray:
-                return kernel(*[on_device(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
+                return kernel(*[to_device_operand(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
         return kernel(*operands)  # type: ignore[return-value]  # a kernel gives what its operation gives
 
 
-def _run(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    if not are_optional(op.effects):
+def _run_higher_order(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    if not all_optional(op.effects):
         for effect in op.effects:
             if effect.carry_out is not None:
                 return cast("tuple[Array, ...]", effect.carry_out(op, arrays))
-        raise unbound(op.name, op.effects)
+        raise unhandled_effects_error(op.name, op.effects)
     if type(op) is CustomCall or type(op) is CustomTangent:
         # Functions with rules are staged each time they are called under handlers: run, not compiled.
         if op.program is None:
             raise op.backward.no_forward_mode()
         first = op.residuals if type(op) is CustomTangent else 0
-        return tuple([as_concrete(y) for y in run_program(op.program, arrays[first:])])
+        return tuple([to_concrete(y) for y in run_program(op.program, arrays[first:])])
     types = [x.type for x in arrays]
-    if any([t.cut is not None for t in types]):
-        op = conformed(op, types)
-    program = alone(op, types)
+    if any([t.explicit_sharding is not None for t in types]):
+        op = conform_operation(op, types)
+    program = higher_order_program(op, types)
     kernel = program.derived.get("kernel")
     if kernel is None:
         body = op.programs[0]
-        by_one = type(op) is Checkpoint and holds_python(body)
-        kernel = program.derived["kernel"] = _one_by_one(body) if by_one else kernel_of(program)
-    return cast("ProgramKernel", kernel)(*[on_device(x) for x in arrays])
+        runs_python = type(op) is Checkpoint and contains_python_function(body)
+        kernel = program.derived["kernel"] = (
+            _run_each_operation(body) if runs_python else program_kernel(program)
+        )
+    return cast("ProgramKernel", kernel)(*[to_device_operand(x) for x in arrays])
 
 
-def _one_by_one(program: Program) -> ProgramKernel:
+def _run_each_operation(program: Program) -> ProgramKernel:
     """Returns what runs a program's operations one by one: what is saved of a function does not ask that it compiles."""
-    return lambda *arrays: tuple([as_concrete(y) for y in run_program(program, arrays)])
+    return lambda *arrays: tuple([to_concrete(y) for y in run_program(program, arrays)])
 
 
-def _on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+def _run_on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Runs an operation where it is: nothing is compiled, and nothing keeps the operation."""
     types = op.infer(*[x.type for x in arrays])
-    with running():
-        results = inside(op, [as_concrete(x).host(op.name) for x in arrays])
-    return tuple([put(y, t) for y, t in zip(results, types, strict=True)])
+    with mark_running():
+        results = run_nested(op, [to_concrete(x).host(op.name) for x in arrays])
+    return tuple([place_on_device(y, t) for y, t in zip(results, types, strict=True)])
 
 
 @lru_cache(maxsize=CAPACITY)
-def _kernel(op: Operation[object]) -> Kernel:
-    if not are_optional(op.effects):
-        raise unbound(op.name, op.effects)
+def _operation_kernel(op: Operation[object]) -> Kernel:
+    if not all_optional(op.effects):
+        raise unhandled_effects_error(op.name, op.effects)
     if type(op) is Slice and all([s == 1 for s in op.strides]):
-        return Kernel(_cut(op))
-    return early(op) if type(op) in RULES else Kernel(compiled(op))
+        return Kernel(_slice_kernel(op))
+    return numpy_first_kernel(op) if type(op) in NUMPY_RULES else Kernel(compile_operation(op))
 
 
-def early(op: Operation[object]) -> Kernel:
+def numpy_first_kernel(op: Operation[object]) -> Kernel:
     """Returns what runs an operation by NumPy the first times, where it can, and by what XLA compiles from then on.
 
     C++ would ask Python for ever where the first answer came from there. So it is not asked before an operation is met
     often on arrays of some types, and then for all types.
     """
-    fast = compiled(op)
+    compiled_run = compile_operation(op)
     # For operands of some types how many calls are left, and the result's type if NumPy may answer.
     seen: dict[tuple[bool, tuple[ArrayType, ...]], tuple[int, ArrayType | None]] = {}
 
     def run(*arrays: ConcreteArray) -> object:
         types = tuple([x.type for x in arrays])
-        key = settled.value, types
+        key = allow_unresolved.value, types
         if key in seen:
-            left, out = seen[key]
+            calls_left, numpy_type = seen[key]
         else:
-            (given,) = typed_results(op, types)
-            left, out = CALLS, given if is_same(op, types, given) else None
-        if not left:
-            kernel.run = fast
-            return fast(*arrays)
-        if out is not None:
+            (result_type,) = infer_result_types(op, types)
+            calls_left, numpy_type = (
+                NUMPY_CALLS,
+                result_type if can_evaluate_by_numpy(op, types, result_type) else None,
+            )
+        if not calls_left:
+            kernel.run = compiled_run
+            return compiled_run(*arrays)
+        if numpy_type is not None:
             for x in arrays:
                 x._check_alive(op.name)
-            result = by_numpy(op, arrays, out)
+            result = evaluate_by_numpy(op, arrays, numpy_type)
             if result is not None:
-                seen[key] = left - 1, out
+                seen[key] = calls_left - 1, numpy_type
                 return result
-        seen[key] = left - 1, None
-        return fast(*arrays)
+        seen[key] = calls_left - 1, None
+        return compiled_run(*arrays)
 
     kernel = Kernel(run)
     return kernel
 
 
-def compiled(op: Operation[object]) -> Callable[..., object]:
+def compile_operation(op: Operation[object]) -> Callable[..., object]:
     """Returns the function of arrays on a device that runs one operation."""
     programs: dict[tuple[bool, tuple[ArrayType, ...]], Program] = {}
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
         types = tuple([x.type for x in arrays])
-        program = programs.get((settled.value, types))
+        program = programs.get((allow_unresolved.value, types))
         if program is None:
-            program = programs[settled.value, types] = program_of(op, types)
-        return _first_run(program, arrays, op.multiple)
+            program = programs[allow_unresolved.value, types] = operation_program(op, types)
+        return _run_first_time(program, arrays, op.multiple)
 
-    return fast_function(op.name, miss, miss)
-
-
-caching.kernel_caches.append(_kernel.cache_clear)
+    return make_fast_function(op.name, miss, miss)
 
 
-def program_of(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+caching.kernel_caches.append(_operation_kernel.cache_clear)
+
+
+def operation_program(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
     """Returns a program of nothing but one operation."""
     inputs = tuple([Var(t) for t in types])
-    outputs = tuple([Var(t) for t in typed_results(op, types)])
+    outputs = tuple([Var(t) for t in infer_result_types(op, types)])
     return Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
 
 
-def kernel_of(program: Program) -> ProgramKernel:
+def program_kernel(program: Program) -> ProgramKernel:
     """Returns the function of arrays on a device that runs a program, which the caller holds; it gives a tuple."""
 
     # The program keeps the function, which must not keep the program: so both go at once.
     owner = ref(program)
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
-        called = owner()
-        assert called is not None
-        return _first_run(called, arrays, True)
+        held_program = owner()
+        assert held_program is not None
+        return _run_first_time(held_program, arrays, True)
 
-    return fast_function(program.name, miss, miss)
+    return make_fast_function(program.name, miss, miss)
 
 
-def _first_run(
+def _run_first_time(
     program: Program, arrays: tuple[ConcreteArray, ...], multiple: bool
 ) -> tuple[object, FastPath | None, bool]:
     """Runs a program, compiled the first time; returns the result, and how C++ runs it the next time.
@@ -211,56 +216,58 @@ def _first_run(
     key: Hashable = ("executable", assignment)
     executable = program.derived.get(key)
     if executable is None:
-        executable = compile_program(in_order(program), (), assignment, keep_unused=True)
+        executable = compile_program(order_effects(program), (), assignment, keep_unused=True)
         program.derived[key] = executable
     assert isinstance(executable, Executable)
     results = executable.run(arrays)
     result = tuple(results) if multiple else results[0]
-    return result, fast_path(executable, result) if executable.takes_as_is(arrays) else None, False
+    return result, fast_path(executable, result) if executable.can_dispatch_in_cpp(arrays) else None, False
 
 
-def _cut(op: Slice) -> Callable[..., object]:
+def _slice_kernel(op: Slice) -> Callable[..., object]:
     """Cuts a block out at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
 
     Staged programs keep their static slices, of which XLA knows more.
     """
     block = DynamicSlice(tuple([b - a for a, b in zip(op.start, op.limit, strict=True)]))
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
-    starts = [on_device(HostArray(a, index)) for a in op.start]
+    starts = [to_device_operand(HostArray(a, index)) for a in op.start]
 
-    whole = compiled(op)
+    run_slice = compile_operation(op)
 
-    def cut(x: ConcreteArray) -> object:
-        if x.type.cut is not None:  # a start that is known is along a cut axis too
-            return whole(x)
+    def slice_by_start(x: ConcreteArray) -> object:
+        if x.type.explicit_sharding is not None:  # a start that is known is along a cut axis too
+            return run_slice(x)
         x._check_alive(op.name)
         op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
-        return _kernel(block).run(x, *starts)
+        return _operation_kernel(block).run(x, *starts)
 
-    return cut
+    return slice_by_start
 
 
-def alone(op: HigherOrder, given: Sequence[ArrayType]) -> Program:
+def higher_order_program(op: HigherOrder, operand_types: Sequence[ArrayType]) -> Program:
     """Returns a program of nothing but `op`; kept, with what is compiled from it, where the op's programs are.
 
     Args:
-        op: the operation. given: the operands' types, which say how they lie.
+        op: the operation. operand_types: the operands' types, which say how they lie.
     """
     if type(op) is Call:
         return op.program
     derived = op.programs[0].derived
-    types = tuple([t.lying(x.cut) for t, x in zip(op.in_types, given, strict=True)])
-    found = derived.get(("alone", op, types))
-    if found is None:
+    types = tuple(
+        [t.with_sharding(x.explicit_sharding) for t, x in zip(op.in_types, operand_types, strict=True)]
+    )
+    program = derived.get(("alone", op, types))
+    if program is None:
         inputs = tuple([Var(t) for t in types])
-        outputs = tuple([Var(t) for t in typed_results(op, types)])
-        found = derived["alone", op, types] = Program(
+        outputs = tuple([Var(t) for t in infer_result_types(op, types)])
+        program = derived["alone", op, types] = Program(
             inputs, (Equation(op, inputs, outputs),), outputs, op.name
         )
-    return cast("Program", found)
+    return cast("Program", program)
 
 
-def unbound(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
+def unhandled_effects_error(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
     """Returns the error for effects that no handler took."""
     for effect in row:
         if effect.axis is not None:

@@ -12,10 +12,10 @@ import attrs
 from effx.array import Array
 from effx.array.indexing import getitem
 from effx.array.promotion import zeros
-from effx.effects import Handler, no_rule
+from effx.effects import Handler, no_rule_error
 from effx.handlers.staging.stage import run_program
 from effx.handlers.vmap import Vmap
-from effx.handlers.vmap.handler import batch, materialize, to_front
+from effx.handlers.vmap.handler import evaluate_batch, materialize, move_to_front
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.parallel import Cuts, ParallelMap
@@ -33,7 +33,7 @@ def iterate(
     carry: C,
     length: int | None,
     reverse: bool = False,
-    goes_on: Callable[[C], object] | None = None,
+    condition: Callable[[C], object] | None = None,
 ) -> tuple[C, list[Y]]:
     """Runs a loop.
 
@@ -42,7 +42,7 @@ def iterate(
         carry: the first one.
         length: the number of iterations, at most; None for no bound.
         reverse: True to begin with the last index.
-        goes_on: says before each iteration whether it runs.
+        condition: says before each iteration whether it runs.
 
     Returns:
         The last carry and the rows by index.
@@ -50,14 +50,14 @@ def iterate(
     order: Iterable[int] = count() if length is None else range(length)[:: -1 if reverse else 1]
     rows: list[Y] = []
     for i in order:
-        if goes_on is not None and not goes_on(carry):
+        if condition is not None and not condition(carry):
             break
         carry, row = step(i, carry)
         rows.append(row)
     return carry, rows[::-1] if reverse else rows
 
 
-def joined(rows: Sequence[Array]) -> Array:
+def stack_arrays(rows: Sequence[Array]) -> Array:
     """Puts arrays of one shape side by side, along a new leading axis."""
     t = rows[0].type
     wide = [BroadcastInDim((1, *t.shape), tuple(range(1, t.ndim + 1)))(row) for row in rows]
@@ -74,17 +74,17 @@ class Interpreter:
 
     handler: Handler
 
-    def iteration(self, program: Program, operands: Sequence[Array]) -> list[Array]:
+    def run_iteration(self, program: Program, operands: Sequence[Array]) -> list[Array]:
         """Runs a loop's body or condition once."""
         return run_program(program, operands)
 
-    def slices(self, xs: Sequence[Array], length: int) -> Callable[[int], Sequence[Array]]:
+    def make_slicer(self, xs: Sequence[Array], length: int) -> Callable[[int], Sequence[Array]]:
         """Returns what gives the slices that an iteration takes."""
         return lambda i: [getitem(x, i) for x in xs]
 
     def stack(self, rows: Sequence[Sequence[Array]], types: Sequence[ArrayType]) -> list[Array]:
         """Stacks what the iterations gave, to results of these types."""
-        return [joined([row[k] for row in rows]) if rows else zeros(t) for k, t in enumerate(types)]
+        return [stack_arrays([row[k] for row in rows]) if rows else zeros(t) for k, t in enumerate(types)]
 
     def run(self, op: HigherOrder, operands: Sequence[Array]) -> tuple[Array, ...]:
         """Runs an operation.
@@ -98,41 +98,41 @@ class Interpreter:
         if isinstance(op, CustomTangent) and op.program is None:
             raise op.backward.no_forward_mode()
         if isinstance(op, ParallelMap):
-            return _replicas(op, operands)
+            return _run_replicas(op, operands)
         if isinstance(op, Cond):
-            return tuple(run_program(op.taken(int(operands[0])), operands[1:]))
+            return tuple(run_program(op.branch_at(int(operands[0])), operands[1:]))
         regions = op.regions
         if len(regions) != 1:
-            raise no_rule(op, self.handler)
+            raise no_rule_error(op, self.handler)
         region = regions[0]
-        constants, carry, rest = region.parts(operands)
+        constants, carry, rest = region.split_operands(operands)
         if not isinstance(op, Scan | While):
             return tuple(run_program(region.program, (*constants, *carry, *rest)))
-        asks, m = region.asks, region.carries
+        condition, m = region.condition, region.carries
         length = op.length if isinstance(op, Scan) else None
-        at = self.slices(rest, 0 if length is None else length)
+        slices_at = self.make_slicer(rest, 0 if length is None else length)
 
         def step(i: int, carry: tuple[Array, ...]) -> tuple[tuple[Array, ...], list[Array]]:
-            results = self.iteration(region.program, (*constants, *carry, *at(i)))
+            results = self.run_iteration(region.program, (*constants, *carry, *slices_at(i)))
             return tuple(results[:m]), results[m:]
 
-        def goes_on(carry: tuple[Array, ...]) -> bool:
-            return asks is None or bool(self.iteration(asks, (*constants, *carry))[0])
+        def does_continue(carry: tuple[Array, ...]) -> bool:
+            return condition is None or bool(self.run_iteration(condition, (*constants, *carry))[0])
 
-        carry, rows = iterate(step, carry, length, isinstance(op, Scan) and op.reverse, goes_on)
+        carry, rows = iterate(step, carry, length, isinstance(op, Scan) and op.reverse, does_continue)
         return (*carry, *self.stack(rows, op.infer(*[x.type for x in operands])[m:]))
 
 
-def _replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+def _run_replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Runs all indices of a parallel map as batches, one axis within another."""
 
-    def along(level: int, xs: Sequence[Array], cuts: Cuts) -> Sequence[Array]:
+    def run_level(level: int, xs: Sequence[Array], cuts: Cuts) -> Sequence[Array]:
         if level == len(op.axes):
             return run_program(op.body, xs)
         name, size = op.axes[level]
         inner = tuple([tuple([a for a in cut if a != level]) for cut in cuts])
-        values, places = batch(
-            lambda ys: along(level + 1, ys, inner),
+        values, batch_axes = evaluate_batch(
+            lambda ys: run_level(level + 1, ys, inner),
             xs,
             [cut.index(level) if level in cut else None for cut in cuts],
             size,
@@ -143,12 +143,12 @@ def _replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
             if level in cut
             else y
             if axis is None
-            else getitem(to_front(y, axis), 0)
-            for y, axis, cut in zip(values, places, op.cuts_out, strict=True)
+            else getitem(move_to_front(y, axis), 0)
+            for y, axis, cut in zip(values, batch_axes, op.cuts_out, strict=True)
         ]
 
     results: list[Array] = []
-    for y, cut in zip(along(0, operands, op.cuts_in), op.cuts_out, strict=True):
+    for y, cut in zip(run_level(0, operands, op.cuts_in), op.cuts_out, strict=True):
         order = (*[sorted(cut).index(a) for a in cut], *range(len(cut), y.type.ndim))
         results.append(y if order == tuple(range(y.type.ndim)) else Transpose(order)(y))
     return tuple(results)

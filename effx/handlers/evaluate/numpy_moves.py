@@ -8,7 +8,7 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.values.described import HostData
 
 
-def repeated(op: BroadcastInDim, x: HostData) -> HostData:
+def broadcast_view(op: BroadcastInDim, x: HostData) -> HostData:
     """Returns a view of x with the operation's shape."""
     sizes = [1] * len(op.shape)
     for n, dim in zip(x.shape, op.dims, strict=True):
@@ -16,7 +16,7 @@ def repeated(op: BroadcastInDim, x: HostData) -> HostData:
     return np.broadcast_to(x.reshape(sizes), op.shape)
 
 
-def block(x: HostData, starts: Sequence[HostData], sizes: Sequence[int]) -> tuple[slice, ...]:
+def block_slices(x: HostData, starts: Sequence[HostData], sizes: Sequence[int]) -> tuple[slice, ...]:
     """Returns where a block of x lies, whose starts are moved so that it fits."""
     first = [min(max(int(i), 0), n - k) for i, n, k in zip(starts, x.shape, sizes, strict=True)]
     return tuple([slice(i, i + k) for i, k in zip(first, sizes, strict=True)])

@@ -12,9 +12,11 @@ def handler() -> Handler:
     """Returns the outermost handler that the flags ask for."""
     if not any([flag.value for flag in _FLAGS]):
         return Evaluate()
-    from effx.handlers.evaluate.result_checks import Checked  # not loaded before one of the flags is on
+    from effx.handlers.evaluate.result_checks import (
+        CheckedEvaluate,  # not loaded before one of the flags is on
+    )
 
-    return Checked()
+    return CheckedEvaluate()
 
 
 def _look_at_results(on: bool) -> None:

@@ -10,64 +10,64 @@ import attrs
 
 from effx import dtypes, ports
 from effx.array import Array
-from effx.effects import Frame, Handler, Operation, Value, are_optional
+from effx.effects import Frame, Handler, Operation, Value, all_optional
 from effx.errors import ProgramError
 from effx.flags import debug_key_reuse, enable_checks
-from effx.handlers.evaluate.debugging import debugging, not_finite
-from effx.handlers.evaluate.handler import Evaluate, alone, program_of
+from effx.handlers.evaluate.debugging import find_not_finite, is_debugging
+from effx.handlers.evaluate.handler import Evaluate, higher_order_program, operation_program
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call, Cond, HigherOrder
-from effx.lower.placement.concrete import on_device
+from effx.lower.placement.concrete import to_device_operand
 from effx.lower.placement.transfer_guards import check_execution
 
 R = TypeVar("R")
 
 
-PLAIN = Evaluate()
+EVALUATE = Evaluate()
 
 
-def _watched(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) -> R:
+def _run_watching_keys(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) -> R:
     """Runs an operation with a look at the keys that it uses."""
     keys = any([dtypes.is_key(x.type.dtype) for x in arrays])
     if not isinstance(op, HigherOrder) and not keys:
         return run()
-    concrete = tuple([on_device(x) for x in arrays])
+    concrete = tuple([to_device_operand(x) for x in arrays])
     types = tuple([x.type for x in arrays])
-    program = alone(op, types) if isinstance(op, HigherOrder) else program_of(op, types)
+    program = higher_order_program(op, types) if isinstance(op, HigherOrder) else operation_program(op, types)
     results: list[R] = []
 
-    def once() -> tuple[Array, ...]:
+    def run_once() -> tuple[Array, ...]:
         results.append(run())
         return cast("tuple[Array, ...]", results[0] if op.multiple else (results[0],))
 
     if isinstance(op, HigherOrder):
-        ports.random_keys.reuse.watched(program, concrete, once)
+        ports.random_keys.reuse.watched(program, concrete, run_once)
     else:
-        ports.random_keys.reuse.watched_operation(op, program, concrete, once)
+        ports.random_keys.reuse.run_watched(op, program, concrete, run_once)
     return results[0]
 
 
 @final
 @attrs.frozen
-class Checked(Handler):
+class CheckedEvaluate(Handler):
     """Runs operations on XLA, and looks at what they give as the debugging flags ask."""
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Runs one operation; calls and branches operation by operation."""
         arrays = cast("tuple[Array, ...]", operands)
         check_execution(op.name)
-        if debugging() and type(op) is Call and are_optional(op.effects):
+        if is_debugging() and type(op) is Call and all_optional(op.effects):
             return tuple(run_program(op.program, arrays))  # type: ignore[return-value]  # what a call gives
-        if debugging() and type(op) is Cond:
-            return tuple(run_program(op.taken(int(arrays[0].host("cond"))), arrays[1:]))  # type: ignore[return-value]  # what a cond gives
+        if is_debugging() and type(op) is Cond:
+            return tuple(run_program(op.branch_at(int(arrays[0].host("cond"))), arrays[1:]))  # type: ignore[return-value]  # what a cond gives
         if debug_key_reuse.value:
-            result = _watched(op, arrays, lambda: PLAIN.handle(frame, op, operands))
+            result = _run_watching_keys(op, arrays, lambda: EVALUATE.handle(frame, op, operands))
         else:
-            result = PLAIN.handle(frame, op, operands)
+            result = EVALUATE.handle(frame, op, operands)
         results = cast("tuple[Array, ...]", result if op.multiple else (result,))
-        if debugging() and (found := not_finite(results)) is not None:
-            raise found.error(op.name)
+        if is_debugging() and (fault := find_not_finite(results)) is not None:
+            raise fault.make_error(op.name)
         if enable_checks.value:
             types = [x.type for x in arrays]
             if op.multiple:

@@ -9,7 +9,7 @@ from effx.ir.ops.convert import Convert
 
 
 @rule(k.PSumShared)
-def shared(
+def jvp_psum_shared(
     op: k.PSumShared, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     y, x = primals
@@ -17,7 +17,7 @@ def shared(
 
 
 @rule(k.PMax, k.PMin)
-def extreme(
+def jvp_pmax_pmin(
     op: k.Grouped, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The indices at which the extreme is attained share the tangent evenly.
@@ -31,7 +31,7 @@ def extreme(
 
 
 @rule(k.AxisIndex)
-def index(
+def jvp_axis_index(
     op: k.AxisIndex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     return op(), None

@@ -9,21 +9,21 @@ from typing import Literal
 
 from effx.array import Array, Box
 from effx.effects import Frame
-from effx.errors import ConcretizationError, EscapedBoxError, source_in_force
+from effx.errors import ConcretizationError, EscapedBoxError, active_source
 from effx.handlers.jvp.handler import JVP, Tangent, jvp, rule, zeros_like
-from effx.handlers.linear.recorder import Record
-from effx.handlers.recursion.custom import closed_over
+from effx.handlers.linear.recorder import LinearRecorder
+from effx.handlers.recursion.custom import closed_over_error
 from effx.handlers.recursion.payloads import custom_rule
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.custom import CustomBackward, CustomRules, CustomTangent
 from effx.ir.program import Program
 from effx.tree.registry import flatten
 
-Direction = Literal["forward", "backward", "open"]
+DifferentiationMode = Literal["forward", "backward", "open"]
 
 
 @custom_rule(JVP)
-def apply(
+def apply_derivative_rule(
     frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
     """Applies a user's rule; None where no argument has a tangent."""
@@ -32,33 +32,33 @@ def apply(
     if all([dx is None for dx in dxs]):
         return None
     if any([x.frame is frame for x in constants]):
-        raise closed_over(rules, "differentiated")
+        raise closed_over_error(rules, "differentiated")
     # Operations that the rule performs have the rule's own lines.
-    before = source_in_force.get()
+    outer_source = active_source.get()
     try:
-        source_in_force.set(None)
-        way = "forward" if rules.vjp is None else direction([dx for dx in dxs if dx is not None])
-        if rules.jvp is not None and way == "forward":
+        active_source.set(None)
+        mode = "forward" if rules.vjp is None else differentiation_mode([dx for dx in dxs if dx is not None])
+        if rules.jvp is not None and mode == "forward":
             ys, dys = rules.jvp(constants, xs, dxs)
         else:
-            ys, dys = _pulled(rules, constants, xs, dxs)
+            ys, dys = _run_reverse_rule(rules, constants, xs, dxs)
     except EscapedBoxError as error:
         if error.frame is frame:
-            raise closed_over(rules, "differentiated") from error
+            raise closed_over_error(rules, "differentiated") from error
         raise
     finally:
-        source_in_force.set(before)
+        active_source.set(outer_source)
     return tuple([JVP().boxed_result(frame, y, dy) for y, dy in zip(ys, dys, strict=True)])
 
 
-def direction(tangents: Sequence[Array]) -> Direction:
+def differentiation_mode(tangents: Sequence[Array]) -> DifferentiationMode:
     """Returns the mode that tangents serve: forward if concrete, reverse if recorded, either if staged."""
     pending = list(tangents)
     while pending:
         x = pending.pop()
         if type(x) is not Box:
             continue
-        if isinstance(x.frame.handler, Record):
+        if isinstance(x.frame.handler, LinearRecorder):
             return "backward"
         if x.frame.intercepts:
             return "open"
@@ -66,31 +66,31 @@ def direction(tangents: Sequence[Array]) -> Direction:
     return "forward"
 
 
-def _pulled(
+def _run_reverse_rule(
     rules: CustomRules, constants: Sequence[Array], xs: Sequence[Array], dxs: Sequence[Tangent]
 ) -> tuple[list[Array], list[Tangent]]:
     """Runs the forward pass of reverse mode; of the tangents only the transpose is known."""
     assert rules.vjp is not None
-    places = [i for i, dx in enumerate(dxs) if dx is not None]
-    ys, residuals, back = rules.vjp(constants, xs, [dx is not None for dx in dxs])
+    tangent_indices = [i for i, dx in enumerate(dxs) if dx is not None]
+    ys, residuals, backward_rule = rules.vjp(constants, xs, [dx is not None for dx in dxs])
     outputs = [i for i, y in enumerate(ys) if y.type.kind in "fc"]
 
     def backward(known: Sequence[Array], cts: Sequence[Tangent]) -> list[Tangent]:
-        whole: list[Tangent] = [None] * len(ys)
+        all_cts: list[Tangent] = [None] * len(ys)
         for i, ct in zip(outputs, cts, strict=True):
-            whole[i] = ct
+            all_cts[i] = ct
         try:
-            found = back(known, whole)
+            primal_cts = backward_rule(known, all_cts)
         except EscapedBoxError as error:
             if getattr(error.frame, "live", True):
                 raise
-            raise closed_over(rules, "differentiated") from error
-        return [found[i] for i in places]
+            raise closed_over_error(rules, "differentiated") from error
+        return [primal_cts[i] for i in tangent_indices]
 
-    program, forward = _forward(rules, constants, xs, places, outputs)
+    program, forward = _stage_forward_rule(rules, constants, xs, tangent_indices, outputs)
     known = [*residuals, *forward]
     op = CustomTangent(
-        CustomBackward(rules.what, rules.name, backward),
+        CustomBackward(rules.transform_name, rules.name, backward),
         tuple([ys[i].type for i in outputs]),
         len(residuals),
         len(known),
@@ -98,14 +98,18 @@ def _pulled(
     )
     dys: list[Tangent] = [None] * len(ys)
     if outputs:
-        moved = [dx for dx in dxs if dx is not None]
-        for i, dy in zip(outputs, op(*known, *moved), strict=True):
+        tangents = [dx for dx in dxs if dx is not None]
+        for i, dy in zip(outputs, op(*known, *tangents), strict=True):
             dys[i] = dy
     return ys, dys
 
 
-def _forward(
-    rules: CustomRules, constants: Sequence[Array], xs: Sequence[Array], places: list[int], outputs: list[int]
+def _stage_forward_rule(
+    rules: CustomRules,
+    constants: Sequence[Array],
+    xs: Sequence[Array],
+    tangent_indices: list[int],
+    outputs: list[int],
 ) -> tuple[Program | None, list[Array]]:
     """Stages the rule for forward mode, if there is one, as a program of known values and tangents."""
     rule = rules.jvp
@@ -113,44 +117,48 @@ def _forward(
         return None, []
     n, m = len(constants), len(constants) + len(xs)
 
-    types = [x.type for x in (*constants, *xs, *[xs[i] for i in places])]
+    types = [x.type for x in (*constants, *xs, *[xs[i] for i in tangent_indices])]
 
-    def whole(arrays: list[Array]) -> list[Array]:
+    def call_rule(arrays: list[Array]) -> list[Array]:
         dxs: list[Tangent] = [None] * len(xs)
-        for i, dx in zip(places, arrays[m:], strict=True):
+        for i, dx in zip(tangent_indices, arrays[m:], strict=True):
             dxs[i] = dx
         ys, dys = rule(arrays[:n], arrays[n:m], dxs)
-        return [zeros_like(ys[i]) if dys[i] is None else _known(dys[i]) for i in outputs]
+        return [zeros_like(ys[i]) if dys[i] is None else _require_tangent(dys[i]) for i in outputs]
 
     try:
-        staged = stage(whole, types, rules.name, rules.what)
+        staged = stage(call_rule, types, rules.name, rules.transform_name)
     except ConcretizationError:
         return None, []  # a rule that looks at values goes forward only where these are known
     return staged.program, [*staged.captured, *constants, *xs]
 
 
-def _known(dy: Tangent) -> Array:
+def _require_tangent(dy: Tangent) -> Array:
     assert dy is not None
     return dy
 
 
 @rule(CustomTangent)
-def custom_tangent(
+def jvp_custom_tangent(
     op: CustomTangent, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     k = op.known
     if all([t is None for t in tangents[:k]]):  # linear in the rest
-        moved = [zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)]
-        return op(*primals), op(*primals[:k], *moved)
+        dense_tangents = [
+            zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)
+        ]
+        return op(*primals), op(*primals[:k], *dense_tangents)
     program = op.program
     if program is None:
         raise op.backward.no_forward_mode()
     r = op.residuals
-    unmoved: list[Tangent] = [None] * (len(primals) - k)
-    ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], [*tangents[r:k], *unmoved])
+    zero_tangents: list[Tangent] = [None] * (len(primals) - k)
+    ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], [*tangents[r:k], *zero_tangents])
     if all([t is None for t in tangents[k:]]):
         return tuple(ys), tuple(dys)
     # y = A(a) x, dy = dA x + A dx, of which the second is this operation again, with its transpose.
-    moved = [zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)]
-    linear = op(*primals[:k], *moved)
+    dense_tangents = [
+        zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)
+    ]
+    linear = op(*primals[:k], *dense_tangents)
     return tuple(ys), tuple([b if a is None else a + b for a, b in zip(dys, linear, strict=True)])

@@ -14,11 +14,11 @@ from effx.effects import perform
 from effx.handlers.jvp.handler import (
     Tangent,
     add_tangents,
-    as_strong,
     broadcast_tangent,
-    linear,
-    partials,
+    jvp_linear,
+    register_partial_derivatives,
     rule,
+    strengthen_tangents,
     tangent_of,
     zeros_like,
 )
@@ -58,10 +58,10 @@ tangent_of(e.Asinh)(lambda op, dx, x, y: dx * e.Rsqrt()(x * x + 1.0))
 tangent_of(e.Acosh)(lambda op, dx, x, y: dx * (e.Rsqrt()(x - 1.0) * e.Rsqrt()(x + 1.0)))
 tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, (1.0 - x) * (x + 1.0)))
 tangent_of(e.Logistic)(lambda op, dx, x, y: dx * (y * (1.0 - y)))
-tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_pow(op, dx, x))
+tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_power_tangent(op, dx, x))
 
 
-def _integer_pow(op: e.IntegerPow, dx: Array, x: Array) -> Array:
+def _integer_power_tangent(op: e.IntegerPow, dx: Array, x: Array) -> Array:
     n = op.exponent
     if n == 0:
         return zeros_like(x)
@@ -69,7 +69,7 @@ def _integer_pow(op: e.IntegerPow, dx: Array, x: Array) -> Array:
 
 
 @rule(e.Abs)
-def abs_(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_abs(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
@@ -78,14 +78,14 @@ def abs_(op: e.Abs, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -
         one = scalar(1, x.type.dtype)
         return y, dx * SELECT(c.Ge()(x, scalar(0, x.type.dtype)), NEG(one), one)
     # |x| grows by the part of dx along x: Re(conj(x) dx) / |x|, and 0 at 0.
-    along = e.Real()(MUL(e.Conj()(x), dx))
+    radial = e.Real()(MUL(e.Conj()(x), dx))
     zero = c.Eq()(y, scalar(0.0, y.type.dtype))
     safe = SELECT(zero, y, scalar(1.0, y.type.dtype, False))
-    return y, DIV(along, safe)
+    return y, DIV(radial, safe)
 
 
 @rule(e.Sign)
-def sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     # A complex s = x / |x| turns with the part of dx across x: i s Im(conj(s) dx) / |x|.
     (x,), (dx,) = primals, tangents
     s = op(x)
@@ -94,34 +94,36 @@ def sign(op: e.Sign, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) 
     assert dx is not None
     size = e.Abs()(x)
     zero = scalar(0.0, size.type.dtype)
-    across = DIV(
+    angular = DIV(
         e.Imag()(MUL(e.Conj()(s), dx)), SELECT(c.Eq()(size, zero), size, scalar(1.0, size.type.dtype))
     )
-    return s, MUL(s, e.Complex()(zero, across))
+    return s, MUL(s, e.Complex()(zero, angular))
 
 
-partials(e.Mul, lambda op, dx, x, y, z: perform(op, (dx, y)), lambda op, dy, x, y, z: perform(op, (x, dy)))
+register_partial_derivatives(
+    e.Mul, lambda op, dx, x, y, z: perform(op, (dx, y)), lambda op, dy, x, y, z: perform(op, (x, dy))
+)
 
 
 @rule(e.Div)
-def div(op: e.Div, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_div(op: e.Div, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     # z = x / y moves by (dx - z dy) / y: one division for both tangents.
     x, y = primals
     z = op(x, y)
-    dx, dy = as_strong(tangents, z)
+    dx, dy = strengthen_tangents(tangents, z)
     if dy is None:
         return z, None if dx is None else broadcast_tangent(op(dx, y), z)
-    moved = MUL(z, dy)
-    return z, broadcast_tangent(op(NEG(moved) if dx is None else SUB(dx, moved), y), z)
+    scaled = MUL(z, dy)
+    return z, broadcast_tangent(op(NEG(scaled) if dx is None else SUB(dx, scaled), y), z)
 
 
 # x rem y = x - y * trunc(x / y)
-partials(
+register_partial_derivatives(
     e.Rem,
     lambda op, dx, x, y, z: dx,
     lambda op, dy, x, y, z: MUL(dy, NEG(_truncate(DIV(x, y)))),
 )
-partials(
+register_partial_derivatives(
     e.Atan2,
     lambda op, dx, x, y, z: MUL(dx, DIV(y, ADD(MUL(x, x), MUL(y, y)))),
     lambda op, dy, x, y, z: MUL(dy, NEG(DIV(x, ADD(MUL(x, x), MUL(y, y))))),
@@ -146,10 +148,10 @@ def _power_by_exponent(op: e.Pow, dy: Array, x: Array, y: Array, z: Array) -> Ar
     return MUL(dy, MUL(log, z))
 
 
-partials(e.Pow, _power_by_base, _power_by_exponent)
+register_partial_derivatives(e.Pow, _power_by_base, _power_by_exponent)
 
 
-def _extreme(op: e.Max | e.Min, d: Array, mine: Array, other: Array, z: Array) -> Array:
+def _extremum_tangent(op: e.Max | e.Min, d: Array, mine: Array, other: Array, z: Array) -> Array:
     # The larger (smaller) one passes its tangent on; at a tie each passes half.
     wins = (c.Gt() if type(op) is e.Max else c.Lt())(mine, other)
     tie = c.Eq()(mine, other)
@@ -157,17 +159,17 @@ def _extreme(op: e.Max | e.Min, d: Array, mine: Array, other: Array, z: Array) -
     return MUL(d, SELECT(tie, SELECT(wins, zero, one), half))
 
 
-partials(
+register_partial_derivatives(
     e.Max,
-    lambda op, dx, x, y, z: _extreme(op, dx, x, y, z),
-    lambda op, dy, x, y, z: _extreme(op, dy, y, x, z),
+    lambda op, dx, x, y, z: _extremum_tangent(op, dx, x, y, z),
+    lambda op, dy, x, y, z: _extremum_tangent(op, dy, y, x, z),
 )
-partials(
+register_partial_derivatives(
     e.Min,
-    lambda op, dx, x, y, z: _extreme(op, dx, x, y, z),
-    lambda op, dy, x, y, z: _extreme(op, dy, y, x, z),
+    lambda op, dx, x, y, z: _extremum_tangent(op, dx, x, y, z),
+    lambda op, dy, x, y, z: _extremum_tangent(op, dy, y, x, z),
 )
-partials(
+register_partial_derivatives(
     e.NextAfter,
     lambda op, dx, x, y, z: dx,
     lambda op, dy, x, y, z: zeros_like(z),
@@ -175,25 +177,25 @@ partials(
 
 
 @rule(e.Add)
-def add(op: e.Add, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_add(op: e.Add, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     z = perform(op, primals)
-    dx, dy = as_strong(tangents, z)
+    dx, dy = strengthen_tangents(tangents, z)
     if dx is not None and dy is not None:
         return z, perform(op, (dx, dy))
     return z, add_tangents(z, dx, dy)
 
 
 @rule(e.Sub)
-def sub(op: e.Sub, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_sub(op: e.Sub, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
     z = op(*primals)
-    dx, dy = as_strong(tangents, z)
+    dx, dy = strengthen_tangents(tangents, z)
     if dx is not None and dy is not None:
         return z, op(dx, dy)
     return z, add_tangents(z, dx, None if dy is None else NEG(dy))
 
 
 @rule(Identity)
-def named(
+def jvp_identity(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The name is the primal's: what it names is what linearising would save.
@@ -202,20 +204,20 @@ def named(
 
 
 @rule(Constrain, Release)
-def laid_out(
+def jvp_constrain(
     op: Identity, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     z = op(x)
     # Where types say nothing of it, tangents lie as the partitioner finds best.
-    return z, dx if dx is None or dx.type.cut == z.type.cut else op(dx)
+    return z, dx if dx is None or dx.type.explicit_sharding == z.type.explicit_sharding else op(dx)
 
 
-rule(e.Real, e.Imag, e.Conj, v.ReducePrecision)(linear)
+rule(e.Real, e.Imag, e.Conj, v.ReducePrecision)(jvp_linear)
 
 
 @rule(e.Complex)
-def complex_(
+def jvp_complex(
     op: e.Complex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     z = op(*primals)
@@ -224,17 +226,22 @@ def complex_(
 
 
 @rule(e.Select)
-def select(op: e.Select, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_select(
+    op: e.Select, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     which, *cases = primals
     z = op(*primals)
-    moved = [
-        zeros_like(x) if d is None else d for x, d in zip(cases, as_strong(tangents[1:], z), strict=True)
+    case_tangents = [
+        zeros_like(x) if d is None else d
+        for x, d in zip(cases, strengthen_tangents(tangents[1:], z), strict=True)
     ]
-    return z, broadcast_tangent(op(which, *moved), z)
+    return z, broadcast_tangent(op(which, *case_tangents), z)
 
 
 @rule(e.Clamp)
-def clamp(op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_clamp(
+    op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     low, x, high = primals
     z = op(low, x, high)
     # At a bound it is flat, and so between bounds that leave nothing between them.
@@ -250,7 +257,7 @@ def clamp(op: e.Clamp, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 
 
 @rule(v.Convert)
-def convert_(
+def jvp_convert(
     op: v.Convert, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
@@ -279,7 +286,7 @@ def convert_(
     Iota,
     Size,
 )
-def flat(
+def jvp_piecewise_constant(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """Piecewise constant, or of no real argument: the tangent is zero."""
@@ -287,16 +294,16 @@ def flat(
 
 
 @rule(Threefry2x32)
-def bits(
+def jvp_threefry2x32(
     op: TupleOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     return op(*primals), (None, None)
 
 
 @rule(v.OptimizationBarrier)
-def optimization_barrier(
+def jvp_optimization_barrier(
     op: TupleOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    moving = [d for d in tangents if d is not None]
-    moved = iter(op(*moving))
-    return op(*primals), tuple([None if d is None else next(moved) for d in tangents])
+    present_tangents = [d for d in tangents if d is not None]
+    barrier_tangents = iter(op(*present_tangents))
+    return op(*primals), tuple([None if d is None else next(barrier_tangents) for d in tangents])

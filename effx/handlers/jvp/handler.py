@@ -77,8 +77,8 @@ class JVP(PayloadHandler):
             else:
                 primals.append(x)
                 tangents.append(None)
-        found: tuple[PyTree, PyTree] = rule(op, tuple(primals), tuple(tangents))
-        return found
+        results: tuple[PyTree, PyTree] = rule(op, tuple(primals), tuple(tangents))
+        return results
 
     def boxed_result(self, frame: Frame, y: Array, dy: Tangent, what: str = "") -> Array:
         """Boxes a value with its tangent; a value without tangent stays plain."""
@@ -100,16 +100,16 @@ def jvp(
             ]
         )
         outputs: list[Array] = []
-        moved: list[Tangent] = []
+        out_tangents: list[Tangent] = []
         for y in results:
             if type(y) is Box and y.frame is frame:
                 dual: Dual = y.payload
                 outputs.append(dual.primal)
-                moved.append(dual.tangent)
+                out_tangents.append(dual.tangent)
             else:
                 outputs.append(y)
-                moved.append(None)
-    return outputs, moved
+                out_tangents.append(None)
+    return outputs, out_tangents
 
 
 @overload
@@ -125,12 +125,12 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
 
 
 @JVP.rules.register(Linear)
-def linear(
+def jvp_linear(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """The rule of operations that are linear in all operands together: the operation on the tangents."""
-    moved = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
-    return op(*primals), op(*moved)
+    dense_tangents = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
+    return op(*primals), op(*dense_tangents)
 
 
 def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
@@ -151,13 +151,13 @@ def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], A
 Partial = Callable[[A, Array, Array, Array, Array], Array]
 
 
-def partials(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None:
+def register_partial_derivatives(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None:
     """Registers `(op, dx, x, y, z) -> dz` and `(op, dy, x, y, z) -> dz` for an operation of two operands."""
 
     def binary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
         x, y = primals
         z: Array = perform(op, primals)
-        dx, dy = as_strong(tangents, z)
+        dx, dy = strengthen_tangents(tangents, z)
         first = None if dx is None else by_first(op, dx, x, y, z)
         second = None if dy is None else by_second(op, dy, x, y, z)
         return z, add_tangents(z, first, second)
@@ -165,7 +165,7 @@ def partials(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None
     rule(kind)(binary)
 
 
-def as_strong(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:
+def strengthen_tangents(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:
     """Converts the tangents of weak operands as the operands were for a strong result, so that cotangents are weak again."""
     if z.type.weak:
         return tangents

@@ -20,7 +20,9 @@ MUL, ADD, DIV, SELECT = e.Mul(), e.Add(), e.Div(), e.Select()
 
 
 @rule(Gather)
-def gather(op: Gather, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_gather(
+    op: Gather, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     x, indices = primals
     dx = tangents[0]
     return op(x, indices), None if dx is None else op(dx, indices)
@@ -44,7 +46,9 @@ def gather_like(op: Scatter, x: ArrayType, updates: ArrayType) -> Gather:
 
 
 @rule(Scatter)
-def scatter(op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+def jvp_scatter(
+    op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
     x, indices, updates = primals
     dx, _, du = tangents
     z = op(x, indices, updates)
@@ -65,7 +69,7 @@ def scatter(op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
     if op.combiner == "set":
         if op.unique:
             return z, op(dx, indices, du)
-        return z, _set(op, x, indices, updates, dx, du)
+        return z, _set_tangent(op, x, indices, updates, dx, du)
     if op.combiner == "mul":
         others = gather_like(op, x.type, updates.type)(x, indices)
         return z, ADD(op(dx, indices, updates), add(zeros_like(x), indices, MUL(du, others)))
@@ -78,20 +82,20 @@ def scatter(op: Scatter, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
     return z, DIV(total, count)
 
 
-def _set(op: Scatter, x: Array, indices: Array, updates: Array, dx: Array, du: Array) -> Array:
+def _set_tangent(op: Scatter, x: Array, indices: Array, updates: Array, dx: Array, du: Array) -> Array:
     # With equal indices one update wins, which one is unspecified; the tangent must be that of the same
     # update. So scatter the updates' numbers first, and read back which one won at each index.
-    number = _numbers(updates)
+    number = _number_updates(updates)
     zero = BroadcastInDim(x.type.shape, ())(scalar(0, number.type.dtype))
     winners = op(zero, indices, number)
     won = c.Eq()(gather_like(op, x.type, updates.type)(winners, indices), number)
     written = c.Ne()(winners, scalar(0, number.type.dtype))
-    kept = SELECT(written, dx, scalar(0, dx.type.dtype))
-    moved = SELECT(won, BroadcastInDim(du.type.shape, ())(scalar(0, du.type.dtype)), du)
-    return attrs.evolve(op, combiner="add")(kept, indices, moved)
+    kept_tangent = SELECT(written, dx, scalar(0, dx.type.dtype))
+    written_tangent = SELECT(won, BroadcastInDim(du.type.shape, ())(scalar(0, du.type.dtype)), du)
+    return attrs.evolve(op, combiner="add")(kept_tangent, indices, written_tangent)
 
 
-def _numbers(updates: Array) -> Array:
+def _number_updates(updates: Array) -> Array:
     """Returns 1, 2, 3, … in the shape of the updates."""
     count = array_type(dtypes.int32, (updates.type.size,))
     return ADD(Reshape(updates.type.shape)(Iota(count, 0)()), scalar(1, dtypes.int32))

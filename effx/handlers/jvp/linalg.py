@@ -1,6 +1,6 @@
 """Tangents of matrix products: the product rule."""
 
-from effx.handlers.jvp.handler import partials
+from effx.handlers.jvp.handler import register_partial_derivatives
 from effx.ir.ops.linalg import DotGeneral
 
-partials(DotGeneral, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))
+register_partial_derivatives(DotGeneral, lambda op, dx, x, y, z: op(dx, y), lambda op, dy, x, y, z: op(x, dy))

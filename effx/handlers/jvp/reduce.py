@@ -2,7 +2,7 @@
 
 from effx.array import Array
 from effx.array.arithmetic import where
-from effx.array.indexing import along_axis, positions
+from effx.array.indexing import gather_along_axis, iota_along_axis
 from effx.array.promotion import scalar
 from effx.array.shaping import transpose
 from effx.handlers.jvp.handler import Tangent, rule
@@ -16,13 +16,13 @@ from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
 
 
-def _spread(y: Array, x: Array, axes: tuple[int, ...]) -> Array:
+def _broadcast_reduced(y: Array, x: Array, axes: tuple[int, ...]) -> Array:
     """Repeats a reduced value along the axes that it lost."""
     return BroadcastInDim(x.type.shape, tuple([i for i in range(x.type.ndim) if i not in axes]))(y)
 
 
 @rule(r.ReduceMax, r.ReduceMin)
-def extreme(
+def jvp_reduce_extremum(
     op: r.Reduction, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The extreme elements share the tangent evenly.
@@ -31,13 +31,13 @@ def extreme(
     assert dx is not None
     if _prod(tuple([x.type.shape[i] for i in op.axes])) == 0:
         return y, None  # of no elements it is a constant
-    hit = Convert(x.type.dtype, x.type.weak)(c.Eq()(x, _spread(y, x, op.axes)))
+    hit = Convert(x.type.dtype, x.type.weak)(c.Eq()(x, _broadcast_reduced(y, x, op.axes)))
     count = r.ReduceSum(op.axes)(hit)
     return y, DIV(r.ReduceSum(op.axes)(MUL(dx, hit)), count)
 
 
 @rule(r.ReduceProd)
-def product(
+def jvp_product(
     op: r.ReduceProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # d(prod x) = sum_i dx_i prod_{j != i} x_j. The products without one element come from the
@@ -47,11 +47,11 @@ def product(
     assert dx is not None
     if not op.axes or x.type.size == 0:
         return y, dx if not op.axes else r.ReduceSum(op.axes)(dx)
-    kept = [i for i in range(x.type.ndim) if i not in op.axes]
-    perm = (*kept, *op.axes)
-    sizes = tuple([x.type.shape[i] for i in kept])
+    kept_axes = [i for i in range(x.type.ndim) if i not in op.axes]
+    perm = (*kept_axes, *op.axes)
+    sizes = tuple([x.type.shape[i] for i in kept_axes])
     flat = Reshape((*sizes, x.type.size // _prod(sizes)))(transpose(x, perm))
-    others = MUL(_before(flat, False), _before(flat, True))
+    others = MUL(_exclusive_products(flat, False), _exclusive_products(flat, True))
     return y, r.ReduceSum((len(sizes),))(MUL(Reshape(flat.type.shape)(transpose(dx, perm)), others))
 
 
@@ -62,15 +62,15 @@ def _prod(sizes: tuple[int, ...]) -> int:
     return result
 
 
-def _before(x: Array, reverse: bool) -> Array:
+def _exclusive_products(x: Array, reverse: bool) -> Array:
     """Products of all elements before each one on the last axis (behind it, when reverse)."""
     axis = x.type.ndim - 1
     running = r.CumProd(axis, reverse)(x)
-    return _moved(running, axis, 1, reverse, 1)
+    return _shift_elements(running, axis, 1, reverse, 1)
 
 
 @rule(r.CumProd)
-def cumulative_product(
+def jvp_cumulative_product(
     op: r.CumProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # y_i = y_{i-1} x_i gives dy_i = dy_{i-1} x_i + y_{i-1} dx_i: a linear recurrence, solved by
@@ -78,7 +78,7 @@ def cumulative_product(
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
-    a, b = x, MUL(_moved(y, op.axis, 1, op.reverse, 1), dx)
+    a, b = x, MUL(_shift_elements(y, op.axis, 1, op.reverse, 1), dx)
     return y, linear_recurrence(a, b, op.axis, op.reverse)
 
 
@@ -86,15 +86,15 @@ def linear_recurrence(a: Array, b: Array, axis: int, reverse: bool) -> Array:
     """Solves t_i = a_i t_{i-1} + b_i with t_{-1} = 0 along an axis."""
     by, n = 1, a.type.shape[axis]
     while by < n:
-        earlier_a = _moved(a, axis, by, reverse, 1)
-        earlier_b = _moved(b, axis, by, reverse, 0)
+        earlier_a = _shift_elements(a, axis, by, reverse, 1)
+        earlier_b = _shift_elements(b, axis, by, reverse, 0)
         b = ADD(MUL(a, earlier_b), b)
         a = MUL(a, earlier_a)
         by *= 2
     return b
 
 
-def _moved(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
+def _shift_elements(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
     ndim, shape = x.type.ndim, x.type.shape
     if shape[axis] == 0:
         return x
@@ -107,7 +107,7 @@ def _moved(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
 
 
 @rule(r.CumMax, r.CumMin)
-def cumulative_extreme(
+def jvp_cumulative_extreme(
     op: r.Cumulative, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     # The tangent of the element that set the cumulative extreme: its index is the cumulative maximum of the
@@ -115,18 +115,18 @@ def cumulative_extreme(
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
-    place = positions(x.type.shape, op.axis)
+    index = iota_along_axis(x.type.shape, op.axis)
     sets = c.Eq()(x, y)
     if op.reverse:
-        last = where(sets, place, scalar(x.type.shape[op.axis], place.type.dtype))
+        last = where(sets, index, scalar(x.type.shape[op.axis], index.type.dtype))
         source = r.CumMin(op.axis, True)(last)
     else:
-        source = r.CumMax(op.axis)(where(sets, place, scalar(0, place.type.dtype)))
-    return y, along_axis(dx, source, op.axis)
+        source = r.CumMax(op.axis)(where(sets, index, scalar(0, index.type.dtype)))
+    return y, gather_along_axis(dx, source, op.axis)
 
 
 @rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor, r.ArgReduction)
-def flat(
+def jvp_integer_reduction(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     """The results are integers: no tangent."""

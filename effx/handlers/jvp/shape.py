@@ -6,7 +6,7 @@ from effx.ir.ops import shape as s
 
 
 @rule(s.DynamicSlice)
-def dynamic_slice(
+def jvp_dynamic_slice(
     op: s.DynamicSlice, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     x, *starts = primals
@@ -15,7 +15,7 @@ def dynamic_slice(
 
 
 @rule(s.DynamicUpdateSlice)
-def dynamic_update_slice(
+def jvp_dynamic_update_slice(
     op: s.DynamicUpdateSlice, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
     x, update, *starts = primals

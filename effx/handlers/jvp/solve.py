@@ -14,7 +14,7 @@ from effx.ir.program import Program
 NEG, SUB = Neg(), Sub()
 
 
-def moved_by(
+def tangents_from_constants(
     program: Program, constants: Sequence[Array], tangents: Sequence[Tangent], x: Sequence[Array]
 ) -> list[Tangent]:
     """Returns the tangents of a program's results from those of its constants; its last inputs are constant."""
@@ -32,16 +32,16 @@ def moved_by(
 
 
 @rule(LinearSolve)
-def linear_solve(
+def jvp_linear_solve(
     op: LinearSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     # A x = b, so dA x + A dx = db, and A dx = db - dA x.
     k, n = op.constants, len(primals) - op.constants
     results = op(*primals)
     x = results[:n]
-    turned = moved_by(op.matvec, primals[:k], tangents[:k], x)
+    matvec_tangents = tangents_from_constants(op.matvec, primals[:k], tangents[:k], x)
     sides: list[Tangent] = []
-    for db, dax in zip(tangents[k:], turned, strict=True):
+    for db, dax in zip(tangents[k:], matvec_tangents, strict=True):
         if dax is None:
             sides.append(db)
         else:
@@ -56,16 +56,16 @@ def linear_solve(
 
 
 @rule(Root)
-def root(
+def jvp_root(
     op: Root, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     # f(a, x(a)) = 0, so f_a da + f_x dx = 0, and f_x dx = -f_a da. The guess does not matter.
     k, n = op.constants, len(primals) - op.constants
     results = op(*primals)
     x = results[:n]
-    turned = moved_by(op.residual, primals[:k], tangents[:k], x)
-    if all([t is None for t in turned]):
+    residual_tangents = tangents_from_constants(op.residual, primals[:k], tangents[:k], x)
+    if all([t is None for t in residual_tangents]):
         return results, (None,) * len(results)
-    sides = [zeros_like(y) if t is None else NEG(t) for y, t in zip(x, turned, strict=True)]
+    sides = [zeros_like(y) if t is None else NEG(t) for y, t in zip(x, residual_tangents, strict=True)]
     dx = op.linear(*primals[:k], *x, *sides)[:n]
     return results, (*dx, *[None] * (len(results) - n))

@@ -1,17 +1,23 @@
 """Linear programs: recording them, and splitting programs that hold known and linear parts."""
 
 from effx.handlers.linear import checkpoint, control, custom, parallel
-from effx.handlers.linear.partial_eval import Parts, Split, parts_of, split, splitter
-from effx.handlers.linear.recorder import LinearProgram, Record, record_linear, recording
+from effx.handlers.linear.partial_eval import (
+    OperationParts,
+    ProgramParts,
+    split_operation,
+    split_program,
+    splitter,
+)
+from effx.handlers.linear.recorder import LinearProgram, LinearRecorder, make_linear_recorder, record_linear
 
 __all__ = [
     "LinearProgram",
-    "Parts",
-    "Record",
-    "Split",
-    "parts_of",
+    "LinearRecorder",
+    "OperationParts",
+    "ProgramParts",
+    "make_linear_recorder",
     "record_linear",
-    "recording",
-    "split",
+    "split_operation",
+    "split_program",
     "splitter",
 ]

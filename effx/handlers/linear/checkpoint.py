@@ -8,76 +8,86 @@ from collections.abc import Sequence
 import attrs
 
 from effx.effects import Label
-from effx.handlers.linear.control import call, places
-from effx.handlers.linear.partial_eval import Parts, Split, counts, split, splitter
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy, holds_python
+from effx.handlers.linear.control import mask_indices, split_call
+from effx.handlers.linear.partial_eval import OperationParts, ProgramParts, is_needed, split_program, splitter
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy, contains_python_function
 from effx.ir.ops.control import Call
-from effx.ir.passes import dead_code, inline
+from effx.ir.passes import eliminate_dead_code, inline_calls
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 
 @splitter(Checkpoint)
-def checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> Parts:
+def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
     if once:
-        return call(Call(op.program), linear_in, once)
+        return split_call(Call(op.program), linear_in, once)
     # Policies ask about operations, so calls are opened.
-    half = split(inline(op.program), linear_in, once)
-    n = len(half.known.outputs) - half.computed
-    known_in = places(linear_in, False)
-    saved, recomputed = _choose(half, op.policy)
-    needed = _needed(half, recomputed, set(saved))
-    operands = [k for k, x in enumerate(half.known.inputs) if x in needed]
-    moved = {x: Var(x.type) for x, where in saved.items() if where is not None}
-    out = tuple([Equation(w, (x,), (moved[x],)) for x, w in saved.items() if w is not None])
-    back = tuple(
-        [Equation(attrs.evolve(w, back=True), (moved[x],), (x,)) for x, w in saved.items() if w is not None]
+    parts = split_program(inline_calls(op.program), linear_in, once)
+    n = len(parts.known.outputs) - parts.computed
+    known_in = mask_indices(linear_in, False)
+    saved, recomputed = _choose_saved(parts, op.policy)
+    linear_reads = _needed_inputs(parts, recomputed, set(saved))
+    operands = [k for k, x in enumerate(parts.known.inputs) if x in linear_reads]
+    offloaded = {x: Var(x.type) for x, where in saved.items() if where is not None}
+    offload_equations = tuple([Equation(w, (x,), (offloaded[x],)) for x, w in saved.items() if w is not None])
+    reload_equations = tuple(
+        [
+            Equation(attrs.evolve(w, back=True), (offloaded[x],), (x,))
+            for x, w in saved.items()
+            if w is not None
+        ]
     )
-    kept: list[Var] = [moved.get(x, x) for x in saved]
-    known = dead_code(
+    saved_variables: list[Var] = [offloaded.get(x, x) for x in saved]
+    known = eliminate_dead_code(
         attrs.evolve(
-            half.known,
-            equations=(*half.known.equations, *out),
-            outputs=(*half.known.outputs[:n], *kept),
+            parts.known,
+            equations=(*parts.known.equations, *offload_equations),
+            outputs=(*parts.known.outputs[:n], *saved_variables),
             derived={},
         )
     )
-    active = half.linear.inputs[len(half.forwarded) + half.computed :]
-    equations = (*back, *recomputed, *half.linear.equations)
+    active = parts.linear.inputs[len(parts.forwarded) + parts.computed :]
+    equations = (*reload_equations, *recomputed, *parts.linear.equations)
     linear = Program(
-        (*[half.known.inputs[k] for k in operands], *kept, *active),
+        (*[parts.known.inputs[k] for k in operands], *saved_variables, *active),
         equations,
-        half.linear.outputs,
+        parts.linear.outputs,
         op.program.name,
         effect_row(equations),
     )
-    return Parts(
-        known=_called(known, op) if counts(known) else None,
+    return OperationParts(
+        known=_known_call(known, op) if is_needed(known) else None,
         known_operands=known_in,
-        computed=len(kept),
+        computed=len(saved_variables),
         linear=Checkpoint(linear, op.policy, op.prevent_cse) if linear.outputs else None,
         linear_operands=(
             *[known_in[k] for k in operands],
-            *[~j for j in range(len(kept))],
-            *places(linear_in, True),
+            *[~j for j in range(len(saved_variables))],
+            *mask_indices(linear_in, True),
         ),
-        linear_out=half.linear_out,
+        linear_out=parts.linear_out,
     )
 
 
-def _called(known: Program, op: Checkpoint) -> Call | Checkpoint:
+def _known_call(known_program: Program, op: Checkpoint) -> Call | Checkpoint:
     """Returns what performs the known part: what cannot be compiled may be checkpointed, but not called."""
-    return Checkpoint(known, op.policy, op.prevent_cse) if holds_python(known) else Call(known)
+    return (
+        Checkpoint(known_program, op.policy, op.prevent_cse)
+        if contains_python_function(known_program)
+        else Call(known_program)
+    )
 
 
-def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | None], list[Equation]]:
+def _choose_saved(
+    parts: ProgramParts, policy: Policy | None
+) -> tuple[dict[Var, Offload | None], list[Equation]]:
     """Returns the saved values with their memory kinds, and the equations that are run again."""
-    n = len(half.known.outputs) - half.computed
+    n = len(parts.known.outputs) - parts.computed
     allowed: dict[Var, Offload | None] = {}
     # A derivative reads a result before it got its name; that is the same value.
     names: dict[Atom, Equation] = {}
     unnamed: list[Equation] = []
     if policy is not None:
-        for e in half.known.equations:
+        for e in parts.known.equations:
             answer = policy(e.op, *[x.type for x in e.inputs])
             if answer:
                 where = answer if isinstance(answer, Offload) else None
@@ -85,37 +95,37 @@ def _choose(half: Split, policy: Policy | None) -> tuple[dict[Var, Offload | Non
                 if type(e.op) is CheckpointName:
                     names[e.inputs[0]] = e
     # An effect of a user's operation happens once: its result is saved, whatever the policy says.
-    for e in half.known.equations:
+    for e in parts.known.equations:
         if any([type(effect) is Label for effect in e.op.effects]):
             allowed.update(dict.fromkeys(e.outputs))
-    wanted: set[Atom] = set(half.known.outputs[n:])
+    required: set[Atom] = set(parts.known.outputs[n:])
     saved: dict[Var, Offload | None] = {}
-    again: list[Equation] = []
-    for e in reversed(half.known.equations):
-        asked = [v for v in e.outputs if v in wanted]
-        for v in asked:
+    recomputed: list[Equation] = []
+    for e in reversed(parts.known.equations):
+        required_outputs = [v for v in e.outputs if v in required]
+        for v in required_outputs:
             if v in allowed:
                 saved[v] = allowed[v]
             elif v in names:
                 (named,) = names[v].outputs
                 saved[named] = allowed[named]
                 unnamed.append(attrs.evolve(names[v], inputs=(named,), outputs=(v,)))
-        if any([v not in allowed and v not in names for v in asked]):
-            again.append(e)
-            wanted.update([x for x in e.inputs if type(x) is Var])
-    order = [v for e in half.known.equations for v in e.outputs if v in saved]
+        if any([v not in allowed and v not in names for v in required_outputs]):
+            recomputed.append(e)
+            required.update([x for x in e.inputs if type(x) is Var])
+    order = [v for e in parts.known.equations for v in e.outputs if v in saved]
     # If an equation with a saved result were run again, that result would be defined twice.
-    there = {*saved, *[v for e in unnamed for v in e.outputs]}
+    available = {*saved, *[v for e in unnamed for v in e.outputs]}
     renamed = [
-        attrs.evolve(e, outputs=tuple([Var(v.type) if v in there else v for v in e.outputs]))
-        for e in reversed(again)
+        attrs.evolve(e, outputs=tuple([Var(v.type) if v in available else v for v in e.outputs]))
+        for e in reversed(recomputed)
     ]
     return {v: saved[v] for v in order}, [*unnamed, *renamed]
 
 
-def _needed(half: Split, recomputed: Sequence[Equation], saved: set[Var]) -> set[Atom]:
+def _needed_inputs(parts: ProgramParts, recomputed: Sequence[Equation], saved: set[Var]) -> set[Atom]:
     """Returns the known inputs that the linear part reads."""
-    inputs = set(half.known.inputs)
+    inputs = set(parts.known.inputs)
     read: set[Atom] = {x for e in recomputed for x in e.inputs if type(x) is Var and x in inputs}
-    read |= set(half.linear.inputs[: len(half.forwarded)])
+    read |= set(parts.linear.inputs[: len(parts.forwarded)])
     return read - saved

@@ -2,12 +2,12 @@
 where a derivative was needed. Tangents of which only the transpose is known stay whole.
 """
 
-from effx.handlers.linear.control import call
-from effx.handlers.linear.partial_eval import Parts, splitter
+from effx.handlers.linear.control import split_call
+from effx.handlers.linear.partial_eval import OperationParts, splitter
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomCall
 
 
 @splitter(CustomCall)
-def custom_call(op: CustomCall, linear_in: tuple[bool, ...], once: bool) -> Parts:
-    return call(Call(op.program), linear_in, once)
+def split_custom_call(op: CustomCall, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
+    return split_call(Call(op.program), linear_in, once)

@@ -2,39 +2,39 @@
 
 import attrs
 
-from effx.handlers.linear.control import places
-from effx.handlers.linear.partial_eval import Parts, counts, split, splitter
+from effx.handlers.linear.control import mask_indices
+from effx.handlers.linear.partial_eval import OperationParts, is_needed, split_program, splitter
 from effx.ir.ops.parallel import ParallelMap
 
 
 @splitter(ParallelMap)
-def parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool) -> Parts:
-    half = split(op.body, linear_in, once)
-    known_in, active = places(linear_in, False), places(linear_in, True)
-    every = tuple(range(len(op.axes)))
-    kept = (every,) * half.computed
+def split_parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
+    parts = split_program(op.body, linear_in, once)
+    known_in, active = mask_indices(linear_in, False), mask_indices(linear_in, True)
+    all_axes = tuple(range(len(op.axes)))
+    residual_cuts = (all_axes,) * parts.computed
     if op.checked:  # what is equal along an axis is one residual
-        residuals = half.known.out_types[len(half.known.outputs) - half.computed :]
-        kept = tuple([tuple([a for a in every if op.axes[a][0] in t.vma]) for t in residuals])
-    known_out = [c for c, is_linear in zip(op.cuts_out, half.linear_out, strict=True) if not is_linear]
-    linear_out = [c for c, is_linear in zip(op.cuts_out, half.linear_out, strict=True) if is_linear]
+        residuals = parts.known.out_types[len(parts.known.outputs) - parts.computed :]
+        residual_cuts = tuple([tuple([a for a in all_axes if op.axes[a][0] in t.vma]) for t in residuals])
+    known_out = [c for c, is_linear in zip(op.cuts_out, parts.linear_out, strict=True) if not is_linear]
+    linear_out = [c for c, is_linear in zip(op.cuts_out, parts.linear_out, strict=True) if is_linear]
     known = attrs.evolve(
         op,
-        body=half.known,
+        body=parts.known,
         cuts_in=tuple([op.cuts_in[i] for i in known_in]),
-        cuts_out=(*known_out, *kept),
+        cuts_out=(*known_out, *residual_cuts),
     )
     linear = attrs.evolve(
         op,
-        body=half.linear,
-        cuts_in=(*[op.cuts_in[i] for i in half.forwarded], *kept, *[op.cuts_in[i] for i in active]),
+        body=parts.linear,
+        cuts_in=(*[op.cuts_in[i] for i in parts.forwarded], *residual_cuts, *[op.cuts_in[i] for i in active]),
         cuts_out=tuple(linear_out),
     )
-    return Parts(
-        known=known if counts(half.known) else None,
+    return OperationParts(
+        known=known if is_needed(parts.known) else None,
         known_operands=known_in,
-        computed=half.computed,
-        linear=linear if half.linear.outputs else None,
-        linear_operands=(*half.forwarded, *[~j for j in range(half.computed)], *active),
-        linear_out=half.linear_out,
+        computed=parts.computed,
+        linear=linear if parts.linear.outputs else None,
+        linear_operands=(*parts.forwarded, *[~j for j in range(parts.computed)], *active),
+        linear_out=parts.linear_out,
     )

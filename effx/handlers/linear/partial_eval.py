@@ -10,13 +10,13 @@ from effx.effects import Operation, RuleTable, must_happen
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
-from effx.ir.passes import dead_code
+from effx.ir.passes import eliminate_dead_code
 from effx.ir.program import Equation, Program, Var, effect_row
 
 
 @final
 @attrs.frozen(eq=False)
-class Parts:
+class OperationParts:
     """An operation that holds programs, in two parts.
 
     Operands of the parts are named by their index among the whole operation's operands; `~j` is the j-th
@@ -41,7 +41,7 @@ class Parts:
 H = TypeVar("H", bound=HigherOrder)
 
 # (op, which operands are linear, whether nothing may be performed twice) -> its parts
-Splitter = Callable[[H, tuple[bool, ...], bool], Parts]
+Splitter = Callable[[H, tuple[bool, ...], bool], OperationParts]
 
 splitters: "RuleTable[Splitter[HigherOrder]]" = RuleTable("split")
 
@@ -51,7 +51,7 @@ def splitter(*kinds: type[H]) -> Callable[[Splitter[H]], Splitter[H]]:
     return splitters.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
-def parts_of(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> Parts | None:
+def split_operation(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> OperationParts | None:
     """Splits an operation by what depends on its linear operands; None if it stays whole.
 
     Args:
@@ -65,20 +65,20 @@ def parts_of(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> Parts 
         return None
     key = ("parts", op, linear_in, once)
     derived = op.programs[0].derived
-    found = derived.get(key)
-    if found is None:
-        found = derived[key] = rule(op, linear_in, once)
-    return cast("Parts", found)
+    parts = derived.get(key)
+    if parts is None:
+        parts = derived[key] = rule(op, linear_in, once)
+    return cast("OperationParts", parts)
 
 
-def counts(known: Program) -> bool:
+def is_needed(program: Program) -> bool:
     """Says whether a known part is needed: it gives something, or has effects that must happen."""
-    return bool(known.outputs) or must_happen(known.effects)
+    return bool(program.outputs) or must_happen(program.effects)
 
 
 @final
 @attrs.frozen(eq=False)
-class Split:
+class ProgramParts:
     """A program in two parts.
 
     Attributes:
@@ -98,25 +98,29 @@ class Split:
     linear_out: tuple[bool, ...]
 
 
-def split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...] = ()) -> Split:
+def split_program(
+    program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...] = ()
+) -> ProgramParts:
     """Splits a program by what depends on its linear inputs; cached in the program.
 
     Args:
         program: the whole.
         linear_in: for each input whether it is linear.
-        once: as for `parts_of`.
+        once: as for `split_operation`.
         forced: for each output whether the linear part must return it even if it is known.
     """
     key = ("split", linear_in, once, forced)
-    found = program.derived.get(key)
-    if found is None:
-        found = program.derived[key] = _split(
+    parts = program.derived.get(key)
+    if parts is None:
+        parts = program.derived[key] = _split_uncached(
             program, linear_in, once, forced or (False,) * len(program.outputs)
         )
-    return cast("Split", found)
+    return cast("ProgramParts", parts)
 
 
-def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...]) -> Split:
+def _split_uncached(
+    program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...]
+) -> ProgramParts:
     linear: set[Var] = {x for x, is_linear in zip(program.inputs, linear_in, strict=True) if is_linear}
     known_equations: list[Equation] = []
     linear_equations: list[Equation] = []
@@ -127,14 +131,16 @@ def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tu
             continue
         if type(e.op) is OptimizationBarrier:
             # Value by value: a known operand of a barrier has a known result.
-            for is_linear, found in ((False, known_equations), (True, linear_equations)):
-                own = [i for i, m in enumerate(mask) if m == is_linear]
-                if own:
-                    outs = tuple([e.outputs[i] for i in own])
-                    found.append(attrs.evolve(e, inputs=tuple([e.inputs[i] for i in own]), outputs=outs))
-                    linear.update(outs if is_linear else ())
+            for is_linear, equations in ((False, known_equations), (True, linear_equations)):
+                operand_indices = [i for i, m in enumerate(mask) if m == is_linear]
+                if operand_indices:
+                    results = tuple([e.outputs[i] for i in operand_indices])
+                    equations.append(
+                        attrs.evolve(e, inputs=tuple([e.inputs[i] for i in operand_indices]), outputs=results)
+                    )
+                    linear.update(results if is_linear else ())
             continue
-        parts = parts_of(e.op, mask, once) if isinstance(e.op, HigherOrder) else None
+        parts = split_operation(e.op, mask, once) if isinstance(e.op, HigherOrder) else None
         if parts is None:
             linear_equations.append(e)
             linear.update(e.outputs)
@@ -145,20 +151,20 @@ def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tu
     defined = {x for e in linear_equations for x in e.outputs} | {
         x for x, is_linear in zip(program.inputs, linear_in, strict=True) if is_linear
     }
-    wanted: dict[Var, None] = {}
+    residuals: dict[Var, None] = {}
     for e in linear_equations:
         for x in e.inputs:
             if type(x) is Var and x not in defined:
-                wanted[x] = None
+                residuals[x] = None
     for x, is_linear in zip(program.outputs, linear_out, strict=True):
         if is_linear and type(x) is Var and x not in defined:
-            wanted[x] = None
-    place = {x: i for i, x in enumerate(program.inputs)}
-    forwarded = [x for x in wanted if x in place]
-    computed = [x for x in wanted if x not in place]
+            residuals[x] = None
+    input_index = {x: i for i, x in enumerate(program.inputs)}
+    forwarded = [x for x in residuals if x in input_index]
+    computed = [x for x in residuals if x not in input_index]
     known_outputs = [x for x, is_linear in zip(program.outputs, linear_out, strict=True) if not is_linear]
-    return Split(
-        known=dead_code(
+    return ProgramParts(
+        known=eliminate_dead_code(
             Program(
                 tuple([x for x, is_linear in zip(program.inputs, linear_in, strict=True) if not is_linear]),
                 tuple(known_equations),
@@ -178,7 +184,7 @@ def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tu
             f"linear_{program.name}",
             effect_row(linear_equations),
         ),
-        forwarded=tuple([place[x] for x in forwarded]),
+        forwarded=tuple([input_index[x] for x in forwarded]),
         computed=len(computed),
         linear_in=linear_in,
         linear_out=linear_out,
@@ -187,7 +193,7 @@ def _split(program: Program, linear_in: tuple[bool, ...], once: bool, forced: tu
 
 def _split_equation(
     e: Equation,
-    parts: Parts,
+    parts: OperationParts,
     linear: set[Var],
     known_equations: list[Equation],
     linear_equations: list[Equation],

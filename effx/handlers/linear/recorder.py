@@ -11,10 +11,10 @@ import attrs
 from effx.array import Array, Box
 from effx.effects import Frame, Handler, Operation, Value, current_scope, handle
 from effx.errors import current_source
-from effx.handlers.linear.partial_eval import Parts, parts_of
-from effx.handlers.recursion.payloads import performs_once
-from effx.handlers.sharding_types.axes_in_types import retype, tracked_equation, tracking
-from effx.handlers.sharding_types.program_types import conformed
+from effx.handlers.linear.partial_eval import OperationParts, split_operation
+from effx.handlers.recursion.payloads import must_perform_once
+from effx.handlers.sharding_types.axes_in_types import is_tracking, make_tracked_equation, retype
+from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.stage import Recorder
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
@@ -40,7 +40,7 @@ class LinearProgram:
 
 
 @attrs.frozen
-class Record(Handler):
+class LinearRecorder(Handler):
     """Records operations on linear values in a linear program and forwards the others."""
 
     name = "linearize"
@@ -50,9 +50,11 @@ class Record(Handler):
         # No cast() on the way of every operation: each costs 30 ns.
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
         if op.multiple and isinstance(op, HigherOrder):
-            parts = parts_of(op, tuple([x.frame is frame for x in arrays]), performs_once(frame.outer))
+            parts = split_operation(
+                op, tuple([x.frame is frame for x in arrays]), must_perform_once(frame.outer)
+            )
             if parts is not None:
-                return cast("R", self._split(frame, op, parts, arrays))
+                return cast("R", self._perform_split(frame, op, parts, arrays))
         if type(op) is OptimizationBarrier and not all([x.frame is frame for x in arrays]):
             # Value by value: a known operand of a barrier has a known result.
             known = iter(op(*[x for x in arrays if x.frame is not frame]))
@@ -63,14 +65,16 @@ class Record(Handler):
         inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
         if op.multiple:
             outputs = tuple([Var(t) for t in cast("TupleOperation", op).infer(*types)])
-            recorder.equations.append(Equation(op, inputs, outputs, current_source(3), recorder.scope()))
+            recorder.equations.append(
+                Equation(op, inputs, outputs, current_source(3), recorder.relative_scope())
+            )
             return cast("R", tuple([Box(frame, var, var.type) for var in outputs]))
         var = Var(op.infer(*types))  # type: ignore[attr-defined]  # an ArrayOperation
-        recorder.equations.append(Equation(op, inputs, (var,), current_source(3), recorder.scope()))
+        recorder.equations.append(Equation(op, inputs, (var,), current_source(3), recorder.relative_scope()))
         return Box(frame, var, var.type)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
-    def _split(
-        self, frame: Frame, op: HigherOrder, parts: Parts, operands: tuple[Array, ...]
+    def _perform_split(
+        self, frame: Frame, op: HigherOrder, parts: OperationParts, operands: tuple[Array, ...]
     ) -> tuple[Array, ...]:
         """Performs the known part outward and records the linear one."""
         known: tuple[Array, ...] = ()
@@ -86,7 +90,7 @@ class Record(Handler):
                 [Var(t) for t in cast("TupleOperation", parts.linear).infer(*[x.type for x in sources])]
             )
             recorder.equations.append(
-                Equation(parts.linear, tuple(inputs), outputs, current_source(3), recorder.scope())
+                Equation(parts.linear, tuple(inputs), outputs, current_source(3), recorder.relative_scope())
             )
         linear_results = iter([Box(frame, var, var.type) for var in outputs])
         known_results = iter(known)
@@ -115,7 +119,7 @@ class Record(Handler):
 
 @final
 @attrs.frozen
-class TrackingRecord(Record):
+class TrackingLinearRecorder(LinearRecorder):
     """Records operations on linear values, and in the types of results along which axes they vary."""
 
     name = "linearize"
@@ -124,33 +128,33 @@ class TrackingRecord(Record):
         """Writes one equation of the linear program."""
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         if op.multiple and isinstance(op, HigherOrder):
-            op = cast("Operation[R]", conformed(op, [x.type for x in arrays]))
+            op = cast("Operation[R]", conform_operation(op, [x.type for x in arrays]))
         if not op.multiple:
-            inputs = tuple([_atom(recorder, frame, x) for x in arrays])
-            equation = tracked_equation(op, inputs, [x.type for x in arrays], recorder.scope())
+            inputs = tuple([_operand_atom(recorder, frame, x) for x in arrays])
+            equation = make_tracked_equation(op, inputs, [x.type for x in arrays], recorder.relative_scope())
             recorder.equations.append(equation)
             (var,) = equation.outputs
             return cast("R", Box(frame, var, var.type))
         # What holds programs is split first, and then written down.
-        before = len(recorder.equations)
-        results = cast("tuple[Array, ...]", Record.handle(self, frame, op, operands))
-        for e in recorder.equations[before:]:
+        first_equation = len(recorder.equations)
+        results = cast("tuple[Array, ...]", LinearRecorder.handle(self, frame, op, operands))
+        for e in recorder.equations[first_equation:]:
             retype(e)
-        return cast("R", tuple([_typed(frame, x) for x in results]))
+        return cast("R", tuple([_refresh_type(frame, x) for x in results]))
 
 
-def _atom(recorder: Recorder, frame: Frame, x: Array) -> Atom:
+def _operand_atom(recorder: Recorder, frame: Frame, x: Array) -> Atom:
     return cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
 
 
-def _typed(frame: Frame, x: Array) -> Array:
+def _refresh_type(frame: Frame, x: Array) -> Array:
     """Returns a box anew, with its variable's type."""
     return Box(frame, x.payload, cast("Var", x.payload).type) if type(x) is Box and x.frame is frame else x
 
 
-def recording(types: Sequence[ArrayType]) -> Record:
+def make_linear_recorder(types: Sequence[ArrayType]) -> LinearRecorder:
     """Returns the handler that records what is linear in values of some types."""
-    return TrackingRecord() if tracking(types) else Record()
+    return TrackingLinearRecorder() if is_tracking(types) else LinearRecorder()
 
 
 def record_linear(
@@ -161,10 +165,10 @@ def record_linear(
     Returns:
         The program, with the outputs that depend on the inputs, and which of the results these are.
     """
-    record = recording([x.type for x in inputs])
+    record = make_linear_recorder([x.type for x in inputs])
     with handle(record) as frame:
         frame.state = Recorder(current_scope.get())
         results = function([Box(frame, var, var.type) for var in inputs])
         dependent = [type(y) is Box and y.frame is frame for y in results]
-        kept = [y for y, d in zip(results, dependent, strict=True) if d]
-        return record.finish(frame, inputs, kept, "linear"), dependent
+        linear_results = [y for y, d in zip(results, dependent, strict=True) if d]
+        return record.finish(frame, inputs, linear_results, "linear"), dependent

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from effx import dtypes
-from effx.handlers.oracle.handler import Data, narrow, rule, wide
+from effx.handlers.oracle.handler import Data, round_to_dtype, rule, widen_floats
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
@@ -17,7 +17,7 @@ from effx.ir.ops.base import Binary, Unary
 from effx.ir.ops.checkpoint import Identity
 
 
-def _each(function: Callable[[float], float]) -> Callable[[Data], Data]:
+def _vectorize(function: Callable[[float], float]) -> Callable[[Data], Data]:
     return lambda x: np.vectorize(function, otypes=[np.float64])(x) if x.size else x
 
 
@@ -27,10 +27,10 @@ def _sign(x: Data) -> Data:
     return np.where(x == 0, x, np.sign(x))  # NumPy drops the sign of -0.0
 
 
-def _away_from_zero(x: Data) -> Data:
+def _round_away_from_zero(x: Data) -> Data:
     # floor(|x| + 1/2) would round the float below 1/2 up, because the sum rounds to 1.
-    whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
+    truncated = np.trunc(x)
+    return np.where(np.abs(x - truncated) >= 0.5, truncated + np.sign(x), truncated)
 
 
 UNARY: dict[type[Unary], Callable[[Data], Data]] = {
@@ -38,7 +38,7 @@ UNARY: dict[type[Unary], Callable[[Data], Data]] = {
     e.Sign: _sign,
     e.Floor: np.floor,
     e.Ceil: np.ceil,
-    e.RoundAwayFromZero: _away_from_zero,
+    e.RoundAwayFromZero: _round_away_from_zero,
     e.RoundToEven: np.rint,
     e.Exp: np.exp,
     e.Exp2: np.exp2,
@@ -71,7 +71,7 @@ UNARY: dict[type[Unary], Callable[[Data], Data]] = {
 
 @rule(*UNARY)
 def unary(op: Unary, x: Data) -> Data:
-    return narrow(UNARY[type(op)](wide(x)), x.dtype)
+    return round_to_dtype(UNARY[type(op)](widen_floats(x)), x.dtype)
 
 
 def _divide(x: Data, y: Data) -> Data:
@@ -87,7 +87,7 @@ def _divide(x: Data, y: Data) -> Data:
     return np.where(y == 0, -1, np.where(y == -1, np.negative(x), quotient)).astype(x.dtype)
 
 
-def _rest(x: Data, y: Data) -> Data:
+def _remainder(x: Data, y: Data) -> Data:
     if x.dtype.kind not in "iu":
         return np.fmod(x, y)
     safe = np.where(y == 0, np.ones_like(y), y)
@@ -112,20 +112,20 @@ def _shift(shift: Callable[[int, int, int], int]) -> Callable[[Data, Data], Data
     return apply
 
 
-def _left(x: int, by: int, bits: int) -> int:
+def _shift_left(x: int, by: int, bits: int) -> int:
     return x << by if by < bits else 0
 
 
-def _right(x: int, by: int, bits: int) -> int:
+def _shift_right(x: int, by: int, bits: int) -> int:
     return x >> by if by < bits else 0
 
 
-def _right_signed(x: int, by: int, bits: int) -> int:
+def _shift_right_signed(x: int, by: int, bits: int) -> int:
     signed = x - (1 << bits) if x >> (bits - 1) else x
     return signed >> min(by, bits)
 
 
-def _larger(x: Data, y: Data) -> Data:
+def _maximum(x: Data, y: Data) -> Data:
     # IEEE 754-2019's maximum puts 0.0 above -0.0, which NumPy leaves open; their sum is right.
     return (
         np.where((x == 0) & (y == 0), np.add(x, y), np.maximum(x, y))
@@ -134,8 +134,8 @@ def _larger(x: Data, y: Data) -> Data:
     )
 
 
-def _smaller(x: Data, y: Data) -> Data:
-    return -_larger(np.asarray(-x), np.asarray(-y)) if x.dtype.kind == "f" else np.minimum(x, y)
+def _minimum(x: Data, y: Data) -> Data:
+    return -_maximum(np.asarray(-x), np.asarray(-y)) if x.dtype.kind == "f" else np.minimum(x, y)
 
 
 BINARY: dict[type[Binary], Callable[[Data, Data], Data]] = {
@@ -143,23 +143,23 @@ BINARY: dict[type[Binary], Callable[[Data, Data], Data]] = {
     e.Sub: np.subtract,
     e.Mul: np.multiply,
     e.Div: _divide,
-    e.Rem: _rest,
+    e.Rem: _remainder,
     e.Pow: np.power,
     e.Atan2: np.arctan2,
-    e.Max: _larger,
-    e.Min: _smaller,
+    e.Max: _maximum,
+    e.Min: _minimum,
     e.And: np.bitwise_and,
     e.Or: np.bitwise_or,
     e.Xor: np.bitwise_xor,
-    e.ShiftLeft: _shift(_left),
-    e.ShiftRightArithmetic: _shift(_right_signed),
-    e.ShiftRightLogical: _shift(_right),
+    e.ShiftLeft: _shift(_shift_left),
+    e.ShiftRightArithmetic: _shift(_shift_right_signed),
+    e.ShiftRightLogical: _shift(_shift_right),
 }
 
 
 @rule(*BINARY)
 def binary(op: Binary, x: Data, y: Data) -> Data:
-    return narrow(BINARY[type(op)](wide(x), wide(y)), x.dtype)
+    return round_to_dtype(BINARY[type(op)](widen_floats(x), widen_floats(y)), x.dtype)
 
 
 @rule(e.NextAfter)
@@ -183,15 +183,17 @@ def count_leading_zeros(op: e.CountLeadingZeros, x: Data) -> Data:
 
 @rule(e.IntegerPow)
 def integer_pow(op: e.IntegerPow, x: Data) -> Data:
-    base, result = wide(x), np.ones_like(wide(x))
+    base, result = widen_floats(x), np.ones_like(widen_floats(x))
     for _ in range(abs(op.exponent)):
         result = result * base
-    return narrow(1 / result if op.exponent < 0 else result, x.dtype)
+    return round_to_dtype(1 / result if op.exponent < 0 else result, x.dtype)
 
 
 @rule(e.Abs)
 def abs_(op: e.Abs, x: Data) -> Data:
-    return narrow(np.abs(wide(x)), dtypes.real_dtype(x.dtype) if x.dtype.kind == "c" else x.dtype)
+    return round_to_dtype(
+        np.abs(widen_floats(x)), dtypes.real_dtype(x.dtype) if x.dtype.kind == "c" else x.dtype
+    )
 
 
 @rule(e.Real)
@@ -214,21 +216,23 @@ def complex_(op: e.Complex, re: Data, im: Data) -> Data:
 
 @rule(e.IsFinite)
 def is_finite(op: e.IsFinite, x: Data) -> Data:
-    return np.asarray(np.isfinite(wide(x)))
+    return np.asarray(np.isfinite(widen_floats(x)))
 
 
 @rule(e.Select)
 def select(op: e.Select, which: Data, *cases: Data) -> Data:
     # An index past either end means the case at that end.
-    place = np.clip(which.astype(np.int64), 0, len(cases) - 1)
+    case_index = np.clip(which.astype(np.int64), 0, len(cases) - 1)
     shape = np.broadcast_shapes(which.shape, *[case.shape for case in cases])
     stacked = np.stack([np.broadcast_to(case, shape) for case in cases])
-    return np.asarray(np.take_along_axis(stacked, np.broadcast_to(place, shape)[None], 0)[0])
+    return np.asarray(np.take_along_axis(stacked, np.broadcast_to(case_index, shape)[None], 0)[0])
 
 
 @rule(e.Clamp)
 def clamp(op: e.Clamp, low: Data, x: Data, high: Data) -> Data:
-    return narrow(np.minimum(np.maximum(wide(low), wide(x)), wide(high)), x.dtype)
+    return round_to_dtype(
+        np.minimum(np.maximum(widen_floats(low), widen_floats(x)), widen_floats(high)), x.dtype
+    )
 
 
 COMPARISONS: dict[type[c.Comparison], Callable[[Any, Any], Any]] = {
@@ -247,7 +251,7 @@ def comparison(op: c.Comparison, x: Data, y: Data) -> Data:
         words = [bitcast(v.Bitcast(dtypes.uint32), key) for key in (x, y)]
         differ = np.not_equal(*words).any(axis=-1)
         return np.asarray(differ if type(op) is c.Ne else ~differ)
-    return np.asarray(COMPARISONS[type(op)](wide(x), wide(y)))
+    return np.asarray(COMPARISONS[type(op)](widen_floats(x), widen_floats(y)))
 
 
 @rule(v.Convert)
@@ -255,7 +259,7 @@ def convert(op: v.Convert, x: Data) -> Data:
     if op.dtype == dtypes.bool_:
         return np.asarray(x != 0)
     if x.dtype.kind in "fV" and dtypes.is_integer(op.dtype):
-        x = np.trunc(wide(x))
+        x = np.trunc(widen_floats(x))
     return x.astype(op.dtype)
 
 
@@ -273,7 +277,7 @@ def bitcast(op: v.Bitcast, x: Data) -> Data:
 def reduce_precision(op: v.ReducePrecision, x: Data) -> Data:
     # x = m 2^e with 1/2 <= |m| < 1 holds one digit of the mantissa before the point of 2m, so
     # rounding to k digits behind it is rounding m 2^(k+1) to an integer, halves to even.
-    m, exponent = np.frexp(wide(x))
+    m, exponent = np.frexp(widen_floats(x))
     scale = 2.0 ** (op.mantissa_bits + 1)
     rounded = np.ldexp(np.rint(m * scale) / scale, exponent)
     bias = 2 ** (op.exponent_bits - 1) - 1
@@ -281,7 +285,7 @@ def reduce_precision(op: v.ReducePrecision, x: Data) -> Data:
     too_large = np.isfinite(rounded) & (rounded != 0) & (exponent - 1 > bias)
     too_small = np.isfinite(rounded) & (exponent - 1 < 1 - bias)
     result = np.where(too_large, np.copysign(np.inf, rounded), rounded)
-    return narrow(np.where(too_small, np.copysign(0.0, rounded), result), x.dtype)
+    return round_to_dtype(np.where(too_small, np.copysign(0.0, rounded), result), x.dtype)
 
 
 @rule(Identity)

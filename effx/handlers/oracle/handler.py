@@ -13,10 +13,10 @@ import numpy as np
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.dtypes import DType
-from effx.effects import Frame, Operation, RuleTable, handle, resumed
+from effx.effects import Frame, Operation, RuleTable, handle, use_frame
 from effx.errors import source_of
 from effx.handlers.evaluate.interpreter import Interpreter
-from effx.handlers.recursion.payloads import PayloadHandler, Rule, infer
+from effx.handlers.recursion.payloads import PayloadHandler, Rule, apply_typing_rule
 from effx.ir.ops.control import HigherOrder
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
@@ -44,7 +44,7 @@ class Reference(PayloadHandler):
         self, frame: Frame, rule: Rule, op: Operation[object], operands: tuple[Array, ...]
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with NumPy arrays."""
-        types = infer(op, operands)
+        types = apply_typing_rule(op, operands)
         with np.errstate(all="ignore"):
             return rule(op, *[x.host(f"reference: {op.name}") for x in operands]), types
 
@@ -59,7 +59,7 @@ class Reference(PayloadHandler):
         """Runs programs step by step."""
         if not isinstance(op, HigherOrder):
             return None
-        with resumed(frame):
+        with use_frame(frame):
             return cast("R", Interpreter(self).run(op, operands))
 
 
@@ -68,7 +68,7 @@ def rule(*kinds: type[Operation[object]]) -> Callable[[NumPyRule], NumPyRule]:
     return Reference.rules.register(*kinds)
 
 
-def wide(x: Data) -> Data:
+def widen_floats(x: Data) -> Data:
     """Returns floats as f64 and complex numbers as c128, others as they are.
 
     A sum, difference, product, quotient or root that is computed in f64 and rounded to f32 is the
@@ -79,7 +79,7 @@ def wide(x: Data) -> Data:
     return x.astype(np.float64) if x.dtype.kind in "fV" else x
 
 
-def narrow(y: Any, dtype: DType) -> Data:
+def round_to_dtype(y: Any, dtype: DType) -> Data:
     """Rounds a result to the dtype of the operands."""
     data = np.asarray(y)
     return data if data.dtype == dtype else data.astype(dtype)

@@ -7,23 +7,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from effx.handlers.oracle.handler import Data, narrow, rule, wide
+from effx.handlers.oracle.handler import Data, round_to_dtype, rule, widen_floats
 from effx.ir.ops.index import Gather, Scatter
 
 
-def _starts(op: Gather | Scatter, ndim: int, indices: Data, place: tuple[int, ...]) -> list[int]:
-    """The start along each axis of x from the vector at index `place`; 0 for axes without one."""
+def _start_vector(op: Gather | Scatter, ndim: int, indices: Data, batch_index: tuple[int, ...]) -> list[int]:
+    """The start along each axis of x from the vector at index `batch_index`; 0 for axes without one."""
     start = [0] * ndim
-    for entry, axis in zip(indices[place], op.start_index_map, strict=True):
+    for entry, axis in zip(indices[batch_index], op.start_index_map, strict=True):
         start[axis] = int(entry)
     for axis, batch in zip(op.operand_batch, op.indices_batch, strict=True):
-        start[axis] = place[batch]
+        start[axis] = batch_index[batch]
     return start
 
 
-def _position(ndim: int, window_dims: tuple[int, ...], place: tuple[int, ...]) -> tuple[int | slice, ...]:
-    """The index of the whole window of `place`."""
-    outer = iter(place)
+def _window_index(
+    ndim: int, window_dims: tuple[int, ...], batch_index: tuple[int, ...]
+) -> tuple[int | slice, ...]:
+    """The index of the whole window of `batch_index`."""
+    outer = iter(batch_index)
     return tuple([slice(None) if i in window_dims else next(outer) for i in range(ndim)])
 
 
@@ -35,15 +37,15 @@ def gather(op: Gather, x: Data, indices: Data) -> Data:
     ndim = len(batch) + len(window)
     sizes, outer = iter(window), iter(batch)
     result = np.zeros([next(sizes) if i in op.offset_dims else next(outer) for i in range(ndim)], x.dtype)
-    for place in np.ndindex(batch):
-        start = _starts(op, x.ndim, indices, place)
+    for batch_index in np.ndindex(batch):
+        start = _start_vector(op, x.ndim, indices, batch_index)
         clamped = [min(max(i, 0), n - k) for i, n, k in zip(start, x.shape, op.slice_sizes, strict=True)]
         part = x[tuple([slice(i, i + k) for i, k in zip(clamped, op.slice_sizes, strict=True)])]
-        result[_position(ndim, op.offset_dims, place)] = part.reshape(window)
+        result[_window_index(ndim, op.offset_dims, batch_index)] = part.reshape(window)
     return result
 
 
-COMBINE: dict[str, Callable[[Data, Data], Data]] = {
+COMBINERS: dict[str, Callable[[Data, Data], Data]] = {
     "set": lambda old, new: new,
     "add": np.add,
     "mul": np.multiply,
@@ -56,15 +58,15 @@ COMBINE: dict[str, Callable[[Data, Data], Data]] = {
 def scatter(op: Scatter, x: Data, indices: Data, updates: Data) -> Data:
     # A window that lies outside x in part is dropped as a whole. Of several "set" to one place
     # the last wins here.
-    result = np.array(wide(x))
+    result = np.array(widen_floats(x))
     removed = op.inserted + op.operand_batch
     window = iter([updates.shape[i] for i in op.window_dims])
     sizes = [1 if i in removed else next(window) for i in range(x.ndim)]
-    for place in np.ndindex(indices.shape[:-1]):
-        start = _starts(op, x.ndim, indices, place)
+    for batch_index in np.ndindex(indices.shape[:-1]):
+        start = _start_vector(op, x.ndim, indices, batch_index)
         if not all(0 <= i <= n - k for i, n, k in zip(start, x.shape, sizes, strict=True)):
             continue
         target = tuple([slice(i, i + k) for i, k in zip(start, sizes, strict=True)])
-        new = wide(updates[_position(updates.ndim, op.window_dims, place)]).reshape(sizes)
-        result[target] = COMBINE[op.combiner](result[target], new)
-    return narrow(result, x.dtype)
+        new = widen_floats(updates[_window_index(updates.ndim, op.window_dims, batch_index)]).reshape(sizes)
+        result[target] = COMBINERS[op.combiner](result[target], new)
+    return round_to_dtype(result, x.dtype)

@@ -5,7 +5,7 @@ Never: look at the precision; everything is added up in 64 bits or, for integers
 
 import numpy as np
 
-from effx.handlers.oracle.handler import Data, narrow, rule, wide
+from effx.handlers.oracle.handler import Data, round_to_dtype, rule, widen_floats
 from effx.ir.ops.linalg import DotGeneral
 
 
@@ -21,5 +21,5 @@ def dot_general(op: DotGeneral, lhs: Data, rhs: Data) -> Data:
     if dtype.kind == "b":
         total = np.einsum(lhs.astype(int), left, rhs.astype(int), right, result)
         return np.asarray(total != 0)
-    total = np.einsum(wide(lhs.astype(dtype)), left, wide(rhs.astype(dtype)), right, result)
-    return narrow(total, dtype)
+    total = np.einsum(widen_floats(lhs.astype(dtype)), left, widen_floats(rhs.astype(dtype)), right, result)
+    return round_to_dtype(total, dtype)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from effx import dtypes
-from effx.handlers.oracle.handler import Data, narrow, rule, wide
+from effx.handlers.oracle.handler import Data, round_to_dtype, rule, widen_floats
 from effx.ir.ops import reduce as r
 
-COMBINE: dict[type[r.Reduction] | type[r.Cumulative], "np.ufunc"] = {
+COMBINING_UFUNCS: dict[type[r.Reduction] | type[r.Cumulative], "np.ufunc"] = {
     r.ReduceSum: np.add,
     r.ReduceProd: np.multiply,
     r.ReduceMax: np.maximum,
@@ -26,7 +26,7 @@ COMBINE: dict[type[r.Reduction] | type[r.Cumulative], "np.ufunc"] = {
 }
 
 
-def _extreme(dtype: np.dtype[Any], largest: bool) -> float:
+def _extreme_value(dtype: np.dtype[Any], largest: bool) -> float:
     """The largest or smallest value of a dtype."""
     if dtype.kind == "b":
         return largest
@@ -36,12 +36,12 @@ def _extreme(dtype: np.dtype[Any], largest: bool) -> float:
     return np.inf if largest else -np.inf
 
 
-def _neutral(op: r.Reduction, x: Data) -> Any:
+def _neutral_element(op: r.Reduction, x: Data) -> Any:
     match op:
         case r.ReduceMax():
-            return _extreme(x.dtype, largest=False)
+            return _extreme_value(x.dtype, largest=False)
         case r.ReduceMin():
-            return _extreme(x.dtype, largest=True)
+            return _extreme_value(x.dtype, largest=True)
         case r.ReduceAnd():
             return ~x.dtype.type(0)
         case r.ReduceProd():
@@ -52,28 +52,28 @@ def _neutral(op: r.Reduction, x: Data) -> Any:
 
 @rule(r.Reduction)
 def reduction(op: r.Reduction, x: Data) -> Data:
-    data = wide(x)
-    result = np.full(np.delete(np.asarray(x.shape, int), op.axes), _neutral(op, x), data.dtype)
-    kept = [i for i in range(x.ndim) if i not in op.axes]
-    combine = COMBINE[type(op)]
-    for place in np.ndindex(x.shape):
-        target = tuple([place[i] for i in kept])
-        result[target] = combine(result[target], data[place])
-    return narrow(result, x.dtype)
+    data = widen_floats(x)
+    result = np.full(np.delete(np.asarray(x.shape, int), op.axes), _neutral_element(op, x), data.dtype)
+    kept_axes = [i for i in range(x.ndim) if i not in op.axes]
+    combine = COMBINING_UFUNCS[type(op)]
+    for index in np.ndindex(x.shape):
+        target = tuple([index[i] for i in kept_axes])
+        result[target] = combine(result[target], data[index])
+    return round_to_dtype(result, x.dtype)
 
 
 @rule(r.ArgMax)
 def argmax(op: r.ArgMax, x: Data) -> Data:
-    return np.asarray(np.argmax(wide(x), op.axis)).astype(op.index_dtype)
+    return np.asarray(np.argmax(widen_floats(x), op.axis)).astype(op.index_dtype)
 
 
 @rule(r.ArgMin)
 def argmin(op: r.ArgMin, x: Data) -> Data:
-    return np.asarray(np.argmin(wide(x), op.axis)).astype(op.index_dtype)
+    return np.asarray(np.argmin(widen_floats(x), op.axis)).astype(op.index_dtype)
 
 
 @rule(r.Cumulative)
 def cumulative(op: r.Cumulative, x: Data) -> Data:
-    data = np.flip(wide(x), op.axis) if op.reverse else wide(x)
-    result = COMBINE[type(op)].accumulate(data, op.axis, dtype=data.dtype)
-    return narrow(np.flip(result, op.axis) if op.reverse else result, x.dtype)
+    data = np.flip(widen_floats(x), op.axis) if op.reverse else widen_floats(x)
+    result = COMBINING_UFUNCS[type(op)].accumulate(data, op.axis, dtype=data.dtype)
+    return round_to_dtype(np.flip(result, op.axis) if op.reverse else result, x.dtype)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from effx.errors import NoRuleError
-from effx.handlers.evaluate.numpy_moves import block, repeated
+from effx.handlers.evaluate.numpy_moves import block_slices, broadcast_view
 from effx.handlers.oracle.handler import Data, rule
 from effx.ir.ops import shape as s
 from effx.ir.ops.sizes import Size
@@ -12,7 +12,7 @@ from effx.ir.sizes.dimensions import is_symbolic
 
 @rule(s.BroadcastInDim)
 def broadcast_in_dim(op: s.BroadcastInDim, x: Data) -> Data:
-    return repeated(op, x)
+    return broadcast_view(op, x)
 
 
 @rule(s.Reshape)
@@ -44,10 +44,10 @@ def pad(op: s.Pad, x: Data, value: Data) -> Data:
         for n, low, high, inner in zip(x.shape, op.low, op.high, op.interior, strict=True)
     ]
     result = np.full(shape, value, x.dtype)
-    for place in np.ndindex(x.shape):
-        target = tuple([low + i * (k + 1) for i, low, k in zip(place, op.low, op.interior, strict=True)])
+    for index in np.ndindex(x.shape):
+        target = tuple([low + i * (k + 1) for i, low, k in zip(index, op.low, op.interior, strict=True)])
         if all(0 <= i < n for i, n in zip(target, shape, strict=True)):
-            result[target] = x[place]
+            result[target] = x[index]
     return result
 
 
@@ -58,13 +58,13 @@ def slice_(op: s.Slice, x: Data) -> Data:
 
 @rule(s.DynamicSlice)
 def dynamic_slice(op: s.DynamicSlice, x: Data, *starts: Data) -> Data:
-    return np.asarray(x[block(x, starts, op.sizes)])
+    return np.asarray(x[block_slices(x, starts, op.sizes)])
 
 
 @rule(s.DynamicUpdateSlice)
 def dynamic_update_slice(op: s.DynamicUpdateSlice, x: Data, update: Data, *starts: Data) -> Data:
     result = np.array(x)
-    result[block(x, starts, update.shape)] = update
+    result[block_slices(x, starts, update.shape)] = update
     return result
 
 

@@ -9,8 +9,16 @@ Never: know a particular handler.
 """
 
 from effx.handlers.recursion import branches, calls, custom, loops, parallel, solve, while_loops
-from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.payloads import PayloadHandler, recur, recursion
 from effx.handlers.recursion.staging import stage_under
 
-__all__ = ["Layout", "PayloadHandler", "flatten_boxes", "rebuild_boxes", "recur", "recursion", "stage_under"]
+__all__ = [
+    "PayloadHandler",
+    "ValueLayout",
+    "flatten_boxes",
+    "rebuild_boxes",
+    "recur",
+    "recursion",
+    "stage_under",
+]

@@ -8,78 +8,91 @@ from functools import reduce
 import attrs
 
 from effx.array import Array, Box
-from effx.effects import Frame, resumed
+from effx.effects import Frame, use_frame
 from effx.errors import TransformError
-from effx.handlers.recursion.calls import received
-from effx.handlers.recursion.layout import Layout, fit, flatten_boxes, layout_of, payload_of
-from effx.handlers.recursion.payloads import handler_of, recursion
-from effx.handlers.recursion.staging import Collected, aligned, stage_under, state_of
-from effx.handlers.sharding_types.axes_in_types import diverging
+from effx.handlers.recursion.calls import unpack_results
+from effx.handlers.recursion.layout import (
+    ValueLayout,
+    fit_to_layout,
+    flatten_boxes,
+    payload_for,
+    payload_layout,
+)
+from effx.handlers.recursion.payloads import payload_handler, recursion
+from effx.handlers.recursion.staging import CollectedLayouts, align_constants, flatten_state, stage_under
+from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.handlers.staging.stage import run_program
-from effx.ir.ops.base import show
+from effx.ir.ops.base import types_text
 from effx.ir.ops.control import Cond
 from effx.tree.registry import PyTree
 
 
 @recursion(Cond)
-def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One cond of the staged branches, or all branches where nothing decides between them."""
-    found = decided(frame, op, operands)
-    return joined(frame, op, operands[1:]) if found is None else found
+    results = recur_decided_cond(frame, op, operands)
+    return join_branches(frame, op, operands[1:]) if results is None else results
 
 
-def decided(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...] | None:
+def recur_decided_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...] | None:
     """One cond of the staged branches; None if the index is boxed and has no plain value."""
     index, *rest = operands
     if type(index) is Box and index.frame is frame:
-        plain = handler_of(frame).primal(index.payload)
+        plain = payload_handler(frame).primal(index.payload)
         if plain is None:
             return None
         index = plain
     leaves, layouts = flatten_boxes(frame, rest)
-    before, state = state_of(frame)
-    with diverging(index.type.vma):
+    state_leaves, state = flatten_state(frame)
+    with diverge_along(index.type.vma):
         parts = [stage_under(branch, frame.handler, layouts, state) for branch in op.branches]
-    collected = _gathered(frame, [part.collected for part in parts])
+    collected = _merge_collected(frame, [part.collected for part in parts])
     if any([part.results != parts[0].results or part.collected != collected for part in parts]):
-        targets = tuple([meeting(frame, found) for found in zip(*[p.results for p in parts], strict=True)])
+        targets = tuple(
+            [
+                meet_layouts(frame, layouts_of_result)
+                for layouts_of_result in zip(*[p.results for p in parts], strict=True)
+            ]
+        )
 
         def settle(
             inner: Frame, inputs: list[Array], outputs: list[Array]
-        ) -> tuple[list[Array], tuple[Layout, ...]]:
-            _complete(inner, collected)
-            return [a for y, t in zip(outputs, targets, strict=True) for a in fit(inner, y, t)], targets
+        ) -> tuple[list[Array], tuple[ValueLayout, ...]]:
+            _fill_missing_collected(inner, collected)
+            return [
+                a for y, t in zip(outputs, targets, strict=True) for a in fit_to_layout(inner, y, t)
+            ], targets
 
         key = (targets, collected)
-        with diverging(index.type.vma):
+        with diverge_along(index.type.vma):
             parts = [
                 stage_under(branch, frame.handler, layouts, state, settle, key) for branch in op.branches
             ]
-    programs, constants = aligned(parts)
-    results = attrs.evolve(op, branches=tuple(programs))(index, *constants, *before, *leaves)
-    return received(frame, parts[0], state, results)
+    programs, constants = align_constants(parts)
+    results = attrs.evolve(op, branches=tuple(programs))(index, *constants, *state_leaves, *leaves)
+    return unpack_results(frame, parts[0], state, results)
 
 
-def joined(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
+def join_branches(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Runs all branches under the handler and joins their results, states and collected values."""
-    handler = handler_of(frame)
-    start, before = frame.state, frame.collected
+    handler = payload_handler(frame)
+    start, collected_before = frame.state, frame.collected
     states: list[PyTree] = []
-    found: list[dict[str, PyTree]] = []
+    collected_by_branch: list[dict[str, PyTree]] = []
     results: list[list[Array]] = []
     for branch in op.branches:
         frame.state, frame.collected = start, {}
-        with resumed(frame):
+        with use_frame(frame):
             results.append(run_program(branch, operands))
         states.append(frame.state)
-        found.append(frame.collected)
-    frame.collected = before
-    for collected in found:
+        collected_by_branch.append(frame.collected)
+    frame.collected = collected_before
+    for collected in collected_by_branch:
         for name, value in collected.items():
             handler.collect(frame, name, value)
     if handler.threads_state:
         frame.state = reduce(handler.merge_states, states)
-    payloads = [[payload_of(frame, y) for y in ys] for ys in zip(*results, strict=True)]
+    payloads = [[payload_for(frame, y) for y in ys] for ys in zip(*results, strict=True)]
     return tuple(
         [
             Box(frame, reduce(handler.join, ys), t)
@@ -88,43 +101,45 @@ def joined(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ..
     )
 
 
-def _gathered(frame: Frame, found: list[Collected]) -> Collected:
+def _merge_collected(frame: Frame, collected_parts: list[CollectedLayouts]) -> CollectedLayouts:
     """Returns the collected values of all branches.
 
     Raises:
         TransformError: two branches collect values of different structure or types under one name.
     """
-    layouts: dict[str, Layout] = {}
-    for part in found:
+    layouts: dict[str, ValueLayout] = {}
+    for part in collected_parts:
         for name, layout in zip(part.names, part.layouts, strict=True):
             known = layouts.setdefault(name, layout)
             if known != layout:
                 raise TransformError(
                     f"{frame.handler.name}: branches collect different things under the name {name!r}: "
-                    f"{known.tree} of {show(known.types)} and {layout.tree} of {show(layout.types)}"
+                    f"{known.tree} of {types_text(known.types)} and {layout.tree} of {types_text(layout.types)}"
                 )
-    return Collected(tuple(layouts), tuple(layouts.values()))
+    return CollectedLayouts(tuple(layouts), tuple(layouts.values()))
 
 
-def _complete(frame: Frame, collected: Collected) -> None:
+def _fill_missing_collected(frame: Frame, collected: CollectedLayouts) -> None:
     """Adds to a branch the values that only other branches collect, in the order of all."""
-    own = frame.collected
+    own_values = frame.collected
     frame.collected = {
-        name: own[name] if name in own else handler_of(frame).missing(name, layout.example())
+        name: own_values[name]
+        if name in own_values
+        else payload_handler(frame).missing(name, layout.example())
         for name, layout in zip(collected.names, collected.layouts, strict=True)
     }
 
 
-def meeting(frame: Frame, found: tuple[Layout, ...]) -> Layout:
+def meet_layouts(frame: Frame, branch_layouts: tuple[ValueLayout, ...]) -> ValueLayout:
     """Returns the structure to which the same result of all branches is brought."""
-    boxed = [layout for layout in found if layout.tree is not None]
+    boxed = [layout for layout in branch_layouts if layout.tree is not None]
     if not boxed:
-        return Layout(None, (found[0].type.strong(),), found[0].type.strong())
-    handler = handler_of(frame)
+        return ValueLayout(None, (branch_layouts[0].type.strong(),), branch_layouts[0].type.strong())
+    handler = payload_handler(frame)
     payload = boxed[0].example()
-    for layout in found:
+    for layout in branch_layouts:
         if layout.tree is None:  # as in loops, the payload of a plain value counts
             payload = handler.widen(payload, handler.lift(layout.plain_example()))
         elif layout.tree != boxed[0].tree or layout.types != boxed[0].types:
             payload = handler.widen(payload, layout.example())
-    return layout_of(payload, boxed[0].type)
+    return payload_layout(payload, boxed[0].type)

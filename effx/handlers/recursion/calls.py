@@ -9,34 +9,36 @@ from effx.effects import Frame
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import (
-    Handled,
-    State,
-    put_collected,
-    put_state,
+    HandledProgram,
+    StateLayout,
+    collect_values,
+    flatten_state,
+    set_state,
     stage_under,
-    state_of,
 )
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call
 
 
-def received(frame: Frame, handled: Handled, state: State, results: Sequence[Array]) -> tuple[Array, ...]:
+def unpack_results(
+    frame: Frame, handled: HandledProgram, state: StateLayout, results: Sequence[Array]
+) -> tuple[Array, ...]:
     """Takes state and collected values out of a staged program's outputs; returns its results, boxed."""
     n = len(state.leaves)
     end = n + sum([len(layout.types) for layout in handled.results])
-    put_state(frame, results[:n], state)
-    put_collected(frame, results[end:], handled.collected)
+    set_state(frame, results[:n], state)
+    collect_values(frame, results[end:], handled.collected)
     return tuple(rebuild_boxes(frame, results[n:end], handled.results))
 
 
-def call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One call of the body staged under the handler."""
     leaves, layouts = flatten_boxes(frame, operands)
-    before, state = state_of(frame)
+    state_leaves, state = flatten_state(frame)
     handled = stage_under(op.program, frame.handler, layouts, state)
-    results = attrs.evolve(op, program=handled.program)(*handled.constants, *before, *leaves)
-    return received(frame, handled, state, results)
+    results = attrs.evolve(op, program=handled.program)(*handled.constants, *state_leaves, *leaves)
+    return unpack_results(frame, handled, state, results)
 
 
-recursion(Call)(call)
-recursion(Checkpoint)(call)
+recursion(Call)(recur_call)
+recursion(Checkpoint)(recur_call)

@@ -15,87 +15,96 @@ from effx.array.promotion import zeros
 from effx.effects import Frame, handle
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
-    Layout,
-    fit,
+    ValueLayout,
+    fit_to_layout,
     flatten_boxes,
-    layout_of,
-    payload_of,
+    payload_for,
+    payload_layout,
     rebuild_boxes,
 )
-from effx.handlers.recursion.payloads import PayloadHandler, handler_of, recur, recursion
-from effx.handlers.recursion.staging import cached, keeps_record, stage_under, state_of
+from effx.handlers.recursion.payloads import PayloadHandler, payload_handler, recur, recursion
+from effx.handlers.recursion.staging import cache_on_program, flatten_state, has_record, stage_under
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTangent
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tree.registry import flatten
 
-Layouts = tuple[Layout, ...]
+Layouts = tuple[ValueLayout, ...]
 MaybeArrays = Sequence[Array | None]
 
 
 @recursion(CustomCall)
-def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
     """The handler's own rule for the function, or one call of the function staged under the handler."""
-    handler, n = handler_of(frame), op.constants
+    handler, n = payload_handler(frame), op.constants
     if handler.uses(op.rules):
-        found = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
-        if found is not None:
-            return found
-    keeps = handler.keeps_rules
-    if keeps_record(frame) or (not keeps and op.rules.batch is None):
-        return _plain(frame, op, operands)
+        applied = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
+        if applied is not None:
+            return applied
+    keeps_rules = handler.keeps_rules
+    if has_record(frame) or (not keeps_rules and op.rules.batch is None):
+        return _recur_without_rules(frame, op, operands)
     leaves, layouts = flatten_boxes(frame, operands)
-    state = state_of(frame)[1]
+    state = flatten_state(frame)[1]
     # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
     # Results that the handler's own effects made plain, such as a sum along its axis, must stay plain.
     # Those that all batch elements share stay plain where the user says that rules may be asked for one of them.
-    lifts = keeps and not handler.takes(op.effects) and not _shares(op.rules)
+    lifts_results = keeps_rules and not handler.takes(op.effects) and not _has_shared_results(op.rules)
     handled = stage_under(
-        op.program, handler, layouts, state, _lifted if lifts else _as_they_are, ("custom", lifts)
+        op.program,
+        handler,
+        layouts,
+        state,
+        _flatten_lifted if lifts_results else _flatten_unchanged,
+        ("custom", lifts_results),
     )
     captured = len(handled.constants)
     constants = captured + sum([len(layout.types) for layout in layouts[:n]])
 
     def make() -> CustomCall:
-        both = _Under(handler, op.rules, captured, layouts[:n], layouts[n:], handled.results)
-        return CustomCall(handled.program, both.rules(keeps), constants)
+        rules_under = _RulesUnderHandler(
+            handler, op.rules, captured, layouts[:n], layouts[n:], handled.results
+        )
+        return CustomCall(handled.program, rules_under.rules(keeps_rules), constants)
 
-    staged = cached(op.program, ("custom call", op, handler, layouts, handled.program), make)
+    staged = cache_on_program(op.program, ("custom call", op, handler, layouts, handled.program), make)
     return tuple(rebuild_boxes(frame, staged(*handled.constants, *leaves), handled.results))
 
 
-def _shares(rules: CustomRules) -> bool:
+def _has_shared_results(rules: CustomRules) -> bool:
     """Says whether results stay plain: not where a rule for forward mode may give them tangents that differ."""
-    return rules.shares and rules.jvp is None
+    return rules.shares_results and rules.jvp is None
 
 
-def _plain(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
-    found = recur(frame, Call(op.program), operands)
-    assert found is not None
-    return found
+def _recur_without_rules(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+    results = recur(frame, Call(op.program), operands)
+    assert results is not None
+    return results
 
 
-def _as_they_are(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
+def _flatten_unchanged(
+    frame: Frame, inputs: list[Array], outputs: list[Array]
+) -> tuple[list[Array], Layouts]:
     return flatten_boxes(frame, outputs)
 
 
-def _lifted(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
+def _flatten_lifted(frame: Frame, inputs: list[Array], outputs: list[Array]) -> tuple[list[Array], Layouts]:
     """Boxes all results."""
-    return flatten_boxes(frame, [Box(frame, payload_of(frame, y), y.type) for y in outputs])
+    return flatten_boxes(frame, [Box(frame, payload_for(frame, y), y.type) for y in outputs])
 
 
-def _tangents(frame: Frame, parts: MaybeArrays, layouts: Layouts) -> list[Array | None]:
+def _box_tangents(frame: Frame, parts: MaybeArrays, layouts: Layouts) -> list[Array | None]:
     """Boxes tangents (or cotangents) as their primals are: each payload's leaves have their own."""
     values: list[Array | None] = []
     start = 0
     for layout in layouts:
-        mine = parts[start : start + len(layout.types)]
+        own_parts = parts[start : start + len(layout.types)]
         start += len(layout.types)
-        if all([t is None for t in mine]):
+        if all([t is None for t in own_parts]):
             values.append(None)
         else:
-            filled = [zeros(t) if x is None else x for x, t in zip(mine, layout.types, strict=True)]
-            values += rebuild_boxes(frame, filled, (layout,))
+            dense_parts = [zeros(t) if x is None else x for x, t in zip(own_parts, layout.types, strict=True)]
+            values += rebuild_boxes(frame, dense_parts, (layout,))
     return values
 
 
@@ -103,21 +112,21 @@ def _fit_all(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array 
     """Brings tangents to the layouts of their primals."""
     flat: list[Array | None] = []
     for x, layout in zip(values, layouts, strict=True):
-        flat += [None] * len(layout.types) if x is None else fit(frame, x, layout)
+        flat += [None] * len(layout.types) if x is None else fit_to_layout(frame, x, layout)
     return flat
 
 
-def _gathered(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
+def _fit_cotangents(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
     """Brings cotangents to the layouts of their primals; an unbatched value gets the sum."""
-    plain: list[Array | None] = []
+    unboxed: list[Array | None] = []
     for x, layout in zip(values, layouts, strict=True):
         if layout.tree is None and type(x) is Box and x.frame is frame:
-            x = handler_of(frame).reduce_cotangent(x.payload)
-        plain.append(x)
-    return _fit_all(frame, plain, layouts)
+            x = payload_handler(frame).reduce_cotangent(x.payload)
+        unboxed.append(x)
+    return _fit_all(frame, unboxed, layouts)
 
 
-def backward_under(
+def make_backward_under(
     handler: PayloadHandler,
     function: BackwardRule,
     residuals: Layouts,
@@ -129,23 +138,23 @@ def backward_under(
 
     def backward(known: Sequence[Array], cts: MaybeArrays) -> list[Array | None]:
         with handle(handler) as frame:
-            given = _tangents(frame, cts, results)
+            boxed_cts = _box_tangents(frame, cts, results)
             if shares:
-                given = [
+                boxed_cts = [
                     Box(frame, handler.on_first(ct), ct.type)
                     if ct is not None and layout.tree is None and ct.type.kind in "fc"
                     else ct
-                    for ct, layout in zip(given, results, strict=True)
+                    for ct, layout in zip(boxed_cts, results, strict=True)
                 ]
-            found = function(rebuild_boxes(frame, known, residuals), given)
-        return _gathered(frame, found, primals)
+            primal_cts = function(rebuild_boxes(frame, known, residuals), boxed_cts)
+        return _fit_cotangents(frame, primal_cts, primals)
 
     return backward
 
 
 @final
 @attrs.frozen(eq=False)
-class _Under:
+class _RulesUnderHandler:
     """The rules of a function that was staged under a handler, as rules on the leaves of boxes.
 
     Attributes:
@@ -166,15 +175,15 @@ class _Under:
         """Returns the rules that are kept."""
         inner = self.inner
         return CustomRules(
-            inner.what,
+            inner.transform_name,
             inner.name,
             self.jvp if keeps and inner.jvp is not None else None,
             self.vjp if keeps and inner.vjp is not None else None,
             self.batch if inner.batch is not None else None,
-            shares=inner.shares,
+            shares_results=inner.shares_results,
         )
 
-    def boxes(
+    def rebuild_operands(
         self, frame: Frame, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Rebuilds the function's operands."""
@@ -187,28 +196,30 @@ class _Under:
         """Forward mode under the handler."""
         assert self.inner.jvp is not None
         with handle(self.handler) as frame:
-            known, xs = self.boxes(frame, constants, primals)
-            ys, dys = self.inner.jvp(known, xs, _tangents(frame, tangents, self.primals))
-        return self.fitted(frame, ys), _fit_all(frame, dys, self.results)
+            known, xs = self.rebuild_operands(frame, constants, primals)
+            ys, dys = self.inner.jvp(known, xs, _box_tangents(frame, tangents, self.primals))
+        return self.fit_results(frame, ys), _fit_all(frame, dys, self.results)
 
     def vjp(
         self, constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
     ) -> tuple[list[Array], list[Array], BackwardRule]:
         """Reverse mode under the handler."""
         assert self.inner.vjp is not None
-        places = iter(perturbed)
-        flags = [any([next(places) for _ in layout.types]) for layout in self.primals]
+        remaining_flags = iter(perturbed)
+        flags = [any([next(remaining_flags) for _ in layout.types]) for layout in self.primals]
         with handle(self.handler) as frame:
-            known, xs = self.boxes(frame, constants, primals)
+            known, xs = self.rebuild_operands(frame, constants, primals)
             ys, residuals, backward = self.inner.vjp(known, xs, flags)
-            shares = _shares(self.inner)
+            shares = _has_shared_results(self.inner)
             if shares:
-                ys = [self.shared(frame, y, layout) for y, layout in zip(ys, self.results, strict=True)]
+                ys = [self.unbox_shared(frame, y, layout) for y, layout in zip(ys, self.results, strict=True)]
         leaves, layouts = flatten_boxes(frame, residuals)
-        back = backward_under(self.handler, backward, layouts, self.results, self.primals, shares)
-        return self.fitted(frame, ys), leaves, back
+        leaf_backward = make_backward_under(
+            self.handler, backward, layouts, self.results, self.primals, shares
+        )
+        return self.fit_results(frame, ys), leaves, leaf_backward
 
-    def shared(self, frame: Frame, y: Array, layout: Layout) -> Array:
+    def unbox_shared(self, frame: Frame, y: Array, layout: ValueLayout) -> Array:
         """Returns a result of the forward rule, plain where the function's own is."""
         return (
             self.handler.first(y.payload)
@@ -216,9 +227,11 @@ class _Under:
             else y
         )
 
-    def fitted(self, frame: Frame, ys: Sequence[Array]) -> list[Array]:
+    def fit_results(self, frame: Frame, ys: Sequence[Array]) -> list[Array]:
         """Brings results to the layouts of the function's own."""
-        return [a for y, layout in zip(ys, self.results, strict=True) for a in fit(frame, y, layout)]
+        return [
+            a for y, layout in zip(ys, self.results, strict=True) for a in fit_to_layout(frame, y, layout)
+        ]
 
     def batch(
         self, size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
@@ -232,29 +245,29 @@ class _Under:
             known = rebuild_boxes(frame, constants[self.captured :], self.constants)
             for layout in self.primals:
                 stop = start + len(layout.types)
-                parts, mine = values[start:stop], batched[start:stop]
+                parts, part_flags = values[start:stop], batched[start:stop]
                 start = stop
-                flags.append(any(mine))
-                if layout.tree is None or not any(mine):
+                flags.append(any(part_flags))
+                if layout.tree is None or not any(part_flags):
                     xs += rebuild_boxes(frame, parts, (layout,))
                     continue
-                rows = [x if b else _repeated(x, size) for x, b in zip(parts, mine, strict=True)]
+                rows = [x if b else _repeat_rows(x, size) for x, b in zip(parts, part_flags, strict=True)]
                 stacked = self.handler.stack(layout.tree.unflatten(rows))
                 xs.append(Box(frame, stacked, layout.type.with_shape((size, *layout.type.shape))))
             ys, ys_batched = self.inner.batch(size, known, xs, flags)
         outputs: list[Array] = []
         out_flags: list[bool] = []
         for y, b, layout in zip(ys, ys_batched, self.results, strict=True):
-            outputs += self.rows(frame, y, size, layout) if b else fit(frame, y, layout)
+            outputs += self.batch_leaves(frame, y, size, layout) if b else fit_to_layout(frame, y, layout)
             out_flags += [b] * len(layout.types)
         return outputs, out_flags
 
-    def rows(self, frame: Frame, y: Array, size: int, layout: Layout) -> list[Array]:
+    def batch_leaves(self, frame: Frame, y: Array, size: int, layout: ValueLayout) -> list[Array]:
         """Returns the leaves of a batched result, with the batch axis in front."""
         if layout.tree is None:
             batch = layout.type.with_shape((size, *layout.type.shape))
-            return fit(frame, y, Layout(None, (batch,), batch))
-        parts, tree = flatten(self.handler.unstack(payload_of(frame, y)))
+            return fit_to_layout(frame, y, ValueLayout(None, (batch,), batch))
+        parts, tree = flatten(self.handler.unstack(payload_for(frame, y)))
         types = tuple([p.type.with_shape(p.type.shape[1:]).strong() for p in parts])
         if tree != layout.tree or types != tuple([t.strong() for t in layout.types]):
             raise TransformError(
@@ -264,48 +277,51 @@ class _Under:
         return list(parts)
 
 
-def _repeated(x: Array, size: int) -> Array:
+def _repeat_rows(x: Array, size: int) -> Array:
     shape = (size, *x.type.shape)
     return BroadcastInDim(shape, tuple(range(1, len(shape))))(x)
 
 
 @recursion(CustomTangent)
-def custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
     """The same operation on the leaves of boxes, if the handler keeps rules."""
-    handler = handler_of(frame)
-    if not handler.keeps_rules or keeps_record(frame):
+    handler = payload_handler(frame)
+    if not handler.keeps_rules or has_record(frame):
         if op.program is None:
             raise op.backward.no_forward_mode()
-        return _plain(
+        return _recur_without_rules(
             frame,
-            CustomCall(op.program, CustomRules(op.backward.what, op.backward.name)),
+            CustomCall(op.program, CustomRules(op.backward.transform_name, op.backward.name)),
             operands[op.residuals :],
         )
     r, k = op.residuals, op.known
     leaves, layouts = flatten_boxes(frame, operands)
     first = sum([len(layout.types) for layout in layouts[:r]])
-    middle = sum([len(layout.types) for layout in layouts[r:k]])
+    known_count = sum([len(layout.types) for layout in layouts[r:k]])
     captured: tuple[Array, ...] = ()
     program = None
     if op.program is not None:
-        handled = stage_under(op.program, handler, layouts[r:], state_of(frame)[1], _lifted, ("custom", True))
+        handled = stage_under(
+            op.program, handler, layouts[r:], flatten_state(frame)[1], _flatten_lifted, ("custom", True)
+        )
         program, captured, results = handled.program, handled.constants, handled.results
     else:
-        results = tuple([layout_of(handler.lift(zeros(t)), t) for t in op.out_types])
-    back = backward_under(handler, op.backward.function, layouts[:r], results, layouts[k:])
+        results = tuple([payload_layout(handler.lift(zeros(t)), t) for t in op.out_types])
+    leaf_backward = make_backward_under(handler, op.backward.function, layouts[:r], results, layouts[k:])
     outputs = CustomTangent(
-        attrs.evolve(op.backward, function=back),
+        attrs.evolve(op.backward, function=leaf_backward),
         tuple([t for layout in results for t in layout.types]),
         first,
-        first + len(captured) + middle,
+        first + len(captured) + known_count,
         program,
     )(*leaves[:first], *captured, *leaves[first:])
     return tuple(rebuild_boxes(frame, outputs, results))
 
 
-def closed_over(rules: CustomRules, doing: str) -> TransformError:
+def closed_over_error(rules: CustomRules, doing: str) -> TransformError:
     """Returns the error for a function that closes over boxes, which its rules do not differentiate."""
     return TransformError(
-        f"{rules.what}: {rules.name} depends on a value that is being {doing} and of which its rules know nothing: "
+        f"{rules.transform_name}: {rules.name} depends on a value that is being {doing} and of which its rules know "
+        "nothing: "
         f"it closes over it, or has it as a nondiff argument; make it an ordinary argument, by hand or with closure_convert"
     )

@@ -10,14 +10,14 @@ from effx.array import Array, Box, HostArray
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame
 from effx.errors import TransformError
-from effx.handlers.recursion.payloads import handler_of
+from effx.handlers.recursion.payloads import payload_handler
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 
 @final
 @attrs.frozen(eq=False)
-class Layout:
+class ValueLayout:
     """The layout of one value in a flat list of arrays.
 
     Attributes:
@@ -32,7 +32,7 @@ class Layout:
 
     def __eq__(self, other: object) -> bool:
         # jaxlib's structures refuse to be compared with None.
-        if type(other) is not Layout or self.types != other.types or self.type is not other.type:
+        if type(other) is not ValueLayout or self.types != other.types or self.type is not other.type:
             return False
         if self.tree is None or other.tree is None:
             return self.tree is other.tree
@@ -56,32 +56,32 @@ def _zeros(t: ArrayType) -> Array:
     return HostArray(np.broadcast_to(np.zeros((), t.dtype), t.shape), t)
 
 
-def arrays_of(payload: PyTree, what: str) -> tuple[list[Array], PyTreeDef]:
+def flatten_payload(payload: PyTree, function_name: str) -> tuple[list[Array], PyTreeDef]:
     """Splits a payload into its arrays and its structure; a rule may have put a Python number there.
 
     Raises:
         DTypeError: a leaf is no array and no number.
     """
     parts, tree = flatten(payload)
-    return [p if isinstance(p, Array) else as_operand(p, what) for p in parts], tree
+    return [p if isinstance(p, Array) else as_operand(p, function_name) for p in parts], tree
 
 
-def flatten_boxes(frame: Frame, values: Sequence[Array]) -> tuple[list[Array], tuple[Layout, ...]]:
+def flatten_boxes(frame: Frame, values: Sequence[Array]) -> tuple[list[Array], tuple[ValueLayout, ...]]:
     """Splits values into plain arrays and layouts to rebuild them."""
     leaves: list[Array] = []
-    layouts: list[Layout] = []
+    layouts: list[ValueLayout] = []
     for x in values:
         if type(x) is Box and x.frame is frame:
-            parts, tree = arrays_of(x.payload, frame.handler.name)
+            parts, tree = flatten_payload(x.payload, frame.handler.name)
             leaves += parts
-            layouts.append(Layout(tree, tuple([p.type for p in parts]), x.type))
+            layouts.append(ValueLayout(tree, tuple([p.type for p in parts]), x.type))
         else:
             leaves.append(x)
-            layouts.append(Layout(None, (x.type,), x.type))
+            layouts.append(ValueLayout(None, (x.type,), x.type))
     return leaves, tuple(layouts)
 
 
-def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[Layout]) -> list[Array]:
+def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[ValueLayout]) -> list[Array]:
     """Makes boxes of `frame` from plain arrays; the inverse of `flatten_boxes`."""
     values: list[Array] = []
     start = 0
@@ -96,25 +96,25 @@ def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[Layou
     return values
 
 
-def types_of(layouts: Sequence[Layout]) -> tuple[ArrayType, ...]:
+def layout_types(layouts: Sequence[ValueLayout]) -> tuple[ArrayType, ...]:
     """Returns the types of the whole flat list."""
     return tuple([t for layout in layouts for t in layout.types])
 
 
-def payload_of(frame: Frame, x: Array) -> PyTree:
+def payload_for(frame: Frame, x: Array) -> PyTree:
     """Returns the payload of a box of the frame; a plain value is lifted."""
     if type(x) is Box and x.frame is frame:
         return x.payload
-    return handler_of(frame).lift(x)
+    return payload_handler(frame).lift(x)
 
 
-def layout_of(payload: PyTree, t: ArrayType) -> Layout:
+def payload_layout(payload: PyTree, t: ArrayType) -> ValueLayout:
     """Returns the layout of a payload."""
-    parts, tree = arrays_of(payload, "payload")
-    return Layout(tree, tuple([p.type for p in parts]), t)
+    parts, tree = flatten_payload(payload, "payload")
+    return ValueLayout(tree, tuple([p.type for p in parts]), t)
 
 
-def fit(frame: Frame, x: Array, target: Layout) -> list[Array]:
+def fit_to_layout(frame: Frame, x: Array, target: ValueLayout) -> list[Array]:
     """Brings a value to a layout and returns its arrays: a plain one is lifted, a boxed one conforms.
 
     Raises:
@@ -124,10 +124,12 @@ def fit(frame: Frame, x: Array, target: Layout) -> list[Array]:
         if type(x) is Box and x.frame is frame:
             raise TransformError(f"{frame.handler.name}: a boxed value stands where a plain one is expected")
         return [convert(x, target.type.dtype, target.type.weak)]
-    payload = payload_of(frame, x)
-    parts, tree = arrays_of(payload, frame.handler.name)
+    payload = payload_for(frame, x)
+    parts, tree = flatten_payload(payload, frame.handler.name)
     if tree != target.tree or tuple([p.type for p in parts]) != target.types:
-        parts, tree = arrays_of(handler_of(frame).conform(payload, target.example()), frame.handler.name)
+        parts, tree = flatten_payload(
+            payload_handler(frame).conform(payload, target.example()), frame.handler.name
+        )
         if tree != target.tree:
             raise TransformError(
                 f"{frame.handler.name}: the payload of a value {x.type!r} has the structure {tree}, "

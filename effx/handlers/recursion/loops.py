@@ -12,41 +12,41 @@ from effx.array import Array, Box
 from effx.effects import Frame
 from effx.errors import TransformError
 from effx.handlers.recursion.layout import (
-    Layout,
-    arrays_of,
-    fit,
+    ValueLayout,
+    fit_to_layout,
     flatten_boxes,
-    layout_of,
-    payload_of,
+    flatten_payload,
+    payload_for,
+    payload_layout,
     rebuild_boxes,
 )
-from effx.handlers.recursion.payloads import PayloadHandler, handler_of, recursion
+from effx.handlers.recursion.payloads import PayloadHandler, payload_handler, recursion
 from effx.handlers.recursion.staging import (
-    Handled,
-    State,
-    cached,
-    put_collected,
-    put_state,
+    HandledProgram,
+    StateLayout,
+    cache_on_program,
+    collect_values,
+    flatten_state,
+    set_state,
     stage_under,
-    state_of,
 )
-from effx.handlers.sharding_types.axes_in_types import tracked
+from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops.control import Scan
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
-Layouts = tuple[Layout, ...]
+Layouts = tuple[ValueLayout, ...]
 
 
-def fixed(
+def stage_to_fixpoint(
     body: Program,
     handler: PayloadHandler,
     constants: Layouts,
     carry: Layouts,
     xs: Layouts,
-    state: State,
+    state: StateLayout,
     grows: bool = False,
-) -> tuple[Handled, Layouts]:
+) -> tuple[HandledProgram, Layouts]:
     """Stages a loop's body under a handler with a carry that keeps its structure.
 
     Args:
@@ -62,7 +62,7 @@ def fixed(
         TransformError: the structure grows without end.
     """
     n, m = len(constants), len(carry)
-    for _ in range(1 + m * (handler.height + len(tracked.value))):
+    for _ in range(1 + m * (handler.height + len(tracked_axes.value))):
 
         def settle(
             frame: Frame, inputs: list[Array], outputs: list[Array], carry: Layouts = carry
@@ -70,71 +70,71 @@ def fixed(
             flat: list[Array] = []
             layouts = list(carry)
             if grows:
-                outputs[:m] = [_grown(frame, x, y) for x, y in zip(inputs[n:], outputs[:m], strict=True)]
+                outputs[:m] = [_grow_carry(frame, x, y) for x, y in zip(inputs[n:], outputs[:m], strict=True)]
             for i, (x, y) in enumerate(zip(inputs[n : n + m], outputs[:m], strict=True)):
-                layouts[i] = _widened(frame, x, y, carry[i])
+                layouts[i] = _widen_layout(frame, x, y, carry[i])
             if tuple(layouts) != carry:
                 return [], tuple(layouts)
             for y, layout in zip(outputs[:m], carry, strict=True):
-                flat += fit(frame, y, layout)
+                flat += fit_to_layout(frame, y, layout)
             rest, others = flatten_boxes(frame, outputs[m:])
             return [*flat, *rest], (*carry, *others)
 
         handled = stage_under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m, grows))
-        found = handled.results[:m]
-        if found == carry:
+        carry_layouts = handled.results[:m]
+        if carry_layouts == carry:
             return handled, carry
-        carry = found
+        carry = carry_layouts
     raise TransformError(
         f"{handler.name}: what {body.name} carries keeps growing; its payloads have no largest structure"
     )
 
 
-def _grown(frame: Frame, x: Array, y: Array) -> Array:
+def _grow_carry(frame: Frame, x: Array, y: Array) -> Array:
     """Returns the payload that covers the carry and the body's result."""
-    grown = handler_of(frame).grow(payload_of(frame, x), payload_of(frame, y))
+    grown = payload_handler(frame).grow(payload_for(frame, x), payload_for(frame, y))
     return Box(frame, grown, x.type)
 
 
-def _widened(frame: Frame, x: Array, y: Array, layout: Layout) -> Layout:
+def _widen_layout(frame: Frame, x: Array, y: Array, layout: ValueLayout) -> ValueLayout:
     """Returns the layout of a carry that comes in as x and goes out as y."""
     boxed = type(y) is Box and y.frame is frame
     if layout.tree is None and not boxed:
         return layout
-    handler = handler_of(frame)
-    before, after = payload_of(frame, x), payload_of(frame, y)
-    new, found = layout_of(before, layout.type), layout_of(after, layout.type)
-    if found == new:
-        return new
-    return _varying(layout_of(handler.widen(before, after), layout.type), found)
+    handler = payload_handler(frame)
+    before, after = payload_for(frame, x), payload_for(frame, y)
+    before_layout, after_layout = payload_layout(before, layout.type), payload_layout(after, layout.type)
+    if after_layout == before_layout:
+        return before_layout
+    return _add_varying_axes(payload_layout(handler.widen(before, after), layout.type), after_layout)
 
 
-def _varying(layout: Layout, found: Layout) -> Layout:
+def _add_varying_axes(layout: ValueLayout, other: ValueLayout) -> ValueLayout:
     """Returns a layout whose arrays vary along the axes too along which those of another do."""
-    if layout.tree != found.tree or layout.types == found.types:
+    if layout.tree != other.tree or layout.types == other.types:
         return layout
-    types = [t.varying(t.vma | u.vma) for t, u in zip(layout.types, found.types, strict=True)]
+    types = [t.with_vma(t.vma | u.vma) for t, u in zip(layout.types, other.types, strict=True)]
     return attrs.evolve(layout, types=tuple(types))
 
 
-def sliced(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array], Layouts]:
+def unstack_inputs(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list[Array], Layouts]:
     """Splits stacked inputs into arrays with the scanned axis in front, and the layouts of their slices."""
     leaves: list[Array] = []
-    layouts: list[Layout] = []
+    layouts: list[ValueLayout] = []
     for x in xs:
         t = x.type.with_shape(x.type.shape[1:])
         if type(x) is Box and x.frame is frame:
-            handler = handler_of(frame)
-            parts, tree = arrays_of(handler.unstack(x.payload), handler.name)
-            layouts.append(Layout(tree, tuple([_row(handler, p.type, length) for p in parts]), t))
+            handler = payload_handler(frame)
+            parts, tree = flatten_payload(handler.unstack(x.payload), handler.name)
+            layouts.append(ValueLayout(tree, tuple([_row_type(handler, p.type, length) for p in parts]), t))
             leaves += parts
         else:
             leaves.append(x)
-            layouts.append(Layout(None, (t,), t))
+            layouts.append(ValueLayout(None, (t,), t))
     return leaves, tuple(layouts)
 
 
-def _row(handler: PayloadHandler, t: ArrayType, length: int) -> ArrayType:
+def _row_type(handler: PayloadHandler, t: ArrayType, length: int) -> ArrayType:
     if not t.shape or t.shape[0] != length:
         raise TransformError(
             f"{handler.name}: a part {t!r} of the payload of a scanned value has no leading axis of {length}; "
@@ -143,7 +143,7 @@ def _row(handler: PayloadHandler, t: ArrayType, length: int) -> ArrayType:
     return t.with_shape(t.shape[1:])
 
 
-def stacked(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int) -> list[Array]:
+def stack_outputs(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int) -> list[Array]:
     """Rebuilds stacked outputs from arrays with the scanned axis in front."""
     values: list[Array] = []
     start = 0
@@ -153,60 +153,62 @@ def stacked(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int
         if layout.tree is None:
             values.append(parts[0])
         else:
-            payload = handler_of(frame).stack(layout.tree.unflatten(parts))
+            payload = payload_handler(frame).stack(layout.tree.unflatten(parts))
             values.append(Box(frame, payload, layout.type.with_shape((length, *layout.type.shape))))
     return values
 
 
-def carried(frame: Frame, values: Sequence[Array], types: Sequence[ArrayType]) -> Layouts:
+def initial_carry_layouts(frame: Frame, values: Sequence[Array], types: Sequence[ArrayType]) -> Layouts:
     """Returns the layout with which a carry starts; its weakness is the loop's, not the operand's."""
-    layouts: list[Layout] = []
-    found = list(flatten_boxes(frame, values)[1])
-    if handler_of(frame).lifts_carries:
-        found = [layout_of(payload_of(frame, x), t) for x, t in zip(values, types, strict=True)]
-    for layout, t in zip(found, types, strict=True):
+    layouts: list[ValueLayout] = []
+    value_layouts = list(flatten_boxes(frame, values)[1])
+    if payload_handler(frame).lifts_carries:
+        value_layouts = [payload_layout(payload_for(frame, x), t) for x, t in zip(values, types, strict=True)]
+    for layout, t in zip(value_layouts, types, strict=True):
         parts = layout.types if t.weak else tuple([p.strong() for p in layout.types])
-        layouts.append(Layout(layout.tree, (t,) if layout.tree is None else parts, t))
+        layouts.append(ValueLayout(layout.tree, (t,) if layout.tree is None else parts, t))
     return tuple(layouts)
 
 
-def initial(frame: Frame, values: Sequence[Array], layouts: Layouts) -> list[Array]:
+def flatten_carry(frame: Frame, values: Sequence[Array], layouts: Layouts) -> list[Array]:
     """Returns the arrays with which a carry starts."""
-    return [a for x, layout in zip(values, layouts, strict=True) for a in fit(frame, x, layout)]
+    return [a for x, layout in zip(values, layouts, strict=True) for a in fit_to_layout(frame, x, layout)]
 
 
 @recursion(Scan)
-def scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One scan of the staged body."""
     c, n = op.constants, op.constants + op.carries
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    carry_layouts = carried(frame, operands[c:n], op.body.in_types[c:n])
-    xs, xs_layouts = sliced(frame, operands[n:], op.length)
-    before, state = state_of(frame)
-    handled, carry = fixed(op.body, handler_of(frame), constant_layouts, carry_layouts, xs_layouts, state)
-    start = initial(frame, operands[c:n], carry)
+    carry_layouts = initial_carry_layouts(frame, operands[c:n], op.body.in_types[c:n])
+    xs, xs_layouts = unstack_inputs(frame, operands[n:], op.length)
+    state_leaves, state = flatten_state(frame)
+    handled, carry = stage_to_fixpoint(
+        op.body, payload_handler(frame), constant_layouts, carry_layouts, xs_layouts, state
+    )
+    start = flatten_carry(frame, operands[c:n], carry)
     # The body takes its own constants, the state, then the old constants: move the state after these.
-    program = moved(handled.program, len(handled.constants), len(before), len(constants))
+    program = reorder_state_inputs(handled.program, len(handled.constants), len(state_leaves), len(constants))
     results = Scan(
         program,
         op.length,
         len(handled.constants) + len(constants),
-        len(before) + len(start),
+        len(state_leaves) + len(start),
         op.reverse,
         op.unroll,
-    )(*handled.constants, *constants, *before, *start, *xs)
-    put_state(frame, results[: len(before)], state)
-    rest = results[len(before) :]
+    )(*handled.constants, *constants, *state_leaves, *start, *xs)
+    set_state(frame, results[: len(state_leaves)], state)
+    rest = results[len(state_leaves) :]
     outputs = handled.results[op.carries :]
     end = len(start) + sum([len(layout.types) for layout in outputs])
-    put_collected(frame, rest[end:], handled.collected)  # a row for each iteration
+    collect_values(frame, rest[end:], handled.collected)  # a row for each iteration
     return (
         *rebuild_boxes(frame, rest[: len(start)], carry),
-        *stacked(frame, rest[len(start) : end], outputs, op.length),
+        *stack_outputs(frame, rest[len(start) : end], outputs, op.length),
     )
 
 
-def moved(program: Program, captured: int, state: int, constants: int) -> Program:
+def reorder_state_inputs(program: Program, captured: int, state: int, constants: int) -> Program:
     """Returns the program with the state's inputs after the loop's constants."""
     if not state or not constants:
         return program
@@ -217,4 +219,4 @@ def moved(program: Program, captured: int, state: int, constants: int) -> Progra
         return attrs.evolve(program, inputs=inputs, derived={})
 
     # Kept, so that what is compiled from the new form is found again; so below.
-    return cached(program, ("moved", captured, state, constants), make)
+    return cache_on_program(program, ("moved", captured, state, constants), make)

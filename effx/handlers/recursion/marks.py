@@ -9,14 +9,16 @@ from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.convert import OptimizationBarrier
 
-MARKS = (Identity, OptimizationBarrier)
+MARK_OPERATIONS = (Identity, OptimizationBarrier)
 """Checkpoint names, memory kinds and barriers."""
 
 
-def marked(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> Array | tuple[Array, ...]:
+def mark_payloads(
+    frame: Frame, op: Operation[object], operands: Sequence[Array]
+) -> Array | tuple[Array, ...]:
     """Performs such an operation outward on the arrays of payloads; boxes stay boxes."""
     leaves, layouts = flatten_boxes(frame, operands)
     if op.multiple:
         return tuple(rebuild_boxes(frame, cast("tuple[Array, ...]", op(*leaves)), layouts))
-    fits = cast("Identity", op).marks
+    fits = cast("Identity", op).applies_to
     return rebuild_boxes(frame, [cast("Array", op(x)) if fits(x.type) else x for x in leaves], layouts)[0]

@@ -9,14 +9,14 @@ import attrs
 from effx.array import Array, Box
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert
-from effx.effects import Frame, Handler, resumed
+from effx.effects import Frame, Handler, use_frame
 from effx.errors import TransformError
-from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes
-from effx.handlers.recursion.loops import sliced, stacked
-from effx.handlers.recursion.payloads import handler_of, recursion
-from effx.handlers.recursion.staging import State, put_collected, stage_under, state_of
-from effx.handlers.sharding_types.program_types import widened
-from effx.handlers.staging.parallel_maps import bound
+from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.loops import stack_outputs, unstack_inputs
+from effx.handlers.recursion.payloads import payload_handler, recursion
+from effx.handlers.recursion.staging import StateLayout, collect_values, flatten_state, stage_under
+from effx.handlers.sharding_types.program_types import widen_program
+from effx.handlers.staging.parallel_maps import bind_replica_axes
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.program import Program
@@ -24,128 +24,135 @@ from effx.ir.types import INVARIANT
 from effx.tree.registry import flatten
 
 
-def inside(handler: Handler, op: ParallelMap) -> Handler:
+def handler_for_body(handler: Handler, op: ParallelMap) -> Handler:
     """Returns the handler for the body, in which the parallel map's axis names are not the handler's."""
     if not any([name in op.names for name, _ in handler.axes()]):
         return handler
     return attrs.evolve(handler, axis_name=None)  # type: ignore[misc]  # handlers are attrs classes
 
 
-def cuts_of(cuts: Cuts, layouts: Sequence[Layout]) -> Cuts:
+def repeat_cuts(cuts: Cuts, layouts: Sequence[ValueLayout]) -> Cuts:
     """Returns for each array of a flat list which axes cut it."""
     return tuple([c for c, layout in zip(cuts, layouts, strict=True) for _ in range(len(layout.types))])
 
 
-def _merged(x: Array, k: int) -> Array:
+def _merge_axes(x: Array, k: int) -> Array:
     """Returns an array with one axis in the place of some leading ones."""
     shape = x.type.shape
     return x if k == 1 else Reshape((prod(shape[:k]), *shape[k:]))(x)
 
 
-def _parted(x: Array, sizes: tuple[int, ...]) -> Array:
+def _split_leading_axis(x: Array, sizes: tuple[int, ...]) -> Array:
     """Returns an array with some axes in the place of the leading one."""
     return x if len(sizes) == 1 else Reshape((*sizes, *x.type.shape[1:]))(x)
 
 
-def _repeated(op: ParallelMap, x: Array) -> Array:
+def _repeat_for_indices(op: ParallelMap, x: Array) -> Array:
     """Returns a value once for each index."""
     k, shape = len(op.axes), x.type.shape
     return BroadcastInDim((*[n for _, n in op.axes], *shape), tuple(range(k, k + len(shape))))(x)
 
 
-def _slices(frame: Frame, op: ParallelMap, x: Array, cut: tuple[int, ...]) -> tuple[list[Array], Layout]:
+def _slice_operand(
+    frame: Frame, op: ParallelMap, x: Array, cut_axes: tuple[int, ...]
+) -> tuple[list[Array], ValueLayout]:
     """Splits an operand into arrays with the axes that cut it in front, and the layout of a slice."""
-    k, sizes = len(cut), op.sizes(cut)
-    vma = op.named(cut) if op.checked else INVARIANT
+    k, sizes = len(cut_axes), op.axis_sizes_of(cut_axes)
+    vma = op.axis_names_of(cut_axes) if op.checked else INVARIANT
     if type(x) is not Box or x.frame is not frame:
         t = x.type.with_shape(x.type.shape[k:])
-        t = t.varying(t.vma | vma)
-        return [x], Layout(None, (t,), t)
+        t = t.with_vma(t.vma | vma)
+        return [x], ValueLayout(None, (t,), t)
     if k == 0:
         parts, (layout,) = flatten_boxes(frame, [x])
         return parts, layout
     if k > 1:
-        with resumed(frame):
-            x = _merged(x, k)
-    parts, (layout,) = sliced(frame, [x], prod(sizes))
-    types = tuple([t.varying(t.vma | vma) for t in layout.types])
+        with use_frame(frame):
+            x = _merge_axes(x, k)
+    parts, (layout,) = unstack_inputs(frame, [x], prod(sizes))
+    types = tuple([t.with_vma(t.vma | vma) for t in layout.types])
     return (
-        [_parted(p, sizes) for p in parts],
-        Layout(layout.tree, types, layout.type.varying(layout.type.vma | vma)),
+        [_split_leading_axis(p, sizes) for p in parts],
+        ValueLayout(layout.tree, types, layout.type.with_vma(layout.type.vma | vma)),
     )
 
 
-def _whole(
-    frame: Frame, op: ParallelMap, parts: Sequence[Array], layout: Layout, cut: tuple[int, ...]
+def _rebuild_result(
+    frame: Frame, op: ParallelMap, parts: Sequence[Array], layout: ValueLayout, cut: tuple[int, ...]
 ) -> Array:
     """Rebuilds a result from arrays with the axes that cut it in front."""
     names, k = op.names, len(cut)
-    t = layout.type.varying(layout.type.vma - names)
-    outside = Layout(layout.tree, tuple([p.varying(p.vma - names) for p in layout.types]), t)
+    t = layout.type.with_vma(layout.type.vma - names)
+    outside = ValueLayout(layout.tree, tuple([p.with_vma(p.vma - names) for p in layout.types]), t)
     if layout.tree is None:
         return parts[0]
     if k == 0:
         return rebuild_boxes(frame, parts, [outside])[0]
-    sizes = op.sizes(cut)
-    (y,) = stacked(frame, [_merged(p, k) for p in parts], (outside,), prod(sizes))
-    with resumed(frame):
-        return _parted(y, sizes)
+    sizes = op.axis_sizes_of(cut)
+    (y,) = stack_outputs(frame, [_merge_axes(p, k) for p in parts], (outside,), prod(sizes))
+    with use_frame(frame):
+        return _split_leading_axis(y, sizes)
 
 
-def with_body(op: ParallelMap, body: Program, cuts_in: Cuts, cuts_out: Cuts) -> ParallelMap:
+def replace_body(op: ParallelMap, body: Program, cuts_in: Cuts, cuts_out: Cuts) -> ParallelMap:
     """Returns a parallel map of another program, the types of whose ends say along which axes they vary."""
     if op.checked:  # zeros, say, of what varies
-        with bound(op.axes, True):
-            ends = [tuple([(op.named(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
-            body = widened(body, *ends)
+        with bind_replica_axes(op.axes, True):
+            ends = [tuple([(op.axis_names_of(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
+            body = widen_program(body, *ends)
     return attrs.evolve(op, body=body, cuts_in=cuts_in, cuts_out=cuts_out)
 
 
 @recursion(ParallelMap)
-def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One parallel map of the staged body."""
     leaves: list[Array] = []
-    layouts: list[Layout] = []
+    layouts: list[ValueLayout] = []
     for x, cut in zip(operands, op.cuts_in, strict=True):
-        parts, layout = _slices(frame, op, x, cut)
+        parts, layout = _slice_operand(frame, op, x, cut)
         leaves += parts
         layouts.append(layout)
-    before, state = state_of(frame)
-    every = tuple(range(len(op.axes)))
-    apart = _split(frame, state, op)
-    starts = before if apart is None else apart
-    start_cut = () if apart is None else every
+    state_leaves, state = flatten_state(frame)
+    all_axes = tuple(range(len(op.axes)))
+    replica_states = _split_replica_states(frame, state, op)
+    start_leaves = state_leaves if replica_states is None else replica_states
+    start_cut = () if replica_states is None else all_axes
     if op.checked and state.tree is not None:  # what each index makes of it is its own
-        starts, start_cut = [_repeated(op, x) for x in starts] if apart is None else starts, every
-        own = [layout.type.varying(layout.type.vma | op.names) for layout in state.leaves]
-        state = attrs.evolve(state, leaves=tuple([Layout(None, (t,), t) for t in own]))
-    with bound(op.axes, op.checked):  # rules of users' ask for their axes
-        handled = stage_under(op.body, inside(frame.handler, op), tuple(layouts), state)
+        start_leaves, start_cut = (
+            [_repeat_for_indices(op, x) for x in start_leaves] if replica_states is None else start_leaves,
+            all_axes,
+        )
+        own_types = [layout.type.with_vma(layout.type.vma | op.names) for layout in state.leaves]
+        state = attrs.evolve(state, leaves=tuple([ValueLayout(None, (t,), t) for t in own_types]))
+    with bind_replica_axes(op.axes, op.checked):  # rules of users' ask for their axes
+        handled = stage_under(op.body, handler_for_body(frame.handler, op), tuple(layouts), state)
     cuts_in = (
         *[()] * len(handled.constants),
-        *[start_cut] * len(starts),
-        *cuts_of(op.cuts_in, layouts),
+        *[start_cut] * len(start_leaves),
+        *repeat_cuts(op.cuts_in, layouts),
     )
     # Each index has its own state; they are merged here.
     cuts_out = (
-        *[every] * len(before),
-        *cuts_of(op.cuts_out, handled.results),
-        *[every] * len(handled.collected.types),
+        *[all_axes] * len(state_leaves),
+        *repeat_cuts(op.cuts_out, handled.results),
+        *[all_axes] * len(handled.collected.types),
     )
-    mapped = with_body(op, handled.program, cuts_in, cuts_out)
-    results = mapped(*handled.constants, *starts, *leaves)
-    _merge(frame, results[: len(before)], state, op)
+    mapped = replace_body(op, handled.program, cuts_in, cuts_out)
+    results = mapped(*handled.constants, *start_leaves, *leaves)
+    _merge_replica_states(frame, results[: len(state_leaves)], state, op)
     values: list[Array] = []
-    start = len(before)
+    start = len(state_leaves)
     for layout, cut in zip(handled.results, op.cuts_out, strict=True):
-        values.append(_whole(frame, op, results[start : start + len(layout.types)], layout, cut))
+        values.append(_rebuild_result(frame, op, results[start : start + len(layout.types)], layout, cut))
         start += len(layout.types)
     k = len(op.axes)
-    put_collected(frame, [_merged(x, k) for x in results[start:]], handled.collected)  # a row for each index
+    collect_values(
+        frame, [_merge_axes(x, k) for x in results[start:]], handled.collected
+    )  # a row for each index
     return tuple(values)
 
 
-def _split(frame: Frame, state: State, op: ParallelMap) -> list[Array] | None:
+def _split_replica_states(frame: Frame, state: StateLayout, op: ParallelMap) -> list[Array] | None:
     """Returns the replicas' initial states, one row each; None if all start with the same state.
 
     Raises:
@@ -153,29 +160,31 @@ def _split(frame: Frame, state: State, op: ParallelMap) -> list[Array] | None:
     """
     if state.tree is None:
         return None
-    handler, size = handler_of(frame), op.size
-    found = handler.split_state(frame.state, size)
-    if found is None:
+    handler, size = payload_handler(frame), op.size
+    states = handler.split_state(frame.state, size)
+    if states is None:
         return None
-    leaves, tree = flatten(found)
+    leaves, tree = flatten(states)
     rows = [as_operand(x, handler.name) for x in leaves]
-    wanted = [layout.type.with_shape((size, *layout.type.shape)) for layout in state.leaves]
-    if tree != state.tree or not all([x.type.matches(t) for x, t in zip(rows, wanted, strict=True)]):
+    row_types = [layout.type.with_shape((size, *layout.type.shape)) for layout in state.leaves]
+    if tree != state.tree or not all([x.type.matches(t) for x, t in zip(rows, row_types, strict=True)]):
         raise TransformError(
             f"{handler.name}: split_state must give the state of each of {size} replicas, "
-            f"{state.tree} of ({', '.join(map(repr, wanted))}), got {tree} of ({', '.join([repr(x.type) for x in rows])})"
+            f"{state.tree} of ({', '.join(map(repr, row_types))}), got {tree} of ({', '.join([repr(x.type) for x in rows])})"
         )
     sizes = tuple([n for _, n in op.axes])
-    return [_parted(convert(x, t.dtype, t.weak), sizes) for x, t in zip(rows, wanted, strict=True)]
+    return [
+        _split_leading_axis(convert(x, t.dtype, t.weak), sizes) for x, t in zip(rows, row_types, strict=True)
+    ]
 
 
-def _merge(frame: Frame, leaves: Sequence[Array], state: State, op: ParallelMap) -> None:
+def _merge_replica_states(frame: Frame, leaves: Sequence[Array], state: StateLayout, op: ParallelMap) -> None:
     """Sets the handler's state to the merged states of all replicas."""
     if state.tree is None:
         return
     merged: Any = None
-    rows = [_merged(x, len(op.axes)) for x in leaves]
+    rows = [_merge_axes(x, len(op.axes)) for x in leaves]
     for i in range(op.size):
-        mine = state.tree.unflatten([getitem(x, i) for x in rows])
-        merged = mine if i == 0 else handler_of(frame).merge_states(merged, mine)
+        replica_state = state.tree.unflatten([getitem(x, i) for x in rows])
+        merged = replica_state if i == 0 else payload_handler(frame).merge_states(merged, replica_state)
     frame.state = merged

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from effx.array import Array
 from effx.array.promotion import as_operand, zeros
-from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule, resumed
-from effx.errors import TransformError, current_source, source_in_force
+from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule_error, use_frame
+from effx.errors import TransformError, active_source, current_source
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules
 from effx.tree.registry import PyTree, flatten
@@ -22,10 +22,10 @@ Rule: TypeAlias = Any  # each handler says what its rules take and give
 Recursion = Callable[[Frame, H, Sequence[Array]], tuple[Array, ...]]
 
 # (frame, rules, constants, primals) -> results; None to go into the function itself
-Applies = Callable[[Frame, CustomRules, Sequence[Array], Sequence[Array]], tuple[Array, ...] | None]
+ApplyCustom = Callable[[Frame, CustomRules, Sequence[Array], Sequence[Array]], tuple[Array, ...] | None]
 
 # What handlers that do not override `apply_custom` do with custom rules, by their class.
-custom_rules: dict[type[Handler], Applies] = {}
+custom_rules: dict[type[Handler], ApplyCustom] = {}
 
 
 class PayloadHandler(Handler):
@@ -71,14 +71,14 @@ class PayloadHandler(Handler):
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
         if rule is None:
             return self.without_rule(frame, op, arrays)
-        if not self.marks_source or source_in_force.get() is not None:
+        if not self.marks_source or active_source.get() is not None:
             y, about = self.apply_rule(frame, rule, op, arrays)
         else:
             try:
-                source_in_force.set(current_source(3))
+                active_source.set(current_source(3))
                 y, about = self.apply_rule(frame, rule, op, arrays)
             finally:
-                source_in_force.set(None)
+                active_source.set(None)
         if op.multiple:
             pairs = zip(y, about, strict=True)
             return tuple([self.boxed_result(frame, y, about, op.name) for y, about in pairs])  # type: ignore[return-value]  # R is a tuple for a TupleOperation
@@ -90,13 +90,13 @@ class PayloadHandler(Handler):
         Raises:
             NoRuleError: it holds no programs and does not decompose.
         """
-        found = self.otherwise(frame, op, operands)
-        if found is not None:
-            return found
+        result = self.otherwise(frame, op, operands)
+        if result is not None:
+            return result
         if op.can_decompose():
-            with resumed(frame):
+            with use_frame(frame):
                 return op.decompose(*operands)
-        raise no_rule(op, self)
+        raise no_rule_error(op, self)
 
     # How the handler interprets operations
 
@@ -109,7 +109,7 @@ class PayloadHandler(Handler):
             The result, and what `boxed_result` is to know of it, None if the result is an array already; two tuples for
             an operation with several results.
         """
-        return rule(op, *operands), infer(op, operands)
+        return rule(op, *operands), apply_typing_rule(op, operands)
 
     def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
         """Makes an array out of what a rule gives for one result of the operation named `what`; by default that is an
@@ -256,12 +256,12 @@ class PayloadHandler(Handler):
         return tree.unflatten([zeros(x.type) for x in leaves])
 
 
-def infer(op: Operation[object], operands: Sequence[Array]) -> PyTree:
+def apply_typing_rule(op: Operation[object], operands: Sequence[Array]) -> PyTree:
     """Applies the typing rule of an operation: the type of its result, or a tuple of types."""
     return op.infer(*[x.type for x in operands])  # type: ignore[attr-defined]  # an operation on arrays
 
 
-def handler_of(frame: Frame) -> PayloadHandler:
+def payload_handler(frame: Frame) -> PayloadHandler:
     """Returns the frame's handler, which must be a PayloadHandler.
 
     Raises:
@@ -289,21 +289,21 @@ def recur(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> tup
 
     It performs the operation, with its programs staged again under the handler, outward.
     """
-    rule = handler_of(frame).recursions.find(type(op))
+    rule = payload_handler(frame).recursions.find(type(op))
     return None if rule is None else rule(frame, cast("HigherOrder", op), operands)
 
 
-def custom_rule(kind: type[PayloadHandler]) -> Callable[[Applies], Applies]:
+def custom_rule(kind: type[PayloadHandler]) -> Callable[[ApplyCustom], ApplyCustom]:
     """Registers how a handler applies the custom rules of functions that it `uses`."""
 
-    def register(rule: Applies) -> Applies:
+    def register(rule: ApplyCustom) -> ApplyCustom:
         custom_rules[kind] = rule
         return rule
 
     return register
 
 
-def performs_once(frame: Frame | None) -> bool:
+def must_perform_once(frame: Frame | None) -> bool:
     """Says whether a handler from this frame outward keeps a state or collects. Then an operation that is
     performed again may give another result. Handlers of effects only do not count: effects are performed once
     anyway.

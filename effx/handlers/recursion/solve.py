@@ -5,20 +5,20 @@ from collections.abc import Sequence
 import attrs
 
 from effx.array import Array
-from effx.effects import Frame, resumed
+from effx.effects import Frame, use_frame
 from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
-from effx.handlers.recursion.loops import Layouts, carried, fixed, initial
-from effx.handlers.recursion.payloads import handler_of, recursion
-from effx.handlers.recursion.staging import STATELESS, Handled, aligned, keeps_record
+from effx.handlers.recursion.loops import Layouts, flatten_carry, initial_carry_layouts, stage_to_fixpoint
+from effx.handlers.recursion.payloads import payload_handler, recursion
+from effx.handlers.recursion.staging import STATELESS, HandledProgram, align_constants, has_record
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 
 
-def solved(
+def stage_programs(
     frame: Frame, op: HigherOrder, operands: Sequence[Array], k: int
-) -> tuple[list[Handled], list[Array], list[Array]]:
+) -> tuple[list[HandledProgram], list[Array], list[Array]]:
     """Stages the programs under the handler, with an unknown of one structure for all of them.
 
     Args:
@@ -32,41 +32,48 @@ def solved(
         The programs, the constants' arrays, and the unknown's.
     """
     constants, constant_layouts = flatten_boxes(frame, operands[:k])
-    unknown = carried(frame, operands[k:], op.in_types[k:])
+    unknown = initial_carry_layouts(frame, operands[k:], op.in_types[k:])
 
-    def staged(program: Program, unknown: Layouts) -> tuple[Handled, Layouts]:
-        times = (len(program.inputs) - k) // len(unknown) - 1
-        return fixed(
-            program, handler_of(frame), (*constant_layouts, *unknown * times), unknown, (), STATELESS
+    def stage_program(program: Program, unknown: Layouts) -> tuple[HandledProgram, Layouts]:
+        unknown_copies = (len(program.inputs) - k) // len(unknown) - 1
+        return stage_to_fixpoint(
+            program,
+            payload_handler(frame),
+            (*constant_layouts, *unknown * unknown_copies),
+            unknown,
+            (),
+            STATELESS,
         )
 
     while True:
-        parts: list[Handled] = []
-        before = unknown
+        parts: list[HandledProgram] = []
+        previous = unknown
         for program in op.programs:
-            handled, unknown = staged(program, unknown)
+            handled, unknown = stage_program(program, unknown)
             parts.append(handled)
-        if unknown == before:
-            return parts, constants, initial(frame, operands[k:], unknown)
+        if unknown == previous:
+            return parts, constants, flatten_carry(frame, operands[k:], unknown)
 
 
-def solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
+def recur_solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One solution of the staged programs."""
-    if keeps_record(frame):
+    if has_record(frame):
         # A solver threads state and collects values like any program.
-        with resumed(frame):
+        with use_frame(frame):
             return tuple(run_program(op.solve, operands))
-    parts, constants, start = solved(frame, op, operands, op.constants)
-    programs, captured = aligned(parts)
-    found = dict(zip(op.programs, programs, strict=True))
-    held = {name: value for name, value in attrs.asdict(op, recurse=False).items() if type(value) is Program}
+    parts, constants, start = stage_programs(frame, op, operands, op.constants)
+    programs, captured = align_constants(parts)
+    staged_programs = dict(zip(op.programs, programs, strict=True))
+    program_fields = {
+        name: value for name, value in attrs.asdict(op, recurse=False).items() if type(value) is Program
+    }
     staged = attrs.evolve(
         op,
-        **{name: found[p] for name, p in held.items()},  # type: ignore[arg-type]  # programs, by their names
+        **{name: staged_programs[p] for name, p in program_fields.items()},  # type: ignore[arg-type]  # programs, by their names
         constants=len(captured) + len(constants),
     )
     return tuple(rebuild_boxes(frame, staged(*captured, *constants, *start), parts[0].results))
 
 
-recursion(LinearSolve)(solve)
-recursion(Root)(solve)
+recursion(LinearSolve)(recur_solve)
+recursion(Root)(recur_solve)

@@ -14,14 +14,14 @@ from effx.effects import (
     current_scope,
     handle,
     is_in_scope,
-    scope_around,
-    scope_asked,
+    scope_read_flag,
     scope_within,
+    surrounding_scope,
 )
 from effx.errors import TransformError
-from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
-from effx.handlers.recursion.payloads import handler_of
-from effx.handlers.sharding_types.axes_in_types import apart
+from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, layout_types, rebuild_boxes
+from effx.handlers.recursion.payloads import payload_handler
+from effx.handlers.sharding_types.axes_in_types import diverging_axes
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.program import Program, Staged, Var
 from effx.ir.types import ArrayType, array_type
@@ -34,7 +34,7 @@ SCALAR = array_type(dtypes.float32)
 
 @final
 @attrs.frozen
-class State:
+class StateLayout:
     """The layout of a threaded state in a flat list.
 
     Attributes:
@@ -42,30 +42,30 @@ class State:
         tree: the state's structure; None for a handler without state.
     """
 
-    leaves: tuple[Layout, ...]
+    leaves: tuple[ValueLayout, ...]
     tree: PyTreeDef | None
 
 
-STATELESS = State((), None)
+STATELESS = StateLayout((), None)
 
 
-def state_of(frame: Frame) -> tuple[list[Array], State]:
+def flatten_state(frame: Frame) -> tuple[list[Array], StateLayout]:
     """Returns the arrays of the handler's state and their layout."""
-    handler = handler_of(frame)
+    handler = payload_handler(frame)
     if not handler.threads_state:
         return [], STATELESS
     values, tree = flatten(frame.state)
     arrays = [as_operand(x, handler.name) for x in values]
-    return arrays, State(tuple([Layout(None, (x.type,), x.type) for x in arrays]), tree)
+    return arrays, StateLayout(tuple([ValueLayout(None, (x.type,), x.type) for x in arrays]), tree)
 
 
-def put_state(frame: Frame, leaves: Sequence[Array], state: State) -> None:
+def set_state(frame: Frame, leaves: Sequence[Array], state: StateLayout) -> None:
     """Sets the handler's state from a flat list."""
     if state.tree is not None:
         frame.state = state.tree.unflatten(leaves)
 
 
-def take_state(frame: Frame, state: State) -> list[Array]:
+def take_state(frame: Frame, state: StateLayout) -> list[Array]:
     """Returns the state's arrays after a body has run, of the types that they had before.
 
     Raises:
@@ -92,7 +92,7 @@ def take_state(frame: Frame, state: State) -> list[Array]:
 
 @final
 @attrs.frozen
-class Collected:
+class CollectedLayouts:
     """The layouts of the values collected inside a program, which follow the program's results.
 
     Attributes:
@@ -101,30 +101,30 @@ class Collected:
     """
 
     names: tuple[str, ...] = ()
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[ValueLayout, ...] = ()
 
     @property
     def types(self) -> tuple[ArrayType, ...]:
         """The arrays' types."""
-        return types_of(self.layouts)
+        return layout_types(self.layouts)
 
-    def values(self, leaves: Sequence[Array]) -> dict[str, PyTree]:
+    def rebuild_values(self, leaves: Sequence[Array]) -> dict[str, PyTree]:
         """Rebuilds the values by name."""
-        found: dict[str, PyTree] = {}
+        rebuilt: dict[str, PyTree] = {}
         start = 0
         for name, layout in zip(self.names, self.layouts, strict=True):
             assert layout.tree is not None
-            found[name] = layout.tree.unflatten(leaves[start : start + len(layout.types)])
+            rebuilt[name] = layout.tree.unflatten(leaves[start : start + len(layout.types)])
             start += len(layout.types)
-        return found
+        return rebuilt
 
 
-NOTHING = Collected()
+NOTHING_COLLECTED = CollectedLayouts()
 
 
 @final
 @attrs.frozen(eq=False)
-class Handled:
+class HandledProgram:
     """A program staged under a handler.
 
     Attributes:
@@ -132,32 +132,32 @@ class Handled:
             results' leaves and those of collected values.
         constants: values of its first inputs.
         results: the layouts of the results. collected: the layouts of collected values.
-        around: the scopes around the program, if a rule asked for its scope; else None.
+        scope: the scopes around the program, if a rule asked for its scope; else None.
     """
 
     program: Program
     constants: tuple[Array, ...]
-    results: tuple[Layout, ...]
-    collected: Collected = NOTHING
-    around: str | None = None
+    results: tuple[ValueLayout, ...]
+    collected: CollectedLayouts = NOTHING_COLLECTED
+    scope: str | None = None
 
 
-def keeps_record(frame: Frame) -> bool:
+def has_record(frame: Frame) -> bool:
     """Says whether the handler keeps a state or collects values, which programs must return."""
-    handler = handler_of(frame)
+    handler = payload_handler(frame)
     return handler.threads_state or handler.collects
 
 
-def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
+def take_collected(frame: Frame) -> tuple[list[Array], CollectedLayouts]:
     """Returns the arrays that a body has collected, and their layouts.
 
     Raises:
         TransformError: a value is a box of the handler itself.
     """
     if not frame.collected:
-        return [], NOTHING
+        return [], NOTHING_COLLECTED
     leaves: list[Array] = []
-    layouts: list[Layout] = []
+    layouts: list[ValueLayout] = []
     for name, value in frame.collected.items():
         parts, tree = flatten(value)
         arrays = [as_operand(x, frame.handler.name) for x in parts]
@@ -168,50 +168,50 @@ def take_collected(frame: Frame) -> tuple[list[Array], Collected]:
                     f"collect its payload"
                 )
         types = tuple([x.type for x in arrays])
-        layouts.append(Layout(tree, types, types[0] if types else SCALAR))
+        layouts.append(ValueLayout(tree, types, types[0] if types else SCALAR))
         leaves += arrays
-    return leaves, Collected(tuple(frame.collected), tuple(layouts))
+    return leaves, CollectedLayouts(tuple(frame.collected), tuple(layouts))
 
 
-def put_collected(frame: Frame, leaves: Sequence[Array], collected: Collected) -> None:
+def collect_values(frame: Frame, leaves: Sequence[Array], collected: CollectedLayouts) -> None:
     """Collects the values that a program has returned."""
     if collected.names:
-        for name, value in collected.values(leaves).items():
-            handler_of(frame).collect(frame, name, value)
+        for name, value in collected.rebuild_values(leaves).items():
+            payload_handler(frame).collect(frame, name, value)
 
 
 # Brings the results of a body to the arrays that the new program returns: (frame, inputs, outputs) -> values
-Settle = Callable[[Frame, list[Array], list[Array]], tuple[list[Array], tuple[Layout, ...]]]
+FlattenOutputs = Callable[[Frame, list[Array], list[Array]], tuple[list[Array], tuple[ValueLayout, ...]]]
 
 
-def plainly(
+def flatten_outputs(
     frame: Frame, inputs: list[Array], outputs: list[Array]
-) -> tuple[list[Array], tuple[Layout, ...]]:
+) -> tuple[list[Array], tuple[ValueLayout, ...]]:
     """Does not change the results."""
     return flatten_boxes(frame, outputs)
 
 
-def cached(program: Program, key: Hashable, make: Callable[[], T]) -> T:
+def cache_on_program(program: Program, key: Hashable, make: Callable[[], T]) -> T:
     """Returns the cached value of a program under a key, made the first time. Under a key that cannot be
     hashed, as of a handler that holds arrays, it is made each time.
     """
     try:
-        found = program.derived.get(key)
+        cached_value = program.derived.get(key)
     except TypeError:
         return make()
-    if found is None:
-        found = program.derived[key] = make()
-    return cast("T", found)
+    if cached_value is None:
+        cached_value = program.derived[key] = make()
+    return cast("T", cached_value)
 
 
 def stage_under(
     program: Program,
     handler: Handler,
-    layouts: tuple[Layout, ...],
-    state: State,
-    settle: Settle = plainly,
+    layouts: tuple[ValueLayout, ...],
+    state: StateLayout,
+    settle: FlattenOutputs = flatten_outputs,
     key: Hashable = (),
-) -> Handled:
+) -> HandledProgram:
     """Stages a program again under a handler; cached by (program, handler, structure of the inputs), and by the scopes
     around where a rule asks for its scope.
 
@@ -222,76 +222,82 @@ def stage_under(
         key: part of the cache's key.
     """
 
-    around = scope_within(scope_around.get(), current_scope.get())
+    scope = scope_within(surrounding_scope.get(), current_scope.get())
 
-    def make() -> Handled:
-        results: tuple[Layout, ...] = ()
-        collected = NOTHING
+    def make() -> HandledProgram:
+        results: tuple[ValueLayout, ...] = ()
+        collected = NOTHING_COLLECTED
         n = len(state.leaves)
-        asked = [False]
+        scope_read = [False]
 
         def body(leaves: list[Array]) -> list[Array]:
             nonlocal results, collected
-            scope_around.set(around)  # `stage` puts both back
-            scope_asked.set(asked)
+            surrounding_scope.set(scope)  # `stage` puts both back
+            scope_read_flag.set(scope_read)
             with handle(handler) as frame:
-                put_state(frame, leaves[:n], state)
+                set_state(frame, leaves[:n], state)
                 inputs = rebuild_boxes(frame, leaves[n:], layouts)
                 outputs = run_program(program, inputs)
             # Lifting and joining run under the outer handlers, as its rules do.
             flat, results = settle(frame, inputs, outputs)
-            gathered, collected = take_collected(frame)
-            return [*take_state(frame, state), *flat, *gathered]
+            collected_leaves, collected = take_collected(frame)
+            return [*take_state(frame, state), *flat, *collected_leaves]
 
-        types = (*types_of(state.leaves), *types_of(layouts))
+        types = (*layout_types(state.leaves), *layout_types(layouts))
         staged = stage(body, types, f"{handler.name}_{program.name}", handler.name)
-        return Handled(staged.program, staged.captured, results, collected, around if asked[0] else None)
+        return HandledProgram(
+            staged.program, staged.captured, results, collected, scope if scope_read[0] else None
+        )
 
-    whole: tuple[Hashable, ...] = ("stage_under", handler, layouts, state, key, apart.value)
-    found = cached(program, whole, make)
-    if found.around is not None:
+    full_key: tuple[Hashable, ...] = ("stage_under", handler, layouts, state, key, diverging_axes.value)
+    handled = cache_on_program(program, full_key, make)
+    if handled.scope is not None:
         # The one kept without its scopes says that there are more; it may be of others.
-        first, whole = found, (*whole, around)
-        found = cached(program, whole, lambda: first if first.around == around else make())
-        if (outer := scope_asked.get()) is not None:
-            outer[0] = True
-    if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in found.constants]):
-        return found
+        handled_here, full_key = handled, (*full_key, scope)
+        handled = cache_on_program(
+            program, full_key, lambda: handled_here if handled_here.scope == scope else make()
+        )
+        if (outer_scope_read := scope_read_flag.get()) is not None:
+            outer_scope_read[0] = True
+    if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in handled.constants]):
+        return handled
     # A user's rule that ran while staging closed over boxes of a handler that has ended since.
-    program.derived.pop(whole, None)
-    return cached(program, whole, make)
+    program.derived.pop(full_key, None)
+    return cache_on_program(program, full_key, make)
 
 
-def aligned(parts: Sequence[Handled | Staged]) -> tuple[list[Program], list[Array]]:
+def align_constants(parts: Sequence[HandledProgram | Staged]) -> tuple[list[Program], list[Array]]:
     """Gives programs with the same parameters one list of constants.
 
     Returns:
         The programs, each taking the constants of all before its other inputs; and the constants.
     """
     constants: list[Array] = []
-    places: dict[int, int] = {}
-    taken: list[tuple[int, ...]] = []
+    constant_indices: dict[int, int] = {}
+    indices_by_part: list[tuple[int, ...]] = []
     for part in parts:
-        own = part.constants if isinstance(part, Handled) else part.captured
-        for x in own:
-            if id(x) not in places:
-                places[id(x)] = len(constants)
+        part_constants = part.constants if isinstance(part, HandledProgram) else part.captured
+        for x in part_constants:
+            if id(x) not in constant_indices:
+                constant_indices[id(x)] = len(constants)
                 constants.append(x)
-        taken.append(tuple([places[id(x)] for x in own]))
+        indices_by_part.append(tuple([constant_indices[id(x)] for x in part_constants]))
     types = tuple([x.type for x in constants])
     programs: list[Program] = []
-    for part, mine in zip(parts, taken, strict=True):
+    for part, part_indices in zip(parts, indices_by_part, strict=True):
         program = part.program
-        if mine == tuple(range(len(constants))):
+        if part_indices == tuple(range(len(constants))):
             programs.append(program)
             continue
 
         # Kept, so that what is compiled from the new form is found again.
-        def extended(program: Program = program, mine: tuple[int, ...] = mine) -> Program:
+        def extended(program: Program = program, part_indices: tuple[int, ...] = part_indices) -> Program:
             variables = [Var(t) for t in types]
-            for place, var in zip(mine, program.inputs, strict=False):
-                variables[place] = var
-            return attrs.evolve(program, inputs=(*variables, *program.inputs[len(mine) :]), derived={})
+            for index, var in zip(part_indices, program.inputs, strict=False):
+                variables[index] = var
+            return attrs.evolve(
+                program, inputs=(*variables, *program.inputs[len(part_indices) :]), derived={}
+            )
 
-        programs.append(cached(program, ("aligned", mine, types), extended))
+        programs.append(cache_on_program(program, ("aligned", part_indices, types), extended))
     return programs, constants

@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 @final
 @attrs.frozen
-class Known(Handler):
+class EvaluateKnown(Handler):
     """Runs operations without effects on plain values, past all handlers; others go on to the handlers around."""
 
     name = "ensure_compile_time_eval"

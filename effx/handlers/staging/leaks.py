@@ -8,25 +8,25 @@ from effx.effects import Frame
 from effx.errors import EscapedBoxError
 
 
-def refuse_leaks(frame: Frame, what: str, origin: str) -> None:
+def check_leaks(frame: Frame, transform_name: str, origin: str) -> None:
     """Looks for values of a handler that has ended which something still refers to.
 
     Args:
-        frame: of the handler. what: the transformation, for errors. origin: the user's function.
+        frame: of the handler. transform_name: the transformation, for errors. origin: the user's function.
 
     Raises:
         EscapedBoxError: there are some; it names the first, where it was made, and what holds it.
     """
     gc.collect()
-    left = [x for x in gc.get_objects() if type(x) is Box and x.frame is frame]
-    if not left:
+    leaked = [x for x in gc.get_objects() if type(x) is Box and x.frame is frame]
+    if not leaked:
         return
-    first = left[0]
-    holders = [h for h in gc.get_referrers(first) if h is not left and not isinstance(h, FrameType)]
+    first = leaked[0]
+    holders = [h for h in gc.get_referrers(first) if h is not leaked and not isinstance(h, FrameType)]
     kinds = sorted({type(h).__name__ for h in holders}) or ["a variable of a running function"]
     message = (
-        f"{what}: {origin} leaked {len(left)} value{'s' * (len(left) > 1)}: {first.type!r} is held by "
+        f"{transform_name}: {origin} leaked {len(leaked)} value{'s' * (len(leaked) > 1)}: {first.type!r} is held by "
         f"{', '.join(kinds)} after the function has been staged"
     )
-    del left, first, holders
+    del leaked, first, holders
     raise EscapedBoxError(message)

@@ -8,7 +8,7 @@ import attrs
 
 from effx.array import Array
 from effx.effects import Effect, Frame, Handler, current_frame, handle
-from effx.handlers.sharding_types.axes_in_types import tracked
+from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.handlers.staging.stage import stage
 from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.collective import UNNAMED, AxisEffect, AxisName
@@ -25,13 +25,13 @@ class Replicas(Handler):
 
     Attributes:
         size: the number of replicas. axis_name: the axis of their collectives.
-        what: the transformation that maps.
+        transform_name: the transformation that maps.
     """
 
     name = "replicas"
     size: int
     axis_name: AxisName = UNNAMED
-    what: str = "pmap"
+    transform_name: str = "pmap"
 
     def describe(self) -> str:
         """Names the handler with its parameters."""
@@ -47,36 +47,38 @@ class Replicas(Handler):
         return AxisEffect(self.axis_name) in effects
 
 
-def replicas_around() -> dict[str, int]:
+def enclosing_replicas() -> dict[str, int]:
     """Returns the number of devices in use by surrounding parallel maps, by the transformation that maps."""
     frame: Frame | None = current_frame()
     counts: dict[str, int] = {}
     while frame is not None:
         if type(frame.handler) is Replicas:
-            what = frame.handler.what
-            counts[what] = counts.get(what, 1) * frame.handler.size
+            transform_name = frame.handler.transform_name
+            counts[transform_name] = counts.get(transform_name, 1) * frame.handler.size
         frame = frame.outer
     return counts
 
 
 @contextmanager
-def bound(axes: NamedSizes, checked: bool, origin: str = "", what: str = "pmap") -> Iterator[None]:
+def bind_replica_axes(
+    axes: NamedSizes, checked: bool, origin: str = "", transform_name: str = "pmap"
+) -> Iterator[None]:
     """Binds the axes of a parallel map in a block.
 
     Args:
         axes: names and sizes.
         checked: whether types say along which of them values vary.
         origin: the user's function, for errors.
-        what: the transformation.
+        transform_name: the transformation.
     """
     names = frozenset([name for name, _ in axes])
-    before = tracked.value
-    after = before | names if checked else before - names
+    outer_axes = tracked_axes.value
+    inner_axes = outer_axes | names if checked else outer_axes - names
     with ExitStack() as stack:
         for name, size in axes:
-            stack.enter_context(handle(Replicas(size, name, what), origin))
-        if after != before:
-            stack.enter_context(tracked(after))
+            stack.enter_context(handle(Replicas(size, name, transform_name), origin))
+        if inner_axes != outer_axes:
+            stack.enter_context(tracked_axes(inner_axes))
         yield
 
 
@@ -87,7 +89,7 @@ def stage_replica(
     name: str,
     origin: str = "",
     checked: bool = False,
-    what: str = "pmap",
+    transform_name: str = "pmap",
     mesh: Mesh | AbstractMesh | None = None,
 ) -> Staged:
     """Records the program of one index.
@@ -95,10 +97,13 @@ def stage_replica(
     Args:
         function: of its arrays.
         types: their types, without the axes that cut them; where `checked`, they say along which values vary.
-        axes, checked, what: as for `bound`.
+        axes, checked, transform_name: as for `bind_replica_axes`.
         name: the program's name.
         origin: the user's function, for errors.
         mesh: in force meanwhile; None for no other.
     """
-    with bound(axes, checked, origin, what), nullcontext() if mesh is None else ambient(mesh):
+    with (
+        bind_replica_axes(axes, checked, origin, transform_name),
+        nullcontext() if mesh is None else ambient(mesh),
+    ):
         return stage(function, types, name, "", origin)

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @final
 @attrs.frozen
-class _Renewed(Handler):
+class _BoxSubstitution(Handler):
     """Performs operations on the current values of closed-over boxes. Its state: a box with the new value, by the id of
     the old one.
     """
@@ -31,16 +31,16 @@ class _Renewed(Handler):
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Unwraps the operands."""
-        return op(*[value_of(frame, x) for x in operands])
+        return op(*[current_value(frame, x) for x in operands])
 
 
-def value_of(frame: Frame, x: Value) -> Value:
+def current_value(frame: Frame, x: Value) -> Value:
     """Returns the current value of a closed-over box, in a frame of renewed boxes; other values unchanged."""
     box = x if x.frame is frame else cast("dict[int, Box]", frame.state).get(id(x))
     return x if box is None else cast("Value", cast("Box", box).payload)
 
 
-def stand_in(x: Box) -> Box:
+def find_substitute(x: Box) -> Box:
     """Returns the box that replaces one whose handler has ended, for programs that capture it.
 
     Raises:
@@ -48,15 +48,15 @@ def stand_in(x: Box) -> Box:
     """
     frame = current_frame()
     for f in () if frame is None else frame.outward():
-        if type(f.handler) is _Renewed:
-            found = cast("dict[int, Box]", f.state).get(id(x))
-            if found is not None:
-                return found
-    raise x.escaped()
+        if type(f.handler) is _BoxSubstitution:
+            substitute = cast("dict[int, Box]", f.state).get(id(x))
+            if substitute is not None:
+                return substitute
+    raise x.escaped_error()
 
 
 @contextmanager
-def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[PyTree], PyTree]]:
+def substitute_boxes(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[PyTree], PyTree]]:
     """Replaces closed-over boxes by their current values for the length of a `with` block.
 
     Args:
@@ -74,6 +74,6 @@ def renewed(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[Py
     if not pairs:
         yield lambda y: y
         return
-    with handle(_Renewed()) as frame:
+    with handle(_BoxSubstitution()) as frame:
         frame.state = {id(x): Box(frame, value, x.type) for x, value in pairs}
-        yield lambda y: value_of(frame, y) if isinstance(y, Array) else y
+        yield lambda y: current_value(frame, y) if isinstance(y, Array) else y

@@ -18,20 +18,20 @@ from effx.effects import (
     current_scope,
     handle,
     is_in_scope,
-    scope_around,
-    scope_asked,
+    scope_read_flag,
     scope_within,
+    surrounding_scope,
 )
-from effx.errors import Source, TransformError, current_source, source_in_force
+from effx.errors import Source, TransformError, active_source, current_source
 from effx.flags import check_tracer_leaks, enable_checks, no_tracing
-from effx.handlers.sharding_types.axes_in_types import apart, tracked_equation, tracking
-from effx.handlers.sharding_types.program_types import conformed
-from effx.handlers.staging.renewal import stand_in
+from effx.handlers.sharding_types.axes_in_types import diverging_axes, is_tracking, make_tracked_equation
+from effx.handlers.sharding_types.program_types import conform_operation
+from effx.handlers.staging.renewal import find_substitute
 from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.passes.sharding_constraints import explicit_mesh
-from effx.ir.passes.sharding_propagation import settled
+from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Atom, Equation, Literal, Program, Staged, Var, effect_row
 from effx.ir.types import INVARIANT, ArrayType, Vma
 from effx.lower.text import emit
@@ -45,15 +45,15 @@ class Recorder:
     """What one staging keeps: the equations, and the outside values that the function uses.
 
     Attributes:
-        around: the scope in which the recording began, which is none of the program's.
-        apart: the axes along which all that comes from outside varies.
+        outer_scope: the scope in which the recording began, which is none of the program's.
+        diverging_axes: the axes along which all that comes from outside varies.
     """
 
-    __slots__ = ("apart", "around", "captured", "equations", "variables")
+    __slots__ = ("captured", "diverging_axes", "equations", "outer_scope", "variables")
 
-    def __init__(self, around: str = "", apart: Vma = INVARIANT) -> None:
-        self.around = around
-        self.apart = apart
+    def __init__(self, outer_scope: str = "", axes: Vma = INVARIANT) -> None:
+        self.outer_scope = outer_scope
+        self.diverging_axes = axes
         self.equations: list[Equation] = []
         # Captured values stay alive here, so that their ids stay theirs.
         self.captured: list[tuple[Array, Var]] = []
@@ -67,16 +67,16 @@ class Recorder:
         var = self.variables.get(id(x))
         if var is None:
             if type(x) is Box and not is_in_scope(x.frame):
-                return self.capture(stand_in(x))
-            t = x.type.varying(x.type.vma | self.apart) if self.apart else x.type
+                return self.capture(find_substitute(x))
+            t = x.type.with_vma(x.type.vma | self.diverging_axes) if self.diverging_axes else x.type
             var = self.variables[id(x)] = Var(t)
             self.captured.append((x, var))
         return var
 
-    def scope(self) -> str:
+    def relative_scope(self) -> str:
         """Returns the scope of what is performed now, within the recording."""
         scope = current_scope.get()
-        return scope[len(self.around) + 1 :] if scope and self.around else scope
+        return scope[len(self.outer_scope) + 1 :] if scope and self.outer_scope else scope
 
 
 @attrs.frozen
@@ -84,16 +84,16 @@ class Stage(Handler):
     """Records every operation; nothing reaches the handlers outside.
 
     Attributes:
-        what: the transformation that stages, for errors.
+        transform_name: the transformation that stages, for errors.
     """
 
-    what: str = "jit"
+    transform_name: str = "jit"
     intercepts = True
     only_records = True
 
     def describe(self) -> str:
         """Names the transformation that stages."""
-        return self.what
+        return self.transform_name
 
     def made_at(self, frame: Frame, payload: object) -> Source:
         """Returns the position of the equation that defines the variable."""
@@ -102,7 +102,7 @@ class Stage(Handler):
 
     def takes_static_arguments(self) -> bool:
         """Says whether the transformation has `static_argnums`."""
-        return self.what in ("jit", "pmap", "checkpoint")
+        return self.transform_name in ("jit", "pmap", "checkpoint")
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Writes one equation."""
@@ -131,7 +131,7 @@ class TrackingStage(Stage):
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Writes one equation."""
         if op.multiple and isinstance(op, HigherOrder):
-            op = cast("Operation[R]", conformed(op, [cast("Array", x).type for x in operands]))
+            op = cast("Operation[R]", conform_operation(op, [cast("Array", x).type for x in operands]))
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         inputs = tuple(
             [
@@ -139,7 +139,7 @@ class TrackingStage(Stage):
                 for x in arrays
             ]
         )
-        equation = tracked_equation(op, inputs, [x.type for x in arrays], current_scope.get())
+        equation = make_tracked_equation(op, inputs, [x.type for x in arrays], current_scope.get())
         recorder.equations.append(equation)
         boxes = tuple([Box(frame, var, var.type) for var in equation.outputs])
         return cast("R", boxes if op.multiple else boxes[0])
@@ -149,7 +149,7 @@ def stage(
     function: Callable[[list[Array]], Sequence[Array]],
     types: Sequence[ArrayType],
     name: str = "f",
-    what: str = "jit",
+    transform_name: str = "jit",
     origin: str = "",
 ) -> Staged:
     """Records a function of a list of arrays as a program.
@@ -158,26 +158,28 @@ def stage(
         function: takes one array for each type, returns arrays.
         types: the inputs' types.
         name: the program's name.
-        what: the transformation that asks, for errors.
+        transform_name: the transformation that asks, for errors.
         origin: the user's function, for errors.
 
     Returns:
         The program and the values that the function closed over, its first inputs.
     """
     if no_tracing.value:
-        raise TransformError(f"{what}: no_tracing is on, and staging {origin or name} is refused")
+        raise TransformError(f"{transform_name}: no_tracing is on, and staging {origin or name} is refused")
     # The program may be called from elsewhere, so scopes around its staging are none of it.
-    place, around = source_in_force.get(), current_scope.get()
-    beyond, asked = scope_around.get(), scope_asked.get()
+    outer_source, outer_scope = active_source.get(), current_scope.get()
+    outer_scope_around, outer_scope_asked = surrounding_scope.get(), scope_read_flag.get()
     try:
-        source_in_force.set(None)
+        active_source.set(None)
         current_scope.set("")
-        scope_around.set("")
-        scope_asked.set(None)
-        with handle(TrackingStage(what) if tracking(types) else Stage(what), origin) as frame:
-            recorder = frame.state = Recorder(apart=apart.value)
-            if recorder.apart:
-                types = [t.varying(t.vma | recorder.apart) for t in types]
+        surrounding_scope.set("")
+        scope_read_flag.set(None)
+        with handle(
+            TrackingStage(transform_name) if is_tracking(types) else Stage(transform_name), origin
+        ) as frame:
+            recorder = frame.state = Recorder(axes=diverging_axes.value)
+            if recorder.diverging_axes:
+                types = [t.with_vma(t.vma | recorder.diverging_axes) for t in types]
             inputs = [Var(t) for t in types]
             results = function([Box(frame, var, var.type) for var in inputs])
             outputs: list[Atom] = [
@@ -186,15 +188,15 @@ def stage(
             ]
     finally:  # each put back whatever interrupts come
         try:
-            source_in_force.set(place)
+            active_source.set(outer_source)
         finally:
             try:
-                current_scope.set(around)
+                current_scope.set(outer_scope)
             finally:
                 try:
-                    scope_around.set(beyond)
+                    surrounding_scope.set(outer_scope_around)
                 finally:
-                    scope_asked.set(asked)
+                    scope_read_flag.set(outer_scope_asked)
     program = Program(
         (*[var for _, var in recorder.captured], *inputs),
         tuple(recorder.equations),
@@ -203,33 +205,33 @@ def stage(
         effect_row(recorder.equations),
     )
     if check_tracer_leaks.value:
-        from effx.handlers.staging.leaks import refuse_leaks  # a search of all objects
+        from effx.handlers.staging.leaks import check_leaks  # a search of all objects
 
         del results
-        refuse_leaks(frame, what, origin or name)
+        check_leaks(frame, transform_name, origin or name)
     if enable_checks.value:
-        from effx.ir.checker import check  # no part of running programs otherwise
+        from effx.ir.checker import check_program  # no part of running programs otherwise
 
-        check(program)
+        check_program(program)
     return Staged(program, tuple([x for x, _ in recorder.captured]))
 
 
 @final
-class Standing:
+class SourceTracker:
     """Goes through the equations of a program, and gives what is performed the position of the equation.
 
-    That is its line in the user's source, and its scopes within those around. Whoever makes one puts `place` and
+    That is its line in the user's source, and its scopes within those around. Whoever makes one puts `source` and
     `outer` back in the end, in two `finally`s of its own: an interrupt can come before a function has begun.
     """
 
-    __slots__ = ("outer", "place", "scope")
+    __slots__ = ("outer", "scope", "source")
 
     def __init__(self) -> None:
-        self.place, self.outer, self.scope = source_in_force.get(), current_scope.get(), ""
+        self.source, self.outer, self.scope = active_source.get(), current_scope.get(), ""
 
-    def at(self, equation: Equation) -> None:
+    def move_to(self, equation: Equation) -> None:
         """Moves to an equation."""
-        source_in_force.set(equation.source)
+        active_source.set(equation.source)
         if equation.scope != self.scope:
             self.scope = equation.scope
             current_scope.set(scope_within(self.outer, self.scope))
@@ -250,13 +252,13 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     def read(atom: Atom) -> Array:
         return env[atom] if type(atom) is Var else HostArray(atom.value, atom.type)
 
-    standing = Standing()
+    tracker = SourceTracker()
     # What types could say was asked when the program was staged, and here and there its user said the rest.
-    said = nullcontext() if explicit_mesh(program) is None else settled(True)
+    sharding_context = nullcontext() if explicit_mesh(program) is None else allow_unresolved(True)
     try:
-        with said:
+        with sharding_context:
             for equation in program.equations:
-                standing.at(equation)
+                tracker.move_to(equation)
                 result = equation.op(*[read(x) for x in equation.inputs])
                 if equation.op.multiple:
                     env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
@@ -264,14 +266,14 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
                     env[equation.outputs[0]] = cast("Array", result)
     finally:
         try:
-            source_in_force.set(standing.place)
+            active_source.set(tracker.source)
         finally:
-            current_scope.set(standing.outer)
+            current_scope.set(tracker.outer)
     return [read(x) for x in program.outputs]
 
 
 @lru_cache(maxsize=1024)
-def decomposed(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+def decomposition_program(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
     """Returns the decomposition of an operation for operands of these types, as a program.
 
     Raises:
@@ -290,5 +292,5 @@ def decomposed(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
     return staged.program
 
 
-emit.stage_decomposition.append(decomposed)
-caching.other_caches.append(decomposed.cache_clear)
+emit.stage_decomposition.append(decomposition_program)
+caching.other_caches.append(decomposition_program.cache_clear)

@@ -14,7 +14,7 @@ from effx.handlers.transpose import (
     shape,
     solve,
 )
-from effx.handlers.transpose.handler import LinearOperand, backward
+from effx.handlers.transpose.handler import LinearOperand, backward_pass
 from effx.handlers.transpose.recurring import pull_back
 
-__all__ = ["LinearOperand", "backward", "pull_back"]
+__all__ = ["LinearOperand", "backward_pass", "pull_back"]

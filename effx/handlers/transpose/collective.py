@@ -10,30 +10,32 @@ sum has the transpose that gives this to all, and back (`agreeing` in `effx.hand
 
 from effx.array import Array
 from effx.array.promotion import convert
-from effx.handlers.transpose.handler import Cotangent, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, Operand, known_value, rule
 from effx.ir.ops import collective as k
 from effx.ir.ops.shape import Reshape
 
 
 @rule(k.PSum)
-def psum(op: k.PSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_psum(op: k.PSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     if op.groups is None and op.axis_name in operands[0].type.vma:
         return (ct,)  # each index has put one term into the one sum
     return (op(ct),)
 
 
 @rule(k.PCast)
-def pcast(op: k.PCast, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_pcast(op: k.PCast, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (k.PSum(op.axis_name)(ct) if op.axis_name in ct.type.vma else ct,)
 
 
 @rule(k.PSumShared)
-def psum_shared(op: k.PSumShared, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    return op(ct, value(operands[1])), None
+def transpose_psum_shared(
+    op: k.PSumShared, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
+    return op(ct, known_value(operands[1])), None
 
 
 @rule(k.AllGather)
-def all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     # Each index gets the sum of all cotangents of its part.
     t = operands[0].type
     part = k.PSumScatter(op.axis_name, op.axis, op.size, groups=op.groups)(ct)
@@ -41,15 +43,17 @@ def all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tup
 
 
 @rule(k.PSumScatter)
-def psum_scatter(op: k.PSumScatter, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_psum_scatter(
+    op: k.PSumScatter, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
     return (k.AllGather(op.axis_name, op.axis, op.size, True, groups=op.groups)(ct),)
 
 
 @rule(k.AllToAll)
-def all_to_all(op: k.AllToAll, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_all_to_all(op: k.AllToAll, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (k.AllToAll(op.axis_name, op.concat, op.split, op.size, groups=op.groups)(ct),)
 
 
 @rule(k.PPermute)
-def ppermute(op: k.PPermute, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_ppermute(op: k.PPermute, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (k.PPermute(op.axis_name, tuple([(d, s) for s, d in op.perm]))(ct),)

@@ -6,34 +6,34 @@ from typing import cast
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.errors import NoRuleError
-from effx.handlers.transpose.control import call
+from effx.handlers.transpose.control import transpose_call
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomCall, CustomTangent
 
 
 @rule(CustomCall)
-def custom_call(
+def transpose_custom_call(
     op: CustomCall, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
     # Of a function that is linear already, no derivative is asked.
-    return call(Call(op.program), cts, operands)
+    return transpose_call(Call(op.program), cts, operands)
 
 
 @rule(CustomTangent)
-def custom_tangent(
+def transpose_custom_tangent(
     op: CustomTangent, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
     k = op.known
     if any([isinstance(x, LinearOperand) for x in operands[:k]]):
         raise NoRuleError(f"transpose: the tangents of {op.backward.name} are not linear in its arguments")
-    found = op.backward.function([cast("Array", x) for x in operands[: op.residuals]], cts)
+    tangent_cts = op.backward.function([cast("Array", x) for x in operands[: op.residuals]], cts)
     return [
         *[None] * k,
         *[
             convert(ct, x.type.dtype, x.type.weak)
             if ct is not None and isinstance(x, LinearOperand)
             else None
-            for ct, x in zip(found, operands[k:], strict=True)
+            for ct, x in zip(tangent_cts, operands[k:], strict=True)
         ],
     ]

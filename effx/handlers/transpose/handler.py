@@ -11,14 +11,14 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.effects import Operation, RuleTable, current_scope
-from effx.errors import NoRuleError, source_in_force
+from effx.errors import NoRuleError, active_source
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
-from effx.handlers.sharding_types.axes_in_types import agreeing, tracked, tracking
-from effx.handlers.staging.stage import Standing
+from effx.handlers.sharding_types.axes_in_types import is_tracking, match_cotangent_axes, tracked_axes
+from effx.handlers.staging.stage import SourceTracker
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.passes.sharding_propagation import settled
+from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
@@ -58,7 +58,7 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
     return rules.register(*kinds)
 
 
-def backward(
+def backward_pass(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent]:
     """Transposes a linear program and applies it, under the current handlers.
@@ -74,57 +74,60 @@ def backward(
     Raises:
         NoRuleError: an operation is not linear in its linear operands.
     """
-    if not tracking(program.in_types):
-        return _backward(program, residuals, cotangents)
-    with settled(True):  # each cotangent lies as what it is the cotangent of
-        return _backward(program, residuals, cotangents)
+    if not is_tracking(program.in_types):
+        return _run_backward_pass(program, residuals, cotangents)
+    with allow_unresolved(True):  # each cotangent lies as what it is the cotangent of
+        return _run_backward_pass(program, residuals, cotangents)
 
 
-def _backward(
+def _run_backward_pass(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent]:
     n = len(residuals)
     known: dict[Var, Array] = dict(zip(program.inputs[:n], residuals, strict=True))
-    found: dict[Var, Array] = {}
-    made = program.equations if tracked.value else ()
-    broadcasts = {e.outputs[0]: e for e in made if type(e.op) is BroadcastInDim}
+    cotangents_by_variable: dict[Var, Array] = {}
+    searched_equations = program.equations if tracked_axes.value else ()
+    broadcasts = {e.outputs[0]: e for e in searched_equations if type(e.op) is BroadcastInDim}
 
     def before_broadcast(x: Var, ct: Array) -> tuple[Var, Array]:
         # What is summed over devices is summed on each first: for a bias its own elements are sent, not those of a batch.
         e = broadcasts.get(x)
         if e is None or type(e.inputs[0]) is not Var or e.inputs[0] in known:
             return x, ct
-        (less,) = _transposed(e, [ct], known)
-        return e.inputs[0], cast("Array", less)
+        (operand_ct,) = _transpose_equation(e, [ct], known)
+        return e.inputs[0], cast("Array", operand_ct)
 
     def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
         for atom, ct in zip(atoms, cts, strict=True):
             if ct is not None and type(atom) is Var and atom not in known:
-                if ct.type.vma is not atom.type.vma or ct.type.cut is not atom.type.cut:
+                if (
+                    ct.type.vma is not atom.type.vma
+                    or ct.type.explicit_sharding is not atom.type.explicit_sharding
+                ):
                     if ct.type.vma - atom.type.vma:
                         atom, ct = before_broadcast(atom, ct)
-                    ct = agreeing(ct, atom.type)
-                sofar = found.get(atom)
-                found[atom] = ct if sofar is None else sofar + ct
+                    ct = match_cotangent_axes(ct, atom.type)
+                accumulated = cotangents_by_variable.get(atom)
+                cotangents_by_variable[atom] = ct if accumulated is None else accumulated + ct
 
     add(program.outputs, cotangents)
-    standing = Standing()
+    tracker = SourceTracker()
     try:
         for e in reversed(program.equations):
-            cts = [found.pop(v, None) for v in e.outputs]
+            cts = [cotangents_by_variable.pop(v, None) for v in e.outputs]
             if all([ct is None for ct in cts]):
                 continue
-            standing.at(e)
-            add(e.inputs, _transposed(e, cts, known))
+            tracker.move_to(e)
+            add(e.inputs, _transpose_equation(e, cts, known))
     finally:
         try:
-            source_in_force.set(standing.place)
+            active_source.set(tracker.source)
         finally:
-            current_scope.set(standing.outer)
-    return [found.get(x) for x in program.inputs[n:]]
+            current_scope.set(tracker.outer)
+    return [cotangents_by_variable.get(x) for x in program.inputs[n:]]
 
 
-def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> Sequence[Cotangent]:
+def _transpose_equation(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> Sequence[Cotangent]:
     """Returns the cotangents of one equation's operands from those of its results."""
     op = e.op
     operands: tuple[Operand, ...] = tuple(
@@ -139,33 +142,37 @@ def _transposed(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> S
     )
     transpose = rules.find(type(op))
     if transpose is None and op.can_decompose():
-        return _of_decomposition(op, cts, operands)
+        return _transpose_decomposition(op, cts, operands)
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
-    found: Sequence[Cotangent] = transpose(op, cts if op.multiple else cts[0], operands)
-    return found
+    operand_cts: Sequence[Cotangent] = transpose(op, cts if op.multiple else cts[0], operands)
+    return operand_cts
 
 
-def _of_decomposition(
+def _transpose_decomposition(
     op: Operation[object], cts: list[Cotangent], operands: tuple[Operand, ...]
 ) -> list[Cotangent]:
     """Transposes the decomposition of an operation without a rule."""
 
     def function(boxes: list[Array]) -> Sequence[Array]:
-        given = iter(boxes)
-        result = op.decompose(*[next(given) if isinstance(x, LinearOperand) else x for x in operands])
+        remaining_boxes = iter(boxes)
+        result = op.decompose(
+            *[next(remaining_boxes) if isinstance(x, LinearOperand) else x for x in operands]
+        )
         return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
 
     linear, dependent = record_linear(
         function, [Var(x.type) for x in operands if isinstance(x, LinearOperand)]
     )
-    found = iter(
-        backward(linear.program, linear.residuals, [ct for ct, d in zip(cts, dependent, strict=True) if d])
+    remaining_cts = iter(
+        backward_pass(
+            linear.program, linear.residuals, [ct for ct, d in zip(cts, dependent, strict=True) if d]
+        )
     )
-    return [next(found) if isinstance(x, LinearOperand) else None for x in operands]
+    return [next(remaining_cts) if isinstance(x, LinearOperand) else None for x in operands]
 
 
-def value(x: Operand) -> Array:
+def known_value(x: Operand) -> Array:
     """Returns a known operand of a rule."""
     assert not isinstance(x, LinearOperand)
     return x

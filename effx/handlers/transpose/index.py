@@ -4,16 +4,16 @@ import numpy as np
 
 from effx.array import Array
 from effx.array.arithmetic import clip, where
-from effx.array.promotion import host_array, scalar, zeros
+from effx.array.promotion import scalar, to_host_array, zeros
 from effx.handlers.jvp.index import gather_like
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.ops.shape import BroadcastInDim
 
 
 @rule(Gather)
-def gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     x, indices = operands
     add = Scatter(
         op.offset_dims,
@@ -26,7 +26,7 @@ def gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotang
         op.unique,
     )
     # Gather clamps its starts where scatter drops: clamp them for both, unless these are to be dropped.
-    starts = value(indices) if op.drops else clamp_starts(op, x, value(indices))
+    starts = known_value(indices) if op.drops else clamp_starts(op, x, known_value(indices))
     return add(zeros(x.type), starts, ct), None
 
 
@@ -35,32 +35,32 @@ def clamp_starts(op: Gather, x: Operand, indices: Array) -> Array:
     limits = np.asarray(
         [x.type.shape[a] - op.slice_sizes[a] for a in op.start_index_map], dtype=indices.type.dtype
     )
-    return clip(indices, 0, host_array(limits))
+    return clip(indices, 0, to_host_array(limits))
 
 
 @rule(Scatter)
-def scatter(op: Scatter, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_scatter(op: Scatter, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     x, indices, updates = operands
-    starts = value(indices)
+    starts = known_value(indices)
     if op.combiner == "mul":
         assert type(x) is LinearOperand
-        return op(ct, starts, value(updates)), None, None
+        return op(ct, starts, known_value(updates)), None, None
     ct_updates: Cotangent = None
     if type(updates) is LinearOperand:
-        ct_updates = _read(op, ct, starts, updates)
+        ct_updates = _gather_cotangent(op, ct, starts, updates)
     if op.combiner == "set":
         ct_x = op(ct, starts, zeros(updates.type)) if type(x) is LinearOperand else None
         return ct_x, None, ct_updates
     return ct if type(x) is LinearOperand else None, None, ct_updates
 
 
-def _read(op: Scatter, ct: Array, starts: Array, updates: LinearOperand) -> Array:
+def _gather_cotangent(op: Scatter, ct: Array, starts: Array, updates: LinearOperand) -> Array:
     # Updates outside x were dropped, so their cotangent is 0; gather would clamp them.
     gather = gather_like(op, ct.type, updates.type)
     result = gather(ct, starts)
     limits = np.asarray(
         [ct.type.shape[a] - gather.slice_sizes[a] for a in op.start_index_map], dtype=starts.type.dtype
     )
-    inside = ReduceAnd((starts.type.ndim - 1,))((starts >= 0) & (starts <= host_array(limits)))
+    inside = ReduceAnd((starts.type.ndim - 1,))((starts >= 0) & (starts <= to_host_array(limits)))
     scattered = tuple([i for i in range(result.type.ndim) if i not in op.window_dims])
     return where(BroadcastInDim(result.type.shape, scattered)(inside), result, scalar(0, result.type.dtype))

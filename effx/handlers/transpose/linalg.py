@@ -6,21 +6,23 @@ Never: transpose axes that dot_general can contract where they are.
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.array.shaping import transpose
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.linalg import swapped as exchanged
+from effx.ir.ops.linalg import swap_precision as exchanged
 
 
 @rule(DotGeneral)
-def dot_general(op: DotGeneral, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_dot_general(op: DotGeneral, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     lhs, rhs = operands
     if type(lhs) is LinearOperand:
-        return _by_lhs(op, ct, lhs, value(rhs), swapped=False), None
+        return _operand_cotangent(op, ct, lhs, known_value(rhs), swapped=False), None
     assert type(rhs) is LinearOperand
-    return None, _by_lhs(op, ct, rhs, value(lhs), swapped=True)
+    return None, _operand_cotangent(op, ct, rhs, known_value(lhs), swapped=True)
 
 
-def _by_lhs(op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, swapped: bool) -> Array:
+def _operand_cotangent(
+    op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, swapped: bool
+) -> Array:
     """The cotangent of one operand: ct contracted with the other one over the other's free axes.
 
     The result's axes of op are (batch, free axes of lhs, free axes of rhs).
@@ -46,12 +48,12 @@ def _by_lhs(op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, s
     # Either operand may come first; best is the order that leaves the axes where they belong.
     ct_first, known_first = [*mine_batch, *mine_free, *contracted], [*mine_batch, *contracted, *mine_free]
     if known_first == sorted(known_first) and ct_first != known_first:
-        places = known_first
+        result_axes = known_first
         out = DotGeneral(tuple(other_free), ct_contract, other_batch, batch, exchanged(precision))(known, ct)
     else:
-        places = ct_first
+        result_axes = ct_first
         out = DotGeneral(ct_contract, tuple(other_free), batch, other_batch, precision)(ct, known)
-    perm = [0] * len(places)
-    for place, axis in enumerate(places):
-        perm[axis] = place
+    perm = [0] * len(result_axes)
+    for position, axis in enumerate(result_axes):
+        perm[axis] = position
     return convert(transpose(out, perm), linear.type.dtype, linear.type.weak)

@@ -13,9 +13,9 @@ import attrs
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import scalar, zeros
-from effx.handlers.staging.parallel_maps import bound
+from effx.handlers.staging.parallel_maps import bind_replica_axes
 from effx.handlers.staging.stage import run_program, stage
-from effx.handlers.transpose.control import Transposed, in_places, known_of, transposed
+from effx.handlers.transpose.control import TransposedProgram, expand_cotangents, known_mask, stage_transpose
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule
 from effx.ir.ops.collective import AxisIndex, PSum
 from effx.ir.ops.compare import Eq
@@ -25,48 +25,52 @@ from effx.ir.program import Program
 
 
 @rule(ParallelMap)
-def parallel_map(op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
-    known_in, present = known_of(operands), tuple([ct is not None for ct in cts])
-    with bound(op.axes, op.checked):  # rules of users' ask for their axes
-        found = transposed(op.body, known_in, present)
+def transpose_parallel_map(
+    op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
+) -> list[Cotangent]:
+    known_in, present = known_mask(operands), tuple([ct is not None for ct in cts])
+    with bind_replica_axes(op.axes, op.checked):  # rules of users' ask for their axes
+        transposed_body = stage_transpose(op.body, known_in, present)
     linear_cuts = [c for c, known in zip(op.cuts_in, known_in, strict=True) if not known]
     ct_cuts = tuple([c for c, p in zip(op.cuts_out, present, strict=True) if p])
-    result_cuts = tuple([c for c, keep in zip(linear_cuts, found.nonzero, strict=True) if keep])
-    captured = found.staged.captured
+    result_cuts = tuple([c for c, keep in zip(linear_cuts, transposed_body.nonzero, strict=True) if keep])
+    captured = transposed_body.staged.captured
     known_cuts = [c for c, known in zip(op.cuts_in, known_in, strict=True) if known]
-    body = found.staged.program
+    body = transposed_body.staged.program
     if not op.checked:
         key = ("parallel back", op.axes, known_in, present, op.cuts_in, op.cuts_out)
-        kept = op.body.derived.get(key)
-        if kept is None:
-            kept = op.body.derived[key] = _summed(op, found, ct_cuts, result_cuts)
-        assert isinstance(kept, Program)
-        body = kept
-    back = attrs.evolve(
+        cached = op.body.derived.get(key)
+        if cached is None:
+            cached = op.body.derived[key] = _add_index_sums(op, transposed_body, ct_cuts, result_cuts)
+        assert isinstance(cached, Program)
+        body = cached
+    transposed_map = attrs.evolve(
         op, body=body, cuts_in=(*[()] * len(captured), *known_cuts, *ct_cuts), cuts_out=result_cuts
     )
     known = [x for x in operands if not isinstance(x, LinearOperand)]
-    results = back(*captured, *known, *[ct for ct in cts if ct is not None]) if result_cuts else ()
-    return in_places(known_in, found.nonzero, results)
+    results = transposed_map(*captured, *known, *[ct for ct in cts if ct is not None]) if result_cuts else ()
+    return expand_cotangents(known_in, transposed_body.nonzero, results)
 
 
-def _summed(op: ParallelMap, found: Transposed, ct_cuts: Cuts, result_cuts: Cuts) -> Program:
+def _add_index_sums(
+    op: ParallelMap, transposed_body: TransposedProgram, ct_cuts: Cuts, result_cuts: Cuts
+) -> Program:
     """Returns an index's backward program, with sums over indices."""
-    inner = found.staged.program
-    every = len(op.axes)
-    if all([len(c) == every for c in (*ct_cuts, *result_cuts)]):
+    inner = transposed_body.staged.program
+    axis_count = len(op.axes)
+    if all([len(c) == axis_count for c in (*ct_cuts, *result_cuts)]):
         return inner
     first = len(inner.inputs) - len(ct_cuts)
 
     def body(arrays: list[Array]) -> list[Array]:
-        cts = [_of_first(op, x, c) for x, c in zip(arrays[first:], ct_cuts, strict=True)]
+        cts = [_keep_first_index(op, x, c) for x, c in zip(arrays[first:], ct_cuts, strict=True)]
         results = run_program(inner, [*arrays[:first], *cts])
-        return [_total(op, x, c) for x, c in zip(results, result_cuts, strict=True)]
+        return [_sum_over_uncut(op, x, c) for x, c in zip(results, result_cuts, strict=True)]
 
     return stage(body, inner.in_types, inner.name, "transpose").program
 
 
-def _total(op: ParallelMap, x: Array, cut: tuple[int, ...]) -> Array:
+def _sum_over_uncut(op: ParallelMap, x: Array, cut: tuple[int, ...]) -> Array:
     """Returns the sum over the axes that do not cut."""
     for a, (name, _) in enumerate(op.axes):
         if a not in cut:
@@ -74,7 +78,7 @@ def _total(op: ParallelMap, x: Array, cut: tuple[int, ...]) -> Array:
     return x
 
 
-def _of_first(op: ParallelMap, ct: Array, cut: tuple[int, ...]) -> Array:
+def _keep_first_index(op: ParallelMap, ct: Array, cut: tuple[int, ...]) -> Array:
     """Returns the cotangent for the first index along axes that do not cut, and zeros for the others."""
     for a, (name, _) in enumerate(op.axes):
         if a not in cut:

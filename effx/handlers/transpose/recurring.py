@@ -10,18 +10,18 @@ from effx import caching, effects
 from effx.array import Array, HostArray
 from effx.effects import current_frame
 from effx.flags import disable_jit
-from effx.handlers.evaluate.handler import Evaluate, ProgramKernel, kernel_of
+from effx.handlers.evaluate.handler import Evaluate, ProgramKernel, program_kernel
 from effx.handlers.staging.stage import stage
-from effx.handlers.transpose.handler import Cotangent, backward
+from effx.handlers.transpose.handler import Cotangent, backward_pass
 from effx.ir.program import Atom, Program, Staged, Var
-from effx.lower.placement.concrete import ConcreteArray, bound_device, on_device
+from effx.lower.placement.concrete import ConcreteArray, committed_device, to_device_operand
 
 __all__ = ["pull_back"]
 
 # Running an eager gradient so often takes as long as compiling its backward pass. So a short loop loses at most as
 # much again, and a loop over changing structures never compiles.
-MEETINGS = 16
-CAPACITY = 64  # of structures that are kept: those met last
+COMPILE_AFTER = 16
+MAX_STRUCTURES = 64  # of structures that are kept: those met last
 
 
 @final
@@ -45,16 +45,16 @@ class _Compiled:
 class _Structure:
     """What is kept of the linear programs of one structure: how often one was met, and the backward pass."""
 
-    meetings: int = 0
+    count: int = 0
     compiled: _Compiled | None = None
 
 
-@lru_cache(maxsize=CAPACITY)
-def _kept(structure: tuple[object, ...]) -> _Structure:
+@lru_cache(maxsize=MAX_STRUCTURES)
+def _structure_entry(structure: tuple[object, ...]) -> _Structure:
     return _Structure()
 
 
-caching.kernel_caches.append(_kept.cache_clear)
+caching.kernel_caches.append(_structure_entry.cache_clear)
 
 
 def _compile(linear: Program, residuals: int, cotangents: Sequence[Array]) -> _Compiled:
@@ -73,56 +73,56 @@ def _compile(linear: Program, residuals: int, cotangents: Sequence[Array]) -> _C
     reached: list[bool] = []
 
     def function(arrays: list[Array]) -> list[Array]:
-        found = backward(general, arrays[:known], arrays[known:])
-        reached[:] = [ct is not None for ct in found]
-        return [ct for ct in found if ct is not None]
+        in_cts = backward_pass(general, arrays[:known], arrays[known:])
+        reached[:] = [ct is not None for ct in in_cts]
+        return [ct for ct in in_cts if ct is not None]
 
     types = [*general.in_types[:known], *[ct.type for ct in cotangents]]
     staged = stage(function, types, linear.name)
-    return _Compiled(staged, kernel_of(staged.program), reached)
+    return _Compiled(staged, program_kernel(staged.program), reached)
 
 
 def _structure(program: Program) -> tuple[list[object], list[HostArray]] | None:
     """Returns what programs that differ in nothing but the values of literals share, and these values; None for a
     program whose transpose may depend on more.
     """
-    number = {x: i for i, x in enumerate(program.inputs)}
-    found: list[object] = [x.type for x in program.inputs]
+    numbers = {x: i for i, x in enumerate(program.inputs)}
+    structure: list[object] = [x.type for x in program.inputs]
     literals: list[HostArray] = []
     for e in program.equations:
         op = e.op
         if op.multiple or not type(op).__module__.startswith("effx."):
             return None
-        found.append(op)
+        structure.append(op)
         for x in e.inputs:
             if type(x) is Var:
-                found.append(number[x])
+                structure.append(numbers[x])
             else:
-                found.append(x.type)
+                structure.append(x.type)
                 literals.append(HostArray(x.value, x.type))
-        number[e.outputs[0]] = len(number)
-    found += [number[x] if type(x) is Var else x.type for x in program.outputs]
-    return found, literals
+        numbers[e.outputs[0]] = len(numbers)
+    structure += [numbers[x] if type(x) is Var else x.type for x in program.outputs]
+    return structure, literals
 
 
 def pull_back(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent]:
-    """Transposes a linear program and applies it as `backward` does; what recurs is compiled."""
+    """Transposes a linear program and applies it as `backward_pass` does; what recurs is compiled."""
     if current_frame() is None and type(effects.outermost.handler) is Evaluate and not disable_jit.value:
-        found = _recurring(program, residuals, cotangents)
-        if found is not None:
-            return found
-    return backward(program, residuals, cotangents)
+        in_cts = _run_compiled(program, residuals, cotangents)
+        if in_cts is not None:
+            return in_cts
+    return backward_pass(program, residuals, cotangents)
 
 
-def _recurring(
+def _run_compiled(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent] | None:
     """Runs a backward pass as one executable; None where it is none yet, or must not be one."""
     seeds = [ct for ct in cotangents if ct is not None]
     kinds = {type(x) for x in (*residuals, *seeds)}
-    devices = {bound_device(x) for x in residuals if type(x) is ConcreteArray}
+    devices = {committed_device(x) for x in residuals if type(x) is ConcreteArray}
     if len(seeds) < len(cotangents) or not kinds <= {ConcreteArray, HostArray} or len(devices) > 1:
         return None
     if len(program.equations) < 2:
@@ -130,13 +130,13 @@ def _recurring(
     structure = _structure(program)
     if structure is None:
         return None
-    form, literals = structure
+    structure_key, literals = structure
     # The counts say where one part of the key ends and the next begins.
-    kept = _kept((len(residuals), len(seeds), *[ct.type for ct in seeds], *form))
-    kept.meetings += 1
-    if kept.meetings < MEETINGS:
+    entry = _structure_entry((len(residuals), len(seeds), *[ct.type for ct in seeds], *structure_key))
+    entry.count += 1
+    if entry.count < COMPILE_AFTER:
         return None
-    compiled = kept.compiled = kept.compiled or _compile(program, len(residuals), seeds)
+    compiled = entry.compiled = entry.compiled or _compile(program, len(residuals), seeds)
     arrays = (*compiled.staged.captured, *literals, *residuals, *seeds)
-    results = iter(compiled.kernel(*[on_device(x) for x in arrays]))
+    results = iter(compiled.kernel(*[to_device_operand(x) for x in arrays]))
     return [next(results) if reached else None for reached in compiled.reached]

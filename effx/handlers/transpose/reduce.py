@@ -7,11 +7,11 @@ from effx.ir.ops.shape import BroadcastInDim
 
 
 @rule(r.ReduceSum)
-def reduce_sum(op: r.ReduceSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_reduce_sum(op: r.ReduceSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     t = operands[0].type
     return (BroadcastInDim(t.shape, tuple([i for i in range(t.ndim) if i not in op.axes]))(ct),)
 
 
 @rule(r.CumSum)
-def cumsum(op: r.CumSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_cumsum(op: r.CumSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (r.CumSum(op.axis, not op.reverse)(ct),)

@@ -2,14 +2,16 @@
 
 from effx.array import Array
 from effx.array.promotion import scalar, zeros
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, rule, value
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops import shape as s
 from effx.ir.ops.elementwise import Sub
 from effx.ir.ops.reduce import ReduceSum
 
 
 @rule(s.BroadcastInDim)
-def broadcast_in_dim(op: s.BroadcastInDim, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_broadcast_in_dim(
+    op: s.BroadcastInDim, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
     # Sum over the new axes, and over those that grew from size 1.
     t = operands[0].type
     grown = [d for d, n in zip(op.dims, t.shape, strict=True) if n == 1 and op.shape[d] != 1]
@@ -19,12 +21,12 @@ def broadcast_in_dim(op: s.BroadcastInDim, ct: Array, operands: tuple[Operand, .
 
 
 @rule(s.Reshape)
-def reshape(op: s.Reshape, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_reshape(op: s.Reshape, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (s.Reshape(operands[0].type.shape)(ct),)
 
 
 @rule(s.Transpose)
-def transpose(op: s.Transpose, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_transpose(op: s.Transpose, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     inverse = [0] * len(op.perm)
     for i, p in enumerate(op.perm):
         inverse[p] = i
@@ -32,12 +34,14 @@ def transpose(op: s.Transpose, ct: Array, operands: tuple[Operand, ...]) -> tupl
 
 
 @rule(s.Reverse)
-def reverse(op: s.Reverse, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_reverse(op: s.Reverse, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     return (op(ct),)
 
 
 @rule(s.Concatenate)
-def concatenate(op: s.Concatenate, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_concatenate(
+    op: s.Concatenate, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
     start = [0] * ct.type.ndim
     results: list[Cotangent] = []
     for x in operands:
@@ -50,7 +54,7 @@ def concatenate(op: s.Concatenate, ct: Array, operands: tuple[Operand, ...]) -> 
 
 
 @rule(s.Pad)
-def pad(op: s.Pad, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_pad(op: s.Pad, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     # Padding back with negative amounts takes the edges off, then a strided slice the interior.
     x, fill = operands
     zero = scalar(0, ct.type.dtype)
@@ -66,7 +70,7 @@ def pad(op: s.Pad, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent,
 
 
 @rule(s.Slice)
-def slice_(op: s.Slice, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_slice(op: s.Slice, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     shape = operands[0].type.shape
     interior = tuple([k - 1 for k in op.strides])
     high = []
@@ -76,17 +80,19 @@ def slice_(op: s.Slice, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotan
 
 
 @rule(s.DynamicSlice)
-def dynamic_slice(op: s.DynamicSlice, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+def transpose_dynamic_slice(
+    op: s.DynamicSlice, ct: Array, operands: tuple[Operand, ...]
+) -> tuple[Cotangent, ...]:
     x, *starts = operands
-    return s.DynamicUpdateSlice()(zeros(x.type), ct, *map(value, starts)), *[None] * len(starts)
+    return s.DynamicUpdateSlice()(zeros(x.type), ct, *map(known_value, starts)), *[None] * len(starts)
 
 
 @rule(s.DynamicUpdateSlice)
-def dynamic_update_slice(
+def transpose_dynamic_update_slice(
     op: s.DynamicUpdateSlice, ct: Array, operands: tuple[Operand, ...]
 ) -> tuple[Cotangent, ...]:
     x, update, *rest = operands
-    starts = list(map(value, rest))
+    starts = list(map(known_value, rest))
     ct_x = op(ct, zeros(update.type), *starts) if type(x) is LinearOperand else None
     ct_update = s.DynamicSlice(update.type.shape)(ct, *starts) if type(update) is LinearOperand else None
     return ct_x, ct_update, *[None] * len(starts)

@@ -5,29 +5,31 @@ from collections.abc import Sequence
 from effx.array import Array
 from effx.array.promotion import convert, zeros
 from effx.errors import NoRuleError
-from effx.handlers.linear.partial_eval import split
-from effx.handlers.recursion.staging import aligned, cached
+from effx.handlers.linear.partial_eval import split_program
+from effx.handlers.recursion.staging import align_constants, cache_on_program
 from effx.handlers.staging.stage import run_program, stage
-from effx.handlers.transpose.control import known_of
-from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward, rule
+from effx.handlers.transpose.control import known_mask
+from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward_pass, rule
 from effx.ir.ops.solve import LinearSolve
 from effx.ir.program import Staged
 
 
 @rule(LinearSolve)
-def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
+def transpose_linear_solve(
+    op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
+) -> list[Cotangent]:
     k, n = op.constants, len(operands) - op.constants
-    if not all(known_of(operands[:k])):
+    if not all(known_mask(operands[:k])):
         raise NoRuleError("transpose: linear_solve is not linear in what the matrix is made of")
     if op.transpose_solve is None:
         raise NoRuleError(
             "transpose: linear_solve: nothing solves the transposed system; give custom_linear_solve transpose_solve "
             "or symmetric=True, and custom_root a function whose derivative can be transposed"
         )
-    turned = transpose_of(op)
-    (matvec, solve, back_matvec, back_solve), captured = aligned(
+    transposed_matvec = transpose_matvec(op)
+    (matvec, solve, back_matvec, back_solve), captured = align_constants(
         [
-            turned,
+            transposed_matvec,
             Staged(op.transpose_solve, ()),
             Staged(op.matvec, ()),
             Staged(op.solve, ()),
@@ -35,9 +37,9 @@ def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Oper
     )
     constants = [x for x in operands[:k] if not isinstance(x, LinearOperand)]
     types = op.solve.in_types[k:]
-    given = [zeros(t.strong()) if ct is None else ct for ct, t in zip(cts[:n], types, strict=True)]
-    back = LinearSolve(matvec, solve, back_matvec, back_solve, len(captured) + k)
-    results: Sequence[Array] = back(*captured, *constants, *given)[:n]
+    full_cts = [zeros(t.strong()) if ct is None else ct for ct, t in zip(cts[:n], types, strict=True)]
+    transposed_solve = LinearSolve(matvec, solve, back_matvec, back_solve, len(captured) + k)
+    results: Sequence[Array] = transposed_solve(*captured, *constants, *full_cts)[:n]
     # Known operands come from derivatives with respect to some of b only.
     return [
         *[None] * k,
@@ -45,7 +47,7 @@ def linear_solve(op: LinearSolve, cts: Sequence[Cotangent], operands: tuple[Oper
     ]
 
 
-def transpose_of(op: LinearSolve) -> Staged:
+def transpose_matvec(op: LinearSolve) -> Staged:
     """Returns the transposed linear function and the constants that it needs beyond the operation's."""
     if op.transpose_matvec is not None:
         return Staged(op.transpose_matvec, ())
@@ -54,9 +56,9 @@ def transpose_of(op: LinearSolve) -> Staged:
 
     def body(arrays: list[Array]) -> list[Array]:
         # What the function computes from the constants alone need not be linear.
-        half = split(op.matvec, (False,) * k + (True,) * n, False, (True,) * n)
-        residuals = [*[arrays[i] for i in half.forwarded], *run_program(half.known, arrays[:k])]
-        cts = backward(half.linear, residuals, arrays[k:])
+        parts = split_program(op.matvec, (False,) * k + (True,) * n, False, (True,) * n)
+        residuals = [*[arrays[i] for i in parts.forwarded], *run_program(parts.known, arrays[:k])]
+        cts = backward_pass(parts.linear, residuals, arrays[k:])
         return [
             zeros(t.strong()) if ct is None else convert(ct, t.dtype)
             for ct, t in zip(cts, types, strict=True)
@@ -64,4 +66,4 @@ def transpose_of(op: LinearSolve) -> Staged:
 
     inputs = (*op.matvec.in_types[:k], *types)
     name = f"transpose_{op.matvec.name}"
-    return cached(op.matvec, ("transpose solve", k), lambda: stage(body, inputs, name, "transpose"))
+    return cache_on_program(op.matvec, ("transpose solve", k), lambda: stage(body, inputs, name, "transpose"))

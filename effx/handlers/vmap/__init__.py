@@ -11,6 +11,6 @@ from effx.handlers.vmap import (
     shape,
     sharding,
 )
-from effx.handlers.vmap.handler import Batched, Vmap, batch, over_batches
+from effx.handlers.vmap.handler import Batched, Vmap, apply_over_batches, evaluate_batch
 
-__all__ = ["Batched", "Vmap", "batch", "over_batches"]
+__all__ = ["Batched", "Vmap", "apply_over_batches", "evaluate_batch"]

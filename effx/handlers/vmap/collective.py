@@ -36,64 +36,64 @@ Values = tuple[Array, ...]
 Axes = tuple[Axis, ...]
 
 
-def is_ours(handler: Vmap, op: Collective) -> bool:
+def is_along_batch(handler: Vmap, op: Collective) -> bool:
     """Says whether the collective runs along this batch."""
     return handler.axis_name is not None and op.axis_name == handler.axis_name
 
 
-def rows(x: Array, places: list[int]) -> Array:
+def take_rows(x: Array, indices: list[int]) -> Array:
     """Returns x[places]: rows along the leading axis, by index."""
-    if places == list(range(x.type.shape[0])):
+    if indices == list(range(x.type.shape[0])):
         return x
     t = x.type
-    starts = HostArray(np.asarray(places, np.int32)[:, None], array_type(dtypes.int32, (len(places), 1)))
+    starts = HostArray(np.asarray(indices, np.int32)[:, None], array_type(dtypes.int32, (len(indices), 1)))
     return Gather(tuple(range(1, t.ndim)), (0,), (0,), (1, *t.shape[1:]))(x, starts)
 
 
-def in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[Array, Axis]:
+def batch_in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[Array, Axis]:
     """Runs a collective in groups: with the batch axis split into [g, k] it is one over k, batched over g."""
     assert op.groups is not None
     order = [i for group in op.groups for i in group]
     count, size = len(op.groups), len(op.groups[0])
-    values = rows(materialize(handler, x, axis), order)
+    values = take_rows(materialize(handler, x, axis), order)
     values = Reshape((count, size, *values.type.shape[1:]))(values)
     t = values.type.with_shape(values.type.shape[2:])
     with handle(Vmap(count)) as outer, handle(Vmap(size, op.axis_name)) as inner:
         # The axes inside the frames: outer batch axis first, then the inner one.
-        held = Box(outer, Batched(values, 0), t.with_shape((size, *t.shape)))
-        y = attrs.evolve(op, groups=None)(Box(inner, Batched(held, 0), t))
+        boxed_groups = Box(outer, Batched(values, 0), t.with_shape((size, *t.shape)))
+        y = attrs.evolve(op, groups=None)(Box(inner, Batched(boxed_groups, 0), t))
         # The result belongs to the outer one of the two frames.
-        place = y.payload.axis if type(y) is Box and y.frame is inner else None
+        group_axis = y.payload.axis if type(y) is Box and y.frame is inner else None
         shared = cast("Box", y.payload.value if type(y) is Box and y.frame is inner else y).payload
-    if place is None:  # constant in each group
+    if group_axis is None:  # constant in each group
         grouped = materialize(handler, shared.value, shared.axis)
         shape = grouped.type.shape
         grouped = BroadcastInDim((count, size, *shape[1:]), (0, *range(2, len(shape) + 1)))(grouped)
     else:
-        grouped = moveaxis(moveaxis(shared.value, shared.axis, 0), place + 1, 1)
+        grouped = moveaxis(moveaxis(shared.value, shared.axis, 0), group_axis + 1, 1)
     flat = Reshape((count * size, *grouped.type.shape[2:]))(grouped)
-    back = [order.index(i) for i in range(len(order))]
-    return rows(flat, back), 0
+    inverse_order = [order.index(i) for i in range(len(order))]
+    return take_rows(flat, inverse_order), 0
 
 
-def reduce(handler: Vmap, op: Grouped, x: Array, axis: Axis, over: type) -> tuple[Array, Axis]:
+def reduce_over_batch(handler: Vmap, op: Grouped, x: Array, axis: Axis, over: type) -> tuple[Array, Axis]:
     """Batches a reduction over the batch axis."""
-    if not is_ours(handler, op):
+    if not is_along_batch(handler, op):
         return op(x), axis
     if op.groups is not None:
-        return in_groups(handler, op, x, axis)
+        return batch_in_groups(handler, op, x, axis)
     return (x if axis is None else over((axis,))(x)), None
 
 
 @rule(PSum)
-def psum(handler: Vmap, op: PSum, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_psum(handler: Vmap, op: PSum, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    if axis is None and is_ours(handler, op) and op.groups is None:
-        return times(x, handler.size), None
-    return reduce(handler, op, x, axis, ReduceSum)
+    if axis is None and is_along_batch(handler, op) and op.groups is None:
+        return multiply_by_size(x, handler.size), None
+    return reduce_over_batch(handler, op, x, axis, ReduceSum)
 
 
-def times(x: Array, size: int) -> Array:
+def multiply_by_size(x: Array, size: int) -> Array:
     """Returns the sum of as many times x."""
     # Integers wrap around, and so must the size.
     t = x.type
@@ -102,16 +102,16 @@ def times(x: Array, size: int) -> Array:
 
 
 @rule(PMax)
-def pmax(handler: Vmap, op: PMax, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    return reduce(handler, op, values[0], axes[0], ReduceMax)
+def batch_pmax(handler: Vmap, op: PMax, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    return reduce_over_batch(handler, op, values[0], axes[0], ReduceMax)
 
 
 @rule(PMin)
-def pmin(handler: Vmap, op: PMin, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    return reduce(handler, op, values[0], axes[0], ReduceMin)
+def batch_pmin(handler: Vmap, op: PMin, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    return reduce_over_batch(handler, op, values[0], axes[0], ReduceMin)
 
 
-def check_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
+def check_axis_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
     """Raises a ShapeError if the operation was made for another axis size."""
     if op.size != handler.size:
         raise ShapeError(
@@ -120,20 +120,20 @@ def check_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
 
 
 @rule(PSumShared)
-def psum_shared(handler: Vmap, op: PSumShared, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_psum_shared(handler: Vmap, op: PSumShared, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (y, x), (axis, other) = values, axes
-    if is_ours(handler, op):
-        return (y, axis) if other is not None else psum(handler, PSum(op.axis_name), (y,), (axis,))
+    if is_along_batch(handler, op):
+        return (y, axis) if other is not None else batch_psum(handler, PSum(op.axis_name), (y,), (axis,))
     return op(y, x), axis
 
 
 @rule(AllGather)
-def all_gather(handler: Vmap, op: AllGather, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_all_gather(handler: Vmap, op: AllGather, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    if is_ours(handler, op):
+    if is_along_batch(handler, op):
         if op.groups is not None:
-            return in_groups(handler, op, x, axis)
-        check_size(handler, op)
+            return batch_in_groups(handler, op, x, axis)
+        check_axis_size(handler, op)
         y = materialize(handler, x, axis, op.axis)
         if op.tiled:
             shape = y.type.shape
@@ -150,32 +150,32 @@ def all_gather(handler: Vmap, op: AllGather, values: Values, axes: Axes) -> tupl
 
 
 @rule(PSumScatter)
-def psum_scatter(handler: Vmap, op: PSumScatter, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_psum_scatter(handler: Vmap, op: PSumScatter, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    if not is_ours(handler, op):
+    if not is_along_batch(handler, op):
         return (
             (op(x), None) if axis is None else (attrs.evolve(op, axis=op.axis + (op.axis >= axis))(x), axis)
         )
     if op.groups is not None:
-        return in_groups(handler, op, x, axis)
-    check_size(handler, op)
-    total = times(x, handler.size) if axis is None else ReduceSum((axis,))(x)
+        return batch_in_groups(handler, op, x, axis)
+    check_axis_size(handler, op)
+    total = multiply_by_size(x, handler.size) if axis is None else ReduceSum((axis,))(x)
     shape = total.type.shape
-    cut = (*shape[: op.axis], op.size, shape[op.axis] // op.size, *shape[op.axis + 1 :])
-    return Reshape(cut)(total), op.axis
+    split_shape = (*shape[: op.axis], op.size, shape[op.axis] // op.size, *shape[op.axis + 1 :])
+    return Reshape(split_shape)(total), op.axis
 
 
 @rule(AllToAll)
-def all_to_all(handler: Vmap, op: AllToAll, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_all_to_all(handler: Vmap, op: AllToAll, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    if not is_ours(handler, op):
+    if not is_along_batch(handler, op):
         if axis is None:
             return op(x), None
         split, concat = op.split + (op.split >= axis), op.concat + (op.concat >= axis)
         return attrs.evolve(op, split=split, concat=concat)(x), axis
     if op.groups is not None:
-        return in_groups(handler, op, x, axis)
-    check_size(handler, op)
+        return batch_in_groups(handler, op, x, axis)
+    check_axis_size(handler, op)
     y = materialize(handler, x, axis)
     # [j, ..., i * part, ...] -> [j, ..., i, part, ...]: j sends, i receives.
     shape = y.type.shape
@@ -190,14 +190,14 @@ def all_to_all(handler: Vmap, op: AllToAll, values: Values, axes: Axes) -> tuple
 
 
 @rule(PPermute)
-def ppermute(handler: Vmap, op: PPermute, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_ppermute(handler: Vmap, op: PPermute, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    if not is_ours(handler, op):
+    if not is_along_batch(handler, op):
         return op(x), axis
     source = {d: s for s, d in op.perm}
     if axis is None and len(source) == handler.size:
         return x, None
-    y = rows(materialize(handler, x, axis), [source.get(i, i) for i in range(handler.size)])
+    y = take_rows(materialize(handler, x, axis), [source.get(i, i) for i in range(handler.size)])
     if len(source) == handler.size:
         return y, 0
     t = array_type(dtypes.bool_, (handler.size,))
@@ -207,13 +207,13 @@ def ppermute(handler: Vmap, op: PPermute, values: Values, axes: Axes) -> tuple[A
 
 
 @rule(PCast)
-def pcast(handler: Vmap, op: PCast, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_pcast(handler: Vmap, op: PCast, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
-    return (x if is_ours(handler, op) else op(x)), axis
+    return (x if is_along_batch(handler, op) else op(x)), axis
 
 
 @rule(AxisIndex)
-def axis_index(handler: Vmap, op: AxisIndex, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    if not is_ours(handler, op):
+def batch_axis_index(handler: Vmap, op: AxisIndex, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    if not is_along_batch(handler, op):
         return op(), None
     return Iota(array_type(dtypes.int32, (handler.size,)), 0)(), 0

@@ -8,28 +8,28 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import scalar
-from effx.effects import Frame, handle, resumed
+from effx.effects import Frame, handle, use_frame
 from effx.errors import TransformError
 from effx.handlers.recursion import branches, while_loops
 from effx.handlers.recursion.layout import (
-    Layout,
-    fit,
+    ValueLayout,
+    fit_to_layout,
     flatten_boxes,
-    layout_of,
-    payload_of,
+    layout_types,
+    payload_for,
+    payload_layout,
     rebuild_boxes,
-    types_of,
 )
 from effx.handlers.recursion.payloads import recursion
-from effx.handlers.recursion.staging import aligned, cached
+from effx.handlers.recursion.staging import align_constants, cache_on_program
 from effx.handlers.staging.stage import run_program, stage
-from effx.handlers.vmap.handler import Batched, Vmap, rows
+from effx.handlers.vmap.handler import Batched, Vmap, values_in_front
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Call, Cond, HigherOrder, While
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Select
-from effx.ir.ops.host import outer_effect
+from effx.ir.ops.host import describe_side_effect
 from effx.ir.ops.reduce import ReduceOr
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Staged
@@ -39,7 +39,7 @@ SELECT = Select()
 BOOL = array_type(dtypes.bool_)
 
 
-def where(mask: Array, x: Array, y: Array) -> Array:
+def select_elements(mask: Array, x: Array, y: Array) -> Array:
     """Returns x where the batched scalar mask is true, else y."""
     if x is y:
         return x
@@ -47,7 +47,7 @@ def where(mask: Array, x: Array, y: Array) -> Array:
     return SELECT(BroadcastInDim(shape, ())(mask) if shape else mask, y, x)
 
 
-def masked(frame: Frame, mask: Array, x: Array) -> Array:
+def mask_derivative(frame: Frame, mask: Array, x: Array) -> Array:
     """Returns x with a derivative only where the mask is true.
 
     A batch element that does not take a branch has zero cotangents there, and zero times the branch's
@@ -55,48 +55,48 @@ def masked(frame: Frame, mask: Array, x: Array) -> Array:
     Unbatched arrays are not masked: that would make a copy for each batch element.
     """
     shared = x.frame is not frame and x.type.shape != ()
-    return x if shared or x.type.kind not in "fc" else where(mask, x, StopGradient()(x))
+    return x if shared or x.type.kind not in "fc" else select_elements(mask, x, StopGradient()(x))
 
 
-def check_undecided(op: HigherOrder) -> None:
+def check_effects_undecided(op: HigherOrder) -> None:
     """Checks that what not all elements of a batch ask for may be done for all of them.
 
     Raises:
         TransformError: it calls functions that do something to the world.
     """
-    found = outer_effect(op.effects)
-    if found:
+    effect = describe_side_effect(op.effects)
+    if effect:
         raise TransformError(
             f"{op.name}: vmap runs it for all elements of a batch where they decide differently, "
-            f"but it has {found}; use effx.lax.map, or decide outside of vmap"
+            f"but it has {effect}; use effx.lax.map, or decide outside of vmap"
         )
 
 
 @recursion(Cond, under=Vmap)
-def cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
+def batch_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One cond; with a batched index all branches run, and each batch element selects."""
-    found = branches.decided(frame, op, operands)
-    if found is not None:
-        return found
-    check_undecided(op)
+    results_if_decided = branches.recur_decided_cond(frame, op, operands)
+    if results_if_decided is not None:
+        return results_if_decided
+    check_effects_undecided(op)
     index, *inputs = operands
-    with resumed(frame):
-        takes = [Eq()(index, scalar(k, dtypes.int32, False)) for k in range(len(op.branches) - 1)]
-        rest = takes[0]
-        for take in takes[1:]:
-            rest = rest | take
-        takes.append(~rest)
+    with use_frame(frame):
+        is_taken = [Eq()(index, scalar(k, dtypes.int32, False)) for k in range(len(op.branches) - 1)]
+        rest = is_taken[0]
+        for branch_mask in is_taken[1:]:
+            rest = rest | branch_mask
+        is_taken.append(~rest)
         results = [
-            _run(branch, [masked(frame, take, x) for x in inputs])
-            for take, branch in zip(takes, op.branches, strict=True)
+            _run_branch(branch, [mask_derivative(frame, branch_mask, x) for x in inputs])
+            for branch_mask, branch in zip(is_taken, op.branches, strict=True)
         ]
         outputs = results[-1]
-        for take, values in zip(takes[:-1], results[:-1], strict=True):
-            outputs = [where(take, x, y) for x, y in zip(values, outputs, strict=True)]
+        for branch_mask, values in zip(is_taken[:-1], results[:-1], strict=True):
+            outputs = [select_elements(branch_mask, x, y) for x, y in zip(values, outputs, strict=True)]
     return tuple(outputs)
 
 
-def _run(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
+def _run_branch(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
     """Runs a branch. One that holds programs stays a call, which is staged once. Both branches of nested
     conds may hold the same program: running it in each would double the work on each level.
     """
@@ -106,88 +106,94 @@ def _run(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
 
 
 @recursion(While, under=Vmap)
-def while_(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
+def batch_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One loop. With a batched condition it runs until all batch elements are done; those that are done keep their
     carry. The conditions' values are carried, so that the condition is evaluated once in an iteration; but one of
     elementwise operations only, which XLA fuses with its uses, is evaluated twice, which is faster.
     """
-    found = while_loops.decided(frame, op, operands)
-    if found is not None:
-        return found
-    check_undecided(op)
+    results_if_decided = while_loops.recur_decided_while(frame, op, operands)
+    if results_if_decided is not None:
+        return results_if_decided
+    check_effects_undecided(op)
     handler, c = cast("Vmap", frame.handler), op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    carry = tuple([layout_of(payload_of(frame, x), x.type) for x in operands[c:]])
-    start = [a for x, layout in zip(operands[c:], carry, strict=True) for a in fit(frame, x, layout)]
+    carry = tuple([payload_layout(payload_for(frame, x), x.type) for x in operands[c:]])
+    start = [
+        a for x, layout in zip(operands[c:], carry, strict=True) for a in fit_to_layout(frame, x, layout)
+    ]
     carries = not all([isinstance(e.op, Elementwise | BroadcastInDim) for e in op.condition.equations])
-    first, (test, step), captured = cached(
+    first, (test, step), captured = cache_on_program(
         op.body,
         ("undecided", handler, op.condition, constant_layouts, carry),
-        lambda: _staged(_Batch(handler, op, constant_layouts, carry, carries)),
+        lambda: _stage_batched_loop(_BatchedLoop(handler, op, constant_layouts, carry, carries)),
     )
-    going = [run_program(first.program, [*first.captured, *constants, *start])[0]] if carries else []
+    initial_going = [run_program(first.program, [*first.captured, *constants, *start])[0]] if carries else []
     k = len(captured) + len(constants)
-    results = While(test, step, k)(*captured, *constants, *going, *start)
-    return tuple(rebuild_boxes(frame, results[len(going) :], carry))
+    results = While(test, step, k)(*captured, *constants, *initial_going, *start)
+    return tuple(rebuild_boxes(frame, results[len(initial_going) :], carry))
 
 
 @final
 @attrs.frozen(eq=False)
-class _Batch:
+class _BatchedLoop:
     """A while loop with a batched condition.
 
     Attributes:
         handler: the batch.
-        op: the loop of one batch element. constants, carry: their layouts. carries: whether the conditions'
+        op: the loop of one batch element. constants, carry: their layouts. carries_mask: whether the conditions'
             values are carried, before the carry.
     """
 
     handler: Vmap
     op: While
-    constants: tuple[Layout, ...]
-    carry: tuple[Layout, ...]
-    carries: bool
+    constants: tuple[ValueLayout, ...]
+    carry: tuple[ValueLayout, ...]
+    carries_mask: bool
 
-    def values(self, frame: Frame, leaves: list[Array]) -> tuple[list[Array], list[Array]]:
+    def rebuild_values(self, frame: Frame, leaves: list[Array]) -> tuple[list[Array], list[Array]]:
         """Rebuilds constants and carry."""
         values = rebuild_boxes(frame, leaves, (*self.constants, *self.carry))
         return values[: len(self.constants)], values[len(self.constants) :]
 
-    def conditions(self, leaves: list[Array]) -> list[Array]:
+    def evaluate_conditions(self, leaves: list[Array]) -> list[Array]:
         """Evaluates the condition of all batch elements."""
         with handle(self.handler) as frame:
-            (test,) = run_program(self.op.condition, [x for part in self.values(frame, leaves) for x in part])
-        return [rows(self.handler, frame, test)]
+            (test,) = run_program(
+                self.op.condition, [x for part in self.rebuild_values(frame, leaves) for x in part]
+            )
+        return [values_in_front(self.handler, frame, test)]
 
-    def goes_on(self, leaves: list[Array]) -> list[Array]:
+    def does_any_continue(self, leaves: list[Array]) -> list[Array]:
         """Says whether any batch element goes on."""
-        n = len(types_of(self.constants))
-        return [ReduceOr((0,))(leaves[n] if self.carries else self.conditions(leaves)[0])]
+        n = len(layout_types(self.constants))
+        return [ReduceOr((0,))(leaves[n] if self.carries_mask else self.evaluate_conditions(leaves)[0])]
 
-    def iteration(self, leaves: list[Array]) -> list[Array]:
+    def run_iteration(self, leaves: list[Array]) -> list[Array]:
         """One iteration: batch elements that go on take the body's result."""
-        n = len(types_of(self.constants))
-        op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries else leaves
+        n = len(layout_types(self.constants))
+        op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries_mask else leaves
         with handle(self.handler) as frame:
-            fixed, now = self.values(frame, rest)
+            fixed, current = self.rebuild_values(frame, rest)
             mask: Array = Box(frame, Batched(leaves[n], 0), BOOL)
-            if not self.carries:
-                (mask,) = run_program(op.condition, [*fixed, *now])
-            after = run_program(op.body, [*fixed, *[masked(frame, mask, x) for x in now]])
-            after = [where(mask, y, x) for x, y in zip(now, after, strict=True)]
-            still = run_program(op.condition, [*fixed, *after])[0] & mask if self.carries else mask
-        flat = [a for y, layout in zip(after, self.carry, strict=True) for a in fit(frame, y, layout)]
-        return [rows(self.handler, frame, still), *flat] if self.carries else flat
+            if not self.carries_mask:
+                (mask,) = run_program(op.condition, [*fixed, *current])
+            after = run_program(op.body, [*fixed, *[mask_derivative(frame, mask, x) for x in current]])
+            after = [select_elements(mask, y, x) for x, y in zip(current, after, strict=True)]
+            still_going = run_program(op.condition, [*fixed, *after])[0] & mask if self.carries_mask else mask
+        flat = [
+            a for y, layout in zip(after, self.carry, strict=True) for a in fit_to_layout(frame, y, layout)
+        ]
+        return [values_in_front(self.handler, frame, still_going), *flat] if self.carries_mask else flat
 
 
-def _staged(batch: _Batch) -> tuple[Staged, list[Program], list[Array]]:
+def _stage_batched_loop(loop: _BatchedLoop) -> tuple[Staged, list[Program], list[Array]]:
     """Stages the initial condition, the condition and an iteration, these two with one list of constants."""
-    constants, carry = types_of(batch.constants), types_of(batch.carry)
-    going = [array_type(dtypes.bool_, (batch.handler.size,))] if batch.carries else []
-    condition, body = batch.op.condition.name, batch.op.body.name
-    first = stage(batch.conditions, (*constants, *carry), f"vmap_{condition}", "vmap")
-    types = (*constants, *going, *carry)
-    test = stage(batch.goes_on, types, f"any_{condition}", "vmap")
-    step = stage(batch.iteration, types, f"vmap_{body}", "vmap")
-    programs, captured = aligned([test, step])
+    constants, carry = layout_types(loop.constants), layout_types(loop.carry)
+    going_types = [array_type(dtypes.bool_, (loop.handler.size,))] if loop.carries_mask else []
+    condition, body = loop.op.condition.name, loop.op.body.name
+    first = stage(loop.evaluate_conditions, (*constants, *carry), f"vmap_{condition}", "vmap")
+    types = (*constants, *going_types, *carry)
+    test = stage(loop.does_any_continue, types, f"any_{condition}", "vmap")
+    step = stage(loop.run_iteration, types, f"vmap_{body}", "vmap")
+    programs, captured = align_constants([test, step])
     return first, programs, captured

@@ -7,18 +7,18 @@ import attrs
 
 from effx.array import Array, Box
 from effx.effects import Frame
-from effx.errors import EscapedBoxError, source_in_force
+from effx.errors import EscapedBoxError, active_source
 from effx.handlers.recursion import custom
-from effx.handlers.recursion.custom import closed_over
-from effx.handlers.recursion.layout import Layout, flatten_boxes, rebuild_boxes, types_of
+from effx.handlers.recursion.custom import closed_over_error
+from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, layout_types, rebuild_boxes
 from effx.handlers.recursion.payloads import custom_rule, recursion
-from effx.handlers.recursion.staging import cached, stage_under, state_of
-from effx.handlers.vmap.handler import Vmap, rows, to_front
+from effx.handlers.recursion.staging import cache_on_program, flatten_state, stage_under
+from effx.handlers.vmap.handler import Vmap, move_to_front, values_in_front
 from effx.ir.ops.custom import Batch, CustomCall, CustomRules
 
 
 @custom_rule(Vmap)
-def apply(
+def apply_batching_rule(
     frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
     """Applies a user's rule; None where no argument has a batch axis."""
@@ -27,59 +27,61 @@ def apply(
     values: list[Array] = []
     batched: list[bool] = []
     for x in primals:
-        mine = type(x) is Box and x.frame is frame
-        batched.append(mine)
-        values.append(to_front(x.payload.value, x.payload.axis) if type(x) is Box and mine else x)
+        is_batched = type(x) is Box and x.frame is frame
+        batched.append(is_batched)
+        values.append(move_to_front(x.payload.value, x.payload.axis) if type(x) is Box and is_batched else x)
     if not any(batched):
         return None
     if any([x.frame is frame for x in constants]):
-        raise closed_over(rules, "batched")
+        raise closed_over_error(rules, "batched")
     # Operations that the rule performs have the rule's own lines.
-    before = source_in_force.get()
+    outer_source = active_source.get()
     try:
-        source_in_force.set(None)
+        active_source.set(None)
         ys, flags = rules.batch(handler.size, constants, values, batched)
     except EscapedBoxError as error:
         if error.frame is frame:
-            raise closed_over(rules, "batched") from error
+            raise closed_over_error(rules, "batched") from error
         raise
     finally:
-        source_in_force.set(before)
+        active_source.set(outer_source)
     return tuple([handler.boxed_result(frame, y, 0 if b else None) for y, b in zip(ys, flags, strict=True)])
 
 
 @recursion(CustomCall, under=Vmap)
-def custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One call on the batch. A named function keeps its batch: outer handlers apply their rules to each element."""
     handler, function, n = cast("Vmap", frame.handler), op.rules.function, op.constants
     if function is None:
-        return custom.custom_call(frame, op, operands)
-    fronted = [
-        handler.boxed_result(frame, to_front(x.payload.value, x.payload.axis), 0)
+        return custom.recur_custom_call(frame, op, operands)
+    operands_in_front = [
+        handler.boxed_result(frame, move_to_front(x.payload.value, x.payload.axis), 0)
         if type(x) is Box and x.frame is frame
         else x
         for x in operands
     ]
-    leaves, layouts = flatten_boxes(frame, fronted)
-    handled = stage_under(op.program, handler, layouts, state_of(frame)[1], _in_front, "named")
+    leaves, layouts = flatten_boxes(frame, operands_in_front)
+    handled = stage_under(op.program, handler, layouts, flatten_state(frame)[1], _flatten_in_front, "named")
 
     def make() -> CustomCall:
         batched = tuple([x.frame is frame for x in operands[n:]])
         batch = Batch(handler.size, handler.axis_name, batched, handler.spmd_axes)
-        types = types_of(handled.results)
+        types = layout_types(handled.results)
         tree = function.result()[0]
         called = attrs.evolve(function, result=lambda: (tree, types), batches=(batch, *function.batches))
-        rules = CustomRules(op.rules.what, op.rules.name, function=called)
+        rules = CustomRules(op.rules.transform_name, op.rules.name, function=called)
         return CustomCall(handled.program, rules, len(handled.constants) + n)
 
-    outer = cached(op.program, ("named", op, handler, layouts, handled.program), make)
+    outer = cache_on_program(op.program, ("named", op, handler, layouts, handled.program), make)
     return tuple(rebuild_boxes(frame, outer(*handled.constants, *leaves), handled.results))
 
 
-def _in_front(
+def _flatten_in_front(
     frame: Frame, inputs: list[Array], outputs: list[Array]
-) -> tuple[list[Array], tuple[Layout, ...]]:
+) -> tuple[list[Array], tuple[ValueLayout, ...]]:
     """Moves the batch axis of all results to the front, repeating unbatched ones."""
     handler = frame.handler
     assert isinstance(handler, Vmap)
-    return flatten_boxes(frame, [handler.boxed_result(frame, rows(handler, frame, y), 0) for y in outputs])
+    return flatten_boxes(
+        frame, [handler.boxed_result(frame, values_in_front(handler, frame, y), 0) for y in outputs]
+    )

@@ -12,7 +12,7 @@ from effx.ir.ops.shape import BroadcastInDim
 
 
 @rule(Elementwise)
-def elementwise(
+def batch_elementwise(
     handler: Vmap, op: Elementwise, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     if len(values) == 1:
@@ -26,11 +26,13 @@ def elementwise(
             return perform(op, values), a
         if a is None and not x.type.shape:
             return perform(op, values), b
-    aligned, axis = align(handler, values, axes)
+    aligned, axis = align_operands(handler, values, axes)
     return op(*aligned), axis
 
 
-def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[list[Array], int]:
+def align_operands(
+    handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[list[Array], int]:
     """Broadcasts operands to one shape, batch axis included, but unbatched scalars, which the operation
     itself broadcasts.
     """
@@ -43,38 +45,40 @@ def align(handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> t
         if a is not None and x.type.ndim - 1 == ndim:
             axis = a
             break
-    part: tuple[int, ...] = ()
+    element_shape: tuple[int, ...] = ()
     for x, a in zip(values, axes, strict=True):
         shape = x.type.shape if a is None else x.type.shape[:a] + x.type.shape[a + 1 :]
         if len(shape) == ndim:
-            part = shape
+            element_shape = shape
             break
-    full = part[:axis] + (handler.size,) + part[axis:]
+    batch_shape = element_shape[:axis] + (handler.size,) + element_shape[axis:]
     result: list[Array] = []
     for x, a in zip(values, axes, strict=True):
         if a is None:
             if x.type.shape:
-                x = BroadcastInDim(full, tuple([i for i in range(ndim + 1) if i != axis]))(x)
+                x = BroadcastInDim(batch_shape, tuple([i for i in range(ndim + 1) if i != axis]))(x)
         elif x.type.ndim - 1 == ndim:
             if a != axis:
                 x = moveaxis(x, a, axis)
         else:  # a batched scalar beside arrays
-            x = BroadcastInDim(full, (axis,))(x)
+            x = BroadcastInDim(batch_shape, (axis,))(x)
         result.append(x)
     return result, axis
 
 
 @rule(Clamp)
-def clamp(handler: Vmap, op: Clamp, values: tuple[Array, ...], axes: tuple[Axis, ...]) -> tuple[Array, Axis]:
+def batch_clamp(
+    handler: Vmap, op: Clamp, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
     # Bounds may repeat by rank 0, x may not.
-    (low, x, high), axis = align(handler, values, axes)
+    (low, x, high), axis = align_operands(handler, values, axes)
     if not x.type.shape:
         x = BroadcastInDim((handler.size,), ())(x)
     return op(low, x, high), axis
 
 
 @rule(Bitcast)
-def bitcast(
+def batch_bitcast(
     handler: Vmap, op: Bitcast, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
@@ -86,15 +90,15 @@ def bitcast(
 
 
 @rule(OptimizationBarrier)
-def optimization_barrier(
+def batch_optimization_barrier(
     handler: Vmap, op: OptimizationBarrier, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     return op(*values), axes
 
 
 @rule(Threefry2x32)
-def threefry2x32(
+def batch_threefry2x32(
     handler: Vmap, op: Threefry2x32, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
-    aligned, axis = align(handler, values, axes)
+    aligned, axis = align_operands(handler, values, axes)
     return op(*aligned), (axis, axis)

@@ -49,11 +49,11 @@ class Batched:
 @cache
 def element_type(t: ArrayType, axis: int) -> ArrayType:
     """Returns the type of a batch's elements. Kept for good, as types are."""
-    found = t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
-    if t.cut is None:
-        return found
-    cuts = t.cut.cuts(t.ndim)
-    return found.lying(type_sharding(t.cut.mesh, cuts[:axis] + cuts[axis + 1 :]))
+    element = t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
+    if t.explicit_sharding is None:
+        return element
+    cuts = t.explicit_sharding.mesh_axes(t.ndim)
+    return element.with_sharding(type_sharding(t.explicit_sharding.mesh, cuts[:axis] + cuts[axis + 1 :]))
 
 
 @final
@@ -103,8 +103,8 @@ class Vmap(PayloadHandler):
             else:
                 values.append(x)
                 axes.append(None)
-        found: tuple[PyTree, PyTree] = rule(self, op, tuple(values), tuple(axes))
-        return found
+        results: tuple[PyTree, PyTree] = rule(self, op, tuple(values), tuple(axes))
+        return results
 
     def boxed_result(self, frame: Frame, y: Array, axis: Axis, what: str = "") -> Array:
         """Boxes a value with its batch axis; a value without one stays plain."""
@@ -171,12 +171,12 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
     return Vmap.rules.register(*kinds)
 
 
-def to_front(x: Array, axis: int) -> Array:
+def move_to_front(x: Array, axis: int) -> Array:
     """Moves the batch axis to the front."""
     return x if axis == 0 else moveaxis(x, axis, 0)
 
 
-def rows(handler: Vmap, frame: Frame, x: Array) -> Array:
+def values_in_front(handler: Vmap, frame: Frame, x: Array) -> Array:
     """Returns the values of a frame's batch, with the batch axis in front."""
     if type(x) is Box and x.frame is frame:
         return materialize(handler, x.payload.value, x.payload.axis)
@@ -191,17 +191,17 @@ def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
     return BroadcastInDim(shape, tuple([i for i in range(len(shape)) if i != place]))(x)
 
 
-def beside(axes: tuple[int, ...], place: int) -> tuple[int, ...]:
-    """Returns axes of a batch element as axes of the batched value, whose batch axis is at index `place`."""
-    return tuple([a + (a >= place) for a in axes])
+def shift_axes(axes: tuple[int, ...], batch_axis: int) -> tuple[int, ...]:
+    """Returns axes of a batch element as axes of the batched value, whose batch axis is at index `batch_axis`."""
+    return tuple([a + (a >= batch_axis) for a in axes])
 
 
-def insert(entries: tuple[int, ...], place: int, entry: int) -> tuple[int, ...]:
-    """Inserts an entry for the batch axis, at index `place`, into a list with one entry for each axis."""
-    return (*entries[:place], entry, *entries[place:])
+def insert_entry(entries: tuple[int, ...], batch_axis: int, entry: int) -> tuple[int, ...]:
+    """Inserts an entry for the batch axis, at index `batch_axis`, into a list with one entry for each axis."""
+    return (*entries[:batch_axis], entry, *entries[batch_axis:])
 
 
-def batch(
+def evaluate_batch(
     function: Callable[[list[Array]], Sequence[Array]],
     values: Sequence[Array],
     axes: Sequence[int | None],
@@ -240,7 +240,7 @@ def batch(
     return outputs, result_axes
 
 
-def over_batches(
+def apply_over_batches(
     batches: Sequence[Batch],
     rule: Callable[[list[PyTree]], list[PyTree]],
     payloads: list[PyTree],
@@ -261,21 +261,23 @@ def over_batches(
     """
     if not batches:
         return rule(payloads)
-    batch = batches[0]
-    handler = Vmap(batch.size, batch.axis_name, batch.spmd_axes)
-    slices = [f(x) if b else x for f, x, b in zip(unstack, payloads, batch.batched, strict=True)]
+    outer_batch = batches[0]
+    handler = Vmap(outer_batch.size, outer_batch.axis_name, outer_batch.spmd_axes)
+    slices = [f(x) if b else x for f, x, b in zip(unstack, payloads, outer_batch.batched, strict=True)]
     with handle(handler) as frame:
-        given: list[PyTree] = []
-        for x, b in zip(slices, batch.batched, strict=True):
+        inner_payloads: list[PyTree] = []
+        for x, b in zip(slices, outer_batch.batched, strict=True):
             leaves, tree = flatten(x)
-            given.append(tree.unflatten([handler.boxed_result(frame, a, 0) for a in leaves]) if b else x)
-        results = over_batches(batches[1:], rule, given, unstack, stack)
-    found: list[PyTree] = []
+            inner_payloads.append(
+                tree.unflatten([handler.boxed_result(frame, a, 0) for a in leaves]) if b else x
+            )
+        results = apply_over_batches(batches[1:], rule, inner_payloads, unstack, stack)
+    stacked: list[PyTree] = []
     for y in results:
         leaves, tree = flatten(y)
-        values = [rows(handler, frame, as_operand(a, handler.name)) for a in leaves]
-        found.append(stack(tree.unflatten(values)))
-    return found
+        values = [values_in_front(handler, frame, as_operand(a, handler.name)) for a in leaves]
+        stacked.append(stack(tree.unflatten(values)))
+    return stacked
 
 
 def identity(x: X) -> X:

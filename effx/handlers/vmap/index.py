@@ -5,42 +5,42 @@ axis of start vectors. Where both are batched, it is a batch axis of the operati
 """
 
 from effx.array import Array
-from effx.handlers.vmap.handler import Axis, Vmap, beside, insert, materialize, rule, to_front
+from effx.handlers.vmap.handler import Axis, Vmap, insert_entry, materialize, move_to_front, rule, shift_axes
 from effx.ir.ops.index import Gather, Scatter
 
 Ints = tuple[int, ...]
 
 
 @rule(Gather)
-def gather(
+def batch_gather(
     handler: Vmap, op: Gather, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     (x, indices), (axis, indices_axis) = values, axes
     if indices_axis is None:
         assert axis is not None
-        kept = _others(x.type.ndim - 1, op.collapsed + op.operand_batch)
-        place = _opening(op.offset_dims, _count_before(axis, kept))
-        whole = Gather(
-            _with(beside(op.offset_dims, place), place),
-            beside(op.collapsed, axis),
-            beside(op.start_index_map, axis),
-            insert(op.slice_sizes, axis, handler.size),
-            beside(op.operand_batch, axis),
+        kept_axes = _other_axes(x.type.ndim - 1, op.collapsed + op.operand_batch)
+        result_axis = _batch_axis_after(op.offset_dims, _count_before(axis, kept_axes))
+        batched_gather = Gather(
+            _add_axis(shift_axes(op.offset_dims, result_axis), result_axis),
+            shift_axes(op.collapsed, axis),
+            shift_axes(op.start_index_map, axis),
+            insert_entry(op.slice_sizes, axis, handler.size),
+            shift_axes(op.operand_batch, axis),
             op.indices_batch,
             op.sorted,
             op.unique,
             op.drops,
         )
-        return whole(x, indices), place
-    indices, indices_axis = _off_the_end(indices, indices_axis)
+        return batched_gather(x, indices), result_axis
+    indices, indices_axis = _move_off_last_axis(indices, indices_axis)
     ndim = indices.type.ndim - 2 + len(op.offset_dims)
-    place = _opening(_others(ndim, op.offset_dims), indices_axis)
-    offset_dims = beside(op.offset_dims, place)
-    indices_batch = beside(op.indices_batch, indices_axis)
+    result_axis = _batch_axis_after(_other_axes(ndim, op.offset_dims), indices_axis)
+    offset_dims = shift_axes(op.offset_dims, result_axis)
+    indices_batch = shift_axes(op.indices_batch, indices_axis)
     # `sorted` and `unique` are about all start vectors together. The batch axis in x separates batch
     # elements, so uniqueness holds there; the order restarts with each batch element.
     if axis is None:
-        more = Gather(
+        indices_gather = Gather(
             offset_dims,
             op.collapsed,
             op.start_index_map,
@@ -49,45 +49,45 @@ def gather(
             indices_batch,
             drops=op.drops,
         )
-        return more(x, indices), place
-    pairs = _with_pair(beside(op.operand_batch, axis), indices_batch, axis, indices_axis)
-    both = Gather(
+        return indices_gather(x, indices), result_axis
+    pairs = _add_axis_pair(shift_axes(op.operand_batch, axis), indices_batch, axis, indices_axis)
+    paired_gather = Gather(
         offset_dims,
-        beside(op.collapsed, axis),
-        beside(op.start_index_map, axis),
-        insert(op.slice_sizes, axis, min(1, handler.size)),
+        shift_axes(op.collapsed, axis),
+        shift_axes(op.start_index_map, axis),
+        insert_entry(op.slice_sizes, axis, min(1, handler.size)),
         *pairs,
         unique=op.unique,
         drops=op.drops,
     )
-    return both(x, indices), place
+    return paired_gather(x, indices), result_axis
 
 
 @rule(Scatter)
-def scatter(
+def batch_scatter(
     handler: Vmap, op: Scatter, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     (x, indices, updates), (axis, indices_axis, updates_axis) = values, axes
     if indices_axis is None:
         return _scatter_windows(handler, op, values, axes)
-    indices, indices_axis = _off_the_end(indices, indices_axis)
-    scattered = _others(indices.type.ndim - 2 + len(op.window_dims), op.window_dims)
-    updates, place = _fitted(handler, updates, updates_axis, scattered, indices_axis)
+    indices, indices_axis = _move_off_last_axis(indices, indices_axis)
+    scattered = _other_axes(indices.type.ndim - 2 + len(op.window_dims), op.window_dims)
+    updates, fitted_axis = _fit_batch_axis(handler, updates, updates_axis, scattered, indices_axis)
     if axis is None:
         axis = 0
         x = materialize(handler, x, None)
-    pairs = _with_pair(
-        beside(op.operand_batch, axis), beside(op.indices_batch, indices_axis), axis, indices_axis
+    pairs = _add_axis_pair(
+        shift_axes(op.operand_batch, axis), shift_axes(op.indices_batch, indices_axis), axis, indices_axis
     )
-    both = Scatter(
-        beside(op.window_dims, place),
-        beside(op.inserted, axis),
-        beside(op.start_index_map, axis),
+    paired_scatter = Scatter(
+        shift_axes(op.window_dims, fitted_axis),
+        shift_axes(op.inserted, axis),
+        shift_axes(op.start_index_map, axis),
         op.combiner,
         *pairs,
         unique=op.unique,
     )
-    return both(x, indices, updates), axis
+    return paired_scatter(x, indices, updates), axis
 
 
 def _scatter_windows(
@@ -99,55 +99,59 @@ def _scatter_windows(
     if axis is None:
         # Where x gets its batch axis is free, so the updates keep theirs.
         assert updates_axis is not None
-        axis = _opening(_others(x.type.ndim, removed), _count_before(updates_axis, op.window_dims))
+        axis = _batch_axis_after(
+            _other_axes(x.type.ndim, removed), _count_before(updates_axis, op.window_dims)
+        )
         x = materialize(handler, x, None, axis)
-    kept_before = _count_before(axis, _others(x.type.ndim - 1, removed))
-    updates, place = _fitted(handler, updates, updates_axis, op.window_dims, kept_before)
-    whole = Scatter(
-        _with(beside(op.window_dims, place), place),
-        beside(op.inserted, axis),
-        beside(op.start_index_map, axis),
+    kept_before = _count_before(axis, _other_axes(x.type.ndim - 1, removed))
+    updates, window_axis = _fit_batch_axis(handler, updates, updates_axis, op.window_dims, kept_before)
+    batched_scatter = Scatter(
+        _add_axis(shift_axes(op.window_dims, window_axis), window_axis),
+        shift_axes(op.inserted, axis),
+        shift_axes(op.start_index_map, axis),
         op.combiner,
-        beside(op.operand_batch, axis),
+        shift_axes(op.operand_batch, axis),
         op.indices_batch,
         op.sorted,
         op.unique,
     )
-    return whole(x, indices, updates), axis
+    return batched_scatter(x, indices, updates), axis
 
 
-def _others(ndim: int, axes: Ints) -> Ints:
+def _other_axes(ndim: int, axes: Ints) -> Ints:
     return tuple([i for i in range(ndim) if i not in axes])
 
 
-def _count_before(place: int, axes: Ints) -> int:
-    """Returns how many of the other axes are before a batch axis at `place`."""
-    return sum([a < place for a in axes])
+def _count_before(batch_axis: int, axes: Ints) -> int:
+    """Returns how many of the other axes are before a batch axis at `batch_axis`."""
+    return sum([a < batch_axis for a in axes])
 
 
-def _opening(axes: Ints, count: int) -> int:
+def _batch_axis_after(axes: Ints, count: int) -> int:
     """Returns the first index for a batch axis with `count` of `axes` before it."""
     return axes[count - 1] + 1 if count else 0
 
 
-def _fitted(handler: Vmap, x: Array, axis: Axis, axes: Ints, count: int) -> tuple[Array, int]:
+def _fit_batch_axis(handler: Vmap, x: Array, axis: Axis, axes: Ints, count: int) -> tuple[Array, int]:
     """Returns x with a batch axis that has `count` of the increasing `axes` before it, and its index."""
     if axis is not None and _count_before(axis, axes) == count:
         return x, axis
-    place = _opening(axes, count)
-    return materialize(handler, x, axis, place), place
+    batch_axis = _batch_axis_after(axes, count)
+    return materialize(handler, x, axis, batch_axis), batch_axis
 
 
-def _off_the_end(indices: Array, axis: int) -> tuple[Array, int]:
+def _move_off_last_axis(indices: Array, axis: int) -> tuple[Array, int]:
     # The last axis holds the start vectors.
-    return (to_front(indices, axis), 0) if axis == indices.type.ndim - 1 else (indices, axis)
+    return (move_to_front(indices, axis), 0) if axis == indices.type.ndim - 1 else (indices, axis)
 
 
-def _with(axes: Ints, axis: int) -> Ints:
+def _add_axis(axes: Ints, axis: int) -> Ints:
     return tuple(sorted((*axes, axis)))
 
 
-def _with_pair(operand_batch: Ints, indices_batch: Ints, axis: int, indices_axis: int) -> tuple[Ints, Ints]:
+def _add_axis_pair(
+    operand_batch: Ints, indices_batch: Ints, axis: int, indices_axis: int
+) -> tuple[Ints, Ints]:
     """Adds a pair of axes; StableHLO wants those of x increasing."""
     pairs = sorted([*zip(operand_batch, indices_batch, strict=True), (axis, indices_axis)])
     return tuple([i for i, _ in pairs]), tuple([j for _, j in pairs])

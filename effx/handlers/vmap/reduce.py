@@ -3,22 +3,22 @@
 import attrs
 
 from effx.array import Array
-from effx.handlers.vmap.handler import Axis, Vmap, beside, rule
+from effx.handlers.vmap.handler import Axis, Vmap, rule, shift_axes
 from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
 
 
 @rule(Reduction)
-def reduction(
+def batch_reduction(
     handler: Vmap, op: Reduction, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    reduced = beside(op.axes, axis)
+    reduced = shift_axes(op.axes, axis)
     return attrs.evolve(op, axes=reduced)(x), axis - sum([r < axis for r in reduced])
 
 
 @rule(ArgReduction)
-def arg_reduction(
+def batch_arg_reduction(
     handler: Vmap, op: ArgReduction, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
@@ -28,7 +28,7 @@ def arg_reduction(
 
 
 @rule(Cumulative)
-def cumulative(
+def batch_cumulative(
     handler: Vmap, op: Cumulative, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes

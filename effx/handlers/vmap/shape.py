@@ -5,7 +5,7 @@ from math import prod
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
-from effx.handlers.vmap.handler import Axis, Vmap, beside, insert, materialize, rule, to_front
+from effx.handlers.vmap.handler import Axis, Vmap, insert_entry, materialize, move_to_front, rule, shift_axes
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.elementwise import Clamp, Select
@@ -30,82 +30,86 @@ Axes = tuple[Axis, ...]
 
 
 @rule(BroadcastInDim)
-def broadcast_in_dim(handler: Vmap, op: BroadcastInDim, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_broadcast_in_dim(
+    handler: Vmap, op: BroadcastInDim, values: Values, axes: Axes
+) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
     # Right behind the axis that precedes it in x, so that dims keep increasing.
-    place = op.dims[axis - 1] + 1 if axis else 0
-    dims = insert(beside(op.dims, place), axis, place)
-    return BroadcastInDim(insert(op.shape, place, handler.size), dims)(x), place
+    result_axis = op.dims[axis - 1] + 1 if axis else 0
+    dims = insert_entry(shift_axes(op.dims, result_axis), axis, result_axis)
+    return BroadcastInDim(insert_entry(op.shape, result_axis, handler.size), dims)(x), result_axis
 
 
 @rule(Reshape)
-def reshape(handler: Vmap, op: Reshape, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_reshape(handler: Vmap, op: Reshape, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
     # Row-major order splits at the batch axis: it may stay between the same numbers of elements.
     before = prod(x.type.shape[:axis])
-    for place in range(len(op.shape) + 1):
-        if prod(op.shape[:place]) == before:
-            return Reshape(insert(op.shape, place, handler.size))(x), place
-    return Reshape((handler.size, *op.shape))(to_front(x, axis)), 0
+    for result_axis in range(len(op.shape) + 1):
+        if prod(op.shape[:result_axis]) == before:
+            return Reshape(insert_entry(op.shape, result_axis, handler.size))(x), result_axis
+    return Reshape((handler.size, *op.shape))(move_to_front(x, axis)), 0
 
 
 @rule(Transpose)
-def transpose(handler: Vmap, op: Transpose, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_transpose(handler: Vmap, op: Transpose, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    return Transpose(insert(beside(op.perm, axis), axis, axis))(x), axis
+    return Transpose(insert_entry(shift_axes(op.perm, axis), axis, axis))(x), axis
 
 
 @rule(Reverse)
-def reverse(handler: Vmap, op: Reverse, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_reverse(handler: Vmap, op: Reverse, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    return Reverse(beside(op.axes, axis))(x), axis
+    return Reverse(shift_axes(op.axes, axis))(x), axis
 
 
 @rule(Concatenate)
-def concatenate(handler: Vmap, op: Concatenate, values: Values, axes: Axes) -> tuple[Array, Axis]:
-    place = next(a for a in axes if a is not None)
-    aligned = [materialize(handler, x, a, place) for x, a in zip(values, axes, strict=True)]
-    return Concatenate(op.axis + (op.axis >= place))(*aligned), place
+def batch_concatenate(handler: Vmap, op: Concatenate, values: Values, axes: Axes) -> tuple[Array, Axis]:
+    result_axis = next(a for a in axes if a is not None)
+    aligned = [materialize(handler, x, a, result_axis) for x, a in zip(values, axes, strict=True)]
+    return Concatenate(op.axis + (op.axis >= result_axis))(*aligned), result_axis
 
 
 @rule(Pad)
-def pad(handler: Vmap, op: Pad, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_pad(handler: Vmap, op: Pad, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x, value), (axis, value_axis) = values, axes
     if value_axis is None:
         assert axis is not None
         return _pad_beside(op, x, value, axis), axis
     # The padding value is batched: pad with zeros, and insert the values by a mask.
-    place = 0 if axis is None else axis
+    result_axis = 0 if axis is None else axis
     shape = x.type.shape if axis is None else x.type.shape[:axis] + x.type.shape[axis + 1 :]
     inside = op(BroadcastInDim(shape, ())(scalar(True, dtypes.bool_)), scalar(False, dtypes.bool_))
     zero = scalar(0, x.type.dtype)
     padded = op(x, zero) if axis is None else _pad_beside(op, x, zero, axis)
     if x.type.weak:  # the result's weakness is x's alone
         value = convert(value, x.type.dtype, True)
-    full = insert(inside.type.shape, place, handler.size)
-    filling = BroadcastInDim(full, (place,))(value)
-    padded = materialize(handler, padded, axis, place)
-    return Select()(materialize(handler, inside, None, place), filling, padded), place
+    full = insert_entry(inside.type.shape, result_axis, handler.size)
+    filling = BroadcastInDim(full, (result_axis,))(value)
+    padded = materialize(handler, padded, axis, result_axis)
+    return Select()(materialize(handler, inside, None, result_axis), filling, padded), result_axis
 
 
 def _pad_beside(op: Pad, x: Array, value: Array, axis: int) -> Array:
-    return Pad(insert(op.low, axis, 0), insert(op.high, axis, 0), insert(op.interior, axis, 0))(x, value)
+    return Pad(
+        insert_entry(op.low, axis, 0), insert_entry(op.high, axis, 0), insert_entry(op.interior, axis, 0)
+    )(x, value)
 
 
 @rule(Slice)
-def slice_(handler: Vmap, op: Slice, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_slice(handler: Vmap, op: Slice, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    limit = insert(op.limit, axis, handler.size)
-    return Slice(insert(op.start, axis, 0), limit, insert(op.strides, axis, 1))(x), axis
+    limit = insert_entry(op.limit, axis, handler.size)
+    return Slice(insert_entry(op.start, axis, 0), limit, insert_entry(op.strides, axis, 1))(x), axis
 
 
 @rule(DynamicSlice)
-def dynamic_slice(handler: Vmap, op: DynamicSlice, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_dynamic_slice(handler: Vmap, op: DynamicSlice, values: Values, axes: Axes) -> tuple[Array, Axis]:
     x, axis = values[0], axes[0]
     shape = x.type.shape if axis is None else x.type.shape[:axis] + x.type.shape[axis + 1 :]
     free = _free_axes(op.sizes, shape)
@@ -114,7 +118,7 @@ def dynamic_slice(handler: Vmap, op: DynamicSlice, values: Values, axes: Axes) -
         if axis is None:
             return op(x, *starts), None
         zero = scalar(0, starts[0].type.dtype if starts else dtypes.int32)
-        return DynamicSlice(insert(op.sizes, axis, handler.size))(
+        return DynamicSlice(insert_entry(op.sizes, axis, handler.size))(
             x, *starts[:axis], zero, *starts[axis:]
         ), axis
     # Gather clamps starts as DynamicSlice does.
@@ -122,12 +126,12 @@ def dynamic_slice(handler: Vmap, op: DynamicSlice, values: Values, axes: Axes) -
     offset_dims = tuple(range(1, len(shape) + 1))
     if axis is None:
         return Gather(offset_dims, (), free, op.sizes)(x, indices), 0
-    sizes = insert(op.sizes, axis, min(1, handler.size))
-    return Gather(offset_dims, (), beside(free, axis), sizes, (axis,), (0,), unique=True)(x, indices), 0
+    sizes = insert_entry(op.sizes, axis, min(1, handler.size))
+    return Gather(offset_dims, (), shift_axes(free, axis), sizes, (axis,), (0,), unique=True)(x, indices), 0
 
 
 @rule(DynamicUpdateSlice)
-def dynamic_update_slice(
+def batch_dynamic_update_slice(
     handler: Vmap, op: DynamicUpdateSlice, values: Values, axes: Axes
 ) -> tuple[Array, Axis]:
     (x, update), (axis, update_axis) = values[:2], axes[:2]
@@ -138,24 +142,30 @@ def dynamic_update_slice(
     free = _free_axes(block, shape)
     if all([axes[2 + i] is None for i in free]):
         starts = _plain_starts(values[2:], free)
-        place = axis if axis is not None else update_axis
-        if place is None:
+        result_axis = axis if axis is not None else update_axis
+        if result_axis is None:
             return op(x, update, *starts), None
         zero = scalar(0, starts[0].type.dtype if starts else dtypes.int32)
-        x = materialize(handler, x, axis, place)
-        update = materialize(handler, update, update_axis, place)
-        return op(x, update, *starts[:place], zero, *starts[place:]), place
+        x = materialize(handler, x, axis, result_axis)
+        update = materialize(handler, update, update_axis, result_axis)
+        return op(x, update, *starts[:result_axis], zero, *starts[result_axis:]), result_axis
     # Scatter drops what does not fit, so the starts are clamped here.
-    pairs = [(_clamped(values[2 + i], shape[i] - block[i]), axes[2 + i]) for i in free]
+    pairs = [(_clamp_start(values[2 + i], shape[i] - block[i]), axes[2 + i]) for i in free]
     indices = _start_vectors(handler, pairs)
     if x.type.weak and not update.type.weak:
         x = convert(x, x.type.dtype, False)
-    place = 0 if axis is None else axis
-    put = Scatter(
-        tuple(range(1, len(shape) + 1)), (), beside(free, place), "set", (place,), (0,), unique=True
+    result_axis = 0 if axis is None else axis
+    batched_scatter = Scatter(
+        tuple(range(1, len(shape) + 1)),
+        (),
+        shift_axes(free, result_axis),
+        "set",
+        (result_axis,),
+        (0,),
+        unique=True,
     )
-    x = materialize(handler, x, axis, place)
-    return put(x, indices, materialize(handler, update, update_axis)), place
+    x = materialize(handler, x, axis, result_axis)
+    return batched_scatter(x, indices, materialize(handler, update, update_axis)), result_axis
 
 
 def _free_axes(block: Shape, shape: Shape) -> tuple[int, ...]:
@@ -167,7 +177,7 @@ def _plain_starts(starts: Values, free: tuple[int, ...]) -> list[Array]:
     return [s if i in free else scalar(0, s.type.dtype) for i, s in enumerate(starts)]
 
 
-def _clamped(start: Array, last: int) -> Array:
+def _clamp_start(start: Array, last: int) -> Array:
     if dtypes.bits(start.type.dtype) < 32:  # `last` may not fit
         start = Convert(dtypes.int32)(start)
     dtype = start.type.dtype
@@ -181,5 +191,7 @@ def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
 
 
 @rule(Iota, Size)
-def without_operands(handler: Vmap, op: ArrayOperation, values: Values, axes: Axes) -> tuple[Array, Axis]:
+def batch_without_operands(
+    handler: Vmap, op: ArrayOperation, values: Values, axes: Axes
+) -> tuple[Array, Axis]:
     return op(), None

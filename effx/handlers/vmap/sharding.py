@@ -11,10 +11,10 @@ from effx.array.shaping import moveaxis
 from effx.effects import Frame
 from effx.errors import ShardingError
 from effx.handlers.recursion import parallel
-from effx.handlers.recursion.layout import Layout
+from effx.handlers.recursion.layout import ValueLayout
 from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import STATELESS, stage_under
-from effx.handlers.staging.parallel_maps import bound
+from effx.handlers.staging.parallel_maps import bind_replica_axes
 from effx.handlers.vmap.handler import Axis, Batched, Vmap, materialize, rule
 from effx.ir.ops.collective import AxisEffect
 from effx.ir.ops.parallel import ParallelMap
@@ -24,43 +24,52 @@ from effx.tree.registry import flatten
 
 
 @rule(Constrain)
-def constrain(
+def batch_constrain(
     handler: Vmap, op: Constrain, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
     """The batch axis is left to the partitioner, unless the user has named what cuts it."""
     (x,), (axis,) = values, axes
     assert axis is not None
-    cut = _numbers(handler, "with_sharding_constraint", op.mesh, op.cuts) if handler.spmd_axes else None
+    cut = (
+        _spmd_axis_numbers(handler, "with_sharding_constraint", op.mesh, op.cuts)
+        if handler.spmd_axes
+        else None
+    )
     return attrs.evolve(op, cuts=(*op.cuts[:axis], cut, *op.cuts[axis:]))(x), axis
 
 
 @recursion(ParallelMap, under=Vmap)
-def parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+def batch_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Each index runs the whole batch, or where axes of the mesh cut the batch and are the map's its part of it."""
     handler = cast("Vmap", frame.handler)
     if op.mesh is None or not handler.spmd_axes or not op.names & {*handler.spmd_axes}:
-        return parallel.parallel_map(frame, op, operands)
-    return _cut(frame, handler, op, operands)
+        return parallel.recur_parallel_map(frame, op, operands)
+    return _partition_batch(frame, handler, op, operands)
 
 
-def _numbers(
-    handler: Vmap, what: str, mesh: Sequence[tuple[object, int]], cuts: Sequence[tuple[int, ...] | None]
+def _spmd_axis_numbers(
+    handler: Vmap,
+    operation_name: str,
+    mesh: Sequence[tuple[object, int]],
+    cuts: Sequence[tuple[int, ...] | None],
 ) -> tuple[int, ...]:
     """Returns the numbers of the axes that cut the batch.
 
     Raises:
         ShardingError: one is not there, or cuts something else, or the batch has no equal parts along them.
     """
-    at = {name: i for i, (name, _) in enumerate(mesh)}
+    axis_index = {name: i for i, (name, _) in enumerate(mesh)}
     used = [a for cut in cuts for a in cut or ()]
     for name in handler.spmd_axes:
-        if name not in at:
+        if name not in axis_index:
             raise ShardingError(
-                f"vmap: spmd_axis_name is {name!r}, but {what} is over axes {', '.join(map(repr, at))}"
+                f"vmap: spmd_axis_name is {name!r}, but {operation_name} is over axes {', '.join(map(repr, axis_index))}"
             )
-        if at[name] in used:
-            raise ShardingError(f"vmap: spmd_axis_name is {name!r}, which cuts an array of {what} already")
-    numbers = tuple([at[name] for name in handler.spmd_axes])
+        if axis_index[name] in used:
+            raise ShardingError(
+                f"vmap: spmd_axis_name is {name!r}, which cuts an array of {operation_name} already"
+            )
+    numbers = tuple([axis_index[name] for name in handler.spmd_axes])
     parts = prod([mesh[a][1] for a in numbers])
     if handler.size % parts:
         raise ShardingError(
@@ -69,10 +78,12 @@ def _numbers(
     return numbers
 
 
-def _cut(frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
+def _partition_batch(
+    frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]
+) -> tuple[Array, ...]:
     """One parallel map in which each index along some axes has a part of the batch."""
-    at = _numbers(handler, "shard_map", op.axes, (*op.cuts_in, *op.cuts_out))
-    sizes = op.sizes(at)
+    spmd_numbers = _spmd_axis_numbers(handler, "shard_map", op.axes, (*op.cuts_in, *op.cuts_out))
+    sizes = op.axis_sizes_of(spmd_numbers)
     for name in handler.spmd_axes:
         if AxisEffect(name) in op.body.effects:
             raise ShardingError(
@@ -83,8 +94,8 @@ def _cut(frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]
             f"vmap: spmd_axis_name cuts the batch {handler.axis_name!r}, along which a collective of shard_map runs"
         )
     part = attrs.evolve(handler, size=handler.size // prod(sizes), spmd_axes=())
-    given: list[Array] = []
-    layouts: list[Layout] = []
+    part_operands: list[Array] = []
+    layouts: list[ValueLayout] = []
     cuts_in: list[tuple[int, ...]] = []
     for x, cut in zip(operands, op.cuts_in, strict=True):
         k, t, tree = len(cut), x.type, None
@@ -93,31 +104,35 @@ def _cut(frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]
             value = materialize(handler, x.payload.value, x.payload.axis, k)
             shape = value.type.shape
             x = Reshape((*shape[:k], *sizes, part.size, *shape[k + 1 :]))(value)
-            cut = (*cut, *at)
+            cut = (*cut, *spmd_numbers)
             tree = flatten(Batched(x, 0))[1]
-        vma = op.named(cut) if op.checked else frozenset[object]()
-        own, element = x.type.with_shape(x.type.shape[len(cut) :]), t.with_shape(t.shape[k:])
-        given.append(x)
-        layouts.append(Layout(tree, (own.varying(own.vma | vma),), element.varying(element.vma | vma)))
+        vma = op.axis_names_of(cut) if op.checked else frozenset[object]()
+        local_type, element = x.type.with_shape(x.type.shape[len(cut) :]), t.with_shape(t.shape[k:])
+        part_operands.append(x)
+        layouts.append(
+            ValueLayout(
+                tree, (local_type.with_vma(local_type.vma | vma),), element.with_vma(element.vma | vma)
+            )
+        )
         cuts_in.append(cut)
-    with bound(op.axes, op.checked):
+    with bind_replica_axes(op.axes, op.checked):
         handled = stage_under(op.body, part, tuple(layouts), STATELESS)
     cuts_out = [
-        cut if layout.tree is None else (*cut, *at)
+        cut if layout.tree is None else (*cut, *spmd_numbers)
         for layout, cut in zip(handled.results, op.cuts_out, strict=True)
     ]
     constants = handled.constants
-    mapped = parallel.with_body(op, handled.program, (*[()] * len(constants), *cuts_in), tuple(cuts_out))
-    results = mapped(*constants, *given)
+    mapped = parallel.replace_body(op, handled.program, (*[()] * len(constants), *cuts_in), tuple(cuts_out))
+    results = mapped(*constants, *part_operands)
     return tuple(
         [
-            _joined(frame, handler, y, layout, len(cut), len(at))
+            _join_batch_parts(frame, handler, y, layout, len(cut), len(spmd_numbers))
             for y, layout, cut in zip(results, handled.results, op.cuts_out, strict=True)
         ]
     )
 
 
-def _joined(frame: Frame, handler: Vmap, y: Array, layout: Layout, k: int, n: int) -> Array:
+def _join_batch_parts(frame: Frame, handler: Vmap, y: Array, layout: ValueLayout, k: int, n: int) -> Array:
     """Returns a result with the parts of the batch as one axis behind those that cut it."""
     if layout.tree is None:
         return y

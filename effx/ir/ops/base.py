@@ -127,20 +127,20 @@ def check_arity(op: Operation[object], types: tuple[ArrayType, ...], arity: int)
     """Raises a ShapeError unless there are exactly `arity` operands."""
     if len(types) != arity:
         raise ShapeError(
-            f"{op.name}: takes {arity} operand{'s' * (arity != 1)}, got {len(types)}: {show(types)}"
+            f"{op.name}: takes {arity} operand{'s' * (arity != 1)}, got {len(types)}: {types_text(types)}"
         )
 
 
-def show(types: tuple[ArrayType, ...]) -> str:
+def types_text(types: tuple[ArrayType, ...]) -> str:
     """Returns the types separated by commas."""
     return ", ".join(map(repr, types))
 
 
-def check_kind(op: Operation[object], t: ArrayType, kinds: str, what: str = "operand") -> None:
+def check_kind(op: Operation[object], t: ArrayType, kinds: str, role: str = "operand") -> None:
     """Raises a DTypeError unless the type's dtype is of one of the kinds."""
     if t.kind not in kinds:
         names = [KIND_NAMES[k] for k in kinds]
-        raise DTypeError(f"{op.name}: {what} must be {' or '.join(names)}, got {t!r}")
+        raise DTypeError(f"{op.name}: {role} must be {' or '.join(names)}, got {t!r}")
 
 
 def elementwise_type(op: Elementwise, types: tuple[ArrayType, ...], offset: int = 0) -> ArrayType:
@@ -165,37 +165,37 @@ def elementwise_type(op: Elementwise, types: tuple[ArrayType, ...], offset: int 
         if t.shape != shape and t.shape:
             if shape:
                 raise ShapeError(
-                    f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast"
+                    f"{op.name}: operand shapes differ: {types_text(types)}; only rank-0 operands broadcast"
                 )
             shape = t.shape
     return array_type(first.dtype, shape, weak)
 
 
-def joint_shape(op: Operation[object], types: tuple[ArrayType, ...]) -> Shape:
+def broadcast_shape(op: Operation[object], types: tuple[ArrayType, ...]) -> Shape:
     """Returns the one shape of operands that may differ in dtype; rank-0 operands broadcast."""
     shape: Shape = ()
     for t in types:
         if t.shape and t.shape != shape:
             if shape:
                 raise ShapeError(
-                    f"{op.name}: operand shapes differ: {show(types)}; only rank-0 operands broadcast"
+                    f"{op.name}: operand shapes differ: {types_text(types)}; only rank-0 operands broadcast"
                 )
             shape = t.shape
     return shape
 
 
-def check_axis(op: Operation[object], axis: int, t: ArrayType, what: str = "axis") -> None:
+def check_axis(op: Operation[object], axis: int, t: ArrayType, role: str = "axis") -> None:
     """Raises a ShapeError unless `axis` is one of the type's, counted from 0."""
     if not 0 <= axis < t.ndim:
-        raise ShapeError(f"{op.name}: {what} {axis} is out of range for {t!r}, which has {t.ndim} axes")
+        raise ShapeError(f"{op.name}: {role} {axis} is out of range for {t!r}, which has {t.ndim} axes")
 
 
-def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, what: str = "axes") -> None:
+def check_axes(op: Operation[object], axes: tuple[int, ...], t: ArrayType, role: str = "axes") -> None:
     """Raises a ShapeError unless `axes` are distinct axes of the type."""
     for axis in axes:
-        check_axis(op, axis, t, what)
+        check_axis(op, axis, t, role)
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"{op.name}: {what} {axes} repeat an axis")
+        raise ShapeError(f"{op.name}: {role} {axes} repeat an axis")
 
 
 class NamedAttribute(Protocol):
@@ -207,13 +207,13 @@ class NamedAttribute(Protocol):
         ...
 
 
-def is_ints(instance: object, attribute: NamedAttribute, value: tuple[int, ...]) -> None:
+def check_int_tuple(instance: object, attribute: NamedAttribute, value: tuple[int, ...]) -> None:
     """An attrs validator: a tuple of ints; sizes may be symbolic."""
     if type(value) is not tuple or not all([type(v) is int or is_symbolic(v) for v in value]):
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be a tuple of ints, got {value!r}")
 
 
-def is_int(instance: object, attribute: NamedAttribute, value: int) -> None:
+def check_int(instance: object, attribute: NamedAttribute, value: int) -> None:
     """An attrs validator: an int, and no bool; a size may be symbolic."""
     if type(value) is not int and not is_symbolic(value):
         raise TypeError(f"{type(instance).__name__}: {attribute.name} must be an int, got {value!r}")

@@ -7,7 +7,7 @@ import attrs
 
 from effx.effects import Operation
 from effx.ir.ops.base import Elementwise, Linear, elementwise_type
-from effx.ir.ops.control import Calling, holders, holds
+from effx.ir.ops.control import Calling, contains_operation, higher_order_operations
 from effx.ir.ops.host import RunsEagerly
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -30,15 +30,15 @@ class Checkpoint(Calling):
     prevent_cse: bool = True
 
 
-def holds_python(program: Program) -> bool:
+def contains_python_function(program: Program) -> bool:
     """Says whether a program holds an operation of which only a Python function is known, so that it cannot be compiled.
 
     Such a program may be checkpointed, outside of `jit`: its operations run one by one.
     """
-    if not holds(program, RunsEagerly):
+    if not contains_operation(program, RunsEagerly):
         return False
-    return any([isinstance(e.op, RunsEagerly) and not e.op.compiles for e in program.equations]) or any(
-        [holds_python(p) for op in holders(program) for p in op.programs]
+    return any([isinstance(e.op, RunsEagerly) and not e.op.can_compile for e in program.equations]) or any(
+        [contains_python_function(p) for op in higher_order_operations(program) for p in op.programs]
     )
 
 
@@ -48,7 +48,7 @@ class Identity(Elementwise, Linear):
 
     kinds: ClassVar[str] = "biufc"
 
-    def marks(self, t: ArrayType) -> bool:
+    def applies_to(self, t: ArrayType) -> bool:
         """Says whether it has a meaning for an array of this type."""
         return True
 

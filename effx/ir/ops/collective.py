@@ -8,7 +8,7 @@ import attrs
 from effx import dtypes
 from effx.effects import Effect
 from effx.errors import ShapeError
-from effx.ir.ops.base import ArrayOperation, Linear, check_arity, check_axis, check_kind, is_int
+from effx.ir.ops.base import ArrayOperation, Linear, check_arity, check_axis, check_int, check_kind
 from effx.ir.types import ArrayType, array_type
 
 AxisName = Hashable
@@ -69,7 +69,7 @@ class Grouped(Collective):
     groups: Groups = attrs.field(default=None, kw_only=True)
 
 
-class Reduction(Grouped):
+class CollectiveReduction(Grouped):
     """Trait: combines the values of all indices, or of those of each group."""
 
     __slots__ = ()
@@ -81,7 +81,7 @@ class Reduction(Grouped):
 
 
 @final
-class PSum(Reduction, Linear):
+class PSum(CollectiveReduction, Linear):
     """The sum over the axis. StableHLO: all_reduce."""
 
     __slots__ = ()
@@ -118,7 +118,7 @@ class PSumShared(Collective):
 
 
 @final
-class PMax(Reduction):
+class PMax(CollectiveReduction):
     """The maximum over the axis; NaN if any is. StableHLO: all_reduce."""
 
     __slots__ = ()
@@ -128,7 +128,7 @@ class PMax(Reduction):
 
 
 @final
-class PMin(Reduction):
+class PMin(CollectiveReduction):
     """The minimum over the axis; NaN if any is. StableHLO: all_reduce."""
 
     __slots__ = ()
@@ -161,8 +161,8 @@ class AllGather(Grouped, Linear):
         tiled: True to join along `axis` instead of stacking.
     """
 
-    axis: int = attrs.field(validator=is_int)
-    size: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
+    size: int = attrs.field(validator=check_int)
     tiled: bool = False
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -179,7 +179,7 @@ class AllGather(Grouped, Linear):
         return t.with_shape(t.shape[: self.axis] + (self.size,) + t.shape[self.axis :])
 
 
-def _part(op: Collective, t: ArrayType, axis: int, size: int) -> int:
+def _part_size(op: Collective, t: ArrayType, axis: int, size: int) -> int:
     """Returns the size of one part of an array axis."""
     check_axis(op, axis, t)
     if t.shape[axis] % size:
@@ -201,8 +201,8 @@ class PSumScatter(Grouped, Linear):
 
     name = "psum_scatter"
 
-    axis: int = attrs.field(validator=is_int)
-    size: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
+    size: int = attrs.field(validator=check_int)
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -210,7 +210,7 @@ class PSumScatter(Grouped, Linear):
         check_arity(self, types, 1)
         t = types[0]
         check_kind(self, t, self.kinds)
-        part = _part(self, t, self.axis, self.size)
+        part = _part_size(self, t, self.axis, self.size)
         return t.with_shape((*t.shape[: self.axis], part, *t.shape[self.axis + 1 :]))
 
 
@@ -225,15 +225,15 @@ class AllToAll(Grouped, Linear):
         size: of the named axis, or of a group.
     """
 
-    split: int = attrs.field(validator=is_int)
-    concat: int = attrs.field(validator=is_int)
-    size: int = attrs.field(validator=is_int)
+    split: int = attrs.field(validator=check_int)
+    concat: int = attrs.field(validator=check_int)
+    size: int = attrs.field(validator=check_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type with `split` divided and `concat` multiplied by `size`."""
         check_arity(self, types, 1)
         t = types[0]
-        part = _part(self, t, self.split, self.size)
+        part = _part_size(self, t, self.split, self.size)
         check_axis(self, self.concat, t)
         shape = list(t.shape)
         shape[self.split] = part

@@ -8,18 +8,18 @@ import attrs
 from effx import dtypes
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, NoRuleError, ProgramError, ShapeError
-from effx.ir.ops.base import TupleOperation, check_kind, show
+from effx.ir.ops.base import TupleOperation, check_kind, types_text
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, array_type
 
 T = TypeVar("T")
 
 
-def _none_stacked(region: "Region") -> tuple[int, ...]:
+def _no_stacked_inputs(region: "Region") -> tuple[int, ...]:
     return (0,) * len(region.program.inputs)
 
 
-def _no_slices(region: "Region") -> tuple[int, ...]:
+def _no_stacked_outputs(region: "Region") -> tuple[int, ...]:
     return (0,) * len(region.program.outputs)
 
 
@@ -38,18 +38,18 @@ class Region:
         carries: the number of inputs behind these that are results of the iteration before.
         stacked_in, stacked_out: for each input and output along how many leading axes of the operand or result it is one
             slice; 0 for the whole.
-        asks: the program that says, from constants and carry, whether one more iteration runs.
+        condition: the program that says, from constants and carry, whether one more iteration runs.
     """
 
     program: Program
     skipped: int = 0
     constants: int = 0
     carries: int = 0
-    stacked_in: tuple[int, ...] = attrs.field(default=attrs.Factory(_none_stacked, takes_self=True))
-    stacked_out: tuple[int, ...] = attrs.field(default=attrs.Factory(_no_slices, takes_self=True))
-    asks: Program | None = None
+    stacked_in: tuple[int, ...] = attrs.field(default=attrs.Factory(_no_stacked_inputs, takes_self=True))
+    stacked_out: tuple[int, ...] = attrs.field(default=attrs.Factory(_no_stacked_outputs, takes_self=True))
+    condition: Program | None = None
 
-    def parts(self, operands: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
+    def split_operands(self, operands: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
         """Parts the operands, or what is known of each, into those of the constants, of the carry and of the rest."""
         c = self.skipped + self.constants
         n = c + self.carries
@@ -91,35 +91,35 @@ class HigherOrder(TupleOperation):
         return row
 
 
-def fits(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> bool:
+def types_match(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> bool:
     """Says whether arguments of these types match parameters of others; weakness does not matter."""
     return len(types) == len(expected) and all(
         [t is e or t.matches(e) for t, e in zip(types, expected, strict=True)]
     )
 
 
-def holders(program: Program) -> tuple[HigherOrder, ...]:
+def higher_order_operations(program: Program) -> tuple[HigherOrder, ...]:
     """Returns the operations of a program that hold programs, in order; found once."""
-    found = program.derived.get("holders")
-    if found is None:
-        found = ()
+    operations = program.derived.get("holders")
+    if operations is None:
+        operations = ()
         if any([issubclass(kind, HigherOrder) for kind in program.kinds]):
-            found = tuple([e.op for e in program.equations if isinstance(e.op, HigherOrder)])
-        program.derived["holders"] = found
-    return cast("tuple[HigherOrder, ...]", found)
+            operations = tuple([e.op for e in program.equations if isinstance(e.op, HigherOrder)])
+        program.derived["holders"] = operations
+    return cast("tuple[HigherOrder, ...]", operations)
 
 
-def holds(program: Program, trait: type) -> bool:
+def contains_operation(program: Program, trait: type) -> bool:
     """Says whether an operation of a program, or of one that it holds, is of a class or trait; found once."""
     key = f"holds {trait.__qualname__}"
-    found = program.derived.get(key)
-    if found is None:
-        inner = [p for op in holders(program) for p in op.programs]
-        found = any([issubclass(kind, trait) for kind in program.kinds]) or any(
-            [holds(p, trait) for p in inner]
+    is_contained = program.derived.get(key)
+    if is_contained is None:
+        inner = [p for op in higher_order_operations(program) for p in op.programs]
+        is_contained = any([issubclass(kind, trait) for kind in program.kinds]) or any(
+            [contains_operation(p, trait) for p in inner]
         )
-        program.derived[key] = found
-    return cast("bool", found)
+        program.derived[key] = is_contained
+    return cast("bool", is_contained)
 
 
 @attrs.frozen
@@ -145,9 +145,9 @@ class Calling(HigherOrder):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The program's result types."""
         expected = self.program.in_types
-        if not fits(types, expected):
+        if not types_match(types, expected):
             raise ProgramError(
-                f"{self.name}: {self.program.name} takes ({show(expected)}), got ({show(types)})"
+                f"{self.name}: {self.program.name} takes ({types_text(expected)}), got ({types_text(types)})"
             )
         return self.program.out_types
 
@@ -164,7 +164,7 @@ class Call(Calling):
     inline: bool = False
 
 
-def _are_programs(instance: object, attribute: object, value: tuple[Program, ...]) -> None:
+def _check_programs(instance: object, attribute: object, value: tuple[Program, ...]) -> None:
     if type(value) is not tuple or not value or not all([type(p) is Program for p in value]):
         raise TypeError(f"{type(instance).__name__}: branches must be a tuple of programs, got {value!r}")
 
@@ -172,15 +172,15 @@ def _are_programs(instance: object, attribute: object, value: tuple[Program, ...
 Platforms = tuple[tuple[str, ...], ...]
 
 
-def branch_for(platforms: Platforms, platform: str) -> int:
+def find_platform_branch(platforms: Platforms, platform: str) -> int:
     """Returns which branch is for a platform: the one that names it, else the one that names none.
 
     Raises:
         NoRuleError: no branch is for it.
     """
-    for wanted in (platform, None):
+    for name_sought in (platform, None):
         for index, names in enumerate(platforms):
-            if wanted in names or (wanted is None and not names):
+            if name_sought in names or (name_sought is None and not names):
                 return index
     known = ", ".join([name for names in platforms for name in names])
     raise NoRuleError(
@@ -202,7 +202,7 @@ class Cond(HigherOrder):
             none for the branch of all others.
     """
 
-    branches: tuple[Program, ...] = attrs.field(validator=_are_programs)
+    branches: tuple[Program, ...] = attrs.field(validator=_check_programs)
     platforms: Platforms = ()
 
     @property
@@ -220,24 +220,24 @@ class Cond(HigherOrder):
         """The branches, none of which takes the index."""
         return tuple([Region(program=branch, skipped=1) for branch in self.branches])
 
-    def taken(self, index: int) -> Program:
+    def branch_at(self, index: int) -> Program:
         """Returns the branch of an index."""
         return self.branches[index if 0 <= index < len(self.branches) else -1]
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The branches' result types; weak if all are."""
         if not types or types[0].dtype != dtypes.int32 or types[0].shape:
-            raise DTypeError(f"cond: the index must be i32[], got {show(types[:1]) or 'nothing'}")
+            raise DTypeError(f"cond: the index must be i32[], got {types_text(types[:1]) or 'nothing'}")
         first = self.branches[0]
         for n, branch in enumerate(self.branches):
-            if not fits(types[1:], branch.in_types):
+            if not types_match(types[1:], branch.in_types):
                 raise ProgramError(
-                    f"cond: branch {n}, {branch.name}, takes ({show(branch.in_types)}), got ({show(types[1:])})"
+                    f"cond: branch {n}, {branch.name}, takes ({types_text(branch.in_types)}), got ({types_text(types[1:])})"
                 )
-            if not fits(branch.out_types, first.out_types):
+            if not types_match(branch.out_types, first.out_types):
                 raise ProgramError(
-                    f"cond: the branches' results differ: branch 0 gives ({show(first.out_types)}), "
-                    f"branch {n} gives ({show(branch.out_types)})"
+                    f"cond: the branches' results differ: branch 0 gives ({types_text(first.out_types)}), "
+                    f"branch {n} gives ({types_text(branch.out_types)})"
                 )
         return tuple(
             [
@@ -278,23 +278,25 @@ class While(HigherOrder):
     def regions(self) -> tuple[Region, ...]:
         """The body, which runs as long as the condition says."""
         carries = len(self.body.inputs) - self.constants
-        return (Region(program=self.body, constants=self.constants, carries=carries, asks=self.condition),)
+        return (
+            Region(program=self.body, constants=self.constants, carries=carries, condition=self.condition),
+        )
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The carry's types."""
-        for what, program in (("condition", self.condition), ("body", self.body)):
-            if not fits(types, program.in_types):
+        for role, program in (("condition", self.condition), ("body", self.body)):
+            if not types_match(types, program.in_types):
                 raise ProgramError(
-                    f"while: the {what}, {program.name}, takes ({show(program.in_types)}), got ({show(types)})"
+                    f"while: the {role}, {program.name}, takes ({types_text(program.in_types)}), got ({types_text(types)})"
                 )
         carry = self.body.in_types[self.constants :]
-        if not fits(self.body.out_types, carry):
+        if not types_match(self.body.out_types, carry):
             raise ProgramError(
-                f"while: the body takes a carry of ({show(carry)}), but gives ({show(self.body.out_types)})"
+                f"while: the body takes a carry of ({types_text(carry)}), but gives ({types_text(self.body.out_types)})"
             )
         out = self.condition.out_types
         if len(out) != 1 or out[0].shape:
-            raise ShapeError(f"while: the condition must give one bool[], got ({show(out)})")
+            raise ShapeError(f"while: the condition must give one bool[], got ({types_text(out)})")
         check_kind(self, out[0], "b", "the condition's result")
         return carry
 
@@ -356,14 +358,14 @@ class Scan(HigherOrder):
             if not t.shape or t.shape[0] != self.length:
                 raise ShapeError(f"scan: an input must have a leading axis of {self.length}, got {t!r}")
             slices.append(t.with_shape(t.shape[1:]))
-        given = (*types[:n], *slices)
-        if not fits(given, self.body.in_types):
+        body_types = (*types[:n], *slices)
+        if not types_match(body_types, self.body.in_types):
             raise ProgramError(
-                f"scan: the body, {self.body.name}, takes ({show(self.body.in_types)}), got ({show(given)})"
+                f"scan: the body, {self.body.name}, takes ({types_text(self.body.in_types)}), got ({types_text(body_types)})"
             )
         carry, out = self.body.in_types[self.constants : n], self.body.out_types
-        if not fits(out[: self.carries], carry):
+        if not types_match(out[: self.carries], carry):
             raise ProgramError(
-                f"scan: the body takes a carry of ({show(carry)}), but gives ({show(out[: self.carries])})"
+                f"scan: the body takes a carry of ({types_text(carry)}), but gives ({types_text(out[: self.carries])})"
             )
         return (*carry, *[t.with_shape((self.length, *t.shape)) for t in out[self.carries :]])

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from effx.errors import ProgramError, TransformError
-from effx.ir.ops.base import is_int, show
-from effx.ir.ops.control import Calling, HigherOrder, Region, fits
+from effx.ir.ops.base import check_int, types_text
+from effx.ir.ops.control import Calling, HigherOrder, Region, types_match
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTreeDef
@@ -39,7 +39,7 @@ BatchRule = Callable[
 ]
 
 
-def word(name: str) -> str:
+def as_identifier(name: str) -> str:
     """Returns a name as one word of a program's text."""
     return "".join([c if c.isalnum() else "_" for c in name]).strip("_") or "f"
 
@@ -86,27 +86,27 @@ class CustomRules:
     """The rules of one function, each for the arguments after the constants; equal only to itself.
 
     Attributes:
-        what: the decorator that made the rules, for errors.
+        transform_name: the decorator that made the rules, for errors.
         name: the function's name.
         jvp: for forward mode.
         vjp: for reverse mode.
         batch: for vmap.
         function: the named function, for which users' handlers may have rules.
-        shares: whether a result that all batch elements share stays one where `vjp` is batched; its cotangent is then that
-            of the first element's.
+        shares_results: whether a result that all batch elements share stays one where `vjp` is batched; its cotangent
+            is then that of the first element's.
     """
 
-    what: str
+    transform_name: str
     name: str
     jvp: JvpRule | None = None
     vjp: VjpRule | None = None
     batch: BatchRule | None = None
     function: NamedCall | None = None
-    shares: bool = False
+    shares_results: bool = False
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
-        return f"<{'.'.join([*kinds, 'rules.of', word(self.name)])}>"
+        return f"<{'.'.join([*kinds, 'rules.of', as_identifier(self.name)])}>"
 
 
 @final
@@ -120,7 +120,7 @@ class CustomCall(Calling):
     """
 
     rules: CustomRules
-    constants: int = attrs.field(default=0, validator=is_int)
+    constants: int = attrs.field(default=0, validator=check_int)
 
 
 @final
@@ -129,21 +129,21 @@ class CustomBackward:
     """The backward rule of a function; equal only to itself.
 
     Attributes:
-        what, name: as in the rules that it comes from.
+        transform_name, name: as in the rules that it comes from.
         function: from residuals and cotangents of the results to cotangents of the primals.
     """
 
-    what: str
+    transform_name: str
     name: str
     function: BackwardRule
 
     def __repr__(self) -> str:
-        return f"<backward.rule.of.{word(self.name)}>"
+        return f"<backward.rule.of.{as_identifier(self.name)}>"
 
     def no_forward_mode(self) -> TransformError:
         """Returns the error for forward mode of a function with a rule for reverse mode only."""
         return TransformError(
-            f"{self.what}: forward-mode differentiation (jvp, jacfwd, hessian) of {self.name}, which has only "
+            f"{self.transform_name}: forward-mode differentiation (jvp, jacfwd, hessian) of {self.name}, which has only "
             f"rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
         )
 
@@ -167,8 +167,8 @@ class CustomTangent(HigherOrder):
 
     backward: CustomBackward
     out_types: tuple[ArrayType, ...]
-    residuals: int = attrs.field(validator=is_int)
-    known: int = attrs.field(validator=is_int)
+    residuals: int = attrs.field(validator=check_int)
+    known: int = attrs.field(validator=check_int)
     program: Program | None = None
 
     @property
@@ -183,9 +183,9 @@ class CustomTangent(HigherOrder):
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The results' types."""
-        if self.program is not None and not fits(types[self.residuals :], self.program.in_types):
+        if self.program is not None and not types_match(types[self.residuals :], self.program.in_types):
             raise ProgramError(
-                f"custom_tangent: {self.program.name} takes ({show(self.program.in_types)}), "
-                f"got ({show(types[self.residuals :])})"
+                f"custom_tangent: {self.program.name} takes ({types_text(self.program.in_types)}), "
+                f"got ({types_text(types[self.residuals :])})"
             )
         return self.out_types

@@ -13,11 +13,11 @@ from effx.ir.ops.base import (
     Monotone,
     Singleton,
     Unary,
+    broadcast_shape,
     check_arity,
     check_kind,
     elementwise_type,
-    joint_shape,
-    show,
+    types_text,
 )
 from effx.ir.types import ArrayType, array_type
 
@@ -479,7 +479,7 @@ class Complex(Singleton, Elementwise, Linear):
         """The operands' shape with a complex dtype."""
         t = elementwise_type(self, types)
         if t.dtype.itemsize < 4:
-            raise DTypeError(f"complex: operands must be f32 or f64, got {show(types)}")
+            raise DTypeError(f"complex: operands must be f32 or f64, got {types_text(types)}")
         return array_type(dtypes.complex_dtype(t.dtype), t.shape, t.weak)
 
 
@@ -508,16 +508,16 @@ class Select(Singleton, Elementwise):
     def infer(self, *types: ArrayType) -> ArrayType:
         """The cases' common type; a rank-0 `which` chooses whole arrays."""
         if len(types) < 2:
-            raise ShapeError(f"select: takes a predicate and at least one case, got {show(types)}")
+            raise ShapeError(f"select: takes a predicate and at least one case, got {types_text(types)}")
         which, *cases = types
         check_kind(self, which, "bi", "the predicate")
         if which.kind == "b" and len(cases) > 2:
             raise ShapeError(f"select: a bool predicate chooses between 2 cases, got {len(cases)}")
         for case in cases[1:]:
             if case.dtype != cases[0].dtype:
-                raise DTypeError(f"select: dtypes of the cases differ: {show(tuple(cases))}")
+                raise DTypeError(f"select: dtypes of the cases differ: {types_text(tuple(cases))}")
         weak = all(case.weak for case in cases)
-        return array_type(cases[0].dtype, joint_shape(self, types), weak)
+        return array_type(cases[0].dtype, broadcast_shape(self, types), weak)
 
 
 @final
@@ -533,5 +533,7 @@ class Clamp(Singleton, Elementwise):
         check_arity(self, types, 3)
         t = elementwise_type(self, types)
         if t.shape != types[1].shape:
-            raise ShapeError(f"clamp: bounds must have x's shape or rank 0: low, x, high are {show(types)}")
+            raise ShapeError(
+                f"clamp: bounds must have x's shape or rank 0: low, x, high are {types_text(types)}"
+            )
         return array_type(t.dtype, t.shape, types[1].weak)

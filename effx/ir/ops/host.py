@@ -20,7 +20,7 @@ FFI: Final = Label("ffi", optional=True, ordered=False)
 ORDERED: Final = frozenset({ORDERED_DEBUG, ORDERED_IO})
 
 
-def outer_effect(effects: frozenset[Effect]) -> str:
+def describe_side_effect(effects: frozenset[Effect]) -> str:
     """Says, for errors, what does something to the world, which must not happen more often than written; "" for nothing."""
     if not {IO, ORDERED_IO}.isdisjoint(effects):
         return "an io_callback"
@@ -32,18 +32,18 @@ class Hosted(TupleOperation):
 
     __slots__ = ()
 
-    def on_host(self, *values: HostData) -> tuple[HostData, ...]:
+    def run_on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Computes the results."""
         raise ProgramError(
             f"{self.name}: the operation does not say what it does on the host; override on_host"
         )
 
-    def sequenced(self) -> Self:
+    def with_token(self) -> Self:
         """Returns the operation with a token, i32[], as one more operand and result in front.
 
         Each of two such operations waits for the other by an operand, so that nothing else need know their order.
         """
-        raise ProgramError(f"{self.name}: the operation has no order; override sequenced")
+        raise ProgramError(f"{self.name}: the operation has no order; override with_token")
 
 
 class RunsEagerly:
@@ -52,10 +52,10 @@ class RunsEagerly:
     __slots__ = ()
 
     @property
-    def compiles(self) -> bool:
+    def can_compile(self) -> bool:
         """Whether a program that is compiled may hold it."""
         return True
 
-    def eagerly(self, *operands: Array) -> tuple[Array, ...]:
+    def run_eagerly(self, *operands: Array) -> tuple[Array, ...]:
         """Computes the results."""
         raise ProgramError(f"{self!r}: the operation does not say what it does eagerly; override eagerly")

@@ -6,7 +6,7 @@ import attrs
 
 from effx import dtypes
 from effx.errors import DTypeError, ShapeError
-from effx.ir.ops.base import ArrayOperation, Structural, check_arity, check_axes, check_kind, is_ints
+from effx.ir.ops.base import ArrayOperation, Structural, check_arity, check_axes, check_int_tuple, check_kind
 from effx.ir.types import ArrayType, Shape
 
 COMBINERS = ("set", "add", "mul", "min", "max")
@@ -30,12 +30,12 @@ class Gather(ArrayOperation, Structural):
         drops: True if a start that was clamped passes no cotangent to x.
     """
 
-    offset_dims: tuple[int, ...] = attrs.field(validator=is_ints)
-    collapsed: tuple[int, ...] = attrs.field(validator=is_ints)
-    start_index_map: tuple[int, ...] = attrs.field(validator=is_ints)
-    slice_sizes: Shape = attrs.field(validator=is_ints)
-    operand_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
-    indices_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
+    offset_dims: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    collapsed: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    start_index_map: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    slice_sizes: Shape = attrs.field(validator=check_int_tuple)
+    operand_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
+    indices_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
     sorted: bool = False
     unique: bool = False
     drops: bool = False
@@ -81,12 +81,12 @@ class Scatter(ArrayOperation):
         sorted, unique: promises about the start vectors.
     """
 
-    window_dims: tuple[int, ...] = attrs.field(validator=is_ints)
-    inserted: tuple[int, ...] = attrs.field(validator=is_ints)
-    start_index_map: tuple[int, ...] = attrs.field(validator=is_ints)
+    window_dims: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    inserted: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    start_index_map: tuple[int, ...] = attrs.field(validator=check_int_tuple)
     combiner: str = attrs.field(validator=attrs.validators.in_(COMBINERS))
-    operand_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
-    indices_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
+    operand_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
+    indices_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
     sorted: bool = False
     unique: bool = False
 
@@ -109,10 +109,10 @@ class Scatter(ArrayOperation):
         check_batch(self, x, indices, self.operand_batch, self.indices_batch)
         window = [updates.shape[i] for i in self.window_dims]
         scattered = [n for i, n in enumerate(updates.shape) if i not in self.window_dims]
-        kept = [n for i, n in enumerate(x.shape) if i not in self.inserted + self.operand_batch]
+        window_axes = [n for i, n in enumerate(x.shape) if i not in self.inserted + self.operand_batch]
         if (
-            len(window) != len(kept)
-            or any(w > n for w, n in zip(window, kept, strict=True))
+            len(window) != len(window_axes)
+            or any(w > n for w, n in zip(window, window_axes, strict=True))
             or tuple(scattered) != indices.shape[:-1]
         ):
             raise ShapeError(f"scatter: updates {updates!r} fit neither x {x!r} nor indices {indices!r}")

@@ -6,7 +6,14 @@ import attrs
 
 from effx.dtypes import DType, bits
 from effx.errors import DTypeError, ShapeError
-from effx.ir.ops.base import ArrayOperation, NamedAttribute, check_arity, check_axes, check_kind, is_ints
+from effx.ir.ops.base import (
+    ArrayOperation,
+    NamedAttribute,
+    check_arity,
+    check_axes,
+    check_int_tuple,
+    check_kind,
+)
 from effx.ir.types import ArrayType, array_type
 
 PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
@@ -36,7 +43,7 @@ PRESETS: dict[str, Algorithm] = {
 """The algorithms that XLA has on some platform."""
 
 
-def is_precision(instance: object, attribute: NamedAttribute, value: Precision) -> None:
+def check_precision(instance: object, attribute: NamedAttribute, value: Precision) -> None:
     """An attrs validator: a pair of precisions, or an algorithm."""
     pair = type(value) is tuple and len(value) == 2 and all([p in PRECISIONS for p in value])
     kinds = [type(p) for p in value] if type(value) is tuple else []
@@ -46,7 +53,7 @@ def is_precision(instance: object, attribute: NamedAttribute, value: Precision) 
         )
 
 
-def swapped(precision: Precision) -> Precision:
+def swap_precision(precision: Precision) -> Precision:
     """Returns the precision of the product with lhs and rhs exchanged."""
     if len(precision) == 2:
         return precision[1], precision[0]
@@ -68,11 +75,11 @@ class DotGeneral(ArrayOperation):
         preferred: the dtype of the sums and of the result; None for the operands' own.
     """
 
-    lhs_contract: tuple[int, ...] = attrs.field(validator=is_ints)
-    rhs_contract: tuple[int, ...] = attrs.field(validator=is_ints)
-    lhs_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
-    rhs_batch: tuple[int, ...] = attrs.field(default=(), validator=is_ints)
-    precision: Precision = attrs.field(default=("DEFAULT", "DEFAULT"), validator=is_precision)
+    lhs_contract: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    rhs_contract: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    lhs_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
+    rhs_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
+    precision: Precision = attrs.field(default=("DEFAULT", "DEFAULT"), validator=check_precision)
     preferred: DType | None = None
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -88,16 +95,16 @@ class DotGeneral(ArrayOperation):
                 raise DTypeError(f"dot_general: the algorithm is for floats of 8 bits, got {lhs!r}")
         check_axes(self, self.lhs_contract + self.lhs_batch, lhs, "lhs axes")
         check_axes(self, self.rhs_contract + self.rhs_batch, rhs, "rhs axes")
-        for what, left, right in (
+        for role, left, right in (
             ("contracting", self.lhs_contract, self.rhs_contract),
             ("batch", self.lhs_batch, self.rhs_batch),
         ):
             if len(left) != len(right):
-                raise ShapeError(f"dot_general: {what} axes differ in number: lhs {left}, rhs {right}")
+                raise ShapeError(f"dot_general: {role} axes differ in number: lhs {left}, rhs {right}")
             for i, j in zip(left, right, strict=True):
                 if lhs.shape[i] != rhs.shape[j]:
                     raise ShapeError(
-                        f"dot_general: {what} sizes differ: lhs {lhs!r} axis {i} is {lhs.shape[i]}, "
+                        f"dot_general: {role} sizes differ: lhs {lhs!r} axis {i} is {lhs.shape[i]}, "
                         f"rhs {rhs!r} axis {j} is {rhs.shape[j]}"
                     )
         shape = (

@@ -7,11 +7,11 @@ import attrs
 
 from effx.effects import Effect
 from effx.errors import ProgramError, ShapeError
-from effx.ir.ops.base import show
+from effx.ir.ops.base import types_text
 from effx.ir.ops.collective import AxisEffect, AxisName
-from effx.ir.ops.control import HigherOrder, Region, fits
+from effx.ir.ops.control import HigherOrder, Region, types_match
 from effx.ir.program import Program
-from effx.ir.types import ArrayType, Vma, names_shown
+from effx.ir.types import ArrayType, Vma, axis_name_texts
 
 Cuts = tuple[tuple[int, ...], ...]
 NamedSizes = tuple[tuple[AxisName, int], ...]
@@ -64,7 +64,7 @@ class ParallelMap(HigherOrder):
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
         """The body's input types, with the axes that cut them in front."""
-        return self.whole(self.body.in_types, self.cuts_in)
+        return self.global_types(self.body.in_types, self.cuts_in)
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -82,20 +82,20 @@ class ParallelMap(HigherOrder):
         """The body's effects without the axes bound here."""
         return self.body.effects - {AxisEffect(name) for name, _ in self.axes}
 
-    def named(self, cut: tuple[int, ...]) -> Vma:
+    def axis_names_of(self, cut: tuple[int, ...]) -> Vma:
         """Returns the names of some of the axes."""
         return frozenset([self.axes[a][0] for a in cut])
 
-    def sizes(self, cut: tuple[int, ...]) -> tuple[int, ...]:
+    def axis_sizes_of(self, cut: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the sizes of some of the axes."""
         return tuple([self.axes[a][1] for a in cut])
 
-    def whole(self, types: tuple[ArrayType, ...], cuts: Cuts) -> tuple[ArrayType, ...]:
+    def global_types(self, types: tuple[ArrayType, ...], cuts: Cuts) -> tuple[ArrayType, ...]:
         """Returns the types outside of values of the body."""
         names = self.names
         return tuple(
             [
-                t.with_shape((*self.sizes(cut), *t.shape)).varying(t.vma - names)
+                t.with_shape((*self.axis_sizes_of(cut), *t.shape)).with_vma(t.vma - names)
                 for t, cut in zip(types, cuts, strict=True)
             ]
         )
@@ -113,27 +113,27 @@ class ParallelMap(HigherOrder):
                 f"parallel_map: a cut must hold numbers of the {len(self.axes)} axes, got {self.cuts_in} and {self.cuts_out}"
             )
         expected = self.in_types
-        if not fits(types, expected):
+        if not types_match(types, expected):
             for t, cut in zip(types, self.cuts_in, strict=False):
-                sizes = self.sizes(cut)
+                sizes = self.axis_sizes_of(cut)
                 if t.shape[: len(sizes)] != sizes:
                     axes = "a leading axis" if len(sizes) == 1 else "leading axes"
                     raise ShapeError(
                         f"parallel_map: a mapped operand must have {axes} of {', '.join(map(str, sizes))}, got {t!r}"
                     )
             raise ProgramError(
-                f"parallel_map: {self.body.name} takes ({show(expected)}), got ({show(types)})"
+                f"parallel_map: {self.body.name} takes ({types_text(expected)}), got ({types_text(types)})"
             )
         if self.checked:
             ends = [*zip(self.body.in_types, self.cuts_in, strict=True)]
             ends += zip(self.body.out_types, self.cuts_out, strict=True)
             for t, cut in ends:
-                if t.vma & self.names != self.named(cut):
+                if t.vma & self.names != self.axis_names_of(cut):
                     raise ProgramError(
                         f"parallel_map: {self.body.name} has {t!r}, which should vary along the axes that cut it: "
-                        f"{', '.join(names_shown(self.named(cut))) or 'none'}"
+                        f"{', '.join(axis_name_texts(self.axis_names_of(cut))) or 'none'}"
                     )
-        return self.whole(self.body.out_types, self.cuts_out)
+        return self.global_types(self.body.out_types, self.cuts_out)
 
 
 def parallel_map(

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 from effx import dtypes
 from effx.errors import DTypeError
-from effx.ir.ops.base import Singleton, TupleOperation, check_arity, joint_shape, show
+from effx.ir.ops.base import Singleton, TupleOperation, broadcast_shape, check_arity, types_text
 from effx.ir.types import ArrayType, array_type
 
 
@@ -27,6 +27,6 @@ class Threefry2x32(Singleton, TupleOperation):
         """Two u32 arrays of the operands' shape."""
         check_arity(self, types, 4)
         if any(t.dtype != dtypes.uint32 for t in types):
-            raise DTypeError(f"threefry2x32: operands must be u32, got {show(types)}")
-        t = array_type(dtypes.uint32, joint_shape(self, types))
+            raise DTypeError(f"threefry2x32: operands must be u32, got {types_text(types)}")
+        t = array_type(dtypes.uint32, broadcast_shape(self, types))
         return t, t

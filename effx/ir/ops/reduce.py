@@ -13,9 +13,9 @@ from effx.ir.ops.base import (
     check_arity,
     check_axes,
     check_axis,
+    check_int,
+    check_int_tuple,
     check_kind,
-    is_int,
-    is_ints,
 )
 from effx.ir.types import ArrayType, array_type
 
@@ -28,7 +28,7 @@ class Reduction(ArrayOperation):
         axes: the reduced axes, increasing.
     """
 
-    axes: tuple[int, ...] = attrs.field(validator=is_ints)
+    axes: tuple[int, ...] = attrs.field(validator=check_int_tuple)
     kinds: ClassVar[str] = "biufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -108,7 +108,7 @@ class ArgReduction(ArrayOperation):
         index_dtype: the result's integer dtype.
     """
 
-    axis: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
     index_dtype: DType
     kinds: ClassVar[str] = "biuf"
 
@@ -149,7 +149,7 @@ class Cumulative(ArrayOperation):
         axis: the axis to combine along. reverse: True to start at the end.
     """
 
-    axis: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
     reverse: bool = False
     kinds: ClassVar[str] = "iufc"
 

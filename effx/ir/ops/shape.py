@@ -12,10 +12,10 @@ from effx.ir.ops.base import (
     check_arity,
     check_axes,
     check_axis,
+    check_int,
+    check_int_tuple,
     check_kind,
-    is_int,
-    is_ints,
-    show,
+    types_text,
 )
 from effx.ir.types import ArrayType, Shape
 
@@ -30,8 +30,8 @@ class BroadcastInDim(ArrayOperation, Linear, Structural):
         dims: for each axis of x the axis of the result it becomes, increasing.
     """
 
-    shape: Shape = attrs.field(validator=is_ints)
-    dims: tuple[int, ...] = attrs.field(validator=is_ints)
+    shape: Shape = attrs.field(validator=check_int_tuple)
+    dims: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The dtype of x with the new shape."""
@@ -58,7 +58,7 @@ class Reshape(ArrayOperation, Linear, Structural):
         shape: the result's shape, of the same size.
     """
 
-    shape: Shape = attrs.field(validator=is_ints)
+    shape: Shape = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The dtype of x with the new shape."""
@@ -81,7 +81,7 @@ class Transpose(ArrayOperation, Linear, Structural):
         perm: axis `perm[i]` of x becomes axis i.
     """
 
-    perm: tuple[int, ...] = attrs.field(validator=is_ints)
+    perm: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The dtype of x with the permuted shape."""
@@ -101,7 +101,7 @@ class Reverse(ArrayOperation, Linear, Structural):
         axes: the axes to reverse.
     """
 
-    axes: tuple[int, ...] = attrs.field(validator=is_ints)
+    axes: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of x."""
@@ -119,7 +119,7 @@ class Concatenate(ArrayOperation, Linear, Structural):
         axis: the axis to join; all other sizes are equal.
     """
 
-    axis: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operands' dtype; the size along `axis` is the sum."""
@@ -157,9 +157,9 @@ class Pad(ArrayOperation, Linear):
         interior: amounts between two elements, not negative.
     """
 
-    low: tuple[int, ...] = attrs.field(validator=is_ints)
-    high: tuple[int, ...] = attrs.field(validator=is_ints)
-    interior: tuple[int, ...] = attrs.field(validator=is_ints)
+    low: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    high: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    interior: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The dtype of x with the padded shape."""
@@ -191,9 +191,9 @@ class Slice(ArrayOperation, Linear, Structural):
         start, limit, strides: one entry for each axis; `0 <= start <= limit <= size`, stride at least 1.
     """
 
-    start: tuple[int, ...] = attrs.field(validator=is_ints)
-    limit: tuple[int, ...] = attrs.field(validator=is_ints)
-    strides: tuple[int, ...] = attrs.field(validator=is_ints)
+    start: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    limit: tuple[int, ...] = attrs.field(validator=check_int_tuple)
+    strides: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The dtype of x with the shape of the slice."""
@@ -220,7 +220,7 @@ class DynamicSlice(ArrayOperation, Structural):
         sizes: the block's sizes.
     """
 
-    sizes: tuple[int, ...] = attrs.field(validator=is_ints)
+    sizes: tuple[int, ...] = attrs.field(validator=check_int_tuple)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The dtype of x with the block's shape."""
@@ -246,7 +246,9 @@ class DynamicUpdateSlice(ArrayOperation, Structural):
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of x."""
         if len(types) < 2:
-            raise ShapeError(f"dynamic_update_slice: takes x, the block and the starts, got {show(types)}")
+            raise ShapeError(
+                f"dynamic_update_slice: takes x, the block and the starts, got {types_text(types)}"
+            )
         t, update = types[:2]
         _check_starts(self, t, types[2:])
         if update.dtype != t.dtype:
@@ -258,11 +260,11 @@ class DynamicUpdateSlice(ArrayOperation, Structural):
 
 def _check_starts(op: ArrayOperation, t: ArrayType, starts: tuple[ArrayType, ...]) -> None:
     if len(starts) != t.ndim or any([s.shape for s in starts]):
-        raise ShapeError(f"{op.name}: needs a rank-0 start for each axis of {t!r}, got {show(starts)}")
+        raise ShapeError(f"{op.name}: needs a rank-0 start for each axis of {t!r}, got {types_text(starts)}")
     for s in starts:
         check_kind(op, s, "iu", "a start index")
         if s.dtype != starts[0].dtype:
-            raise DTypeError(f"{op.name}: start indices must have one dtype, got {show(starts)}")
+            raise DTypeError(f"{op.name}: start indices must have one dtype, got {types_text(starts)}")
 
 
 @final
@@ -276,7 +278,7 @@ class Iota(ArrayOperation):
     """
 
     type: ArrayType
-    axis: int = attrs.field(validator=is_int)
+    axis: int = attrs.field(validator=check_int)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type parameter."""

@@ -12,19 +12,19 @@ from effx.errors import ShardingError
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload
-from effx.ir.ops.control import Call, Calling, HigherOrder, holders
+from effx.ir.ops.control import Call, Calling, HigherOrder, higher_order_operations
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
-from effx.ir.types import ArrayType, type_sharding, without_axes
+from effx.ir.types import ArrayType, drop_mesh_axes, type_sharding
 
 __all__ = [
     "Constrain",
-    "Placing",
+    "MeshOperation",
     "Release",
-    "between_memories",
-    "constrained_inputs",
-    "memories_of_outputs",
-    "places_in",
+    "input_constraints",
+    "mesh_operations",
+    "move_between_memories",
+    "output_memories",
 ]
 
 
@@ -58,7 +58,7 @@ class Constrain(Identity):
         kinds = [AxisType.Explicit if name in self.explicit else AxisType.Auto for name, _ in self.mesh]
         return AbstractMesh(self.sizes, [name for name, _ in self.mesh], kinds)
 
-    def marks(self, t: ArrayType) -> bool:
+    def applies_to(self, t: ArrayType) -> bool:
         """Says whether an array of this type can lie so."""
         parts = [prod([self.sizes[a] for a in axes or ()]) for axes in self.cuts]
         return len(parts) == t.ndim and not any([n % k for n, k in zip(t.shape, parts, strict=True)])
@@ -67,7 +67,7 @@ class Constrain(Identity):
         """The operand's type."""
         check_arity(self, types, 1)
         (t,) = types
-        if not self.marks(t):
+        if not self.applies_to(t):
             cuts = ", ".join(
                 [
                     "any" if c is None else "x".join([str(self.mesh[a][0]) for a in c]) or "-"
@@ -95,50 +95,56 @@ class Release(Identity):
         """The operand's type, which says nothing of the axes."""
         check_arity(self, types, 1)
         (t,) = types
-        if t.cut is None:
+        if t.explicit_sharding is None:
             return t
-        return t.lying(type_sharding(t.cut.mesh, without_axes(t.cut.cuts(t.ndim), self.axes)))
+        return t.with_sharding(
+            type_sharding(
+                t.explicit_sharding.mesh, drop_mesh_axes(t.explicit_sharding.mesh_axes(t.ndim), self.axes)
+            )
+        )
 
 
-Placing = Constrain | ParallelMap
+MeshOperation = Constrain | ParallelMap
 """An operation that names a mesh."""
 
 
-def places_in(program: Program) -> tuple[Placing, ...]:
+def mesh_operations(program: Program) -> tuple[MeshOperation, ...]:
     """Returns the operations of a program, those of its programs too, that name a mesh; found once."""
-    found = program.derived.get("places")
-    if found is None:
-        found = program.derived["places"] = tuple(dict.fromkeys(_places(program)))
-    return cast("tuple[Placing, ...]", found)
+    operations = program.derived.get("places")
+    if operations is None:
+        operations = program.derived["places"] = tuple(dict.fromkeys(_iterate_mesh_operations(program)))
+    return cast("tuple[MeshOperation, ...]", operations)
 
 
-def _places(program: Program) -> Iterator[Placing]:
-    for op in [e.op for e in program.equations] if Constrain in program.kinds else holders(program):
+def _iterate_mesh_operations(program: Program) -> Iterator[MeshOperation]:
+    for op in (
+        [e.op for e in program.equations] if Constrain in program.kinds else higher_order_operations(program)
+    ):
         if type(op) is Constrain:
             yield op
         elif isinstance(op, HigherOrder):
             if type(op) is ParallelMap and op.mesh is not None:
                 yield op
             for inner in op.programs:
-                yield from places_in(inner)
+                yield from mesh_operations(inner)
 
 
-def constrained_inputs(program: Program) -> tuple[Constrain | None, ...]:
+def input_constraints(program: Program) -> tuple[Constrain | None, ...]:
     """Returns for each input of a program the constraint that says how it lies, where that is all it goes into."""
-    found = program.derived.get("constrained inputs")
-    if found is None:
-        found = program.derived["constrained inputs"] = _constrained(program)
-    return cast("tuple[Constrain | None, ...]", found)
+    constraints = program.derived.get("constrained inputs")
+    if constraints is None:
+        constraints = program.derived["constrained inputs"] = _find_input_constraints(program)
+    return cast("tuple[Constrain | None, ...]", constraints)
 
 
-def _constrained(program: Program) -> tuple[Constrain | None, ...]:
+def _find_input_constraints(program: Program) -> tuple[Constrain | None, ...]:
     uses: dict[Var, set[Constrain | None]] = {x: set() for x in program.inputs}
     for e in program.equations:
         inner: tuple[Constrain | None, ...] = (None,) * len(e.inputs)
         if type(e.op) is Constrain and None not in e.op.cuts:
             inner = (e.op,)
         elif type(e.op) is Call:
-            inner = constrained_inputs(e.op.program)
+            inner = input_constraints(e.op.program)
         for x, use in zip(e.inputs, inner, strict=True):
             if type(x) is Var and x in uses:
                 uses[x].add(use)
@@ -148,56 +154,64 @@ def _constrained(program: Program) -> tuple[Constrain | None, ...]:
     return tuple([next(iter(uses[x])) if len(uses[x]) == 1 else None for x in program.inputs])
 
 
-Left = str | int | None
+OutputMemory = str | int | None
 """Where a program leaves an output: a kind of memory; where the input of this number lies; None for the default one."""
 
 
-_PASSING = (Offload, Constrain, CheckpointName, Call, Checkpoint)
+_MEMORY_PRESERVING = (Offload, Constrain, CheckpointName, Call, Checkpoint)
 
 
-def memories_of_outputs(program: Program) -> tuple[Left, ...]:
+def output_memories(program: Program) -> tuple[OutputMemory, ...]:
     """Returns in which memory a program leaves each output; found once."""
-    found = program.derived.get("memories of outputs")
-    if found is None:
-        found = program.derived["memories of outputs"] = _memories(program)
-    return cast("tuple[Left, ...]", found)
+    memories = program.derived.get("memories of outputs")
+    if memories is None:
+        memories = program.derived["memories of outputs"] = _find_output_memories(program)
+    return cast("tuple[OutputMemory, ...]", memories)
 
 
-def _memories(program: Program) -> tuple[Left, ...]:
-    left: dict[object, Left] = {x: i for i, x in enumerate(program.inputs)}
-    for e in [] if program.kinds.isdisjoint(_PASSING) else program.equations:
+def _find_output_memories(program: Program) -> tuple[OutputMemory, ...]:
+    memory_by_value: dict[object, OutputMemory] = {x: i for i, x in enumerate(program.inputs)}
+    for e in [] if program.kinds.isdisjoint(_MEMORY_PRESERVING) else program.equations:
         if type(e.op) is Offload:
-            left[e.outputs[0]] = None if e.op.back else e.op.dst
+            memory_by_value[e.outputs[0]] = None if e.op.back else e.op.dst
         elif type(e.op) in (Constrain, CheckpointName):
-            left[e.outputs[0]] = left.get(e.inputs[0])
+            memory_by_value[e.outputs[0]] = memory_by_value.get(e.inputs[0])
         elif type(e.op) in (Call, Checkpoint):
-            inner = memories_of_outputs(cast("Calling", e.op).program)
-            for y, where in zip(e.outputs, inner, strict=True):
-                left[y] = left.get(e.inputs[where]) if isinstance(where, int) else where
-    return tuple([left.get(x) for x in program.outputs])
+            inner = output_memories(cast("Calling", e.op).program)
+            for y, memory in zip(e.outputs, inner, strict=True):
+                memory_by_value[y] = (
+                    memory_by_value.get(e.inputs[memory]) if isinstance(memory, int) else memory
+                )
+    return tuple([memory_by_value.get(x) for x in program.outputs])
 
 
-def between_memories(
-    program: Program, inputs: Sequence[str | None], outputs: Sequence[str | None], usual: str
+def move_between_memories(
+    program: Program, inputs: Sequence[str | None], outputs: Sequence[str | None], default_memory: str
 ) -> Program:
     """Returns a program that takes inputs out of other memories than computations use, and leaves outputs in others.
 
     Args:
-        inputs, outputs: for each the kind of memory; None for the usual one. usual: its kind.
+        inputs, outputs: for each the kind of memory; None for the usual one. default_memory: its kind.
     """
-    given, results = list(program.inputs), list(program.outputs)
-    before: list[Equation] = []
-    after: list[Equation] = []
+    program_inputs, results = list(program.inputs), list(program.outputs)
+    input_moves: list[Equation] = []
+    output_moves: list[Equation] = []
     for i, kind in enumerate(inputs):
         if kind is not None:
-            x = given[i]
-            given[i] = Var(x.type)
-            before.append(Equation(Offload(usual, kind, back=True), (given[i],), (x,)))
-    for i, (kind, left) in enumerate(zip(outputs, memories_of_outputs(program), strict=True)):
-        if (kind is not None and left != kind) or (kind is None and isinstance(left, str)):
-            op = Offload(usual, kind) if kind is not None else Offload(usual, str(left), back=True)
+            x = program_inputs[i]
+            program_inputs[i] = Var(x.type)
+            input_moves.append(Equation(Offload(default_memory, kind, back=True), (program_inputs[i],), (x,)))
+    for i, (kind, memory) in enumerate(zip(outputs, output_memories(program), strict=True)):
+        if (kind is not None and memory != kind) or (kind is None and isinstance(memory, str)):
+            op = (
+                Offload(default_memory, kind)
+                if kind is not None
+                else Offload(default_memory, str(memory), back=True)
+            )
             y = Var(results[i].type)
-            after.append(Equation(op, (results[i],), (y,)))
+            output_moves.append(Equation(op, (results[i],), (y,)))
             results[i] = y
-    equations = (*before, *program.equations, *after)
-    return attrs.evolve(program, inputs=tuple(given), equations=equations, outputs=tuple(results), derived={})
+    equations = (*input_moves, *program.equations, *output_moves)
+    return attrs.evolve(
+        program, inputs=tuple(program_inputs), equations=equations, outputs=tuple(results), derived={}
+    )

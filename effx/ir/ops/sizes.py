@@ -6,11 +6,11 @@ import attrs
 
 from effx import dtypes
 from effx.dtypes import DType
-from effx.ir.ops.base import ArrayOperation, check_arity, is_int
+from effx.ir.ops.base import ArrayOperation, check_arity, check_int
 from effx.ir.types import ArrayType, array_type
 
 
-def _of_ints() -> DType:
+def _default_int_dtype() -> DType:
     return dtypes.scalar_dtype(int)[0]
 
 
@@ -24,8 +24,8 @@ class Size(ArrayOperation):
         dtype: of the scalar; that of Python's ints where the operation is made.
     """
 
-    size: int = attrs.field(validator=is_int)
-    dtype: DType = attrs.field(factory=_of_ints)
+    size: int = attrs.field(validator=check_int)
+    dtype: DType = attrs.field(factory=_default_int_dtype)
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """A weak integer scalar."""

@@ -8,23 +8,23 @@ from typing import final
 import attrs
 
 from effx.errors import ProgramError
-from effx.ir.ops.base import show
-from effx.ir.ops.control import HigherOrder, fits
+from effx.ir.ops.base import types_text
+from effx.ir.ops.control import HigherOrder, types_match
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
 
-def _takes(op: HigherOrder, what: str, program: Program, types: tuple[ArrayType, ...]) -> None:
-    if not fits(types, program.in_types):
+def _check_inputs(op: HigherOrder, role: str, program: Program, types: tuple[ArrayType, ...]) -> None:
+    if not types_match(types, program.in_types):
         raise ProgramError(
-            f"{op.name}: {what}, {program.name}, takes ({show(program.in_types)}), got ({show(types)})"
+            f"{op.name}: {role}, {program.name}, takes ({types_text(program.in_types)}), got ({types_text(types)})"
         )
 
 
-def _gives(op: HigherOrder, what: str, program: Program, types: tuple[ArrayType, ...]) -> None:
-    if not fits(program.out_types[: len(types)], types):
+def _check_outputs(op: HigherOrder, role: str, program: Program, types: tuple[ArrayType, ...]) -> None:
+    if not types_match(program.out_types[: len(types)], types):
         raise ProgramError(
-            f"{op.name}: {what}, {program.name}, must give ({show(types)}), gives ({show(program.out_types)})"
+            f"{op.name}: {role}, {program.name}, must give ({types_text(types)}), gives ({types_text(program.out_types)})"
         )
 
 
@@ -53,8 +53,8 @@ class LinearSolve(HigherOrder):
     @property
     def programs(self) -> tuple[Program, ...]:
         """The solver, the linear function, and their transposes if given."""
-        held = (self.solve, self.matvec, self.transpose_matvec, self.transpose_solve)
-        return tuple([p for p in held if p is not None])
+        all_programs = (self.solve, self.matvec, self.transpose_matvec, self.transpose_solve)
+        return tuple([p for p in all_programs if p is not None])
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -65,8 +65,8 @@ class LinearSolve(HigherOrder):
         """The solver's result types."""
         unknown = self.solve.in_types[self.constants :]
         for program in self.programs:
-            _takes(self, "a program", program, types)
-            _gives(self, "a program", program, unknown)
+            _check_inputs(self, "a program", program, types)
+            _check_outputs(self, "a program", program, unknown)
         return self.solve.out_types
 
 
@@ -97,8 +97,8 @@ class Root(HigherOrder):
     @property
     def programs(self) -> tuple[Program, ...]:
         """The solver, f, its derivative, and the solvers of the linear systems."""
-        held = (self.solve, self.residual, self.matvec, self.tangent_solve, self.transpose_solve)
-        return tuple([p for p in held if p is not None])
+        all_programs = (self.solve, self.residual, self.matvec, self.tangent_solve, self.transpose_solve)
+        return tuple([p for p in all_programs if p is not None])
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -114,8 +114,8 @@ class Root(HigherOrder):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The solver's result types."""
         unknown = self.solve.in_types[self.constants :]
-        for what, program in (("the solver", self.solve), ("the residual", self.residual)):
-            _takes(self, what, program, types)
-            _gives(self, what, program, unknown)
+        for role, program in (("the solver", self.solve), ("the residual", self.residual)):
+            _check_inputs(self, role, program, types)
+            _check_outputs(self, role, program, unknown)
         self.linear.infer(*types, *unknown)
         return self.solve.out_types

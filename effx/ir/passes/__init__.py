@@ -1,7 +1,13 @@
 """Passes: from programs to programs with the same meaning."""
 
-from effx.ir.passes.inlining import inline
-from effx.ir.passes.pruning import needed_only, pruned
-from effx.ir.passes.redundancy import common_subexpressions, dead_code
+from effx.ir.passes.inlining import inline_calls
+from effx.ir.passes.pruning import drop_unneeded, prune_program
+from effx.ir.passes.redundancy import eliminate_dead_code, merge_common_subexpressions
 
-__all__ = ["common_subexpressions", "dead_code", "inline", "needed_only", "pruned"]
+__all__ = [
+    "drop_unneeded",
+    "eliminate_dead_code",
+    "inline_calls",
+    "merge_common_subexpressions",
+    "prune_program",
+]

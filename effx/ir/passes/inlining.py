@@ -9,11 +9,11 @@ from effx.ir.ops.control import Call
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 
-def inline(program: Program) -> Program:
+def inline_calls(program: Program) -> Program:
     """Inlines all calls.
 
     >>> from effx.ir.text import parse_program
-    >>> print(inline(parse_program('''
+    >>> print(inline_calls(parse_program('''
     ... g(a: f32[]) {
     ...   b: f32[] = sin a
     ...   return b
@@ -31,13 +31,13 @@ def inline(program: Program) -> Program:
         return program
     equations: list[Equation] = []
     env: dict[Var, Atom] = {x: x for x in program.inputs}
-    outputs = _copy(program, env, equations)
+    outputs = _append_equations(program, env, equations)
     return attrs.evolve(
         program, equations=tuple(equations), outputs=tuple(outputs), effects=effect_row(equations), derived={}
     )
 
 
-def _copy(program: Program, env: dict[Var, Atom], equations: list[Equation]) -> list[Atom]:
+def _append_equations(program: Program, env: dict[Var, Atom], equations: list[Equation]) -> list[Atom]:
     """Appends a program's equations under an environment; returns its outputs."""
 
     def read(atom: Atom) -> Atom:
@@ -47,7 +47,7 @@ def _copy(program: Program, env: dict[Var, Atom], equations: list[Equation]) -> 
         inputs = tuple(map(read, e.inputs))
         if type(e.op) is Call:
             inner: dict[Var, Atom] = dict(zip(e.op.program.inputs, inputs, strict=True))
-            env.update(zip(e.outputs, _copy(e.op.program, inner, equations), strict=True))
+            env.update(zip(e.outputs, _append_equations(e.op.program, inner, equations), strict=True))
             continue
         fresh = tuple([Var(v.type) for v in e.outputs])
         env.update(zip(e.outputs, fresh, strict=True))

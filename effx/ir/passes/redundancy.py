@@ -6,32 +6,32 @@ from effx.effects import must_happen
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 
 
-def dead_code(program: Program) -> Program:
+def eliminate_dead_code(program: Program) -> Program:
     """Removes equations whose results are not used, unless each occurrence counts.
 
     >>> from effx.ir.text import parse_program
-    >>> print(dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))
+    >>> print(eliminate_dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))
     f(a: f32[]) {
       b: f32[] = cos a
       return b
     }
     """
     needed = {x for x in program.outputs if type(x) is Var}
-    kept: list[Equation] = []
+    needed_equations: list[Equation] = []
     for e in reversed(program.equations):
         if must_happen(e.op.effects) or any([v in needed for v in e.outputs]):
-            kept.append(e)
+            needed_equations.append(e)
             needed.update([x for x in e.inputs if type(x) is Var])
-    if len(kept) == len(program.equations):
+    if len(needed_equations) == len(program.equations):
         return program
-    return _with_equations(program, tuple(reversed(kept)), program.outputs)
+    return _replace_equations(program, tuple(reversed(needed_equations)), program.outputs)
 
 
-def common_subexpressions(program: Program) -> Program:
+def merge_common_subexpressions(program: Program) -> Program:
     """Replaces an equation by an earlier one with the same operation and operands.
 
     >>> from effx.ir.text import parse_program
-    >>> print(common_subexpressions(parse_program(
+    >>> print(merge_common_subexpressions(parse_program(
     ...     "f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = sin a\\n d: f32[] = mul b c\\n return d }")))
     f(a: f32[]) {
       b: f32[] = sin a
@@ -40,8 +40,8 @@ def common_subexpressions(program: Program) -> Program:
     }
     """
     renamed: dict[Var, Var] = {}
-    known: dict[tuple[object, ...], tuple[Var, ...]] = {}
-    kept: list[Equation] = []
+    outputs_by_key: dict[tuple[object, ...], tuple[Var, ...]] = {}
+    unique_equations: list[Equation] = []
 
     def read(atom: Atom) -> Atom:
         return renamed.get(atom, atom) if type(atom) is Var else atom
@@ -49,16 +49,18 @@ def common_subexpressions(program: Program) -> Program:
     for e in program.equations:
         inputs = tuple(map(read, e.inputs))
         key = (e.op, tuple([(x.type, repr(x.value)) if type(x) is Literal else x for x in inputs]))
-        earlier = None if must_happen(e.op.effects) else known.get(key)
+        earlier = None if must_happen(e.op.effects) else outputs_by_key.get(key)
         if earlier is not None:
             renamed.update(zip(e.outputs, earlier, strict=True))
             continue
-        known[key] = e.outputs
-        kept.append(e if inputs == e.inputs else attrs.evolve(e, inputs=inputs))
-    return _with_equations(program, tuple(kept), tuple(map(read, program.outputs)))
+        outputs_by_key[key] = e.outputs
+        unique_equations.append(e if inputs == e.inputs else attrs.evolve(e, inputs=inputs))
+    return _replace_equations(program, tuple(unique_equations), tuple(map(read, program.outputs)))
 
 
-def _with_equations(program: Program, equations: tuple[Equation, ...], outputs: tuple[Atom, ...]) -> Program:
+def _replace_equations(
+    program: Program, equations: tuple[Equation, ...], outputs: tuple[Atom, ...]
+) -> Program:
     return attrs.evolve(
         program, equations=equations, outputs=outputs, effects=effect_row(equations), derived={}
     )

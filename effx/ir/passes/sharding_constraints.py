@@ -6,77 +6,79 @@ from typing import cast
 import attrs
 
 from effx.ir.meshes import AbstractMesh
-from effx.ir.ops.control import HigherOrder, holders
+from effx.ir.ops.control import HigherOrder, higher_order_operations
 from effx.ir.ops.sharding import Constrain, Release
-from effx.ir.passes.sharding_propagation import mesh_of
-from effx.ir.passes.varying_axes import with_programs
+from effx.ir.passes.sharding_propagation import common_mesh
+from effx.ir.passes.varying_axes import replace_programs
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import TypeSharding
 
-__all__ = ["constrain_op", "explicit_mesh", "with_cuts"]
+__all__ = ["explicit_mesh", "insert_type_constraints", "make_constraint_operation"]
 
 
-def constrain_op(mesh: AbstractMesh, sharding: TypeSharding | None, ndim: int) -> Constrain:
+def make_constraint_operation(mesh: AbstractMesh, sharding: TypeSharding | None, ndim: int) -> Constrain:
     """Returns the operation whose result is cut so along the Explicit axes of a mesh; what others cut is left as it is."""
-    at = {name: i for i, name in enumerate(mesh.axis_names)}
-    cuts = ((),) * ndim if sharding is None else sharding.cuts(ndim)
-    numbers = [tuple([at[name] for name in cut]) for cut in cuts]
+    axis_number = {name: i for i, name in enumerate(mesh.axis_names)}
+    cuts = ((),) * ndim if sharding is None else sharding.mesh_axes(ndim)
+    numbers = [tuple([axis_number[name] for name in cut]) for cut in cuts]
     return Constrain(mesh.shape_tuple, tuple(numbers), explicit=mesh.explicit_axes)
 
 
 def explicit_mesh(program: Program) -> AbstractMesh | None:
     """Returns the mesh of which a program's types speak, those of the programs in it too; None if none does. Found once."""
     if "explicit mesh" not in program.derived:
-        program.derived["explicit mesh"] = _mesh(program)
+        program.derived["explicit mesh"] = _find_explicit_mesh(program)
     return cast("AbstractMesh | None", program.derived["explicit mesh"])
 
 
-def _mesh(program: Program) -> AbstractMesh | None:
-    for op in holders(program):
+def _find_explicit_mesh(program: Program) -> AbstractMesh | None:
+    for op in higher_order_operations(program):
         for inner in op.programs:
-            found = explicit_mesh(inner)
-            if found is not None:
-                return found
+            mesh = explicit_mesh(inner)
+            if mesh is not None:
+                return mesh
     types = dict.fromkeys([x.type for e in program.equations for x in e.outputs])
-    return mesh_of(program.name, [*program.in_types, *types])
+    return common_mesh(program.name, [*program.in_types, *types])
 
 
-def with_cuts(program: Program) -> Program:
+def insert_type_constraints(program: Program) -> Program:
     """Returns a program in which constraints say what its types said of Explicit axes; found once.
 
     Results that are cut are constrained, and so are the program's own results. What is whole in between is left to the
     partitioner, and so is what only goes into a constraint.
     """
-    found = program.derived.get("with cuts")
-    if found is None:
+    constrained_program = program.derived.get("with cuts")
+    if constrained_program is None:
         mesh = explicit_mesh(program)
-        found = program.derived["with cuts"] = program if mesh is None else _constrained(program, mesh, True)
-    assert isinstance(found, Program)
-    return found
+        constrained_program = program.derived["with cuts"] = (
+            program if mesh is None else _insert_constraints(program, mesh, True)
+        )
+    assert isinstance(constrained_program, Program)
+    return constrained_program
 
 
-def _constrained(program: Program, mesh: AbstractMesh, ends: bool) -> Program:
+def _insert_constraints(program: Program, mesh: AbstractMesh, ends: bool) -> Program:
     renamed: dict[Var, Atom] = {}
     equations: list[Equation] = []
-    settled = _settled(program)
+    only_constrained = _only_constrained(program)
 
     def define(x: Var) -> Var:
-        found = Var(x.type.lying(None))
-        renamed[x] = found
-        return found
+        variable = Var(x.type.with_sharding(None))
+        renamed[x] = variable
+        return variable
 
     def read(x: Atom) -> Atom:
         return renamed[x] if type(x) is Var else x
 
     def constrain(x: Atom, sharding: TypeSharding | None, like: Equation | None) -> Var:
-        found = Var(x.type.lying(None))
-        op = constrain_op(mesh, sharding, x.type.ndim)
+        variable = Var(x.type.with_sharding(None))
+        op = make_constraint_operation(mesh, sharding, x.type.ndim)
         equations.append(
-            Equation(op, (x,), (found,))
+            Equation(op, (x,), (variable,))
             if like is None
-            else Equation(op, (x,), (found,), like.source, like.scope)
+            else Equation(op, (x,), (variable,), like.source, like.scope)
         )
-        return found
+        return variable
 
     inputs = tuple(map(define, program.inputs))
     for e in program.equations:
@@ -85,7 +87,7 @@ def _constrained(program: Program, mesh: AbstractMesh, ends: bool) -> Program:
             renamed[e.outputs[0]] = read(e.inputs[0])
             continue
         if isinstance(op, HigherOrder):
-            op = with_programs(op, {p: _inner(p, mesh) for p in op.programs})
+            op = replace_programs(op, {p: _constrain_inner_program(p, mesh) for p in op.programs})
         equations.append(
             attrs.evolve(
                 e, op=op, inputs=tuple(map(read, e.inputs)), outputs=tuple([define(x) for x in e.outputs])
@@ -94,12 +96,14 @@ def _constrained(program: Program, mesh: AbstractMesh, ends: bool) -> Program:
         if type(op) is Constrain:
             continue
         for x in e.outputs:
-            if x.type.cut is not None and x not in settled:
-                renamed[x] = constrain(renamed[x], x.type.cut, e)
+            if x.type.explicit_sharding is not None and x not in only_constrained:
+                renamed[x] = constrain(renamed[x], x.type.explicit_sharding, e)
     outputs: Sequence[Atom] = [read(x) for x in program.outputs]
     if ends:
         outputs = [
-            x if old.type.cut is not None and type(x) is Var else constrain(x, old.type.cut, None)
+            x
+            if old.type.explicit_sharding is not None and type(x) is Var
+            else constrain(x, old.type.explicit_sharding, None)
             for old, x in zip(program.outputs, outputs, strict=True)
         ]
     return attrs.evolve(
@@ -107,19 +111,23 @@ def _constrained(program: Program, mesh: AbstractMesh, ends: bool) -> Program:
     )
 
 
-def _inner(program: Program, mesh: AbstractMesh) -> Program:
-    found = program.derived.get(("inner cuts", mesh))
-    if found is None:
-        made = program if explicit_mesh(program) is None else _constrained(program, mesh, False)
-        found = program.derived["inner cuts", mesh] = made
-    assert isinstance(found, Program)
-    return found
+def _constrain_inner_program(program: Program, mesh: AbstractMesh) -> Program:
+    cached = program.derived.get(("inner cuts", mesh))
+    if cached is None:
+        inner_program = (
+            program if explicit_mesh(program) is None else _insert_constraints(program, mesh, False)
+        )
+        cached = program.derived["inner cuts", mesh] = inner_program
+    assert isinstance(cached, Program)
+    return cached
 
 
-def _settled(program: Program) -> set[Var]:
+def _only_constrained(program: Program) -> set[Var]:
     """Returns the values that only go into constraints."""
-    into: set[Var] = set()
-    elsewhere = {x for x in program.outputs if type(x) is Var}
+    constrained_values: set[Var] = set()
+    other_values = {x for x in program.outputs if type(x) is Var}
     for e in program.equations:
-        (into if type(e.op) is Constrain else elsewhere).update([x for x in e.inputs if type(x) is Var])
-    return into - elsewhere
+        (constrained_values if type(e.op) is Constrain else other_values).update(
+            [x for x in e.inputs if type(x) is Var]
+        )
+    return constrained_values - other_values

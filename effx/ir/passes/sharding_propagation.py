@@ -22,111 +22,119 @@ from effx.ir.ops.sharding import Constrain
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, TypeSharding, type_sharding
 
-Cut = tuple[Hashable, ...]
+MeshAxisNames = tuple[Hashable, ...]
 """The mesh axes that cut an array axis, the first coarsest."""
-Cuts = tuple[Cut, ...]
+DimensionShardings = tuple[MeshAxisNames, ...]
 """For each axis of an array what cuts it."""
 Op = TypeVar("Op")
-Rule = Callable[[Any, "Lies"], Sequence[Cuts]]
+Rule = Callable[[Any, "OperandShardings"], Sequence[DimensionShardings]]
 
 # While it is on, what types cannot say is whole: the user says how the result lies.
-settled: "UserContext[bool]" = UserContext(False)
+allow_unresolved: "UserContext[bool]" = UserContext(False)
 
-_rules: dict[type[Any], Rule] = {}
+_sharding_rules: dict[type[Any], Rule] = {}
 
 
-class Lies:
+class OperandShardings:
     """How an operation's operands lie; what a rule asks.
 
     Attributes:
-        what: the operation's name. types: the operands' types. results: the results' types, without cuts.
-        cuts: for each operand what cuts its axes.
+        operation_name: the operation's name. types: the operands' types. results: the results' types, without cuts.
+        mesh_axes: for each operand what cuts its axes.
     """
 
-    __slots__ = ("cuts", "mesh", "results", "types", "what")
+    __slots__ = ("mesh", "mesh_axes", "operation_name", "results", "types")
 
     def __init__(
-        self, what: str, types: Sequence[ArrayType], results: Sequence[ArrayType], mesh: AbstractMesh
+        self,
+        operation_name: str,
+        types: Sequence[ArrayType],
+        results: Sequence[ArrayType],
+        mesh: AbstractMesh,
     ) -> None:
-        self.what, self.types, self.results, self.mesh = what, types, results, mesh
-        self.cuts = [cuts_of(t) for t in types]
+        self.operation_name, self.types, self.results, self.mesh = operation_name, types, results, mesh
+        self.mesh_axes = [mesh_axes_by_dimension(t) for t in types]
 
-    def parts(self, cut: Cut) -> int:
+    def part_count(self, cut: MeshAxisNames) -> int:
         """Returns into how many parts mesh axes cut."""
         return prod([self.mesh.shape[name] for name in cut])
 
     def refuse(self, why: str) -> None:
         """Raises the error that types cannot say how the result lies, unless the user has said how."""
-        if settled.value:
+        if allow_unresolved.value:
             return
         shown = ", ".join(map(repr, self.types))
         raise ShardingError(
-            f"{self.what} of {shown}: {why}; lay an operand out otherwise with effx.reshard, or say how the result "
+            f"{self.operation_name} of {shown}: {why}; lay an operand out otherwise with effx.reshard, or say how the "
+            "result "
             f"lies with out_sharding= or effx.sharding.auto_axes"
         )
 
-    def together(self, a: Cut, b: Cut, at: str) -> Cut:
+    def merge_axes(self, a: MeshAxisNames, b: MeshAxisNames, at: str) -> MeshAxisNames:
         """Returns what cuts a result's axis that is an axis of two operands."""
         if a == b or not b:
             return a
         if not a:
             return b
-        self.refuse(f"{at} is cut by {shown(a)} and by {shown(b)}")
+        self.refuse(f"{at} is cut by {format_mesh_axes(a)} and by {format_mesh_axes(b)}")
         return ()
 
-    def whole(self, operand: int, axes: Sequence[int], why: str) -> None:
+    def require_unsharded(self, operand: int, axes: Sequence[int], why: str) -> None:
         """Refuses axes of an operand that are cut."""
         for i in axes:
-            if self.cuts[operand][i]:
-                self.refuse(f"axis {i} is cut by {shown(self.cuts[operand][i])}, {why}")
+            if self.mesh_axes[operand][i]:
+                self.refuse(f"axis {i} is cut by {format_mesh_axes(self.mesh_axes[operand][i])}, {why}")
 
-    def kept(self, cut: Cut, axis: int, size: int) -> Cut:
+    def keep_if_divisible(self, cut: MeshAxisNames, axis: int, size: int) -> MeshAxisNames:
         """Returns what cuts a result's axis of another size than the operand's: the same, into equal parts."""
-        if cut and (is_symbolic(size) or size % self.parts(cut)):
+        if cut and (is_symbolic(size) or size % self.part_count(cut)):
             self.refuse(
-                f"axis {axis} is cut by {shown(cut)} into {self.parts(cut)} parts, which {size} elements cannot be"
+                f"axis {axis} is cut by {format_mesh_axes(cut)} into {self.part_count(cut)} parts, which {size} "
+                "elements cannot be"
             )
             return ()
         return cut
 
 
-def lies(*kinds: type[Any]) -> Callable[[Rule], Rule]:
+def sharding_rule(*kinds: type[Any]) -> Callable[[Rule], Rule]:
     """Registers the rule of operations, and of those derived from them."""
 
     def register(rule: Rule) -> Rule:
-        _rules.update(dict.fromkeys(kinds, rule))
+        _sharding_rules.update(dict.fromkeys(kinds, rule))
         return rule
 
     return register
 
 
-def shown(cut: Cut) -> str:
+def format_mesh_axes(cut: MeshAxisNames) -> str:
     """Returns mesh axes as errors show them."""
     return repr(cut[0]) if len(cut) == 1 else repr(cut)
 
 
-def cuts_of(t: ArrayType) -> Cuts:
+def mesh_axes_by_dimension(t: ArrayType) -> DimensionShardings:
     """Returns for each axis of a type what cuts it."""
-    return ((),) * t.ndim if t.cut is None else t.cut.cuts(t.ndim)
+    return ((),) * t.ndim if t.explicit_sharding is None else t.explicit_sharding.mesh_axes(t.ndim)
 
 
-def mesh_of(what: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
+def common_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
     """Returns the mesh of which types speak; None if none does.
 
     Raises:
         ShardingError: they speak of two.
     """
-    found: AbstractMesh | None = None
+    mesh: AbstractMesh | None = None
     for t in types:
-        if t.cut is None:
+        if t.explicit_sharding is None:
             continue
-        if found is not None and t.cut.mesh != found:
-            raise ShardingError(f"{what}: operands lie on two meshes, {found!r} and {t.cut.mesh!r}")
-        found = t.cut.mesh
-    return found
+        if mesh is not None and t.explicit_sharding.mesh != mesh:
+            raise ShardingError(
+                f"{name}: operands lie on two meshes, {mesh!r} and {t.explicit_sharding.mesh!r}"
+            )
+        mesh = t.explicit_sharding.mesh
+    return mesh
 
 
-def shardings_of_results(
+def result_shardings(
     op: Operation[Any], types: Sequence[ArrayType], results: Sequence[ArrayType]
 ) -> list[TypeSharding | None]:
     """Returns how an operation's results are cut.
@@ -137,29 +145,36 @@ def shardings_of_results(
     Raises:
         ShardingError: types cannot say it.
     """
-    mesh = mesh_of(op.name, types)
+    mesh = common_mesh(op.name, types)
     if type(op) is Constrain and op.explicit:
         mesh = op.abstract_mesh
     if mesh is None:
         return [None] * len(results)
-    given = Lies(op.name, types, results, mesh)
-    rule = next((found for kind in type(op).__mro__ if (found := _rules.get(kind)) is not None), None)
+    operands = OperandShardings(op.name, types, results, mesh)
+    rule = next(
+        (registered for kind in type(op).__mro__ if (registered := _sharding_rules.get(kind)) is not None),
+        None,
+    )
     if rule is None:
-        given.refuse("nothing says how its results lie")
+        operands.refuse("nothing says how its results lie")
         return [None] * len(results)
-    return [_checked(given, cuts, t) for cuts, t in zip(rule(op, given), results, strict=True)]
+    return [
+        _check_result_sharding(operands, cuts, t) for cuts, t in zip(rule(op, operands), results, strict=True)
+    ]
 
 
-def _checked(given: Lies, cuts: Cuts, t: ArrayType) -> TypeSharding | None:
-    left: list[Cut] = []
+def _check_result_sharding(
+    operands: OperandShardings, cuts: DimensionShardings, t: ArrayType
+) -> TypeSharding | None:
+    checked: list[MeshAxisNames] = []
     seen: set[Hashable] = set()
     for i, (cut, size) in enumerate(zip(cuts, t.shape, strict=True)):
-        cut = given.kept(cut, i, size)
+        cut = operands.keep_if_divisible(cut, i, size)
         for name in cut:
             if name in seen:
-                given.refuse(f"{name!r} would cut two axes of the result")
+                operands.refuse(f"{name!r} would cut two axes of the result")
                 cut = ()
                 break
         seen.update(cut)
-        left.append(cut)
-    return type_sharding(given.mesh, left)
+        checked.append(cut)
+    return type_sharding(operands.mesh, checked)

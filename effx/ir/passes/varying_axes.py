@@ -19,10 +19,10 @@ from effx.ir.types import INVARIANT, Vma
 Mask = tuple[bool, ...]
 Facts = tuple[Vma, ...]
 # The operations whose results may vary along other axes than all operands together.
-SINGULAR = (HigherOrder, Collective, OptimizationBarrier)
+SPECIAL_VMA_RULES = (HigherOrder, Collective, OptimizationBarrier)
 
 
-def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
+def find_varying_outputs(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
     """Says for each output whether it varies along an axis.
 
     Args:
@@ -37,15 +37,15 @@ def varying(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
     ...   c: f32[] = mul a b
     ...   return b, c
     ... }''')
-    >>> varying(program, [True], "i")
+    >>> find_varying_outputs(program, [True], "i")
     (False, True)
     """
     axes = frozenset([axis])
-    found = _Varying(axes).walk(program, tuple([axes if v else INVARIANT for v in inputs]))
-    return tuple(map(bool, found))
+    output_vma = _Varying(axes).walk(program, tuple([axes if v else INVARIANT for v in inputs]))
+    return tuple(map(bool, output_vma))
 
 
-def vma_of_results(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
+def result_vma(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
     """Returns along which axes the results of an equation vary.
 
     What is gathered counts as varying, though it is equal everywhere: its gradient is scattered.
@@ -55,16 +55,16 @@ def vma_of_results(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
         operands: along which its operands do.
         axes: those that types speak of.
     """
-    given, op = tuple(operands), e.op
+    operand_vma, op = tuple(operands), e.op
     if type(op) is Call:  # of few functions, again and again
-        key = ("varying", given, axes)
-        known = cast("Facts | None", op.program.derived.get(key))
-        if known is None:
-            known = op.program.derived[key] = _Varying(axes, typed=True).results(e, given)
-        return known
-    if isinstance(op, SINGULAR):
-        return _Varying(axes, typed=True).results(e, given)
-    return (INVARIANT.union(*given),) * len(e.outputs)
+        key = ("varying", operand_vma, axes)
+        cached = cast("Facts | None", op.program.derived.get(key))
+        if cached is None:
+            cached = op.program.derived[key] = _Varying(axes, typed=True).result_facts(e, operand_vma)
+        return cached
+    if isinstance(op, SPECIAL_VMA_RULES):
+        return _Varying(axes, typed=True).result_facts(e, operand_vma)
+    return (INVARIANT.union(*operand_vma),) * len(e.outputs)
 
 
 @attrs.frozen
@@ -83,46 +83,48 @@ class _Varying(Flow[Vma]):
     def walk(self, program: Program, inputs: Facts) -> Facts:
         differs = dict(zip(program.inputs, inputs, strict=True))
         for e in program.equations:
-            given = tuple([differs[x] if type(x) is Var else INVARIANT for x in e.inputs])
-            differs.update(zip(e.outputs, self.results(e, given), strict=True))
+            operand_vma = tuple([differs[x] if type(x) is Var else INVARIANT for x in e.inputs])
+            differs.update(zip(e.outputs, self.result_facts(e, operand_vma), strict=True))
         return tuple([differs[x] if type(x) is Var else INVARIANT for x in program.outputs])
 
-    def results(self, e: Equation, given: Facts, inside: dict[Program, Facts] | None = None) -> Facts:
+    def result_facts(
+        self, e: Equation, operand_vma: Facts, inside: dict[Program, Facts] | None = None
+    ) -> Facts:
         """Says how results differ, and writes into `inside` how inputs of the programs do that it goes into."""
         op, count = e.op, len(e.outputs)
         if isinstance(op, Collective) and op.axis_name in self.axes:
-            own = frozenset([op.axis_name])
+            own_axis = frozenset([op.axis_name])
             if isinstance(op, PSumShared):
-                y, x = given
-                return (y if own <= x else y - own,)
+                y, x = operand_vma
+                return (y if own_axis <= x else y - own_axis,)
             equal = op.is_equal or (isinstance(op, AllGather) and op.groups is None and not self.typed)
-            everything = INVARIANT.union(*given)
-            return (everything - own if equal else everything | own,)
+            all_axes = INVARIANT.union(*operand_vma)
+            return (all_axes - own_axis if equal else all_axes | own_axis,)
         if type(op) is OptimizationBarrier:
-            return given
+            return operand_vma
         if not isinstance(op, HigherOrder):
-            return (INVARIANT.union(*given),) * count
+            return (INVARIANT.union(*operand_vma),) * count
         if isinstance(op, ParallelMap) and op.names & self.axes:
             # Inside, the names mean other axes.
-            return (INVARIANT.union(*given),) * count
+            return (INVARIANT.union(*operand_vma),) * count
 
         def walk(program: Program, inputs: Facts) -> Facts:
             if inside is not None:
                 inside[program] = inputs
             return self.walk(program, inputs)
 
-        found = self.through(e, given, walk)
-        if found is None:
+        region_results = self.through(e, operand_vma, walk)
+        if region_results is None:
             named = self.axes & {effect.axis for p in op.programs for effect in p.effects}
-            found = (named.union(*given),) * count
-        return found
+            region_results = (named.union(*operand_vma),) * count
+        return region_results
 
 
-def _names(program: Program, axis: AxisName) -> bool:
+def _has_axis_effect(program: Program, axis: AxisName) -> bool:
     return any([getattr(effect, "axis", None) == axis for effect in program.effects])
 
 
-def with_plain_sums(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program:
+def replace_shared_sums(program: Program, inputs: Sequence[bool], axis: AxisName) -> Program:
     """Replaces `psum_shared` along an axis by a sum where its second operand does not vary.
 
     Args:
@@ -136,18 +138,20 @@ def with_plain_sums(program: Program, inputs: Sequence[bool], axis: AxisName) ->
     ...   c: f32[] = psum_shared[axis_name='i'] a b
     ...   return c
     ... }''')
-    >>> print(with_plain_sums(program, [True, False], "i"))
+    >>> print(replace_shared_sums(program, [True, False], "i"))
     f(a: f32[], b: f32[]) ! AxisEffect(axis='i') {
       c: f32[] = psum[axis_name='i'] a
       return c
     }
     """
     axes = frozenset([axis])
-    return _plain(program, tuple([axes if v else INVARIANT for v in inputs]), axis, _Varying(axes))
+    return _replace_in_program(
+        program, tuple([axes if v else INVARIANT for v in inputs]), axis, _Varying(axes)
+    )
 
 
-def _plain(program: Program, inputs: Facts, axis: AxisName, flow: _Varying) -> Program:
-    if not _asks(program, axis):
+def _replace_in_program(program: Program, inputs: Facts, axis: AxisName, flow: _Varying) -> Program:
+    if not _has_shared_sum(program, axis):
         return program
     differs = dict(zip(program.inputs, inputs, strict=True))
     renamed: dict[Var, Atom] = {}
@@ -157,17 +161,19 @@ def _plain(program: Program, inputs: Facts, axis: AxisName, flow: _Varying) -> P
         return renamed.get(atom, atom) if type(atom) is Var else atom
 
     for e in program.equations:
-        given = tuple([differs[x] if type(x) is Var else INVARIANT for x in e.inputs])
+        operand_vma = tuple([differs[x] if type(x) is Var else INVARIANT for x in e.inputs])
         inside: dict[Program, Facts] = {}
-        differs.update(zip(e.outputs, flow.results(e, given, inside), strict=True))
+        differs.update(zip(e.outputs, flow.result_facts(e, operand_vma, inside), strict=True))
         op, operands = e.op, tuple(map(read, e.inputs))
         if isinstance(op, PSumShared) and op.axis_name == axis:
-            if given[1]:
+            if operand_vma[1]:
                 renamed[e.outputs[0]] = operands[0]
                 continue
             op, operands = PSum(axis), operands[:1]
         elif isinstance(op, HigherOrder):
-            op = with_programs(op, {p: _plain(p, mask, axis, flow) for p, mask in inside.items()})
+            op = replace_programs(
+                op, {p: _replace_in_program(p, mask, axis, flow) for p, mask in inside.items()}
+            )
         equations.append(attrs.evolve(e, op=op, inputs=operands))
     return attrs.evolve(
         program,
@@ -178,17 +184,17 @@ def _plain(program: Program, inputs: Facts, axis: AxisName, flow: _Varying) -> P
     )
 
 
-def _asks(program: Program, axis: AxisName) -> bool:
-    return _names(program, axis) and any(
+def _has_shared_sum(program: Program, axis: AxisName) -> bool:
+    return _has_axis_effect(program, axis) and any(
         [
             isinstance(e.op, PSumShared)
-            or (isinstance(e.op, HigherOrder) and any([_asks(p, axis) for p in e.op.programs]))
+            or (isinstance(e.op, HigherOrder) and any([_has_shared_sum(p, axis) for p in e.op.programs]))
             for e in program.equations
         ]
     )
 
 
-def with_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
+def replace_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
     """Puts other programs in the place of some that an operation holds."""
     changed: dict[str, object] = {}
     for field in attrs.fields(type(op)):  # type: ignore[arg-type]  # operations that hold programs are attrs classes

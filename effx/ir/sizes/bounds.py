@@ -10,16 +10,16 @@ The bounds are sound, and not always the best ones: which inequalities of polyno
 decided (Matiyasevich, 1970).
 """
 
-from effx.ir.sizes.dimensions import Dim, SymbolicScope, of_terms, rescoped, terms_of
-from effx.ir.sizes.monomials import Applied, Factor, Monomial, Terms, times
+from effx.ir.sizes.dimensions import Dim, SymbolicScope, size_from_terms, size_terms, with_scope
+from effx.ir.sizes.monomials import Factor, Monomial, SizeFunction, Terms, multiply_monomials
 
 INFINITY = float("inf")
 Bounds = tuple[float, float]
 # How many constraints a bound may use together.
-DEPTH = 3
+MAX_DEPTH = 3
 
 
-def bounds(n: int, depth: int = DEPTH) -> Bounds:
+def bounds(n: int, depth: int = MAX_DEPTH) -> Bounds:
     """Returns the least and the greatest value that a size can have; infinite where there is none.
 
     >>> from effx.ir.sizes.shape_text import symbolic_shape
@@ -29,83 +29,83 @@ def bounds(n: int, depth: int = DEPTH) -> Bounds:
     """
     if type(n) is not Dim:
         return n, n
-    return _lower(n, depth), -_lower(-n, depth)
+    return _lower_bound(n, depth), -_lower_bound(-n, depth)
 
 
-def _lower(n: int, depth: int) -> float:
+def _lower_bound(n: int, depth: int) -> float:
     if type(n) is not Dim:
         return n
-    terms = terms_of(n)
-    best = max(_termwise(terms, n.scope, depth), _shifted(terms, n.scope, depth))
+    terms = size_terms(n)
+    best = max(_termwise_lower(terms, n.scope, depth), _shifted_lower(terms, n.scope, depth))
     if not depth:
         return best
-    chosen = next(
+    extremum = next(
         (f for m, _ in n.terms for f, _ in m if not isinstance(f, str) and f.function in ("max", "min")), None
     )
-    if chosen is not None:
+    if extremum is not None:
         # It is one of its operands.
-        cases = [_replaced(n, chosen, rescoped(x, n.scope)) for x in chosen.operands]
-        best = max(best, min([_lower(x, depth - 1) for x in cases]))
-    for known in (*n.scope.at_least, *_implied(n)):
-        if type(known) is not Dim:
+        cases = [_substitute_factor(n, extremum, with_scope(x, n.scope)) for x in extremum.operands]
+        best = max(best, min([_lower_bound(x, depth - 1) for x in cases]))
+    for nonnegative in (*n.scope.at_least, *_implied_nonnegative(n)):
+        if type(nonnegative) is not Dim:
             continue
-        for m, k in known.terms:
+        for m, k in nonnegative.terms:
             c = terms.get(m, 0)
             # n = q * known + rest with q >= 0 is at least the rest.
             if m and c * k > 0 and (q := c // k) > 0:
-                best = max(best, _lower(n - q * known, depth - 1))
+                best = max(best, _lower_bound(n - q * nonnegative, depth - 1))
     return best
 
 
-def _replaced(n: Dim, f: Applied, value: int) -> int:
+def _substitute_factor(n: Dim, f: SizeFunction, value: int) -> int:
     """Returns a size with another one in place of a factor."""
     total: int = 0
     for m, c in n.terms:
         powers = dict(m)
         power = powers.pop(f, 0)
-        total = total + of_terms({tuple(powers.items()): c}, n.scope) * value**power
+        total = total + size_from_terms({tuple(powers.items()): c}, n.scope) * value**power
     return total
 
 
-def _implied(n: Dim) -> list[int]:
+def _implied_nonnegative(n: Dim) -> list[int]:
     """Returns sizes that are at least zero by what the functions in a size are."""
-    found: list[int] = []
+    nonnegative: list[int] = []
     for f in {f for m, _ in n.terms for f, _ in m if not isinstance(f, str)}:
-        x, y = [rescoped(k, n.scope) for k in f.operands]
-        value = of_terms({((f, 1),): 1}, n.scope)
+        x, y = [with_scope(k, n.scope) for k in f.operands]
+        value = size_from_terms({((f, 1),): 1}, n.scope)
         if f.function == "floordiv" and type(y) is not Dim and y > 0:
             # y * floordiv(x, y) is x less a remainder between 0 and y - 1.
-            found += [x - y * value, y * value - x + (y - 1)]
+            nonnegative += [x - y * value, y * value - x + (y - 1)]
         elif f.function == "max":
-            found += [value - x, value - y]
+            nonnegative += [value - x, value - y]
         elif f.function == "min":
-            found += [x - value, y - value]
-    return found
+            nonnegative += [x - value, y - value]
+    return nonnegative
 
 
-def _times(x: Bounds, y: Bounds) -> Bounds:
+def _multiply_bounds(x: Bounds, y: Bounds) -> Bounds:
     # Zero times infinity is zero: the factors are finite, only not bounded.
     products = [0.0 if 0 in (a, b) else a * b for a in x for b in y]
     return min(products), max(products)
 
 
-def _termwise(terms: Terms, scope: SymbolicScope, depth: int) -> float:
+def _termwise_lower(terms: Terms, scope: SymbolicScope, depth: int) -> float:
     total: float = 0
     for m, c in terms.items():
         interval: Bounds = (c, c)
         for f, power in m:
-            low, high = of_factor(f, scope, depth)
+            low, high = factor_bounds(f, scope, depth)
             if power % 2 == 0 and low < 0:
                 low, high = 0, max(-low, high)
             for _ in range(power):
-                interval = _times(interval, (low, high))
+                interval = _multiply_bounds(interval, (low, high))
         total += interval[0]
     return total
 
 
-def _shifted(terms: Terms, scope: SymbolicScope, depth: int) -> float:
+def _shifted_lower(terms: Terms, scope: SymbolicScope, depth: int) -> float:
     """Returns the constant of the polynomial in the factors' rests, if no other coefficient is negative."""
-    lows = {f: of_factor(f, scope, depth)[0] for m in terms for f, _ in m}
+    lows = {f: factor_bounds(f, scope, depth)[0] for m in terms for f, _ in m}
     if -INFINITY in lows.values():
         return -INFINITY
     result: Terms = {}
@@ -115,7 +115,7 @@ def _shifted(terms: Terms, scope: SymbolicScope, depth: int) -> float:
             for _ in range(power):
                 following: dict[Monomial, float] = {}
                 for n, d in expanded.items():
-                    for product, k in ((n, d * lows[f]), (times(n, ((f, 1),)), d)):
+                    for product, k in ((n, d * lows[f]), (multiply_monomials(n, ((f, 1),)), d)):
                         following[product] = following.get(product, 0) + k
                 expanded = following
         for n, d in expanded.items():
@@ -125,11 +125,11 @@ def _shifted(terms: Terms, scope: SymbolicScope, depth: int) -> float:
     return result.get((), 0)
 
 
-def of_factor(f: Factor, scope: SymbolicScope, depth: int) -> Bounds:
+def factor_bounds(f: Factor, scope: SymbolicScope, depth: int) -> Bounds:
     """Returns the bounds of a variable, which is at least 1, or of a function of sizes."""
     if isinstance(f, str):
         return (1, INFINITY)
-    x, y = [rescoped(n, scope) for n in f.operands]
+    x, y = [with_scope(n, scope) for n in f.operands]
     a, b = bounds(x, depth - 1) if depth else (-INFINITY, INFINITY)
     c, d = bounds(y, depth - 1) if depth else (-INFINITY, INFINITY)
     match f.function:
@@ -140,10 +140,10 @@ def of_factor(f: Factor, scope: SymbolicScope, depth: int) -> Bounds:
         case "mod":
             return (0, d - 1) if c > 0 else (-INFINITY, INFINITY)
         case _:
-            return _divided(x, y, (a, b), (c, d))
+            return _quotient_bounds(x, y, (a, b), (c, d))
 
 
-def _divided(x: int, y: int, of_x: Bounds, of_y: Bounds) -> Bounds:
+def _quotient_bounds(x: int, y: int, of_x: Bounds, of_y: Bounds) -> Bounds:
     (a, b), (c, d) = of_x, of_y
     if c <= 0:
         return -INFINITY, INFINITY

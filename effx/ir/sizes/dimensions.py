@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 import attrs
 
 from effx.errors import InconclusiveDimensionOperation, ShapeError
-from effx.ir.sizes.monomials import Applied, Monomial, Terms, order, quotient, show, times
+from effx.ir.sizes.monomials import (
+    Monomial,
+    SizeFunction,
+    Terms,
+    divide_monomials,
+    format_terms,
+    monomial_sort_key,
+    multiply_monomials,
+)
 from effx.ports import sizes
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ else:
     _Int = object
 
 
-def _texts(constraints: Sequence[str]) -> tuple[str, ...]:
+def _as_tuple(constraints: Sequence[str]) -> tuple[str, ...]:
     return tuple(constraints)
 
 
@@ -49,7 +57,7 @@ class SymbolicScope:
     True
     """
 
-    constraints: tuple[str, ...] = attrs.field(default=(), converter=_texts, alias="constraints_str")
+    constraints: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple, alias="constraints_str")
     # Sizes that are at least zero, and products with what they are equal to.
     _at_least: "tuple[Dim, ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
     _equal: "tuple[tuple[Monomial, int], ...]" = attrs.field(init=False, eq=False, repr=False, factory=tuple)
@@ -63,20 +71,20 @@ class SymbolicScope:
         for text in self.constraints:
             left, relation, right = parse_constraint(text, plain)
             if relation == "==":
-                terms = terms_of(left)
+                terms = size_terms(left)
                 if len(terms) != 1 or () in terms or next(iter(terms.values())) != 1:
                     raise ValueError(
                         f"SymbolicScope: the left side of an equation must be a product of variables or functions, "
                         f"got {text!r}"
                     )
-                if any([quotient(m, next(iter(terms))) is not None for m in terms_of(right)]):
+                if any([divide_monomials(m, next(iter(terms))) is not None for m in size_terms(right)]):
                     raise ValueError(f"SymbolicScope: {text!r} says what {left!r} is by {left!r} itself")
                 put(self, "_equal", (*self._equal, (next(iter(terms)), right)))
         for text in self.constraints:
             left, relation, right = parse_constraint(text, plain)
             if relation != "==":
                 difference = left - right if relation == ">=" else right - left
-                rewritten = of_terms(terms_of(difference), self)
+                rewritten = size_from_terms(size_terms(difference), self)
                 if isinstance(rewritten, Dim):
                     put(self, "_at_least", (*self._at_least, rewritten))
                 elif rewritten < 0:
@@ -130,13 +138,13 @@ class Dim(_Int):
         raise AttributeError(f"symbolic sizes are immutable: cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return of_terms, (dict(self.terms), self.scope)
+        return size_from_terms, (dict(self.terms), self.scope)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
-        return show(self.terms)
+        return format_terms(self.terms)
 
     __str__ = __repr__
 
@@ -148,16 +156,16 @@ class Dim(_Int):
     def __add__(self, other: int) -> int:
         if not is_size(other):
             return self._as_array("__add__", other)
-        scope = joint_scope("+", self, other)
+        scope = common_scope("+", self, other)
         terms = dict(self.terms)
-        for m, c in terms_of(other).items():
+        for m, c in size_terms(other).items():
             terms[m] = terms.get(m, 0) + c
-        return of_terms(terms, scope)
+        return size_from_terms(terms, scope)
 
     __radd__ = __add__
 
     def __neg__(self) -> int:
-        return _made(tuple([(m, -c) for m, c in self.terms]), self.scope)
+        return _make_dim(tuple([(m, -c) for m, c in self.terms]), self.scope)
 
     def __pos__(self) -> int:
         return self
@@ -171,13 +179,13 @@ class Dim(_Int):
     def __mul__(self, other: int) -> int:
         if not is_size(other):
             return self._as_array("__mul__", other)
-        scope = joint_scope("*", self, other)
+        scope = common_scope("*", self, other)
         terms: Terms = {}
         for m, c in self.terms:
-            for n, d in terms_of(other).items():
-                product = times(m, n)
+            for n, d in size_terms(other).items():
+                product = multiply_monomials(m, n)
                 terms[product] = terms.get(product, 0) + c * d
-        return of_terms(terms, scope)
+        return size_from_terms(terms, scope)
 
     __rmul__ = __mul__
 
@@ -192,16 +200,24 @@ class Dim(_Int):
         return product
 
     def __floordiv__(self, other: int) -> int:
-        return _divide("floordiv", self, other) if is_size(other) else self._as_array("__floordiv__", other)
+        return (
+            _apply_division("floordiv", self, other)
+            if is_size(other)
+            else self._as_array("__floordiv__", other)
+        )
 
     def __rfloordiv__(self, other: int) -> int:
-        return _divide("floordiv", other, self) if is_size(other) else self._as_array("__rfloordiv__", other)
+        return (
+            _apply_division("floordiv", other, self)
+            if is_size(other)
+            else self._as_array("__rfloordiv__", other)
+        )
 
     def __mod__(self, other: int) -> int:
-        return _divide("mod", self, other) if is_size(other) else self._as_array("__mod__", other)
+        return _apply_division("mod", self, other) if is_size(other) else self._as_array("__mod__", other)
 
     def __rmod__(self, other: int) -> int:
-        return _divide("mod", other, self) if is_size(other) else self._as_array("__rmod__", other)
+        return _apply_division("mod", other, self) if is_size(other) else self._as_array("__rmod__", other)
 
     def __divmod__(self, other: int) -> tuple[int, int]:
         return self // other, self % other
@@ -238,7 +254,7 @@ class Dim(_Int):
         if not is_size(other):
             return cast("bool", self._as_array(_METHODS[relation], other))
 
-        joint_scope(relation, self, other)
+        common_scope(relation, self, other)
         low, high = _bounds(self - other)
         # What each relation needs to be true for all values, and what makes it false for all.
         true, false = {
@@ -298,7 +314,7 @@ class Dim(_Int):
         return self._as_array("__rtruediv__", other)
 
 
-def _made(terms: tuple[tuple[Monomial, int], ...], scope: SymbolicScope) -> Dim:
+def _make_dim(terms: tuple[tuple[Monomial, int], ...], scope: SymbolicScope) -> Dim:
     """Makes a size, which the type checker takes for an int."""
     make: Callable[..., Dim] = Dim
     return make(terms, scope)
@@ -307,16 +323,16 @@ def _made(terms: tuple[tuple[Monomial, int], ...], scope: SymbolicScope) -> Dim:
 _METHODS: Final = {">=": "__ge__", "<=": "__le__", ">": "__gt__", "<": "__lt__"}
 
 
-def _divide(function: str, x: int, y: int) -> int:
+def _apply_division(function: str, x: int, y: int) -> int:
     """Returns a quotient or remainder."""
-    found: int = getattr(sizes.division, function)(x, y)
-    return found
+    result: int = getattr(sizes.division, function)(x, y)
+    return result
 
 
 def _bounds(n: int) -> tuple[float, float]:
     """Returns between which numbers a size lies."""
-    found: tuple[float, float] = sizes.bounds.bounds(n)
-    return found
+    interval: tuple[float, float] = sizes.bounds.bounds(n)
+    return interval
 
 
 def is_size(x: object) -> bool:
@@ -339,15 +355,15 @@ def as_size(n: Any) -> int:
     return n if type(n) is Dim else index(n)
 
 
-def rescoped(n: int, scope: "SymbolicScope | None" = None) -> int:
+def with_scope(n: int, scope: "SymbolicScope | None" = None) -> int:
     """Returns a size as it is in another scope; without constraints if none is given."""
     if type(n) is not Dim:
         return n
     where = NO_CONSTRAINTS if scope is None else scope
-    return n if n.scope is where else _made(n.terms, where)
+    return n if n.scope is where else _make_dim(n.terms, where)
 
 
-def joint_scope(what: str, *sizes: int) -> SymbolicScope:
+def common_scope(operator: str, *sizes: int) -> SymbolicScope:
     """Returns the scope of sizes that meet.
 
     Raises:
@@ -360,88 +376,92 @@ def joint_scope(what: str, *sizes: int) -> SymbolicScope:
                 first = n
             elif n.scope != first.scope:
                 raise ShapeError(
-                    f"symbolic size: {first!r} {what} {n!r} mixes symbolic scopes: the constraints of the first are "
+                    f"symbolic size: {first!r} {operator} {n!r} mixes symbolic scopes: the constraints of the first are "
                     f"{list(first.scope.constraints)}, those of the second {list(n.scope.constraints)}"
                 )
     return NO_CONSTRAINTS if first is None else first.scope
 
 
-def terms_of(n: int) -> Terms:
+def size_terms(n: int) -> Terms:
     """Returns a size's terms."""
     return dict(n.terms) if type(n) is Dim else ({(): n} if n else {})
 
 
-def of_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
+def size_from_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
     """Returns the size with these terms: an int where no variable is left."""
     for product, value in scope.equal:
-        terms = _rewritten(terms, product, value)
-    terms = _joined({m: c for m, c in terms.items() if c}, scope)
+        terms = _substitute_product(terms, product, value)
+    terms = _combine_divisions({m: c for m, c in terms.items() if c}, scope)
     if scope.equal:
-        terms = _undivided(terms, scope)
+        terms = _remove_exact_divisions(terms, scope)
     if not terms:
         return 0
     if len(terms) == 1 and () in terms:
         return terms[()]
-    return _made(tuple(sorted(terms.items(), key=lambda item: order(item[0]))), scope)
+    return _make_dim(tuple(sorted(terms.items(), key=lambda item: monomial_sort_key(item[0]))), scope)
 
 
-def _rewritten(terms: Terms, product: Monomial, value: int) -> Terms:
+def _substitute_product(terms: Terms, product: Monomial, value: int) -> Terms:
     """Puts a size for a product of factors wherever it occurs."""
-    if not any([quotient(m, product) is not None for m in terms]):
+    if not any([divide_monomials(m, product) is not None for m in terms]):
         return terms
     result: Terms = {}
     for m, c in terms.items():
-        rest = quotient(m, product)
-        parts = {m: c} if rest is None else {times(rest, n): c * d for n, d in terms_of(value).items()}
+        rest = divide_monomials(m, product)
+        parts = (
+            {m: c}
+            if rest is None
+            else {multiply_monomials(rest, n): c * d for n, d in size_terms(value).items()}
+        )
         for n, d in parts.items():
             result[n] = result.get(n, 0) + d
-    return _rewritten(result, product, value)
+    return _substitute_product(result, product, value)
 
 
-def _joined(terms: Terms, scope: SymbolicScope) -> Terms:
+def _combine_divisions(terms: Terms, scope: SymbolicScope) -> Terms:
     """Puts `e` for `d*floordiv(e, d) + mod(e, d)`."""
     for m, c in list(terms.items()):
         if len(m) != 1 or m[0][1] != 1:
             continue
         factor = m[0][0]
-        if not isinstance(factor, Applied) or factor.function != "mod":
+        if not isinstance(factor, SizeFunction) or factor.function != "mod":
             continue
         e, d = factor.operands
-        whole: Monomial = ((Applied("floordiv", (e, d)), 1),)
+        division: Monomial = ((SizeFunction("floordiv", (e, d)), 1),)
         changed = {n: k for n, k in terms.items() if n != m}
-        for n, k in terms_of(d).items():
-            product = times(n, whole)
+        for n, k in size_terms(d).items():
+            product = multiply_monomials(n, division)
             changed[product] = changed.get(product, 0) - c * k
-        for n, k in terms_of(e).items():
+        for n, k in size_terms(e).items():
             changed[n] = changed.get(n, 0) + c * k
         changed = {n: k for n, k in changed.items() if k}
         if len(changed) < len(terms):
-            return _joined(changed, scope)
+            return _combine_divisions(changed, scope)
     return terms
 
 
-def _undivided(terms: Terms, scope: SymbolicScope) -> Terms:
+def _remove_exact_divisions(terms: Terms, scope: SymbolicScope) -> Terms:
     """Puts `e - r` for `d*floordiv(e, d)` where the constraints say that e has the remainder r."""
     for m, c in terms.items():
         for f, power in m:
             if isinstance(f, str) or f.function != "floordiv" or power != 1:
                 continue
-            e, d = rescoped(f.operands[0], scope), f.operands[1]
+            e, d = with_scope(f.operands[0], scope), f.operands[1]
             if type(d) is Dim or c % d:
                 continue
-            r = _divide("mod", e, d)
+            r = _apply_division("mod", e, d)
             if type(r) is Dim:
                 continue
-            rest = quotient(m, ((f, 1),))
+            rest = divide_monomials(m, ((f, 1),))
             assert rest is not None
             changed = {n: k for n, k in terms.items() if n != m}
-            for n, k in terms_of(e - r).items():
-                product = times(rest, n)
+            for n, k in size_terms(e - r).items():
+                product = multiply_monomials(rest, n)
                 changed[product] = changed.get(product, 0) + c // d * k
-            return _undivided({n: k for n, k in changed.items() if k}, scope)
+            return _remove_exact_divisions({n: k for n, k in changed.items() if k}, scope)
     return terms
 
 
-def variable(name: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
+def dimension_variable(name: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
     """Returns a dimension variable as a size."""
-    return of_terms({((name, 1),): 1}, scope)
+    return size_from_terms({((name, 1),): 1}, scope)

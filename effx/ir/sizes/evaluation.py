@@ -6,8 +6,8 @@ from itertools import product
 from typing import Final, TypeVar
 
 from effx.ir.sizes.bounds import bounds
-from effx.ir.sizes.dimensions import Dim, SymbolicScope, of_terms, terms_of
-from effx.ir.sizes.division import floordiv, larger, mod, smaller
+from effx.ir.sizes.dimensions import Dim, SymbolicScope, size_from_terms, size_terms
+from effx.ir.sizes.division import floordiv, maximum, minimum, mod
 
 T = TypeVar("T")
 
@@ -16,11 +16,11 @@ def variables(n: int) -> tuple[str, ...]:
     """Returns the names of a size's variables, sorted."""
     if type(n) is not Dim:
         return ()
-    found: set[str] = set()
+    names: set[str] = set()
     for m, _ in n.terms:
         for f, _ in m:
-            found.update([f] if isinstance(f, str) else [v for x in f.operands for v in variables(x)])
-    return tuple(sorted(found))
+            names.update([f] if isinstance(f, str) else [v for x in f.operands for v in variables(x)])
+    return tuple(sorted(names))
 
 
 def evaluate(
@@ -67,8 +67,8 @@ _INTEGER: Final[Mapping[str, Callable[[int, int], int]]] = {
     "mul": lambda x, y: x * y,
     "floordiv": floordiv,
     "mod": mod,
-    "max": larger,
-    "min": smaller,
+    "max": maximum,
+    "min": minimum,
 }
 
 
@@ -80,7 +80,7 @@ def substitute(n: int, values: Mapping[str, int]) -> int:
 
 
 # How many values are tried where algebra does not tell.
-TRIED: Final = 4096
+MAX_TRIED: Final = 4096
 
 
 def is_largest(n: int, values: Mapping[str, int]) -> bool:
@@ -96,19 +96,25 @@ def is_largest(n: int, values: Mapping[str, int]) -> bool:
         [c > 0 and all([isinstance(f, str) for f, _ in m]) for m, c in n.terms if m]
     ):
         return True  # it grows with each variable
-    found = substitute(n, values)
-    most = [(v, values[v]) for v in variables(n)]
-    within = SymbolicScope((*n.scope.constraints, *[f"{v} <= {value}" for v, value in most]))
-    if bounds(of_terms(terms_of(n), within))[1] <= found:
+    largest = substitute(n, values)
+    limits = [(v, values[v]) for v in variables(n)]
+    limited_scope = SymbolicScope((*n.scope.constraints, *[f"{v} <= {value}" for v, value in limits]))
+    if bounds(size_from_terms(size_terms(n), limited_scope))[1] <= largest:
         return True
-    if math.prod([value for _, value in most]) > TRIED:
+    if math.prod([value for _, value in limits]) > MAX_TRIED:
         return False
-    every = [
-        dict(chosen) for chosen in product(*[[(v, k) for k in range(1, value + 1)] for v, value in most])
+    assignments = [
+        dict(chosen) for chosen in product(*[[(v, k) for k in range(1, value + 1)] for v, value in limits])
     ]
-    return all([substitute(n, tried) <= found for tried in every if _allowed(n.scope, tried)])
+    return all(
+        [
+            substitute(n, assignment) <= largest
+            for assignment in assignments
+            if _is_allowed(n.scope, assignment)
+        ]
+    )
 
 
-def _allowed(scope: SymbolicScope, values: Mapping[str, int]) -> bool:
+def _is_allowed(scope: SymbolicScope, values: Mapping[str, int]) -> bool:
     """Says whether what a scope says of these variables alone holds."""
     return all([substitute(n, values) >= 0 for n in scope.at_least if {*variables(n)} <= {*values}])

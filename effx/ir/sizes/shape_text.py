@@ -14,34 +14,34 @@ import re
 from collections.abc import Sequence
 from typing import final
 
-from effx.ir.sizes.dimensions import NO_CONSTRAINTS, SymbolicScope, variable
-from effx.ir.sizes.division import apply
+from effx.ir.sizes.dimensions import NO_CONSTRAINTS, SymbolicScope, dimension_variable
+from effx.ir.sizes.division import apply_function
 
 FUNCTIONS = ("floordiv", "mod", "max", "min")
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>\.\.\.|>=|<=|==|[-+*^(),]))")
 
 
 @final
-class _Reader:
+class _SizeReader:
     """The tokens of a text, and where the next one is."""
 
-    def __init__(self, text: str, what: str, scope: SymbolicScope) -> None:
-        self.text, self.what, self.scope = text, what, scope
+    def __init__(self, text: str, function_name: str, scope: SymbolicScope) -> None:
+        self.text, self.function_name, self.scope = text, function_name, scope
         self.position = 0
         self.tokens: list[tuple[str, int]] = []
         end = len(text.rstrip())
-        at = 0
-        while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None:
-                self.position = at
-                raise self.error(f"{text[at:].strip()[:1]!r} has no place in a size")
-            self.tokens.append((found.group().strip(), found.end() - len(found.group().strip())))
-            at = found.end()
+        offset = 0
+        while offset < end:
+            match = _TOKEN.match(text, offset)
+            if match is None:
+                self.position = offset
+                raise self.error(f"{text[offset:].strip()[:1]!r} has no place in a size")
+            self.tokens.append((match.group().strip(), match.end() - len(match.group().strip())))
+            offset = match.end()
         self.next = 0
 
     def error(self, message: str) -> ValueError:
-        return ValueError(f"{self.what}: {message}, at position {self.position} of {self.text!r}")
+        return ValueError(f"{self.function_name}: {message}, at position {self.position} of {self.text!r}")
 
     def peek(self) -> str:
         return self.tokens[self.next][0] if self.next < len(self.tokens) else ""
@@ -53,31 +53,31 @@ class _Reader:
         return token
 
     def expect(self, token: str) -> None:
-        found = self.take()
-        if found != token:
-            raise self.error(f"expected {token!r}, got {found or 'the end'!r}")
+        token_found = self.take()
+        if token_found != token:
+            raise self.error(f"expected {token!r}, got {token_found or 'the end'!r}")
 
-    def size(self) -> int:
+    def read_size(self) -> int:
         """Reads a sum."""
         negative = self.peek() == "-"
         if negative:
             self.take()
-        total = -self.term() if negative else self.term()
+        total = -self.read_term() if negative else self.read_term()
         while self.peek() in ("+", "-"):
-            total = total + self.term() if self.take() == "+" else total - self.term()
+            total = total + self.read_term() if self.take() == "+" else total - self.read_term()
         return total
 
-    def term(self) -> int:
+    def read_term(self) -> int:
         """Reads a product."""
-        product = self.factor()
+        product = self.read_factor()
         while self.peek() == "*":
             self.take()
-            product = product * self.factor()
+            product = product * self.read_factor()
         return product
 
-    def factor(self) -> int:
+    def read_factor(self) -> int:
         """Reads a power."""
-        base = self.atom()
+        base = self.read_atom()
         if self.peek() != "^":
             return base
         self.take()
@@ -87,27 +87,27 @@ class _Reader:
         power: int = base ** int(exponent)
         return power
 
-    def atom(self) -> int:
+    def read_atom(self) -> int:
         """Reads a number, a variable, a function or what stands in parentheses."""
         token = self.take()
         if token.isdigit():
             return int(token)
         if token == "-":
-            return -self.factor()
+            return -self.read_factor()
         if token == "(":
-            inside = self.size()
+            inside = self.read_size()
             self.expect(")")
             return inside
         if token in FUNCTIONS:
             self.expect("(")
-            x = self.size()
+            x = self.read_size()
             self.expect(",")
-            y = self.size()
+            y = self.read_size()
             self.expect(")")
-            return apply(token, x, y)
+            return apply_function(token, x, y)
         if not token or not (token[0].isalpha() and token.isidentifier()):
             raise self.error(f"expected a number, a variable or a function, got {token or 'the end'!r}")
-        return variable(token, self.scope)
+        return dimension_variable(token, self.scope)
 
 
 def parse_size(text: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
@@ -116,8 +116,8 @@ def parse_size(text: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
     Raises:
         ValueError: the text is no size.
     """
-    reader = _Reader(text, "symbolic size", scope)
-    size = reader.size()
+    reader = _SizeReader(text, "symbolic size", scope)
+    size = reader.read_size()
     if reader.peek():
         reader.take()
         raise reader.error("expected the end")
@@ -126,12 +126,12 @@ def parse_size(text: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
 
 def parse_constraint(text: str, scope: SymbolicScope) -> tuple[int, str, int]:
     """Returns the two sides of a constraint, and `">="`, `"<="` or `"=="`."""
-    reader = _Reader(text, "SymbolicScope", scope)
-    left = reader.size()
+    reader = _SizeReader(text, "SymbolicScope", scope)
+    left = reader.read_size()
     relation = reader.take()
     if relation not in (">=", "<=", "=="):
         raise reader.error(f"expected one of >=, <=, ==, got {relation or 'the end'!r}")
-    right = reader.size()
+    right = reader.read_size()
     if reader.peek():
         reader.take()
         raise reader.error("expected the end")
@@ -168,24 +168,26 @@ def symbolic_shape(
     >>> symbolic_shape("b, _, ...", like=(2, 3, 4, 5))
     (b, 3, 4, 5)
     """
-    what = "symbolic_shape"
+    function_name = "symbolic_shape"
     if scope is not None and len(constraints):
         raise ValueError(
-            f"{what}: a scope has its constraints already; give constraints or a scope, not both"
+            f"{function_name}: a scope has its constraints already; give constraints or a scope, not both"
         )
     if isinstance(constraints, str):
-        raise ValueError(f"{what}: constraints must be a sequence of strings, got the string {constraints!r}")
+        raise ValueError(
+            f"{function_name}: constraints must be a sequence of strings, got the string {constraints!r}"
+        )
     where = SymbolicScope(constraints) if scope is None else scope
     text = "..." if shape_spec is None else shape_spec
     if not isinstance(text, str):
-        raise ValueError(f"{what}: the shape must be a string or None, got {text!r}")
-    reader = _Reader(text, what, where)
+        raise ValueError(f"{function_name}: the shape must be a string or None, got {text!r}")
+    reader = _SizeReader(text, function_name, where)
     wrapped = reader.peek() == "(" and _closes_at_end([t for t, _ in reader.tokens])
     if wrapped:
         reader.take()
     sizes: list[int] = []
     while reader.peek() not in ("", ")"):
-        sizes += _dimension(reader, what, len(sizes), like)
+        sizes += _read_dimension(reader, function_name, len(sizes), like)
         if reader.peek() not in ("", ")"):
             reader.expect(",")
     if wrapped:
@@ -194,7 +196,9 @@ def symbolic_shape(
         reader.take()
         raise reader.error("expected the end")
     if like is not None and len(sizes) != len(like):
-        raise ValueError(f"{what}: {text!r} has {len(sizes)} sizes, and `like` {tuple(like)} has {len(like)}")
+        raise ValueError(
+            f"{function_name}: {text!r} has {len(sizes)} sizes, and `like` {tuple(like)} has {len(like)}"
+        )
     return tuple(sizes)
 
 
@@ -208,28 +212,30 @@ def _closes_at_end(tokens: Sequence[str]) -> bool:
     return False
 
 
-def _dimension(reader: _Reader, what: str, place: int, like: Sequence[int | None] | None) -> list[int]:
+def _read_dimension(
+    reader: _SizeReader, function_name: str, position: int, like: Sequence[int | None] | None
+) -> list[int]:
     token = reader.peek()
     if token not in ("...", "_"):
-        return [reader.size()]
+        return [reader.read_size()]
     reader.take()
     if like is None:
         raise reader.error(f"{token!r} takes sizes from `like`, which is not given")
     if token == "...":
         if reader.peek() not in ("", ")"):
             raise reader.error("'...' must come last")
-        given = list(like[place:])
-    elif place < len(like):
-        given = [like[place]]
+        sizes_from_like = list(like[position:])
+    elif position < len(like):
+        sizes_from_like = [like[position]]
     else:
-        raise reader.error(f"`like` {tuple(like)} has no size {place}")
-    known = [n for n in given if n is not None]
-    if len(known) != len(given):
+        raise reader.error(f"`like` {tuple(like)} has no size {position}")
+    known = [n for n in sizes_from_like if n is not None]
+    if len(known) != len(sizes_from_like):
         raise reader.error(f"{token!r} asks for a size that `like` {tuple(like)} does not know")
     return known
 
 
-def show_shape(shape: Sequence[int]) -> str:
+def format_shape(shape: Sequence[int]) -> str:
     """Returns a shape as text that `symbolic_shape` reads: `(b, 2*n)`."""
     sizes = ", ".join(map(str, shape))
     return f"({sizes},)" if len(shape) == 1 else f"({sizes})"

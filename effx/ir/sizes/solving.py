@@ -11,14 +11,14 @@ import attrs
 
 from effx.errors import ShapeError
 from effx.ir.sizes.bounds import bounds
-from effx.ir.sizes.dimensions import Dim, SymbolicScope, of_terms, terms_of
+from effx.ir.sizes.dimensions import Dim, SymbolicScope, size_from_terms, size_terms
 from effx.ir.sizes.evaluation import substitute, variables
-from effx.ir.sizes.monomials import Monomial, quotient
+from effx.ir.sizes.monomials import Monomial, divide_monomials
 
 
 @final
 @attrs.frozen
-class Place:
+class SizeLocation:
     """A size among those of several arrays.
 
     Attributes:
@@ -33,17 +33,17 @@ class Place:
 
 @final
 @attrs.frozen
-class Step:
+class SolutionStep:
     """How one variable is found: `size == coefficient * variable + rest`.
 
     Attributes:
         name: the variable's.
-        place: the size.
+        location: the size.
         coefficient, rest: of variables that are known before.
     """
 
     name: str
-    place: Place
+    location: SizeLocation
     coefficient: int
     rest: int
 
@@ -56,114 +56,124 @@ class Solution:
     Attributes:
         names: the variables, in the order of their first places.
         steps: in order.
-        places: all sizes of all arrays.
+        locations: all sizes of all arrays.
         scope: whose constraints hold.
         equal: products of factors and what they must be equal to, as far as that can be wrong.
     """
 
     names: tuple[str, ...]
-    steps: tuple[Step, ...]
-    places: tuple[Place, ...]
+    steps: tuple[SolutionStep, ...]
+    locations: tuple[SizeLocation, ...]
     scope: SymbolicScope
     equal: tuple[tuple[Monomial, int], ...]
 
 
-def solution_of(what: str, shapes: Sequence[Sequence[int]], say: Callable[[int], str]) -> Solution:
+def plan_solution(
+    function_name: str, shapes: Sequence[Sequence[int]], describe: Callable[[int], str]
+) -> Solution:
     """Plans how the dimension variables of shapes are found.
 
     Args:
-        what: who asks, for errors.
+        function_name: who asks, for errors.
         shapes: with symbolic sizes.
-        say: names an array in errors.
+        describe: names an array in errors.
 
     Raises:
         ShapeError: a variable stands in no size that is linear in it, or the sizes are of different scopes.
     """
-    places = tuple([Place(i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape)])
-    found = [p.size for p in places if type(p.size) is Dim]
+    locations = tuple(
+        [SizeLocation(i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape)]
+    )
+    symbolic_sizes = [p.size for p in locations if type(p.size) is Dim]
     scope = SymbolicScope()
-    for n in found:
+    for n in symbolic_sizes:
         assert type(n) is Dim
-        if n.scope != found[0].scope:
+        if n.scope != symbolic_sizes[0].scope:
             raise ShapeError(
-                f"{what}: sizes {found[0]!r} and {n!r} are of symbolic scopes with different constraints; "
+                f"{function_name}: sizes {symbolic_sizes[0]!r} and {n!r} are of symbolic scopes with different constraints; "
                 f"make them by one symbolic_shape, or hand its scope on"
             )
         scope = n.scope
-    names = tuple(dict.fromkeys([v for n in found for v in variables(n)]))
+    names = tuple(dict.fromkeys([v for n in symbolic_sizes for v in variables(n)]))
     known: set[str] = set()
-    steps: list[Step] = []
+    steps: list[SolutionStep] = []
     progress = True
     while progress and len(known) < len(names):
         progress = False
-        for place in places:
-            unknown = [v for v in variables(place.size) if v not in known]
-            step = None if len(unknown) != 1 else _linear(unknown[0], place)
+        for location in locations:
+            unknown = [v for v in variables(location.size) if v not in known]
+            step = None if len(unknown) != 1 else _plan_step(unknown[0], location)
             if step is not None:
                 steps.append(step)
                 known.add(step.name)
                 progress = True
     missing = [v for v in names if v not in known]
     if missing:
-        listed = ", ".join(
-            [f"{say(p.array)}.shape[{p.axis}] = {p.size!r}" for p in places if type(p.size) is Dim]
+        size_texts = ", ".join(
+            [f"{describe(p.array)}.shape[{p.axis}] = {p.size!r}" for p in locations if type(p.size) is Dim]
         )
         raise ShapeError(
-            f"{what}: no size gives the value of the dimension variable{'s' * (len(missing) > 1)} "
+            f"{function_name}: no size gives the value of the dimension variable{'s' * (len(missing) > 1)} "
             f"{', '.join(missing)}; a variable must stand in a size that is linear in it, such as 2*{missing[0]} + 1, "
-            f"got {listed}"
+            f"got {size_texts}"
         )
-    return Solution(names, tuple(steps), places, scope, _checkable(what, names, scope))
+    return Solution(names, tuple(steps), locations, scope, _check_equalities(function_name, names, scope))
 
 
-def _checkable(what: str, names: Sequence[str], scope: SymbolicScope) -> tuple[tuple[Monomial, int], ...]:
+def _check_equalities(
+    function_name: str, names: Sequence[str], scope: SymbolicScope
+) -> tuple[tuple[Monomial, int], ...]:
     # A variable that an equation replaces stands in no size any more, and the equation only says what it is.
     replaced = {
         f for product, _ in scope.equal if len(product) == 1 for f, power in product if power == 1
     } - {*names}
     checked = [
-        (product, of_terms(terms_of(n), scope))
+        (product, size_from_terms(size_terms(n), scope))
         for product, n in scope.equal
         if not (len(product) == 1 and product[0][1] == 1 and product[0][0] in replaced)
     ]
-    sides = [*scope.at_least, *[side for product, n in checked for side in (of_terms({product: 1}), n)]]
+    sides = [
+        *scope.at_least,
+        *[side for product, n in checked for side in (size_from_terms({product: 1}), n)],
+    ]
     for v in [v for n in sides if type(n) is Dim for v in variables(n)]:
         if v not in names:
             raise ShapeError(
-                f"{what}: a constraint names the dimension variable {v}, which stands in no size; got {[*scope.constraints]}"
+                f"{function_name}: a constraint names the dimension variable {v}, which stands in no size; got "
+                f"{[*scope.constraints]}"
             )
     return tuple(checked)
 
 
-def _linear(name: str, place: Place) -> Step | None:
+def _plan_step(name: str, location: SizeLocation) -> SolutionStep | None:
     alone: Monomial = ((name, 1),)
     factor, rest = {}, {}
-    for m, c in terms_of(place.size).items():
-        without = quotient(m, alone)
+    for m, c in size_terms(location.size).items():
+        without = divide_monomials(m, alone)
         if without is None:
             rest[m] = c
         else:
             factor[without] = c
-    assert type(place.size) is Dim
-    coefficient, left = [of_terms(terms, place.size.scope) for terms in (factor, rest)]
+    assert type(location.size) is Dim
+    coefficient, left = [size_from_terms(terms, location.size.scope) for terms in (factor, rest)]
     nonlinear = name in variables(left) or name in variables(coefficient)
-    return None if not factor or nonlinear else Step(name, place, coefficient, left)
+    return None if not factor or nonlinear else SolutionStep(name, location, coefficient, left)
 
 
 def solve(
-    what: str,
+    function_name: str,
     solution: Solution,
     shapes: Sequence[Sequence[int]],
-    say: Callable[[int], str],
+    describe: Callable[[int], str],
     least: int = 1,
 ) -> Mapping[str, int]:
     """Returns the values of the variables for given shapes, which may be symbolic themselves.
 
     Args:
-        what: who asks, for errors.
+        function_name: who asks, for errors.
         solution: the plan.
         shapes: of the arrays.
-        say: names an array in errors.
+        describe: names an array in errors.
         least: the smallest value that a variable may have.
 
     Raises:
@@ -171,52 +181,56 @@ def solve(
     """
     values: dict[str, int] = {}
 
-    def told() -> str:
+    def known_text() -> str:
         known = ", ".join([f"{v} = {n}" for v, n in values.items()])
         return f" with {known}" if known else ""
 
-    def wrong(place: Place, why: str) -> ShapeError:
-        given = shapes[place.array][place.axis]
+    def make_error(location: SizeLocation, requirement: str) -> ShapeError:
+        actual = shapes[location.array][location.axis]
         return ShapeError(
-            f"{what}: {say(place.array)} axis {place.axis} has size {given}, which must be {why}"
+            f"{function_name}: {describe(location.array)} axis {location.axis} has size {actual}, which must be "
+            f"{requirement}"
         )
 
     for step in solution.steps:
-        given, size = shapes[step.place.array][step.place.axis], step.place.size
+        actual, size = shapes[step.location.array][step.location.axis], step.location.size
         rest = substitute(step.rest, values)
         factor = substitute(step.coefficient, values)
         if factor == 0:
-            raise wrong(
-                step.place, f"{size!r}{told()}: {step.coefficient} is 0, so {step.name} is not determined"
+            raise make_error(
+                step.location,
+                f"{size!r}{known_text()}: {step.coefficient} is 0, so {step.name} is not determined",
             )
-        value, left = divmod(given - rest, factor)
+        value, left = divmod(actual - rest, factor)
         if left != 0:
-            raise wrong(
-                step.place,
-                f"{size!r}{told()}: {given - rest} is not divisible by {factor}, so no {step.name} gives it",
+            raise make_error(
+                step.location,
+                f"{size!r}{known_text()}: {actual - rest} is not divisible by {factor}, so no {step.name} gives it",
             )
         if bounds(value)[1] < least:
-            raise wrong(
-                step.place,
-                f"{size!r}{told()}: {step.name} would be {value}, and dimension variables are at least {least}",
+            raise make_error(
+                step.location,
+                f"{size!r}{known_text()}: {step.name} would be {value}, and dimension variables are at least {least}",
             )
         values[step.name] = value
-    for place in solution.places:
-        given, wanted = shapes[place.array][place.axis], substitute(place.size, values)
-        if given != wanted:
-            said = (
-                f"{place.size!r}, that is {wanted},{told()}" if type(place.size) is Dim else f"{place.size}"
+    for location in solution.locations:
+        actual, expected = shapes[location.array][location.axis], substitute(location.size, values)
+        if actual != expected:
+            requirement = (
+                f"{location.size!r}, that is {expected},{known_text()}"
+                if type(location.size) is Dim
+                else f"{location.size}"
             )
-            raise wrong(place, said)
+            raise make_error(location, requirement)
     for known in solution.scope.at_least:
         value = substitute(known, values)
         if bounds(value)[1] < 0:
-            raise ShapeError(f"{what}: the constraint {known!r} >= 0 does not hold{told()}")
+            raise ShapeError(f"{function_name}: the constraint {known!r} >= 0 does not hold{known_text()}")
     for product, n in solution.equal:
-        left_side, right_side = substitute(of_terms({product: 1}), values), substitute(n, values)
+        left_side, right_side = substitute(size_from_terms({product: 1}), values), substitute(n, values)
         if left_side != right_side and type(left_side) is int and type(right_side) is int:
             raise ShapeError(
-                f"{what}: the constraint {of_terms({product: 1})!r} == {n!r} does not hold{told()}: "
+                f"{function_name}: the constraint {size_from_terms({product: 1})!r} == {n!r} does not hold{known_text()}: "
                 f"{left_side} is not {right_side}"
             )
     return values

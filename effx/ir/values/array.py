@@ -19,10 +19,10 @@ import numpy as np
 from typing_extensions import Unpack
 
 from effx import dtypes
-from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
+from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, RealScalar
 from effx.errors import BackendError, ConversionError
-from effx.ir.values.described import Described, HostData, Number, SupportsArray
-from effx.ir.values.overloads import overloaded_as
+from effx.ir.values.described import ArrayAttributes, HostData, Number, SupportsArray
+from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
 from effx.ports import array_methods
 
@@ -70,7 +70,7 @@ class TextPrinter(Protocol):
     def text(self, text: str, /) -> object: ...
 
 
-class Array(Described, Generic[DT, Unpack[Dims]]):
+class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     """An n-dimensional array: concrete, or a box that stands for one under a transformation.
 
     The class is generic in its element type and sizes; bare `Array` means any. Values are immutable;
@@ -104,7 +104,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __add__(self, other: Operand) -> Array: ...
     def __add__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.ADD, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.ADD, self, other)
 
     @overload
     def __radd__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
@@ -113,7 +113,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __radd__(self, other: Operand) -> Array: ...
     def __radd__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.ADD, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.ADD, other, self)
 
     @overload
     def __sub__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -122,7 +122,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __sub__(self, other: Operand) -> Array: ...
     def __sub__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.SUB, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.SUB, self, other)
 
     @overload
     def __rsub__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
@@ -131,7 +131,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __rsub__(self, other: Operand) -> Array: ...
     def __rsub__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.SUB, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.SUB, other, self)
 
     @overload
     def __mul__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -140,7 +140,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __mul__(self, other: Operand) -> Array: ...
     def __mul__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.MUL, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.MUL, self, other)
 
     @overload
     def __rmul__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
@@ -149,21 +149,21 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __rmul__(self, other: Operand) -> Array: ...
     def __rmul__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.MUL, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.MUL, other, self)
 
     @overload
     def __truediv__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
     @overload
     def __truediv__(self, other: Operand) -> Array: ...
     def __truediv__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.true_divide, self, other)
+        return methods.operators.call_operator(methods.arithmetic.true_divide, self, other)
 
     @overload
     def __rtruediv__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
     @overload
     def __rtruediv__(self, other: Operand) -> Array: ...
     def __rtruediv__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.true_divide, other, self)
+        return methods.operators.call_operator(methods.arithmetic.true_divide, other, self)
 
     @overload
     def __floordiv__(
@@ -174,10 +174,10 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __floordiv__(self, other: Operand) -> Array: ...
     def __floordiv__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.floor_divide, self, other)
+        return methods.operators.call_operator(methods.arithmetic.floor_divide, self, other)
 
     def __rfloordiv__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.floor_divide, other, self)
+        return methods.operators.call_operator(methods.arithmetic.floor_divide, other, self)
 
     @overload
     def __mod__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -186,10 +186,10 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __mod__(self, other: Operand) -> Array: ...
     def __mod__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.remainder, self, other)
+        return methods.operators.call_operator(methods.arithmetic.remainder, self, other)
 
     def __rmod__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.remainder, other, self)
+        return methods.operators.call_operator(methods.arithmetic.remainder, other, self)
 
     @overload
     def __pow__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -198,10 +198,10 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __pow__(self, other: Operand) -> Array: ...
     def __pow__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.power, self, other)
+        return methods.operators.call_operator(methods.arithmetic.power, self, other)
 
     def __rpow__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.power, other, self)
+        return methods.operators.call_operator(methods.arithmetic.power, other, self)
 
     def __divmod__(self, other: Operand) -> tuple[Array, Array]:
         return methods.arithmetic.floor_divide(self, other), methods.arithmetic.remainder(self, other)
@@ -222,73 +222,73 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     @overload
     def __matmul__(self, other: AnyRank | HostData) -> Array: ...
     def __matmul__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.matmul, self, other)
+        return methods.operators.call_operator(methods.arithmetic.matmul, self, other)
 
     def __rmatmul__(self, other: Numeric) -> Array:
-        return methods.operators.operator(methods.arithmetic.matmul, other, self)
+        return methods.operators.call_operator(methods.arithmetic.matmul, other, self)
 
     @overload
     def __and__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
     @overload
     def __and__(self, other: Operand) -> Array: ...
     def __and__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.AND, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.AND, self, other)
 
     def __rand__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.AND, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.AND, other, self)
 
-    @overloaded_as(__and__)
+    @with_overloads_of(__and__)
     def __or__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.OR, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.OR, self, other)
 
     def __ror__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.OR, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.OR, other, self)
 
-    @overloaded_as(__and__)
+    @with_overloads_of(__and__)
     def __xor__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.XOR, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.XOR, self, other)
 
     def __rxor__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.XOR, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.XOR, other, self)
 
     def __lshift__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.SHIFT_LEFT, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.SHIFT_LEFT, self, other)
 
     def __rlshift__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.SHIFT_LEFT, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.SHIFT_LEFT, other, self)
 
     def __rshift__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.right_shift, self, other)
+        return methods.operators.call_operator(methods.arithmetic.right_shift, self, other)
 
     def __rrshift__(self, other: Operand) -> Array:
-        return methods.operators.operator(methods.arithmetic.right_shift, other, self)
+        return methods.operators.call_operator(methods.arithmetic.right_shift, other, self)
 
     @overload  # type: ignore[override]  # elementwise, as in NumPy
     def __eq__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
     @overload
     def __eq__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
     def __eq__(self, other: Operand) -> Array:
-        return methods.operators.binary(methods.arithmetic.EQ, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.EQ, self, other)
 
-    @overloaded_as(__eq__)
+    @with_overloads_of(__eq__)
     def __ne__(self, other: Operand) -> Array:  # type: ignore[override]  # elementwise, as in NumPy
-        return methods.operators.binary(methods.arithmetic.NE, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.NE, self, other)
 
-    @overloaded_as(__eq__)
+    @with_overloads_of(__eq__)
     def __lt__(self, other: Operand) -> Array:
-        return methods.operators.ordered(methods.arithmetic.LT, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.LT, self, other)
 
-    @overloaded_as(__eq__)
+    @with_overloads_of(__eq__)
     def __le__(self, other: Operand) -> Array:
-        return methods.operators.ordered(methods.arithmetic.LE, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.LE, self, other)
 
-    @overloaded_as(__eq__)
+    @with_overloads_of(__eq__)
     def __gt__(self, other: Operand) -> Array:
-        return methods.operators.ordered(methods.arithmetic.GT, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.GT, self, other)
 
-    @overloaded_as(__eq__)
+    @with_overloads_of(__eq__)
     def __ge__(self, other: Operand) -> Array:
-        return methods.operators.ordered(methods.arithmetic.GE, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.GE, self, other)
 
     @overload
     def __round__(self, ndigits: int) -> Array[DT, *Dims]: ...
@@ -391,13 +391,13 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     ) -> Array[DT, *tuple[Any, ...]]:
         """The same elements under another shape; one size may be -1."""
         if out_sharding is not None:
-            return methods.out_sharding.lay_out(out_sharding, self.reshape, *shape, order=order)
+            return methods.out_sharding.apply_with_sharding(out_sharding, self.reshape, *shape, order=order)
         return methods.shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def ravel(self, order: str = "C", *, out_sharding: object = None) -> Array[DT, Any]:
         """The elements as one axis."""
         if out_sharding is not None:
-            return methods.out_sharding.lay_out(out_sharding, self.ravel, order)
+            return methods.out_sharding.apply_with_sharding(out_sharding, self.ravel, order)
         return methods.shaping.reshape(self, -1, order)
 
     flatten = ravel
@@ -424,7 +424,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     ) -> Array[DT, *tuple[Any, ...]]:
         """Repeats each element along an axis."""
         if out_sharding is not None:
-            return methods.out_sharding.lay_out(
+            return methods.out_sharding.apply_with_sharding(
                 out_sharding, self.repeat, repeats, axis, total_repeat_length=total_repeat_length
             )
         if type(repeats) is int and total_repeat_length is None:
@@ -490,7 +490,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         promote_integers: bool = True,
     ) -> Array:
         """The sum over axes."""
-        methods.reducing.no_out("sum", out)
+        methods.reducing.refuse_out("sum", out)
         if not promote_integers:
             return methods.numpy.sum(self, axis, dtype, None, keepdims, initial, where, False)
         return methods.reducing.sum(self, axis, dtype, keepdims, initial, where)
@@ -535,7 +535,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         promote_integers: bool = True,
     ) -> Array:
         """The product over axes."""
-        methods.reducing.no_out("prod", out)
+        methods.reducing.refuse_out("prod", out)
         if not promote_integers:
             return methods.numpy.prod(self, axis, dtype, None, keepdims, initial, where, False)
         return methods.reducing.prod(self, axis, dtype, keepdims, initial, where)
@@ -578,7 +578,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The mean over axes."""
-        methods.reducing.no_out("mean", out)
+        methods.reducing.refuse_out("mean", out)
         return methods.reducing.mean(self, axis, dtype, keepdims, where)
 
     @overload
@@ -615,7 +615,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         correction: float | None = None,
     ) -> Array:
         """The variance over axes."""
-        methods.reducing.no_out("var", out)
+        methods.reducing.refuse_out("var", out)
         if correction is not None:
             return methods.numpy.var(
                 self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
@@ -656,7 +656,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         correction: float | None = None,
     ) -> Array:
         """The standard deviation over axes."""
-        methods.reducing.no_out("std", out)
+        methods.reducing.refuse_out("std", out)
         if correction is not None:
             return methods.numpy.std(
                 self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
@@ -685,10 +685,10 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The largest element over axes; NaN if there is one."""
-        methods.reducing.no_out("max", out)
+        methods.reducing.refuse_out("max", out)
         return methods.reducing.max(self, axis, keepdims, initial, where)
 
-    @overloaded_as(max)
+    @with_overloads_of(max)
     def min(
         self,
         axis: Axis = None,
@@ -698,7 +698,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The smallest element over axes; NaN if there is one."""
-        methods.reducing.no_out("min", out)
+        methods.reducing.refuse_out("min", out)
         return methods.reducing.min(self, axis, keepdims, initial, where)
 
     @overload
@@ -713,15 +713,15 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether all elements are true."""
-        methods.reducing.no_out("all", out)
+        methods.reducing.refuse_out("all", out)
         return methods.reducing.all(self, axis, keepdims, where)
 
-    @overloaded_as(all)
+    @with_overloads_of(all)
     def any(
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether any element is true."""
-        methods.reducing.no_out("any", out)
+        methods.reducing.refuse_out("any", out)
         return methods.reducing.any(self, axis, keepdims, where)
 
     @overload
@@ -730,13 +730,13 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array: ...
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the largest element."""
-        methods.reducing.no_out("argmax", out)
+        methods.reducing.refuse_out("argmax", out)
         return methods.reducing.argmax(self, axis, bool(keepdims))
 
-    @overloaded_as(argmax)
+    @with_overloads_of(argmax)
     def argmin(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the smallest element."""
-        methods.reducing.no_out("argmin", out)
+        methods.reducing.refuse_out("argmin", out)
         return methods.reducing.argmin(self, axis, bool(keepdims))
 
     @overload
@@ -801,8 +801,8 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
 
     def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> tuple[Array, ...]:
         """The indices of the elements that are not zero, an array for each axis; under jit `size` is needed."""
-        found: Any = methods.numpy.nonzero(self, size=size, fill_value=fill_value)
-        return found  # type: ignore[no-any-return]  # a tuple of arrays
+        indices: Any = methods.numpy.nonzero(self, size=size, fill_value=fill_value)
+        return indices  # type: ignore[no-any-return]  # a tuple of arrays
 
     def compress(
         self,
@@ -828,12 +828,12 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative sums along an axis."""
-        methods.reducing.no_out("cumsum", out)
+        methods.reducing.refuse_out("cumsum", out)
         return methods.reducing.cumsum(self, axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative products along an axis."""
-        methods.reducing.no_out("cumprod", out)
+        methods.reducing.refuse_out("cumprod", out)
         return methods.reducing.cumprod(self, axis, dtype)
 
     def dot(self, b: Operand, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
@@ -846,7 +846,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
 
     def round(self, decimals: int = 0, out: None = None) -> Array[DT, *Dims]:
         """Rounded to a number of decimals, halves to even."""
-        methods.reducing.no_out("round", out)
+        methods.reducing.refuse_out("round", out)
         return methods.arithmetic.round_(self, decimals)
 
     def take(
@@ -860,7 +860,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         fill_value: Number | None = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Elements along an axis by index."""
-        methods.reducing.no_out("take", out)
+        methods.reducing.refuse_out("take", out)
         return methods.indexing.take(
             self, indices, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices)
         )
@@ -873,13 +873,13 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
     ) -> Array:
         """The sum of the diagonal of two axes."""
-        methods.reducing.no_out("trace", out)
+        methods.reducing.refuse_out("trace", out)
         return methods.reducing.sum(methods.indexing.diagonal(self, offset, axis1, axis2), -1, dtype)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         """The module `effx.numpy`, which follows the array API standard."""
-        found: ModuleType = methods.inspection.namespace(api_version)
-        return found
+        namespace: ModuleType = methods.inspection.namespace(api_version)
+        return namespace
 
     # Notebooks
     def _repr_html_(self) -> str:
@@ -893,7 +893,7 @@ class Array(Described, Generic[DT, Unpack[Dims]]):
         """Copies the array to another device; a traced one stays what it is. There are no streams to choose from."""
         if stream is not None:
             raise BackendError(f"x.to_device(): stream must be None, got {stream!r}")
-        return methods.creation.placed(self, device)
+        return methods.creation.to_device(self, device)
 
 
 class IndexUpdater(Generic[DT, *Dims]):
@@ -936,8 +936,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "set", methods.indexing.write, value, "set", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "set", methods.indexing.update_at, value, "set", how)
 
     def add(
         self,
@@ -950,8 +950,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values added; values at equal indices are summed."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "add", methods.indexing.write, value, "add", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "add", methods.indexing.update_at, value, "add", how)
 
     def subtract(
         self,
@@ -964,9 +964,14 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the values subtracted."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(
-            out_sharding, "subtract", methods.indexing.write, methods.arithmetic.negative(value), "add", how
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(
+            out_sharding,
+            "subtract",
+            methods.indexing.update_at,
+            methods.arithmetic.negative(value),
+            "add",
+            how,
         )
 
     def multiply(
@@ -980,8 +985,10 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values multiplied in."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "multiply", methods.indexing.write, value, "mul", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(
+            out_sharding, "multiply", methods.indexing.update_at, value, "mul", how
+        )
 
     mul = multiply
 
@@ -996,8 +1003,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x divided by the values; equal indices divide one after the other."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "divide", methods.indexing.divide_at, value, how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "divide", methods.indexing.divide_at, value, how)
 
     def power(
         self,
@@ -1010,8 +1017,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the elements raised to the values; equal indices raise one after the other."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "power", methods.indexing.power_at, value, how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "power", methods.indexing.power_at, value, how)
 
     def min(
         self,
@@ -1024,8 +1031,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the smaller of element and value."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "min", methods.indexing.write, value, "min", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "min", methods.indexing.update_at, value, "min", how)
 
     def max(
         self,
@@ -1038,8 +1045,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the larger of element and value."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "max", methods.indexing.write, value, "max", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "max", methods.indexing.update_at, value, "max", how)
 
     def apply(
         self,
@@ -1055,7 +1062,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         Reverse mode needs an index without arrays, or the promise `unique_indices`; else the count is found
         by a loop.
         """
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return methods.indexing.apply_at(self.array, self.index, function, how)
 
     def get(
@@ -1069,22 +1076,22 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
-        how = methods.indexing.Lookup(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._lying(out_sharding, "get", methods.indexing.get_at, how, fill_value)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "get", methods.indexing.get_at, how, fill_value)
 
-    def _lying(
-        self, out_sharding: object, what: str, function: Callable[..., Array], *arguments: object
+    def _call_with_sharding(
+        self, out_sharding: object, function_name: str, function: Callable[..., Array], *arguments: object
     ) -> Array:
         """Calls a function of the array and the index, whose result lies as the user says."""
         if out_sharding is None:
             return function(self.array, self.index, *arguments)
-        found: Array = methods.out_sharding.lay_out_as(
-            what, out_sharding, function, self.array, self.index, *arguments
+        result: Array = methods.out_sharding.apply_with_sharding_as(
+            function_name, out_sharding, function, self.array, self.index, *arguments
         )
-        return found
+        return result
 
 
-class _Unknown:
+class _NoSize:
     """A size that no array has: only arrays of unknown rank match `AnyRank`."""
 
 
@@ -1092,7 +1099,7 @@ Scalar: TypeAlias = Array[DT, Unpack[tuple[()]]]
 """An array of rank 0."""
 
 AnyRank: TypeAlias = Array[
-    Any, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown, _Unknown
+    Any, _NoSize, _NoSize, _NoSize, _NoSize, _NoSize, _NoSize, _NoSize, _NoSize, _NoSize
 ]
 """Arrays of unknown rank. An overload for it stands before those for ranks, all of which a bare `Array` matches."""
 
@@ -1180,7 +1187,7 @@ else:
             cls.dtype = getattr(dtypes, cls.__name__)
 
 
-class bool_(_Scalar["bool_"], Real, Narrow): ...
+class bool_(_Scalar["bool_"], RealScalar, Narrow): ...
 
 
 class int2(_Scalar["int2"], Integer, Narrow): ...

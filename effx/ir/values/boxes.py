@@ -5,7 +5,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from typing_extensions import Unpack
 
-from effx.effects import Frame, current_frame, is_in_scope, stack_of
+from effx.effects import Frame, current_frame, describe_stack, is_in_scope
 from effx.errors import (
     ConcretizationError,
     EscapedBoxError,
@@ -57,7 +57,7 @@ class Box(Array[DT, Unpack[Dims]]):
         # Only the truth value may be taken from a box: the handler's plain value chooses the path through the
         # program.
         if not self.frame.live:
-            raise self.escaped()
+            raise self.escaped_error()
         decide = getattr(self.frame.handler, "primal", None)
         plain = decide(self.payload) if decide is not None and self.type.size == 1 else None
         if plain is not None:
@@ -66,7 +66,7 @@ class Box(Array[DT, Unpack[Dims]]):
 
     def host(self, asked: str) -> HostData:
         if not self.frame.live:
-            raise self.escaped()
+            raise self.escaped_error()
         handler = self.frame.handler
         kind, advice = _ADVICE.get(
             asked, (ConcretizationError, "keep it an array: use effx.numpy and effx.lax")
@@ -76,17 +76,19 @@ class Box(Array[DT, Unpack[Dims]]):
             f"{f' ({self.frame.origin})' if self.frame.origin else ''}; {advice}"
             f"{', or mark the argument static' if handler.takes_static_arguments() else ''}"
         )
-        error.handlers = stack_of(current_frame())
+        error.handlers = describe_stack(current_frame())
         raise error
 
     def __repr__(self) -> str:
         return f"Traced<{self.type!r}>with<{self.frame.handler.describe()}>"
 
-    def escaped(self) -> EscapedBoxError:
+    def escaped_error(self) -> EscapedBoxError:
         """Returns the error for a box whose handler is not installed."""
         origin = f" of {self.frame.origin}" if self.frame.origin else ""
-        made = self.frame.handler.made_at(self.frame, self.payload)
-        handler = f"{self.frame.handler.describe()}{origin}{f', made at {source_of(made)},' if made else ''}"
+        source = self.frame.handler.made_at(self.frame, self.payload)
+        handler = (
+            f"{self.frame.handler.describe()}{origin}{f', made at {source_of(source)},' if source else ''}"
+        )
         error = EscapedBoxError(
             f"escaped box: a value {self.type!r} that belongs to {handler} was used after that "
             f"handler had ended; return it from the function instead of keeping it in a variable outside"

@@ -27,7 +27,7 @@ class SupportsArray(Protocol):
         ...
 
 
-class Described(Typed, Value):
+class ArrayAttributes(Typed, Value):
     """The part of `Array` that performs no operations: type, memory, conversions to Python."""
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class Described(Typed, Value):
         Raises:
             ConcretizationError: the value is abstract.
         """
-        raise self._abstract(asked)
+        raise self._concretization_error(asked)
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if not name.startswith("_") or name.endswith("__")]
@@ -73,7 +73,7 @@ class Described(Typed, Value):
             return data.astype(dtype)
         return data.copy() if copy else data
 
-    def _scalar(self, asked: str) -> HostData:
+    def _host_scalar(self, asked: str) -> HostData:
         if self.type.size != 1:
             raise ConversionError(
                 f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
@@ -85,16 +85,16 @@ class Described(Typed, Value):
             raise ShapeError(
                 f"bool(x): the truth value of {self.type!r} is ambiguous; use x.any() or x.all()"
             )
-        return bool(self._scalar("bool(x)"))
+        return bool(self._host_scalar("bool(x)"))
 
     def __int__(self) -> int:
-        return int(self._scalar("int(x)"))
+        return int(self._host_scalar("int(x)"))
 
     def __float__(self) -> float:
-        return float(self._scalar("float(x)"))
+        return float(self._host_scalar("float(x)"))
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("complex(x)"))
+        return complex(self._host_scalar("complex(x)"))
 
     def __index__(self) -> int:
         if self.type.ndim or self.type.kind not in "iu":
@@ -167,12 +167,12 @@ class Described(Typed, Value):
     @property
     def committed(self) -> bool:
         """Whether the user chose the device, so that computations follow the array there."""
-        raise self._abstract("x.committed")
+        raise self._concretization_error("x.committed")
 
     @property
     def addressable_shards(self) -> list[Any]:
         """The parts that lie on the devices of this process."""
-        raise self._abstract("x.addressable_shards")
+        raise self._concretization_error("x.addressable_shards")
 
     @property
     def global_shards(self) -> list[Any]:
@@ -195,27 +195,27 @@ class Described(Typed, Value):
 
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
-        raise self._abstract("x.devices()")
+        raise self._concretization_error("x.devices()")
 
     def is_ready(self) -> bool:
         """Says whether the value has been computed."""
-        raise self._abstract("x.is_ready()")
+        raise self._concretization_error("x.is_ready()")
 
     def is_deleted(self) -> bool:
         """Says whether the memory was donated or freed."""
-        raise self._abstract("x.is_deleted()")
+        raise self._concretization_error("x.is_deleted()")
 
     def delete(self) -> None:
         """Frees the memory at once."""
-        raise self._abstract("x.delete()")
+        raise self._concretization_error("x.delete()")
 
     def copy_to_host_async(self) -> None:
         """Starts the copy to the host that a later conversion needs."""
-        raise self._abstract("x.copy_to_host_async()")
+        raise self._concretization_error("x.copy_to_host_async()")
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of the elements on the device."""
-        raise self._abstract("x.unsafe_buffer_pointer()")
+        raise self._concretization_error("x.unsafe_buffer_pointer()")
 
     def __dlpack__(
         self,
@@ -225,10 +225,10 @@ class Described(Typed, Value):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> CapsuleType:
-        raise self._abstract("x.__dlpack__()")
+        raise self._concretization_error("x.__dlpack__()")
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        raise self._abstract("x.__dlpack_device__()")
+        raise self._concretization_error("x.__dlpack_device__()")
 
-    def _abstract(self, asked: str) -> ConcretizationError:
+    def _concretization_error(self, asked: str) -> ConcretizationError:
         return ConcretizationError(f"{asked}: only arrays on a device have this, got {self!r}")

@@ -16,7 +16,7 @@ from effx.ir.values.array import Array, Operand
 K_co = TypeVar("K_co", covariant=True)
 
 
-class Holds(Protocol[K_co]):
+class HasDtypeKind(Protocol[K_co]):
     """An array whose dtype is of a kind."""
 
     def _element(self) -> K_co: ...
@@ -31,6 +31,6 @@ class OfOperand(Protocol):
 
 
 A = TypeVar("A", bound=Array, default=Array)
-AF = TypeVar("AF", bound=Holds[dtypes.Inexact], default=Array)
-AR = TypeVar("AR", bound=Holds[dtypes.Real], default=Array)
-AN = TypeVar("AN", bound=Holds[dtypes.Integer | dtypes.Inexact], default=Array)
+AF = TypeVar("AF", bound=HasDtypeKind[dtypes.Inexact], default=Array)
+AR = TypeVar("AR", bound=HasDtypeKind[dtypes.RealScalar], default=Array)
+AN = TypeVar("AN", bound=HasDtypeKind[dtypes.Integer | dtypes.Inexact], default=Array)

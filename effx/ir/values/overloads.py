@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 Overloaded = TypeVar("Overloaded", bound=Callable[..., object])
 
 
-def overloaded_as(other: Overloaded) -> Callable[[Callable[..., object]], Overloaded]:
+def with_overloads_of(other: Overloaded) -> Callable[[Callable[..., object]], Overloaded]:
     """Says to type checkers that a function has the overloads of another, whose parameters it must have.
 
     Not for a method whose overloads bring type variables of their own: mypy forgets these when it reads its cache.
@@ -17,18 +17,18 @@ def overloaded_as(other: Overloaded) -> Callable[[Callable[..., object]], Overlo
 
     >>> def least(x: int, y: int = 0) -> int:
     ...     return min(x, y)
-    >>> @overloaded_as(least)
+    >>> @with_overloads_of(least)
     ... def greatest(x: int, y: int = 0) -> int:
     ...     return max(x, y)
     >>> greatest(3)
     3
-    >>> overloaded_as(least)(lambda x: x)
+    >>> with_overloads_of(least)(lambda x: x)
     Traceback (most recent call last):
         ...
     TypeError: overloaded_as: <lambda> must have the parameters of least
     """
 
-    def checked(function: Callable[..., object]) -> Overloaded:
+    def check_parameters(function: Callable[..., object]) -> Overloaded:
         if _parameters(function) != _parameters(other):
             raise TypeError(
                 f"overloaded_as: {function.__qualname__} must have the parameters of {other.__qualname__}"
@@ -36,7 +36,7 @@ def overloaded_as(other: Overloaded) -> Callable[[Callable[..., object]], Overlo
         # Not typed as taking an `Overloaded`: basedpyright then forgets the type variables of methods.
         return cast("Overloaded", function)
 
-    return checked
+    return check_parameters
 
 
 def _parameters(function: Callable[..., object]) -> tuple[object, ...]:

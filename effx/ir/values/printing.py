@@ -12,7 +12,9 @@ def array_repr(x: Array) -> str:
     if is_key(x.type.dtype):
         return f"Array({x.type.shape}, dtype={short_name(x.type.dtype)}) overlaying:\n{host_text(x)}"
     suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
-    text = np.array2string(_printable(data), separator=", ", prefix="Array(", suffix=",", threshold=1000)
+    text = np.array2string(
+        _as_printable_dtype(data), separator=", ", prefix="Array(", suffix=",", threshold=1000
+    )
     if x.type.size == 0:
         text = f"[], shape={x.type.shape}"
     last = len(text) - (text.rfind("\n") + 1)
@@ -26,10 +28,10 @@ def host_text(x: Array) -> str:
     data = x.host("str(x)")
     if is_key(x.type.dtype):
         return str(data[short_name(x.type.dtype)])
-    return str(_printable(data))
+    return str(_as_printable_dtype(data))
 
 
-def _printable(data: HostData) -> HostData:
+def _as_printable_dtype(data: HostData) -> HostData:
     """Returns data of ml_dtypes' types, which print as records, in a dtype of NumPy's own."""
     if data.dtype.isbuiltin == 1:
         return data

@@ -5,7 +5,7 @@ from effx.ir.values.typed import Typed
 from effx.tree.registry import PyTree, flatten
 
 
-class Reference(Typed):
+class ReferenceBase(Typed):
     """Base of mutable references, and of views of their parts."""
 
     __slots__ = ()
@@ -23,4 +23,4 @@ class Reference(Typed):
 
 def has_refs(tree: PyTree) -> bool:
     """Says whether a leaf is a reference or a view of one."""
-    return any([isinstance(x, Reference) for x in flatten(tree)[0]])
+    return any([isinstance(x, ReferenceBase) for x in flatten(tree)[0]])

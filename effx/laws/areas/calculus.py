@@ -16,10 +16,10 @@ from effx.effects import (
     RuleTable,
     Value,
     current_frame,
+    describe_stack,
     forward,
     handle,
     isolated,
-    stack_of,
 )
 from effx.errors import AxisNameError, EffxError, EscapedBoxError
 from effx.handlers.jvp import JVP, Dual
@@ -125,7 +125,7 @@ def scopes_close(stack: Stack, f: Function, xs: Points) -> None:
         raise KeyError("law")
 
     raised(KeyError, lambda: stack(failing)(*xs))
-    assert current_frame() is before, stack_of(current_frame())
+    assert current_frame() is before, describe_stack(current_frame())
 
 
 @law(AREA, "S f(x) = f(x) for every stack S of transformations that change no value", with_stack())
@@ -201,7 +201,7 @@ def threads_have_their_own_stacks(f: Function, xs: Points) -> None:
     seen: list[str] = []
     log = Log()
     with handle(log):
-        thread = threading.Thread(target=lambda: seen.append(stack_of(current_frame())))
+        thread = threading.Thread(target=lambda: seen.append(describe_stack(current_frame())))
         thread.start()
         thread.join()
     assert seen == [""]

@@ -5,8 +5,8 @@ import effx.numpy as enp
 from effx import tree
 from effx.array import Array
 from effx.handlers.linearize import linearize
-from effx.handlers.transpose import backward
-from effx.ir.checker import check
+from effx.handlers.transpose import backward_pass
+from effx.ir.checker import check_program
 from effx.laws.areas.forward import tangent
 from effx.laws.areas.subjects import SMALL, SMOOTH, Function, Points, next_of
 from effx.laws.comparing import directions, leaves, pairing, same
@@ -44,7 +44,7 @@ def linear_maps_are_linear(f: Function, xs: Points) -> None:
 @law(AREA, "check(L) for the recorded linear program, which maps tangents to tangents", SMOOTH)
 def linear_programs_check(f: Function, xs: Points) -> None:
     _, linear, dependent = linearize(lambda ys: leaves(f(*ys)), xs, [True] * len(xs))
-    program = check(linear.program)
+    program = check_program(linear.program)
     wanted = [y.type for y, d in zip(leaves(f(*xs)), dependent, strict=True) if d]
     assert all([a.matches(b) for a, b in zip(program.out_types, wanted, strict=True)])
 
@@ -64,7 +64,7 @@ def transposes_are_adjoint(f: Function, xs: Points) -> None:
     _, linear, dependent = linearize(lambda ys: leaves(f(*ys)), xs, [True] * len(xs))
     moved = [d for d, kept in zip(leaves(tangent(f, xs, directions(xs))), dependent, strict=True) if kept]
     cts = directions(moved, 3)
-    found = backward(linear.program, linear.residuals, cts)
+    found = backward_pass(linear.program, linear.residuals, cts)
     back = [enp.zeros_like(x) if ct is None else ct for ct, x in zip(found, xs, strict=True)]
     left, right = pairing(cts, moved), pairing(back, directions(xs))
     assert abs(left - right) <= 1e-8 * max(1.0, abs(left)), (left, right)

@@ -17,9 +17,9 @@ from effx.handlers.jvp import jvp
 from effx.handlers.linearize import linearize
 from effx.handlers.oracle import evaluate
 from effx.handlers.staging.stage import run_program, stage
-from effx.handlers.transpose import backward
-from effx.handlers.vmap import batch
-from effx.ir.checker import check
+from effx.handlers.transpose import backward_pass
+from effx.handlers.vmap import evaluate_batch
+from effx.ir.checker import check_program
 from effx.ir.ops import elementwise, reduce, shape
 from effx.ir.ops.base import ArrayOperation, Elementwise, TupleOperation
 from effx.ir.ops.checkpoint import CheckpointName, Offload
@@ -147,10 +147,10 @@ def jitted_operations(op: AnyOperation, operands: Points) -> None:
 
 @law(AREA, "parse(print(op x)) = op x, with the types and the effects", EVERY, share=1.2)
 def printed_operations_parse(op: AnyOperation, operands: Points) -> None:
-    program = check(stage(lambda xs: results(op, xs), [x.type for x in operands], "law").program)
+    program = check_program(stage(lambda xs: results(op, xs), [x.type for x in operands], "law").program)
     if isinstance(op, CustomCall):
         return  # its rules are Python functions
-    parsed = check(parse_program(print_program(program)))
+    parsed = check_program(parse_program(print_program(program)))
     assert print_program(parsed) == print_program(program)
     assert (parsed.in_types, parsed.out_types, parsed.effects) == (
         program.in_types,
@@ -188,7 +188,7 @@ def operations_linearize(op: AnyOperation, operands: Points) -> None:
     vs = directions(xs)
     ys, linear, dependent = linearize(function, xs, [True] * len(xs))
     close(ys, function(xs))
-    pushed = iter(run_program(check(linear.program), [*linear.residuals, *vs]))
+    pushed = iter(run_program(check_program(linear.program), [*linear.residuals, *vs]))
     for d, kept in zip(jvp(function, xs, list(vs))[1], dependent, strict=True):
         if kept:
             other = next(pushed)
@@ -206,7 +206,7 @@ def operations_transpose(op: AnyOperation, operands: Points) -> None:
         _, linear, _ = linearize(function, xs, [True] * len(xs))
         pushed = run_program(linear.program, [*linear.residuals, *vs])
         cts = directions(pushed, 3)
-        back = backward(linear.program, linear.residuals, cts)
+        back = backward_pass(linear.program, linear.residuals, cts)
         for x, ct in zip(xs, back, strict=True):
             assert ct is None or ct.type.matches(x.type), f"cotangent {ct.type!r} of {x.type!r}"
         left = pairing(cts, pushed)
@@ -234,7 +234,7 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
                 x if axis is None else enp.stack([m[i] for m in elements], axis)
                 for i, (x, axis) in enumerate(zip(operands, axes, strict=True))
             ]
-            got, out_axes = batch(lambda xs: results(op, xs), stacked, axes, 2)
+            got, out_axes = evaluate_batch(lambda xs: results(op, xs), stacked, axes, 2)
             for m in range(2):
                 element = [elements[m][i] if c else operands[i] for i, c in enumerate(chosen)]
                 for y, out_axis, want in zip(got, out_axes, results(op, element), strict=True):

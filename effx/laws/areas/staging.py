@@ -7,8 +7,14 @@ import effx
 from effx import tree
 from effx.array import Array
 from effx.handlers.staging.stage import run_program, stage
-from effx.ir.checker import check
-from effx.ir.passes import common_subexpressions, dead_code, inline, needed_only, pruned
+from effx.ir.checker import check_program
+from effx.ir.passes import (
+    drop_unneeded,
+    eliminate_dead_code,
+    inline_calls,
+    merge_common_subexpressions,
+    prune_program,
+)
 from effx.ir.program import Program, effect_row
 from effx.ir.text import parse_program, print_program
 from effx.laws.areas.subjects import ANY, FLAT, SMALL, SMOOTH, Function, Points, loss
@@ -21,7 +27,7 @@ AREA = "staging"
 def staged(f: Function, xs: Points) -> tuple[Program, list[Array]]:
     """Returns a checked program of a function, and its arguments: the closed-over values first."""
     found = stage(lambda ys: leaves(f(*ys)), [x.type for x in xs], "law")
-    return check(found.program), [*found.captured, *xs]
+    return check_program(found.program), [*found.captured, *xs]
 
 
 @law(AREA, "run(stage f)(x) = f(x)", ANY)
@@ -46,7 +52,7 @@ def transformed_programs_check(f: Function, xs: Points) -> None:
 def text_parses_back(f: Function, xs: Points) -> None:
     for g in (f, effx.grad(loss(f))):
         text = print_program(staged(g, xs)[0])
-        assert print_program(check(parse_program(text))) == text
+        assert print_program(check_program(parse_program(text))) == text
 
 
 @law(AREA, "run(parse(print p)) = run(p)", ANY)
@@ -90,36 +96,36 @@ def shapes_are_predicted(f: Function, xs: Points) -> None:
 
 @law(AREA, "run(dead_code p) = run(p), with no more equations", ANY)
 def dead_code_keeps_values(f: Function, xs: Points) -> None:
-    keeps(dead_code, f, xs)
+    keeps(eliminate_dead_code, f, xs)
 
 
 @law(AREA, "run(needed_only p) = run(p), and pruned to one result gives that one", ANY)
 def pruning_keeps_values(f: Function, xs: Points) -> None:
-    keeps(needed_only, f, xs)
+    keeps(drop_unneeded, f, xs)
     program, operands = staged(lambda *ys: (f(*ys), *ys), xs)
     want = run_program(program, operands)
     for i, y in enumerate(want):
-        smaller, left = pruned(
+        smaller, left = prune_program(
             program, [i == k for k in range(len(want))], [False] * len(operands), final=True
         )
-        same(run_program(check(smaller), list(compress(operands, left))), [y])
+        same(run_program(check_program(smaller), list(compress(operands, left))), [y])
 
 
 @law(AREA, "run(common_subexpressions p) = run(p), with no more equations", ANY)
 def merged_expressions_keep_values(f: Function, xs: Points) -> None:
-    keeps(common_subexpressions, f, xs)
+    keeps(merge_common_subexpressions, f, xs)
 
 
 @law(AREA, "run(inline p) = run(p)", ANY)
 def inlining_keeps_values(f: Function, xs: Points) -> None:
     program, operands = staged(f, xs)
-    same(run_program(check(inline(program)), operands), run_program(program, operands))
+    same(run_program(check_program(inline_calls(program)), operands), run_program(program, operands))
 
 
 @law(AREA, "pass(pass p) = pass p for every pass", ANY)
 def passes_are_idempotent(f: Function, xs: Points) -> None:
     program, _ = staged(f, xs)
-    for each in (dead_code, common_subexpressions, inline, needed_only):
+    for each in (eliminate_dead_code, merge_common_subexpressions, inline_calls, drop_unneeded):
         once = each(program)
         assert print_program(each(once)) == print_program(once), each.__name__
 
@@ -129,12 +135,12 @@ def passes_compose(f: Function, xs: Points) -> None:
     program, operands = staged(effx.grad(loss(f)), xs)
     want = run_program(program, operands)
     for passes in (
-        (inline, common_subexpressions, dead_code),
-        (dead_code, common_subexpressions, inline, dead_code),
+        (inline_calls, merge_common_subexpressions, eliminate_dead_code),
+        (eliminate_dead_code, merge_common_subexpressions, inline_calls, eliminate_dead_code),
     ):
         changed = program
         for each in passes:
-            changed = check(each(changed))
+            changed = check_program(each(changed))
         assert (changed.in_types, changed.out_types) == (program.in_types, program.out_types)
         same(run_program(changed, operands), want)
 
@@ -149,7 +155,7 @@ def effect_rows_are_unions(f: Function, xs: Points) -> None:
 
     batched = effx.vmap(communicating, axis_name="i")
     named = effx.make_jaxpr(batched)(*[x[None] for x in xs])
-    assert check(named).effects == frozenset(), "vmap takes the effect of the name that it binds"
+    assert check_program(named).effects == frozenset(), "vmap takes the effect of the name that it binds"
 
 
 @law(AREA, "lower(f) = lower(f): the StableHLO of a function is one text", FLAT, compiles=True)
@@ -161,7 +167,7 @@ def lowering_is_deterministic(f: Function, xs: Points) -> None:
 def keeps(change: Callable[[Program], Program], f: Function, xs: Points) -> None:
     """Checks that a pass keeps values and types, and adds no equations."""
     program, operands = staged(f, xs)
-    changed = check(change(program))
+    changed = check_program(change(program))
     assert (changed.in_types, changed.out_types) == (program.in_types, program.out_types)
     assert len(changed.equations) <= len(program.equations)
     same(run_program(changed, operands), run_program(program, operands))

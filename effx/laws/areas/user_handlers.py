@@ -13,7 +13,7 @@ from effx.errors import EscapedBoxError, NoRuleError
 from effx.handlers.oracle import evaluate
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Cond
-from effx.ir.passes import common_subexpressions, dead_code, inline
+from effx.ir.passes import eliminate_dead_code, inline_calls, merge_common_subexpressions
 from effx.laws.areas.custom import with_jvp
 from effx.laws.areas.staging import staged
 from effx.laws.areas.subjects import Function, Points, batch, looped, loss, raised
@@ -291,7 +291,7 @@ def handlers_do_not_see_passes(subject: HandlerSubject, f: TypedProgram, xs: Poi
     program, operands = staged(f, xs)
     captured = operands[: len(operands) - len(xs)]
     want = subject.run(f, xs)
-    for each in (dead_code, common_subexpressions, inline):
+    for each in (eliminate_dead_code, merge_common_subexpressions, inline_calls):
         changed = each(program)
         agree(subject.run(lambda *ys, p=changed: run_program(p, [*captured, *ys]), xs), want)
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from effx.array import Array
 from effx.array.shaping import concatenate, stack
 from effx.errors import ShapeError, TransformError, TreeError
-from effx.lax.control.closures import arrays_of, check_callable
-from effx.lax.operands import count_from_start
+from effx.lax.control.closures import check_callable, flatten_to_arrays
+from effx.lax.operands import resolve_axis
 from effx.lax.shape import reshape, rev
 from effx.lax.slicing import slice_in_dim
-from effx.tracing.arguments import leaf_path, name_of
+from effx.tracing.arguments import callable_name, leaf_path
 from effx.tree.registry import PyTree
 
 __all__ = ["associative_scan"]
@@ -61,29 +61,29 @@ def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = Fal
     Array([13,  8], dtype=int32)
     """
     check_callable("associative_scan", "fn", fn)
-    arrays, tree = arrays_of("associative_scan", "elems", elems)
+    arrays, tree = flatten_to_arrays("associative_scan", "elems", elems)
     if not arrays:
         raise TransformError("associative_scan: elems must hold at least one array")
-    axes = [count_from_start("associative_scan", index(axis), x.type) for x in arrays]
+    axes = [resolve_axis("associative_scan", index(axis), x.type) for x in arrays]
     _check_sizes(elems, arrays, axes)
-    name = name_of(fn)
+    name = callable_name(fn)
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
-        found, out_tree = arrays_of(
+        combined, out_tree = flatten_to_arrays(
             "associative_scan", f"the result of {name}", fn(tree.unflatten(left), tree.unflatten(right))
         )
         if out_tree != tree:
             raise TreeError(
                 f"associative_scan: {name} must return the structure of elems, {tree}, got {out_tree}"
             )
-        return found
+        return combined
 
     if reverse:
         arrays = [rev(x, (a,)) for x, a in zip(arrays, axes, strict=True)]
-    found = _prefixes(combine, arrays, axes)
+    prefixes = _combine_prefixes(combine, arrays, axes)
     if reverse:
-        found = [rev(x, (a,)) for x, a in zip(found, axes, strict=True)]
-    result: E = tree.unflatten(found)
+        prefixes = [rev(x, (a,)) for x, a in zip(prefixes, axes, strict=True)]
+    result: E = tree.unflatten(prefixes)
     return result
 
 
@@ -98,19 +98,19 @@ def _check_sizes(elems: PyTree, arrays: list[Array], axes: list[int]) -> None:
             )
 
 
-def _prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Array]:
+def _combine_prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Array]:
     """Combines neighbours, finds the prefixes of the pairs, and from these the others."""
     n = arrays[0].type.shape[axes[0]]
     if n < 2:
         return arrays
 
-    def every_second(found: list[Array], start: int, stop: int) -> list[Array]:
-        return [slice_in_dim(x, start, stop, 2, axis) for x, axis in zip(found, axes, strict=True)]
+    def every_second(parts: list[Array], start: int, stop: int) -> list[Array]:
+        return [slice_in_dim(x, start, stop, 2, axis) for x, axis in zip(parts, axes, strict=True)]
 
     even = n - n % 2
     pairs = combine(every_second(arrays, 0, even), every_second(arrays, 1, even))
     # The prefix that ends at index 2k + 1 is that of the first k + 1 pairs.
-    odd = _prefixes(combine, pairs, axes)
+    odd = _combine_prefixes(combine, pairs, axes)
     first = [slice_in_dim(x, 0, 1, 1, axis) for x, axis in zip(arrays, axes, strict=True)]
     if n == 2:
         return [concatenate((x, y), axis) for x, y, axis in zip(first, odd, axes, strict=True)]
@@ -118,12 +118,12 @@ def _prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Ar
     before = [slice_in_dim(x, 0, (n - 1) // 2, 1, axis) for x, axis in zip(odd, axes, strict=True)]
     between = combine(before, every_second(arrays, 2, n))
     return [
-        _interleaved(concatenate((x, y), axis), z, axis)
+        _interleave(concatenate((x, y), axis), z, axis)
         for x, y, z, axis in zip(first, between, odd, axes, strict=True)
     ]
 
 
-def _interleaved(even: Array, odd: Array, axis: int) -> Array:
+def _interleave(even: Array, odd: Array, axis: int) -> Array:
     """Returns even[0], odd[0], even[1], ... along an axis; there may be one more even than odd ones."""
     shape = odd.type.shape
     m = shape[axis]

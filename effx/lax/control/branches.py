@@ -10,14 +10,14 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError
 from effx.families.platform import PlatformIndex
-from effx.handlers.recursion.staging import aligned
-from effx.handlers.sharding_types.axes_in_types import diverging
+from effx.handlers.recursion.staging import align_constants
+from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond, Platforms
-from effx.lax.control.closures import arrays_of, check_callable, decided, types_of
+from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
 from effx.lax.elementwise.choose import clamp
 from effx.tracing.arguments import leaf_path
-from effx.tracing.traces import Trace, call_tree, traced
+from effx.tracing.traces import Trace, call_tree, trace_cached
 from effx.tree.registry import PyTree
 
 __all__ = ["cond", "platform_dependent", "switch"]
@@ -93,11 +93,11 @@ def cond(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
         uses = ((1,), (0,))
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)
-    index = _predicate(pred)
-    return _choose("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands, uses)
+    index = _branch_index_of_predicate(pred)
+    return _perform_branches("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands, uses)
 
 
-def _predicate(pred: Operand) -> Array:
+def _branch_index_of_predicate(pred: Operand) -> Array:
     """Returns 1 where pred is true, else 0."""
     x = as_operand(pred, "cond")
     if x.type.shape:
@@ -144,11 +144,11 @@ def switch(  # type: ignore[misc]  # as above
     >>> [float(switch(i, [enp.sin, enp.exp, enp.negative], 0.)) for i in (-3, 1, 7)]
     [0.0, 1.0, -0.0]
     """
-    given: tuple[PyTree, ...] = operands
+    branch_operands: tuple[PyTree, ...] = operands
     if operand is not _NOTHING:
         if operands:
             raise TransformError("switch: operands were given by position and by the keyword operand")
-        given = (operand,)
+        branch_operands = (operand,)
     functions = tuple(branches)
     if not functions:
         raise TransformError("switch: needs at least one branch")
@@ -162,8 +162,8 @@ def switch(  # type: ignore[misc]  # as above
         raise DTypeError(f"switch: index must be an integer, got {x.type!r}")
     last = len(functions) - 1
     chosen = clamp(scalar(0, dtypes.int32), convert(x, dtypes.int32), scalar(last, dtypes.int32))
-    uses = (tuple(range(len(given))),) * len(functions)
-    result: R = _choose("switch", chosen, names, functions, given, uses)
+    uses = (tuple(range(len(branch_operands))),) * len(functions)
+    result: R = _perform_branches("switch", chosen, names, functions, branch_operands, uses)
     return result
 
 
@@ -208,12 +208,12 @@ def platform_dependent(
     choice = tuple(platforms)
     uses = (tuple(range(len(args))),) * len(functions)
     index = PlatformIndex(choice)()
-    result: R = _choose("platform_dependent", index, tuple(names), functions, args, uses, choice)
+    result: R = _perform_branches("platform_dependent", index, tuple(names), functions, args, uses, choice)
     return result
 
 
-def _choose(
-    what: str,
+def _perform_branches(
+    function_name: str,
     index: Array,
     names: tuple[str, ...],
     functions: Sequence[Callable[..., PyTree]],
@@ -223,42 +223,44 @@ def _choose(
 ) -> PyTree:
     """Calls the function at `index`, or that of the platform, with those of the operands that it uses."""
     if flags.disable_jit.value:
-        known = decided(index)
+        known = concrete_value(index)
         if known is not None:
             chosen = int(known)
             return functions[chosen](*[operands[i] for i in uses[chosen]])
     try:
-        arrays, tree = arrays_of(what, "operands", operands)
+        arrays, tree = flatten_to_arrays(function_name, "operands", operands)
     except RefGivenError:
         from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
-            closing_over,
-            without_refs,
+            close_over_refs,
+            extract_refs,
         )
 
-        operands, refs = without_refs(operands)
-        functions = [closing_over(function, refs) for function in functions]
-        arrays, tree = arrays_of(what, "operands", operands)
-    inputs, types = call_tree(tree), types_of(arrays)
+        operands, refs = extract_refs(operands)
+        functions = [close_over_refs(function, refs) for function in functions]
+        arrays, tree = flatten_to_arrays(function_name, "operands", operands)
+    inputs, types = call_tree(tree), array_types(arrays)
 
     def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Trace:
         if len(used) == len(operands):
-            return traced(what, function, inputs, types)
-        return traced(what, function, inputs, types, used, lambda given: ([given[0][i] for i in used], {}))
+            return trace_cached(function_name, function, inputs, types)
+        return trace_cached(
+            function_name, function, inputs, types, used, lambda given: ([given[0][i] for i in used], {})
+        )
 
-    with diverging(index.type.vma):
+    with diverge_along(index.type.vma):
         parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
-    first = len(parts) - 1 if what == "cond" else 0  # users write true_fun first
-    for name, found in zip(names, parts, strict=True):
-        _compare(what, names[first], parts[first], name, found)
-    programs, constants = aligned(parts)
+    first = len(parts) - 1 if function_name == "cond" else 0  # users write true_fun first
+    for name, branch_trace in zip(names, parts, strict=True):
+        _check_same_results(function_name, names[first], parts[first], name, branch_trace)
+    programs, constants = align_constants(parts)
     return parts[0].out_tree.unflatten(Cond(tuple(programs), platforms)(index, *constants, *arrays))
 
 
-def _compare(what: str, first: str, a: Trace, second: str, b: Trace) -> None:
+def _check_same_results(function_name: str, first: str, a: Trace, second: str, b: Trace) -> None:
     """Refuses branches whose results differ in structure or types."""
     if a.out_tree != b.out_tree:
         raise TreeError(
-            f"{what}: the branches must return the same structure: {first} returns {a.out_tree}, "
+            f"{function_name}: the branches must return the same structure: {first} returns {a.out_tree}, "
             f"{second} returns {b.out_tree}"
         )
     for i, (t, u) in enumerate(zip(a.out_types, b.out_types, strict=True)):
@@ -266,6 +268,6 @@ def _compare(what: str, first: str, a: Trace, second: str, b: Trace) -> None:
             path = leaf_path(a.out_tree.unflatten(a.out_types), i)
             kind = DTypeError if t.shape == u.shape else ShapeError
             raise kind(
-                f"{what}: the branches must return the same types: result{path} of {first} is {t!r}, "
+                f"{function_name}: the branches must return the same types: result{path} of {first} is {t!r}, "
                 f"of {second} {u!r}"
             )

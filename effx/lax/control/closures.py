@@ -19,7 +19,7 @@ Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[s
 """What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
 
 
-def check_callable(what: str, name: str, function: object) -> None:
+def check_callable(function_name: str, name: str, function: object) -> None:
     """Refuses an argument that cannot be called.
 
     Raises:
@@ -27,11 +27,11 @@ def check_callable(what: str, name: str, function: object) -> None:
     """
     if not callable(function):
         raise TransformError(
-            f"{what}: {name} must be a function, got {function!r} of type {type(function).__name__}"
+            f"{function_name}: {name} must be a function, got {function!r} of type {type(function).__name__}"
         )
 
 
-def arrays_of(what: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeDef]:
+def flatten_to_arrays(function_name: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeDef]:
     """Flattens an argument to its arrays and its structure.
 
     Raises:
@@ -41,26 +41,26 @@ def arrays_of(what: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeD
     arrays: list[Array] = []
     for i, leaf in enumerate(leaves):
         try:
-            arrays.append(as_operand(leaf, what))
+            arrays.append(as_operand(leaf, function_name))
         except DTypeError:
             path = leaf_path(value, i)
             raise DTypeError(
-                f"{what}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
+                f"{function_name}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
             ) from None
     return arrays, tree
 
 
-def types_of(arrays: Sequence[Array]) -> Types:
+def array_types(arrays: Sequence[Array]) -> Types:
     """Returns the arrays' types."""
     return tuple([x.type for x in arrays])
 
 
-def converted(arrays: Sequence[Array], types: Types) -> list[Array]:
+def convert_to_types(arrays: Sequence[Array], types: Types) -> list[Array]:
     """Converts arrays to types of the same shapes."""
     return [convert(x, t.dtype, t.weak) for x, t in zip(arrays, types, strict=True)]
 
 
-def decided(x: Array) -> Array | None:
+def concrete_value(x: Array) -> Array | None:
     """Returns the concrete value of an array: its own, or its handler's primal."""
     while type(x) is Box:
         handler = x.frame.handler
@@ -72,8 +72,8 @@ def decided(x: Array) -> Array | None:
     return x
 
 
-def carry_types(
-    what: str,
+def infer_carry_types(
+    function_name: str,
     name: str,
     carry: PyTree,
     types: Types,
@@ -82,7 +82,7 @@ def carry_types(
     """Finds the types of a loop's carry: Python numbers among the initial values take the body's types.
 
     Args:
-        what: the operation, for errors.
+        function_name: the operation, for errors.
         name: the body's name.
         carry: the initial carry, for the paths in errors.
         types: its leaves' types.
@@ -97,20 +97,20 @@ def carry_types(
     tree = flatten(carry)[1]
     while True:
         body, out_tree, out_types = stage_body(types)
-        check_structure(what, name, tree, out_tree)
-        wider = tuple([_promoted(t, out) for t, out in zip(types, out_types, strict=True)])
+        check_structure(function_name, name, tree, out_tree)
+        wider = tuple([_promote_carry_type(t, out) for t, out in zip(types, out_types, strict=True)])
         # Each round makes a type strong or its dtype wider, so the search ends.
         if wider == types:
             break
         types = wider
     for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out):
-            raise carry_error(what, name, carry, i, t, out)
+            raise carry_error(function_name, name, carry, i, t, out)
     return types, body
 
 
-def _promoted(t: ArrayType, out: ArrayType) -> ArrayType:
-    t = t.varying(t.vma | out.vma)
+def _promote_carry_type(t: ArrayType, out: ArrayType) -> ArrayType:
+    t = t.with_vma(t.vma | out.vma)
     if not t.weak or t is out or t.shape != out.shape:
         return t
     dtype, weak = dtypes.promote(t.dtype, True, out.dtype, out.weak)
@@ -118,7 +118,7 @@ def _promoted(t: ArrayType, out: ArrayType) -> ArrayType:
     return array_type(dtype, t.shape, weak and out.dtype == t.dtype, t.vma)
 
 
-def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:
+def check_structure(function_name: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:
     """Compares the structures of a carry before and after an iteration.
 
     Raises:
@@ -126,40 +126,42 @@ def check_structure(what: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) 
     """
     if tree != out_tree:
         raise TreeError(
-            f"{what}: the carry must keep its structure: it starts as {tree}, but {name} returns {out_tree}"
-            f"{_first_difference(tree, out_tree)}"
+            f"{function_name}: the carry must keep its structure: it starts as {tree}, but {name} returns {out_tree}"
+            f"{_describe_first_difference(tree, out_tree)}"
         )
 
 
-def _first_difference(tree: PyTreeDef, out_tree: PyTreeDef) -> str:
+def _describe_first_difference(tree: PyTreeDef, out_tree: PyTreeDef) -> str:
     """Says where the structures begin to differ, if that is not at their roots."""
     with contextlib.suppress(Exception):  # users' own nodes need not take what stands for the leaves here
         before, after = [t.unflatten([0] * t.num_leaves) for t in (tree, out_tree)]
-        found = prefix_errors(before, after, None, "the carry", "the result")
-        found = found or prefix_errors(after, before, None, "the result", "the carry")
-        texts = [f"; {text.replace(' of type int', '')}" for text in found[:1] if text.startswith("at ")]
+        mismatches = prefix_errors(before, after, None, "the carry", "the result")
+        mismatches = mismatches or prefix_errors(after, before, None, "the result", "the carry")
+        texts = [f"; {text.replace(' of type int', '')}" for text in mismatches[:1] if text.startswith("at ")]
         return "".join(texts)
     return ""
 
 
-def carry_error(what: str, name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType) -> EffxError:
+def carry_error(
+    function_name: str, name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType
+) -> EffxError:
     """Returns the error for a carry that changes its type."""
     kind = DTypeError if t.shape == out.shape else ShapeError
     path = leaf_path(carry, i)
     return kind(
-        f"{what}: the carry must keep its types: carry{path} starts as {t!r}, but {name} returns {out!r}"
+        f"{function_name}: the carry must keep its types: carry{path} starts as {t!r}, but {name} returns {out!r}"
     )
 
 
-def next_carry(what: str, name: str, init: PyTree, before: PyTree, after: PyTree) -> PyTree:
+def check_next_carry(function_name: str, name: str, init: PyTree, before: PyTree, after: PyTree) -> PyTree:
     """Checks a carry against the one before, where iterations run in Python; returns it."""
-    old, tree = arrays_of(what, "carry", before)
-    new, out_tree = arrays_of(what, f"the carry that {name} returns", after)
-    check_structure(what, name, tree, out_tree)
+    old, tree = flatten_to_arrays(function_name, "carry", before)
+    new, out_tree = flatten_to_arrays(function_name, f"the carry that {name} returns", after)
+    check_structure(function_name, name, tree, out_tree)
     types: list[ArrayType] = []
     for i, (x, y) in enumerate(zip(old, new, strict=True)):
         t, out = x.type, y.type
         if not t.matches(out) and not (t.weak and t.shape == out.shape):
-            raise carry_error(what, name, init, i, t, out)
+            raise carry_error(function_name, name, init, i, t, out)
         types.append(out if t.weak else t)
-    return tree.unflatten(converted(new, tuple(types)))
+    return tree.unflatten(convert_to_types(new, tuple(types)))

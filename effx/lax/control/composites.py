@@ -6,8 +6,8 @@ from typing import ParamSpec, TypeVar
 
 from effx.errors import TransformError
 from effx.families.composite import Composite, attribute_text
-from effx.lax.control.closures import arrays_of, check_callable, types_of
-from effx.tracing.traces import call_tree, traced
+from effx.lax.control.closures import array_types, check_callable, flatten_to_arrays
+from effx.tracing.traces import call_tree, trace_cached
 
 __all__ = ["composite"]
 
@@ -47,25 +47,27 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
 
     @wraps(decomposition)
     def function(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = {key: value for key, value in kwargs.items() if value is not None}
-        attributes = tuple([(key, attribute_text(key, value)) for key, value in sorted(given.items())])
-        arrays, tree = arrays_of("composite", "arguments", args)
+        attribute_values = {key: value for key, value in kwargs.items() if value is not None}
+        attributes = tuple(
+            [(key, attribute_text(key, value)) for key, value in sorted(attribute_values.items())]
+        )
+        arrays, tree = flatten_to_arrays("composite", "arguments", args)
         form = (attributes, tuple([(key, type(value), repr(value)) for key, value in sorted(kwargs.items())]))
-        found = traced(
+        trace = trace_cached(
             "composite",
             decomposition,
             call_tree(tree),
-            types_of(arrays),
+            array_types(arrays),
             form,
-            lambda given: (given[0], kwargs),
+            lambda attribute_values: (attribute_values[0], kwargs),
         )
-        if found.program.effects:
-            row = ", ".join(map(repr, sorted(found.program.effects, key=repr)))
+        if trace.program.effects:
+            row = ", ".join(map(repr, sorted(trace.program.effects, key=repr)))
             raise TransformError(
                 f"composite: {name} performs effects, which no compiler replaces: {row}; call the function itself"
             )
-        op = Composite(found.program, name, version, attributes)
-        result: R = found.out_tree.unflatten(op(*found.captured, *arrays))
+        op = Composite(trace.program, name, version, attributes)
+        result: R = trace.out_tree.unflatten(op(*trace.captured, *arrays))
         return result
 
     return function

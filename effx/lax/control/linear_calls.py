@@ -6,12 +6,12 @@ from typing import TypeVar
 from effx.array import Array
 from effx.array.promotion import zeros
 from effx.errors import DTypeError, ShapeError, TreeError
-from effx.handlers.recursion.staging import aligned
+from effx.handlers.recursion.staging import align_constants
 from effx.ir.ops.custom import CustomBackward, CustomTangent
 from effx.ir.program import Program
-from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
-from effx.tracing.arguments import leaf_path, name_of
-from effx.tracing.traces import Types, positional, traced
+from effx.lax.control.closures import array_types, check_callable, convert_to_types, flatten_to_arrays
+from effx.tracing.arguments import callable_name, leaf_path
+from effx.tracing.traces import Types, positional_tree, trace_cached
 from effx.tree.registry import PyTree, PyTreeDef
 
 __all__ = ["linear_call"]
@@ -53,21 +53,21 @@ def linear_call(
     >>> print(halved(2., 3.), effx.grad(halved, argnums=1)(2., 3.))
     1.5 5.0
     """
-    what = "linear_call"
-    check_callable(what, "fun", fun)
-    check_callable(what, "fun_transpose", fun_transpose)
-    residuals, residual_tree = arrays_of(what, "residual_args", residual_args)
-    linear, tree = arrays_of(what, "linear_args", linear_args)
-    known, types = types_of(residuals), types_of(linear)
-    _inexact("linear_args", linear_args, types)
-    there = traced(what, fun, positional(residual_tree, tree), (*known, *types))
+    function_name = "linear_call"
+    check_callable(function_name, "fun", fun)
+    check_callable(function_name, "fun_transpose", fun_transpose)
+    residuals, residual_tree = flatten_to_arrays(function_name, "residual_args", residual_args)
+    linear, tree = flatten_to_arrays(function_name, "linear_args", linear_args)
+    known, types = array_types(residuals), array_types(linear)
+    _check_inexact("linear_args", linear_args, types)
+    there = trace_cached(function_name, fun, positional_tree(residual_tree, tree), (*known, *types))
     example = there.out_tree.unflatten(there.out_types)
-    _inexact(f"the result of {name_of(fun)}", example, there.out_types)
-    inputs = positional(residual_tree, there.out_tree)
-    back = traced(what, fun_transpose, inputs, (*known, *there.out_types))
-    _fits(name_of(fun_transpose), tree, types, back.out_tree, back.out_types)
-    programs, constants = aligned([there, back])
-    results = _call(name_of(fun), programs[0], programs[1], [*constants, *residuals], linear)
+    _check_inexact(f"the result of {callable_name(fun)}", example, there.out_types)
+    inputs = positional_tree(residual_tree, there.out_tree)
+    back = trace_cached(function_name, fun_transpose, inputs, (*known, *there.out_types))
+    _check_transpose_result(callable_name(fun_transpose), tree, types, back.out_tree, back.out_types)
+    programs, constants = align_constants([there, back])
+    results = _call(callable_name(fun), programs[0], programs[1], [*constants, *residuals], linear)
     result: Y = there.out_tree.unflatten(results)
     return result
 
@@ -79,14 +79,14 @@ def _call(
     n = len(known)
 
     def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array]:
-        given = [zeros(t) if ct is None else ct for ct, t in zip(cts, program.out_types, strict=True)]
-        return _call(name, transpose, program, residuals, given)
+        cotangents = [zeros(t) if ct is None else ct for ct, t in zip(cts, program.out_types, strict=True)]
+        return _call(name, transpose, program, residuals, cotangents)
 
     op = CustomTangent(CustomBackward("linear_call", name, backward), program.out_types, n, 2 * n, program)
-    return op(*known, *known, *converted(linear, program.in_types[n:]))
+    return op(*known, *known, *convert_to_types(linear, program.in_types[n:]))
 
 
-def _inexact(which: str, value: PyTree, types: Types) -> None:
+def _check_inexact(which: str, value: PyTree, types: Types) -> None:
     for i, t in enumerate(types):
         if t.kind not in "fc":
             raise DTypeError(
@@ -94,7 +94,9 @@ def _inexact(which: str, value: PyTree, types: Types) -> None:
             )
 
 
-def _fits(name: str, tree: PyTreeDef, types: Types, out_tree: PyTreeDef, out_types: Types) -> None:
+def _check_transpose_result(
+    name: str, tree: PyTreeDef, types: Types, out_tree: PyTreeDef, out_types: Types
+) -> None:
     """Refuses a transpose whose result is not like the linear arguments."""
     if tree != out_tree:
         raise TreeError(

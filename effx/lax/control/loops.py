@@ -11,8 +11,8 @@ from effx.array import Array, Box, Operand
 from effx.array.promotion import as_operand, convert, scalar
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.interpreter import iterate
-from effx.handlers.recursion.staging import aligned, cached
-from effx.handlers.sharding_types.axes_in_types import diverging
+from effx.handlers.recursion.staging import align_constants, cache_on_program
+from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.handlers.staging.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.compare import Lt
@@ -21,17 +21,17 @@ from effx.ir.program import Program
 from effx.ir.types import INVARIANT, ArrayType
 from effx.lax.control.closures import (
     Loose,
-    arrays_of,
-    carry_types,
+    array_types,
     check_callable,
-    converted,
-    decided,
-    next_carry,
-    types_of,
+    check_next_carry,
+    concrete_value,
+    convert_to_types,
+    flatten_to_arrays,
+    infer_carry_types,
 )
-from effx.lax.control.scans import at_least_one, unrolled
-from effx.tracing.arguments import name_of
-from effx.tracing.traces import Trace, Types, positional, traced
+from effx.lax.control.scans import check_positive_int, unroll_count
+from effx.tracing.arguments import callable_name
+from effx.tracing.traces import Trace, Types, positional_tree, trace_cached
 from effx.tree.mapping import treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -99,32 +99,32 @@ def while_loop(
     """
     check_callable("while_loop", "cond_fun", cond_fun)
     check_callable("while_loop", "body_fun", body_fun)
-    bound = None if max_steps is None else at_least_one("while_loop", "max_steps", max_steps)
+    bound = None if max_steps is None else check_positive_int("while_loop", "max_steps", max_steps)
     if flags.disable_jit.value:
         first = as_operand(cond_fun(init_val), "while_loop")
-        _check_test(name_of(cond_fun), None, (first.type,))
-        if decided(first) is not None:
-            val: C = _in_python(cond_fun, body_fun, init_val, bound)
+        _check_test(callable_name(cond_fun), None, (first.type,))
+        if concrete_value(first) is not None:
+            val: C = _run_loop_in_python(cond_fun, body_fun, init_val, bound)
             return val
-    carry, tree = arrays_of("while_loop", "init_val", init_val)
-    inputs = positional(tree)
-    name = name_of(body_fun)
+    carry, tree = flatten_to_arrays("while_loop", "init_val", init_val)
+    inputs = positional_tree(tree)
+    name = callable_name(body_fun)
 
     def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
-        found = traced("while_loop", body_fun, inputs, types)
-        return found, found.out_tree, found.out_types
+        body_trace = trace_cached("while_loop", body_fun, inputs, types)
+        return body_trace, body_trace.out_tree, body_trace.out_types
 
-    types, body = carry_types("while_loop", name, init_val, types_of(carry), staged)
-    test = traced("while_loop", cond_fun, inputs, types)
-    _check_test(name_of(cond_fun), test.out_tree, test.out_types)
+    types, body = infer_carry_types("while_loop", name, init_val, array_types(carry), staged)
+    test = trace_cached("while_loop", cond_fun, inputs, types)
+    _check_test(callable_name(cond_fun), test.out_tree, test.out_types)
     decided_along = INVARIANT
     while decided_along != test.out_types[0].vma:  # the carry varies where its end does
         decided_along = test.out_types[0].vma
-        with diverging(test.out_types[0].vma):
-            types, body = carry_types("while_loop", name, init_val, types, staged)
-        test = traced("while_loop", cond_fun, inputs, types)
-    (condition, iteration), constants = aligned([test, body])
-    results = looped(condition, iteration, constants, converted(carry, types), bound)
+        with diverge_along(test.out_types[0].vma):
+            types, body = infer_carry_types("while_loop", name, init_val, types, staged)
+        test = trace_cached("while_loop", cond_fun, inputs, types)
+    (condition, iteration), constants = align_constants([test, body])
+    results = perform_while(condition, iteration, constants, convert_to_types(carry, types), bound)
     result: C = tree.unflatten(results)
     return result
 
@@ -139,19 +139,19 @@ def _check_test(name: str, tree: PyTreeDef | None, types: Types) -> None:
         raise DTypeError(f"while_loop: {name} must return one bool[], got {t!r}")
 
 
-def _in_python(
+def _run_loop_in_python(
     cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, bound: int | None
 ) -> C:
     """Runs the loop in Python, for debugging."""
-    name = name_of(body_fun)
+    name = callable_name(body_fun)
 
     def step(i: int, val: C) -> tuple[C, None]:
-        return next_carry("while_loop", name, init_val, val, body_fun(val)), None
+        return check_next_carry("while_loop", name, init_val, val, body_fun(val)), None
 
-    return iterate(step, init_val, bound, goes_on=cond_fun)[0]
+    return iterate(step, init_val, bound, condition=cond_fun)[0]
 
 
-def looped(
+def perform_while(
     condition: Program, iteration: Program, constants: list[Array], carry: list[Array], bound: int | None
 ) -> tuple[Array, ...]:
     """Performs a loop, in chunks if the number of iterations is bounded."""
@@ -162,13 +162,15 @@ def looped(
     chunks, rest = divmod(bound, chunk)
     (going,) = Call(condition, True)(*constants, *carry)
     # Scan the chunks; then one shorter chunk, for `bound` iterations in all.
-    state = Scan(_chunk(condition, iteration, k, chunk), chunks, k, 1 + len(carry))(*constants, going, *carry)
+    state = Scan(_make_chunk(condition, iteration, k, chunk), chunks, k, 1 + len(carry))(
+        *constants, going, *carry
+    )
     if rest:
-        state = Call(_chunk(condition, iteration, k, rest), True)(*constants, *state)
+        state = Call(_make_chunk(condition, iteration, k, rest), True)(*constants, *state)
     return state[1:]
 
 
-def _step(condition: Program, iteration: Program, k: int) -> Program:
+def _make_guarded_iteration(condition: Program, iteration: Program, k: int) -> Program:
     """Returns an iteration of a loop that may have ended: (constants, running, carry) -> (running, carry)."""
 
     def take(arrays: list[Array]) -> list[Array]:
@@ -176,14 +178,14 @@ def _step(condition: Program, iteration: Program, k: int) -> Program:
         after = Call(iteration, True)(*arrays)
         return [*Call(condition, True)(*constants, *after), *after]
 
-    return _guarded(iteration, "iteration", k, take, condition.out_types[0])
+    return _guard_iteration(iteration, "iteration", k, take, condition.out_types[0])
 
 
-def _chunk(condition: Program, iteration: Program, k: int, length: int) -> Program:
+def _make_chunk(condition: Program, iteration: Program, k: int, length: int) -> Program:
     """Returns `length` iterations of a loop that may have ended, of the same form."""
 
     def make() -> Program:
-        step = _step(condition, iteration, k)
+        step = _make_guarded_iteration(condition, iteration, k)
 
         def iterations(arrays: list[Array]) -> list[Array]:
             true = scalar(True, dtypes.bool_, False)
@@ -198,12 +200,12 @@ def _chunk(condition: Program, iteration: Program, k: int, length: int) -> Progr
         def take(arrays: list[Array]) -> list[Array]:
             return list(again(*arrays))
 
-        return _guarded(iteration, "chunk", k, take, condition.out_types[0])
+        return _guard_iteration(iteration, "chunk", k, take, condition.out_types[0])
 
-    return cached(iteration, ("chunk", condition, k, length), make)
+    return cache_on_program(iteration, ("chunk", condition, k, length), make)
 
 
-def _guarded(
+def _guard_iteration(
     iteration: Program, name: str, k: int, take: Callable[[list[Array]], list[Array]], going: ArrayType
 ) -> Program:
     """Returns a program that runs `take` while the loop is running, and is the identity afterwards."""
@@ -213,7 +215,7 @@ def _guarded(
     def skip(arrays: list[Array]) -> list[Array]:
         return [scalar(False, dtypes.bool_, False), *arrays[k:]]
 
-    with diverging(going.vma):
+    with diverge_along(going.vma):
         branches = (
             stage(skip, types, "skip", "while_loop").program,
             stage(take, types, name, "while_loop").program,
@@ -295,48 +297,48 @@ def fori_loop(
     12.0
     """
     check_callable("fori_loop", "body_fun", body_fun)
-    first, last = _bounds(lower, upper)
-    bound = None if max_steps is None else at_least_one("fori_loop", "max_steps", max_steps)
-    start, end = decided(first), decided(last)
+    first, last = _promote_bounds(lower, upper)
+    bound = None if max_steps is None else check_positive_int("fori_loop", "max_steps", max_steps)
+    start, end = concrete_value(first), concrete_value(last)
     steps = None
     if start is not None and end is not None:
         steps = range(int(start), int(end))
-        first = _counter(steps, first)
+        first = _first_counter(steps, first)
     if unroll is not None and steps is None:
         raise TransformError("fori_loop: unroll needs bounds that are known when the loop is staged")
-    name = name_of(body_fun)
+    name = callable_name(body_fun)
     if steps is not None and flags.disable_jit.value:
 
         def step(i: int, val: C) -> tuple[C, None]:
             number = scalar(steps[i], first.type.dtype, first.type.weak)
-            return next_carry("fori_loop", name, init_val, val, body_fun(number, val)), None
+            return check_next_carry("fori_loop", name, init_val, val, body_fun(number, val)), None
 
         val: C = init_val
         return iterate(step, val, len(steps))[0]
-    carry, tree = arrays_of("fori_loop", "init_val", init_val)
-    inputs = positional(leaf_structure, tree)
+    carry, tree = flatten_to_arrays("fori_loop", "init_val", init_val)
+    inputs = positional_tree(leaf_structure, tree)
     # Where indices have bounds of their own, some are done while others go on.
-    i_type = first.type if steps is not None else first.type.varying(first.type.vma | last.type.vma)
+    i_type = first.type if steps is not None else first.type.with_vma(first.type.vma | last.type.vma)
 
     def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
-        found = traced("fori_loop", body_fun, inputs, (i_type, *types))
-        return found, found.out_tree, found.out_types
+        body_trace = trace_cached("fori_loop", body_fun, inputs, (i_type, *types))
+        return body_trace, body_trace.out_tree, body_trace.out_types
 
-    with diverging(i_type.vma):
-        types, body = carry_types("fori_loop", name, init_val, types_of(carry), staged)
-    constants, values = list(body.captured), converted(carry, types)
+    with diverge_along(i_type.vma):
+        types, body = infer_carry_types("fori_loop", name, init_val, array_types(carry), staged)
+    constants, values = list(body.captured), convert_to_types(carry, types)
     if steps is not None:
         length = len(steps)
-        unrolling = unrolled("fori_loop", 1 if unroll is None else unroll, length)
-        counting = _counting(body.program, len(constants))
+        unrolling = unroll_count("fori_loop", 1 if unroll is None else unroll, length)
+        counting = _add_counter_to_body(body.program, len(constants))
         results = Scan(counting, length, len(constants), 1 + len(values), False, unrolling)(
             *constants, first, *values
         )
         result: C = tree.unflatten(results[1:])
         return result
     # The upper bound is a constant of the loop, before the body's own.
-    condition, iteration = _until(body.program, len(constants))
-    results = looped(condition, iteration, [last, *constants], [first, *values], bound)
+    condition, iteration = _counter_loop_programs(body.program, len(constants))
+    results = perform_while(condition, iteration, [last, *constants], [first, *values], bound)
     last_val: C = tree.unflatten(results[1:])
     return last_val
 
@@ -344,7 +346,7 @@ def fori_loop(
 leaf_structure = flatten(0)[1]
 
 
-def _bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
+def _promote_bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
     """Returns the bounds in one dtype; a Python int takes the other's."""
     bounds = [as_operand(lower, "fori_loop"), as_operand(upper, "fori_loop")]
     for name, x in zip(("lower", "upper"), bounds, strict=True):
@@ -366,7 +368,7 @@ def _bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
     return first, last
 
 
-def _counter(steps: range, first: Array) -> Array:
+def _first_counter(steps: range, first: Array) -> Array:
     """Returns the first index of a loop with concrete bounds: weak if its dtype can hold the last one."""
     dtype, weak = dtypes.scalar_dtype(int)
     info = np.iinfo(dtype)
@@ -374,28 +376,28 @@ def _counter(steps: range, first: Array) -> Array:
     return scalar(steps.start, dtype, weak) if fits and type(first) is not Box else first
 
 
-def _counting(program: Program, k: int) -> Program:
+def _add_counter_to_body(program: Program, k: int) -> Program:
     """Returns the body with the counter in the carry: from constants, i and values to i + 1 and values."""
 
     def body(arrays: list[Array]) -> list[Array]:
         i = arrays[k]
         return [i + scalar(1, i.type.dtype, i.type.weak), *Call(program, True)(*arrays)]
 
-    return cached(
+    return cache_on_program(
         program, "counting", lambda: stage(body, program.in_types, program.name, "fori_loop").program
     )
 
 
-def _until(program: Program, k: int) -> tuple[Program, Program]:
+def _counter_loop_programs(program: Program, k: int) -> tuple[Program, Program]:
     """Returns condition and body of the loop, with the upper bound as the first constant."""
 
     def make() -> tuple[Program, Program]:
         types = (program.in_types[k], *program.in_types)
-        counting = _counting(program, k)
+        counting = _add_counter_to_body(program, k)
         condition = stage(lambda a: [Lt()(a[1 + k], a[0])], types, "until", "fori_loop").program
         iteration = stage(
             lambda a: list(Call(counting, True)(*a[1:])), types, program.name, "fori_loop"
         ).program
         return condition, iteration
 
-    return cached(program, "until", make)
+    return cache_on_program(program, "until", make)

@@ -16,17 +16,17 @@ from effx.ir.sizes.dimensions import as_size
 from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
     Loose,
-    arrays_of,
-    carry_types,
+    array_types,
     check_callable,
-    converted,
-    next_carry,
-    types_of,
+    check_next_carry,
+    convert_to_types,
+    flatten_to_arrays,
+    infer_carry_types,
 )
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
-from effx.tracing.arguments import leaf_path, name_of
-from effx.tracing.traces import Trace, Types, positional, traced
+from effx.tracing.arguments import callable_name, leaf_path
+from effx.tracing.traces import Trace, Types, positional_tree, trace_cached
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.transforms.maps.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
@@ -123,35 +123,35 @@ def scan(
     (Array(6., dtype=float32), Array([0., 1., 3.], dtype=float32))
     """
     check_callable("scan", "f", f)
-    name = name_of(f)
+    name = callable_name(f)
     try:
-        given = arrays_of("scan", "xs", xs)
+        arrays_and_tree = flatten_to_arrays("scan", "xs", xs)
     except RefGivenError:
-        given = None  # the rest happens outside of the clause, so that its errors stand alone
-    if given is None:
-        return _over_rows(f, init, xs, length, reverse, unroll)
-    slices, x_tree = given
-    carry, tree = arrays_of("scan", "init", init)
-    steps = _length("scan", xs, slices, length)
-    unrolling = unrolled("scan", unroll, steps)
+        arrays_and_tree = None  # the rest happens outside of the clause, so that its errors stand alone
+    if arrays_and_tree is None:
+        return _scan_over_refs(f, init, xs, length, reverse, unroll)
+    slices, x_tree = arrays_and_tree
+    carry, tree = flatten_to_arrays("scan", "init", init)
+    steps = _check_length("scan", xs, slices, length)
+    unrolling = unroll_count("scan", unroll, steps)
     if flags.disable_jit.value and steps:
-        return _in_python(f, name, init, slices, x_tree, steps, reverse)
-    rows = _rows(slices)
-    inputs = positional(tree, x_tree)
+        return _run_scan_in_python(f, name, init, slices, x_tree, steps, reverse)
+    rows = _row_types(slices)
+    inputs = positional_tree(tree, x_tree)
     n = len(carry)
 
     def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
-        found = traced("scan", f, inputs, (*types, *rows))
-        return found, _pair(name, found.out_tree)[0], found.out_types[:n]
+        body_trace = trace_cached("scan", f, inputs, (*types, *rows))
+        return body_trace, _split_body_result(name, body_trace.out_tree)[0], body_trace.out_types[:n]
 
-    types, body = carry_types("scan", name, init, types_of(carry), staged)
+    types, body = infer_carry_types("scan", name, init, array_types(carry), staged)
     op = Scan(body.program, steps, len(body.captured), n, bool(reverse), unrolling)
-    results = op(*body.captured, *converted(carry, types), *slices)
+    results = op(*body.captured, *convert_to_types(carry, types), *slices)
     last, ys = body.out_tree.unflatten(results)
     return last, ys
 
 
-def _over_rows(
+def _scan_over_refs(
     f: Callable[[C, X], tuple[C, Y]],
     init: C,
     xs: PyTree,
@@ -161,11 +161,13 @@ def _over_rows(
 ) -> tuple[C, Y]:
     """Loops over rows of references as well, which f gets as views that it may write to."""
     from effx.transforms.refs.ref import empty_ref
-    from effx.transforms.refs.ref_arguments import with_refs, without_refs  # rare, and not loaded before
+    from effx.transforms.refs.ref_arguments import extract_refs, insert_refs  # rare, and not loaded before
 
-    arrays, found = without_refs(xs)
-    refs = [cast("Ref", x) for x in found]
-    sizes = [len(ref) for ref in refs] + [x.type.shape[0] for x in arrays_of("scan", "xs", arrays)[0][:1]]
+    arrays, refs_or_none = extract_refs(xs)
+    refs = [cast("Ref", x) for x in refs_or_none]
+    sizes = [len(ref) for ref in refs] + [
+        x.type.shape[0] for x in flatten_to_arrays("scan", "xs", arrays)[0][:1]
+    ]
     steps = sizes[0] if length is None else length
     for ref in refs:
         if len(ref) != steps:
@@ -177,18 +179,18 @@ def _over_rows(
         i, slices = row
         # Without iterations there is no row, but f is staged for one.
         rows = [ref.at[i] if steps else empty_ref(ShapeDtypeStruct(ref.shape[1:], ref.dtype)) for ref in refs]
-        return f(carry, with_refs(slices, rows))
+        return f(carry, insert_refs(slices, rows))
 
-    step.__name__ = name_of(f)
+    step.__name__ = callable_name(f)
     return scan(step, init, (iota(dtypes.int32, steps), arrays), steps, reverse, unroll)
 
 
-def _rows(slices: Sequence[Array]) -> Types:
+def _row_types(slices: Sequence[Array]) -> Types:
     """Returns the types of one iteration's inputs."""
-    return tuple([t.with_shape(t.shape[1:]) for t in types_of(slices)])
+    return tuple([t.with_shape(t.shape[1:]) for t in array_types(slices)])
 
 
-def _pair(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
+def _split_body_result(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
     """Returns the structures of the carry and of the output that a body returned."""
     children = [] if treedef_is_leaf(tree) else treedef_children(tree)
     if len(children) != 2:
@@ -196,7 +198,7 @@ def _pair(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
     return children[0], children[1]
 
 
-def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> int:
+def _check_length(function_name: str, xs: PyTree, slices: list[Array], length: int | None) -> int:
     """Returns the number of iterations.
 
     Raises:
@@ -208,15 +210,15 @@ def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> i
 
     for i, x in enumerate(slices):
         if not x.type.shape:
-            raise ShapeError(f"{what}: inputs must have a leading axis to loop over, got {say(i)}")
+            raise ShapeError(f"{function_name}: inputs must have a leading axis to loop over, got {say(i)}")
         if x.type.shape[0] != slices[0].type.shape[0]:
             raise ShapeError(
-                f"{what}: leading axes of the inputs differ: {say(0)} has {slices[0].type.shape[0]}, "
+                f"{function_name}: leading axes of the inputs differ: {say(0)} has {slices[0].type.shape[0]}, "
                 f"{say(i)} has {x.type.shape[0]}"
             )
     if length is None:
         if not slices:
-            raise TransformError(f"{what}: without inputs it needs a length")
+            raise TransformError(f"{function_name}: without inputs it needs a length")
         return slices[0].type.shape[0]
     try:
         steps = as_size(length)
@@ -231,7 +233,7 @@ def _length(what: str, xs: PyTree, slices: list[Array], length: int | None) -> i
     return steps
 
 
-def unrolled(what: str, unroll: int | bool, steps: int) -> int:
+def unroll_count(function_name: str, unroll: int | bool, steps: int) -> int:
     """Returns how many steps one iteration of the compiled loop runs.
 
     Raises:
@@ -241,10 +243,10 @@ def unrolled(what: str, unroll: int | bool, steps: int) -> int:
         return 1
     if unroll is True or unroll == 0:
         return max(steps, 1)
-    return at_least_one(what, "unroll", unroll)
+    return check_positive_int(function_name, "unroll", unroll)
 
 
-def at_least_one(what: str, name: str, value: int) -> int:
+def check_positive_int(function_name: str, name: str, value: int) -> int:
     """Returns a count as an int.
 
     Raises:
@@ -253,13 +255,13 @@ def at_least_one(what: str, name: str, value: int) -> int:
     try:
         n = as_size(value)
     except TypeError:
-        raise TransformError(f"{what}: {name} must be an int, got {value!r}") from None
+        raise TransformError(f"{function_name}: {name} must be an int, got {value!r}") from None
     if n < 1:
-        raise TransformError(f"{what}: {name} must be at least 1, got {n}")
+        raise TransformError(f"{function_name}: {name} must be at least 1, got {n}")
     return n
 
 
-def _in_python(
+def _run_scan_in_python(
     f: Callable[[C, X], tuple[C, Y]],
     name: str,
     init: C,
@@ -272,12 +274,12 @@ def _in_python(
 
     def step(i: int, carry: C) -> tuple[C, Y]:
         result = f(carry, x_tree.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]))
-        _pair(name, flatten(result)[1])
-        return next_carry("scan", name, init, carry, result[0]), result[1]
+        _split_body_result(name, flatten(result)[1])
+        return check_next_carry("scan", name, init, carry, result[0]), result[1]
 
     first: C = init
     carry, outputs = iterate(step, first, steps, reverse)
-    return carry, _stacked("scan", name, outputs)
+    return carry, _stack_outputs("scan", name, outputs)
 
 
 @overload
@@ -310,20 +312,20 @@ def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
     Array([ 0,  1,  4,  9, 16], dtype=int32)
     """
     check_callable("map", "f", f)
-    slices, tree = arrays_of("map", "xs", xs)
+    slices, tree = flatten_to_arrays("map", "xs", xs)
     if not slices:
         raise TransformError("map: xs must hold at least one array")
-    n = _length("map", xs, slices, None)
-    inputs = positional(tree)
+    n = _check_length("map", xs, slices, None)
+    inputs = positional_tree(tree)
     if batch_size is None:
-        return _mapped(f, inputs, slices, n, 0)
-    size = at_least_one("map", "batch_size", batch_size)
+        return _map_slices(f, inputs, slices, n, 0)
+    size = check_positive_int("map", "batch_size", batch_size)
     batches, rest = divmod(n, size)
     if batches == 0:
-        return vmap(f)(xs) if n else _mapped(f, inputs, slices, 0, 0)
+        return vmap(f)(xs) if n else _map_slices(f, inputs, slices, 0, 0)
     end = batches * size
-    whole = [reshape(slice_in_dim(x, 0, end), (batches, size, *x.type.shape[1:])) for x in slices]
-    done = _mapped(f, inputs, whole, batches, size)
+    batched_slices = [reshape(slice_in_dim(x, 0, end), (batches, size, *x.type.shape[1:])) for x in slices]
+    done = _map_slices(f, inputs, batched_slices, batches, size)
     leaves, out_tree = flatten(done)
     results = [reshape(y, (end, *y.type.shape[2:])) for y in leaves]
     if rest:
@@ -333,7 +335,7 @@ def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
     return joined
 
 
-def _mapped(
+def _map_slices(
     f: Callable[[X], Y], inputs: PyTreeDef, slices: Sequence[Array], steps: int, batch_size: int
 ) -> Y:
     """Applies f, or f over batches, to each slice."""
@@ -342,23 +344,23 @@ def _mapped(
         rows = [
             inputs.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]) for i in range(steps)
         ]
-        stacked: Y = _stacked("map", name_of(f), [step(*args) for args, _ in rows])
+        stacked: Y = _stack_outputs("map", callable_name(f), [step(*args) for args, _ in rows])
         return stacked
     # Not found again by the function: what it reads may have changed since.
     step = partial(vmap(f) if batch_size else f)
-    body = traced("map", step, inputs, _rows(slices))
+    body = trace_cached("map", step, inputs, _row_types(slices))
     result: Y = body.out_tree.unflatten(
         Scan(body.program, steps, len(body.captured))(*body.captured, *slices)
     )
     return result
 
 
-def _stacked(what: str, name: str, outputs: Sequence[PyTree]) -> PyTree:
+def _stack_outputs(function_name: str, name: str, outputs: Sequence[PyTree]) -> PyTree:
     """Stacks the outputs of iterations that ran in Python."""
     columns: list[list[Array]] = []
     tree: PyTreeDef | None = None
     for y in outputs:
-        row, tree = arrays_of(what, f"the output of {name}", y)
+        row, tree = flatten_to_arrays(function_name, f"the output of {name}", y)
         columns.append(row)
     assert tree is not None
     return tree.unflatten([stack(column) for column in zip(*columns, strict=True)])

@@ -8,14 +8,14 @@ from effx import handlers
 from effx.array import Array
 from effx.array.promotion import zeros
 from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError
-from effx.handlers.recursion.staging import aligned
+from effx.handlers.recursion.staging import align_constants
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Call
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
-from effx.lax.control.closures import arrays_of, check_callable, converted, types_of
-from effx.tracing.arguments import leaf_path, name_of
-from effx.tracing.traces import Trace, Types, positional, traced
+from effx.lax.control.closures import array_types, check_callable, convert_to_types, flatten_to_arrays
+from effx.tracing.arguments import callable_name, leaf_path
+from effx.tracing.traces import Trace, Types, positional_tree, trace_cached
 from effx.transforms.autodiff.core import linear_transpose
 from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef
@@ -63,18 +63,20 @@ def custom_linear_solve(
     >>> solve(d, b), effx.grad(lambda d: solve(d, b).sum())(d)
     (Array([3., 2.], dtype=float32), Array([-3., -1.], dtype=float32))
     """
-    what = "custom_linear_solve"
-    check_callable(what, "matvec", matvec)
-    check_callable(what, "solve", solve)
+    function_name = "custom_linear_solve"
+    check_callable(function_name, "matvec", matvec)
+    check_callable(function_name, "solve", solve)
     if transpose_solve is not None:
-        check_callable(what, "transpose_solve", transpose_solve)
-    arrays, tree = arrays_of(what, "b", b)
-    types = _inexact(what, "b", b, arrays)
-    inputs = positional(tree)
-    linear = traced(what, matvec, inputs, types)
-    _fits(what, name_of(matvec), "b", tree, types, linear.out_tree, linear.out_types)
-    solver = traced(what, partial(solve, matvec), inputs, types)
-    _solution(what, name_of(solve), "b", tree, types, solver, has_aux)
+        check_callable(function_name, "transpose_solve", transpose_solve)
+    arrays, tree = flatten_to_arrays(function_name, "b", b)
+    types = _check_inexact(function_name, "b", b, arrays)
+    inputs = positional_tree(tree)
+    linear = trace_cached(function_name, matvec, inputs, types)
+    _check_matches_right_hand_side(
+        function_name, callable_name(matvec), "b", tree, types, linear.out_tree, linear.out_types
+    )
+    solver = trace_cached(function_name, partial(solve, matvec), inputs, types)
+    _check_solution(function_name, callable_name(solve), "b", tree, types, solver, has_aux)
     parts = [linear, solver]
     if transpose_solve is not None:
 
@@ -82,10 +84,12 @@ def custom_linear_solve(
             result: X = linear_transpose(matvec, tree.unflatten(types))(y)[0]
             return result
 
-        back = traced(what, partial(transpose_solve, matvec if symmetric else transposed), inputs, types)
-        _solution(what, name_of(transpose_solve), "b", tree, types, back, has_aux)
+        back = trace_cached(
+            function_name, partial(transpose_solve, matvec if symmetric else transposed), inputs, types
+        )
+        _check_solution(function_name, callable_name(transpose_solve), "b", tree, types, back, has_aux)
         parts.append(back)
-    programs, constants = aligned(parts)
+    programs, constants = align_constants(parts)
     if transpose_solve is None and symmetric:
         programs.append(programs[1])
     op = LinearSolve(
@@ -95,7 +99,7 @@ def custom_linear_solve(
         programs[2] if len(programs) > 2 else None,
         len(constants),
     )
-    return solver.out_tree.unflatten(op(*constants, *converted(arrays, types)))
+    return solver.out_tree.unflatten(op(*constants, *convert_to_types(arrays, types)))
 
 
 def custom_root(
@@ -135,32 +139,40 @@ def custom_root(
     >>> print(f"{sqrt(2.):.6f} {effx.grad(sqrt)(2.):.6f} {effx.grad(effx.grad(sqrt))(2.):.6f}")
     1.414214 0.353553 -0.088388
     """
-    what = "custom_root"
+    function_name = "custom_root"
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        check_callable(what, name, function)
-    arrays, tree = arrays_of(what, "initial_guess", initial_guess)
-    types = _inexact(what, "initial_guess", initial_guess, arrays)
-    inputs = positional(tree)
-    found = traced(what, f, inputs, types)
-    _fits(what, name_of(f), "initial_guess", tree, types, found.out_tree, found.out_types)
-    solver = traced(what, partial(solve, f), inputs, types)
-    _solution(what, name_of(solve), "initial_guess", tree, types, solver, has_aux)
-    (residual, solving), constants = aligned([found, solver])
+        check_callable(function_name, name, function)
+    arrays, tree = flatten_to_arrays(function_name, "initial_guess", initial_guess)
+    types = _check_inexact(function_name, "initial_guess", initial_guess, arrays)
+    inputs = positional_tree(tree)
+    residual_trace = trace_cached(function_name, f, inputs, types)
+    _check_matches_right_hand_side(
+        function_name,
+        callable_name(f),
+        "initial_guess",
+        tree,
+        types,
+        residual_trace.out_tree,
+        residual_trace.out_types,
+    )
+    solver = trace_cached(function_name, partial(solve, f), inputs, types)
+    _check_solution(function_name, callable_name(solve), "initial_guess", tree, types, solver, has_aux)
+    (residual, solving), constants = align_constants([residual_trace, solver])
     k = len(constants)
-    matvec, tangent, back = _tangents(residual, k, tree, types, tangent_solve)
+    matvec, tangent, back = _stage_tangent_solve(residual, k, tree, types, tangent_solve)
     parts = [Staged(residual, ()), Staged(solving, ()), Staged(matvec, ()), tangent]
     # The closed-over values of tangent_solve come before those of f and solve.
-    programs, more = aligned([*parts, *([] if back is None else [back])])
+    programs, more = align_constants([*parts, *([] if back is None else [back])])
     transposed = programs[4] if len(programs) > 4 else None
     op = Root(programs[0], programs[1], programs[2], programs[3], transposed, len(more) + k)
-    return solver.out_tree.unflatten(op(*more, *constants, *converted(arrays, types)))
+    return solver.out_tree.unflatten(op(*more, *constants, *convert_to_types(arrays, types)))
 
 
-def _tangents(
+def _stage_tangent_solve(
     residual: Program, k: int, tree: PyTreeDef, types: Types, tangent_solve: Solver[PyTree]
 ) -> tuple[Program, Staged, Staged | None]:
     """Stages f'(x) v and the solvers of its system and of the transposed system, from constants, x and v."""
-    n, name = len(types), name_of(tangent_solve)
+    n, name = len(types), callable_name(tangent_solve)
     inputs = (*residual.in_types, *types)
 
     def at(arrays: Sequence[Array]) -> Callable[[list[Array]], Sequence[Array]]:
@@ -175,25 +187,34 @@ def _tangents(
         _, linear, dependent = handlers.linearize.linearize(at(arrays), arrays[k : k + n], (True,) * n)
 
         def g(v: PyTree) -> PyTree:
-            given, v_tree = arrays_of("custom_root", "the argument of g", v)
-            _fits(
-                "custom_root", name, "initial_guess", tree, types, v_tree, types_of(given), "must call g with"
+            argument_arrays, v_tree = flatten_to_arrays("custom_root", "the argument of g", v)
+            _check_matches_right_hand_side(
+                "custom_root",
+                name,
+                "initial_guess",
+                tree,
+                types,
+                v_tree,
+                array_types(argument_arrays),
+                "must call g with",
             )
-            moved = converted(given, types)
+            moved = convert_to_types(argument_arrays, types)
             if forward:
                 results = iter(run_program(linear.program, [*linear.residuals, *moved]))
-                found: list[Array | None] = [next(results) if d else None for d in dependent]
+                items: list[Array | None] = [next(results) if d else None for d in dependent]
             else:
                 cts = [ct for ct, d in zip(moved, dependent, strict=True) if d]
-                found = handlers.transpose.backward(linear.program, linear.residuals, cts)
+                items = handlers.transpose.backward_pass(linear.program, linear.residuals, cts)
             return tree.unflatten(
-                [zeros(t.strong()) if y is None else y for y, t in zip(found, types, strict=True)]
+                [zeros(t.strong()) if y is None else y for y, t in zip(items, types, strict=True)]
             )
 
         result = tangent_solve(g, tree.unflatten(arrays[k + n :]))
-        leaves, out_tree = arrays_of("custom_root", f"the result of {name}", result)
-        _fits("custom_root", name, "initial_guess", tree, types, out_tree, types_of(leaves))
-        return converted(leaves, types)
+        leaves, out_tree = flatten_to_arrays("custom_root", f"the result of {name}", result)
+        _check_matches_right_hand_side(
+            "custom_root", name, "initial_guess", tree, types, out_tree, array_types(leaves)
+        )
+        return convert_to_types(leaves, types)
 
     tangent = stage(lambda arrays: solved(arrays, True), inputs, name, "custom_root")
     try:
@@ -203,7 +224,7 @@ def _tangents(
     return stage(matvec, inputs, "tangent", "custom_root").program, tangent, back
 
 
-def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
+def _check_inexact(function_name: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
     """Returns the arrays' strong types.
 
     Raises:
@@ -212,26 +233,28 @@ def _inexact(what: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Ty
     for i, x in enumerate(arrays):
         if x.type.kind not in "fc":
             path = leaf_path(value, i)
-            raise DTypeError(f"{what}: {name}{path} must be floating or complex, got {x.type!r}")
+            raise DTypeError(f"{function_name}: {name}{path} must be floating or complex, got {x.type!r}")
     return tuple([x.type.strong() for x in arrays])
 
 
-def _solution(
-    what: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Trace, has_aux: bool
+def _check_solution(
+    function_name: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Trace, has_aux: bool
 ) -> None:
     """Checks a solver's result."""
     out_tree = solver.out_tree
     if has_aux:
         children = [] if treedef_is_leaf(out_tree) else treedef_children(out_tree)
         if len(children) != 2:
-            raise TreeError(f"{what}: with has_aux {name} must return a pair (x, aux), got {out_tree}")
+            raise TreeError(
+                f"{function_name}: with has_aux {name} must return a pair (x, aux), got {out_tree}"
+            )
         out_tree = children[0]
     out_types = solver.out_types[: out_tree.num_leaves] if has_aux else solver.out_types
-    _fits(what, name, like, tree, types, out_tree, out_types)
+    _check_matches_right_hand_side(function_name, name, like, tree, types, out_tree, out_types)
 
 
-def _fits(
-    what: str,
+def _check_matches_right_hand_side(
+    function_name: str,
     name: str,
     like: str,
     tree: PyTreeDef,
@@ -242,9 +265,11 @@ def _fits(
 ) -> None:
     """Refuses a result of a user's function that is not like the right-hand side or guess."""
     if tree != out_tree:
-        raise TreeError(f"{what}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
+        raise TreeError(f"{function_name}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
     for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out) and not (out.weak and out.shape == t.shape):
             path = leaf_path(tree.unflatten(types), i)
             kind = DTypeError if t.shape == out.shape else ShapeError
-            raise kind(f"{what}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}")
+            raise kind(
+                f"{function_name}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}"
+            )

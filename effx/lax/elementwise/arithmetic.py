@@ -9,7 +9,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError
 from effx.families.mulhi import Mulhi
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import binary, keeps_type, ordered, unary
+from effx.lax.operands import perform_binary, perform_ordered, perform_unary, typed_as_unary
 
 __all__ = [
     "RoundingMethod", "abs", "add", "ceil", "div", "floor", "is_finite", "max", "min", "mul", "mulhi", "neg",
@@ -24,7 +24,7 @@ NEXT_AFTER = e.NextAfter()
 ROUND_AWAY_FROM_ZERO = e.RoundAwayFromZero()
 
 
-@keeps_type
+@typed_as_unary
 def neg(x: Operand) -> Array:
     """Returns -x; unsigned integers wrap around.
 
@@ -40,10 +40,10 @@ def neg(x: Operand) -> Array:
     >>> neg(2.0)
     Array(-2., dtype=float32, weak_type=True)
     """
-    return unary(arithmetic.NEG, x)
+    return perform_unary(arithmetic.NEG, x)
 
 
-@keeps_type
+@typed_as_unary
 def sign(x: Operand) -> Array:
     """Returns -1, 0 or 1 by the sign of x; of complex x, x / abs(x). NaN for NaN.
 
@@ -59,10 +59,10 @@ def sign(x: Operand) -> Array:
     >>> sign(-2.5)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return unary(arithmetic.SIGN, x)
+    return perform_unary(arithmetic.SIGN, x)
 
 
-@keeps_type
+@typed_as_unary
 def floor(x: Operand) -> Array:
     """Returns the largest integers not above x.
 
@@ -78,10 +78,10 @@ def floor(x: Operand) -> Array:
     >>> floor(-1.5)
     Array(-2., dtype=float32, weak_type=True)
     """
-    return unary(arithmetic.FLOOR, x)
+    return perform_unary(arithmetic.FLOOR, x)
 
 
-@keeps_type
+@typed_as_unary
 def ceil(x: Operand) -> Array:
     """Returns the smallest integers not below x.
 
@@ -97,10 +97,10 @@ def ceil(x: Operand) -> Array:
     >>> ceil(-1.5)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return unary(CEIL, x)
+    return perform_unary(CEIL, x)
 
 
-@keeps_type
+@typed_as_unary
 def square(x: Operand) -> Array:
     """Returns x * x.
 
@@ -116,7 +116,7 @@ def square(x: Operand) -> Array:
     >>> square(3.0)
     Array(9., dtype=float32, weak_type=True)
     """
-    return unary(SQUARE, x)
+    return perform_unary(SQUARE, x)
 
 
 def abs(x: Operand) -> Array:
@@ -134,7 +134,7 @@ def abs(x: Operand) -> Array:
     >>> abs(-3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return unary(arithmetic.ABS, x)
+    return perform_unary(arithmetic.ABS, x)
 
 
 def is_finite(x: Operand) -> Array:
@@ -152,7 +152,7 @@ def is_finite(x: Operand) -> Array:
     >>> is_finite(float("inf"))
     Array(False, dtype=bool)
     """
-    return unary(IS_FINITE, x)
+    return perform_unary(IS_FINITE, x)
 
 
 def add(x: Operand, y: Operand) -> Array:
@@ -171,7 +171,7 @@ def add(x: Operand, y: Operand) -> Array:
     >>> add(1.0, 2.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return binary(arithmetic.ADD, x, y)
+    return perform_binary(arithmetic.ADD, x, y)
 
 
 def sub(x: Operand, y: Operand) -> Array:
@@ -190,7 +190,7 @@ def sub(x: Operand, y: Operand) -> Array:
     >>> sub(1.0, 2.0)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return binary(arithmetic.SUB, x, y)
+    return perform_binary(arithmetic.SUB, x, y)
 
 
 def mul(x: Operand, y: Operand, *, out_dtype: DTypeLike | None = None) -> Array:
@@ -211,9 +211,9 @@ def mul(x: Operand, y: Operand, *, out_dtype: DTypeLike | None = None) -> Array:
     Array(6., dtype=float32, weak_type=True)
     """
     if out_dtype is None:
-        return binary(arithmetic.MUL, x, y)
-    dtype = dtypes.requested(out_dtype)
-    return binary(arithmetic.MUL, *[convert(as_operand(v, "mul"), dtype) for v in (x, y)])
+        return perform_binary(arithmetic.MUL, x, y)
+    dtype = dtypes.canonicalize_requested(out_dtype)
+    return perform_binary(arithmetic.MUL, *[convert(as_operand(v, "mul"), dtype) for v in (x, y)])
 
 
 def div(x: Operand, y: Operand) -> Array:
@@ -234,7 +234,7 @@ def div(x: Operand, y: Operand) -> Array:
     >>> div(-7, 2)
     Array(-3, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.DIV, x, y)
+    return perform_binary(arithmetic.DIV, x, y)
 
 
 def rem(x: Operand, y: Operand) -> Array:
@@ -253,7 +253,7 @@ def rem(x: Operand, y: Operand) -> Array:
     >>> rem(-7, 2)
     Array(-1, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.REM, x, y)
+    return perform_binary(arithmetic.REM, x, y)
 
 
 def max(x: Operand, y: Operand) -> Array:
@@ -273,7 +273,7 @@ def max(x: Operand, y: Operand) -> Array:
     >>> max(1.0, 2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return ordered(arithmetic.MAX, x, y)
+    return perform_ordered(arithmetic.MAX, x, y)
 
 
 def min(x: Operand, y: Operand) -> Array:
@@ -293,7 +293,7 @@ def min(x: Operand, y: Operand) -> Array:
     >>> min(1.0, 2.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return ordered(arithmetic.MIN, x, y)
+    return perform_ordered(arithmetic.MIN, x, y)
 
 
 def nextafter(x1: Operand, x2: Operand) -> Array:
@@ -312,7 +312,7 @@ def nextafter(x1: Operand, x2: Operand) -> Array:
     >>> nextafter(1.0, 2.0) - 1
     Array(1.1920929e-07, dtype=float32, weak_type=True)
     """
-    return binary(NEXT_AFTER, x1, x2)
+    return perform_binary(NEXT_AFTER, x1, x2)
 
 
 class RoundingMethod(enum.Enum):
@@ -343,10 +343,10 @@ def round(x: Operand, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM
     op = (
         ROUND_AWAY_FROM_ZERO if rounding_method is RoundingMethod.AWAY_FROM_ZERO else arithmetic.ROUND_TO_EVEN
     )
-    return unary(op, x)
+    return perform_unary(op, x)
 
 
-@keeps_type
+@typed_as_unary
 def one_minus_square(x: Operand) -> Array:
     """Returns 1 - x², as the product (1 - x)(1 + x), which loses no digits near 1.
 
@@ -382,4 +382,4 @@ def mulhi(x: Operand, y: Operand, /) -> Array:
     >>> mulhi(2**30, -9)
     Array(-3, dtype=int32, weak_type=True)
     """
-    return binary(MULHI, x, y)
+    return perform_binary(MULHI, x, y)

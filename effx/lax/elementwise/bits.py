@@ -2,7 +2,7 @@
 
 from effx.array import Array, Operand, arithmetic
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import binary, keeps_type, unary
+from effx.lax.operands import perform_binary, perform_unary, typed_as_unary
 
 __all__ = [
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "population_count", "shift_left",
@@ -13,7 +13,7 @@ POPULATION_COUNT = e.PopulationCount()
 COUNT_LEADING_ZEROS = e.CountLeadingZeros()
 
 
-@keeps_type
+@typed_as_unary
 def bitwise_not(x: Operand) -> Array:
     """Returns logical not of booleans, bitwise not of integers.
 
@@ -29,10 +29,10 @@ def bitwise_not(x: Operand) -> Array:
     >>> bitwise_not(5)
     Array(-6, dtype=int32, weak_type=True)
     """
-    return unary(arithmetic.NOT, x)
+    return perform_unary(arithmetic.NOT, x)
 
 
-@keeps_type
+@typed_as_unary
 def population_count(x: Operand) -> Array:
     """Returns the number of bits that are 1.
 
@@ -48,10 +48,10 @@ def population_count(x: Operand) -> Array:
     >>> population_count(7)
     Array(3, dtype=int32, weak_type=True)
     """
-    return unary(POPULATION_COUNT, x)
+    return perform_unary(POPULATION_COUNT, x)
 
 
-@keeps_type
+@typed_as_unary
 def clz(x: Operand) -> Array:
     """Returns the number of leading bits that are 0.
 
@@ -67,7 +67,7 @@ def clz(x: Operand) -> Array:
     >>> clz(1)
     Array(31, dtype=int32, weak_type=True)
     """
-    return unary(COUNT_LEADING_ZEROS, x)
+    return perform_unary(COUNT_LEADING_ZEROS, x)
 
 
 def bitwise_and(x: Operand, y: Operand) -> Array:
@@ -86,7 +86,7 @@ def bitwise_and(x: Operand, y: Operand) -> Array:
     >>> bitwise_and(6, 3)
     Array(2, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.AND, x, y)
+    return perform_binary(arithmetic.AND, x, y)
 
 
 def bitwise_or(x: Operand, y: Operand) -> Array:
@@ -105,7 +105,7 @@ def bitwise_or(x: Operand, y: Operand) -> Array:
     >>> bitwise_or(6, 3)
     Array(7, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.OR, x, y)
+    return perform_binary(arithmetic.OR, x, y)
 
 
 def bitwise_xor(x: Operand, y: Operand) -> Array:
@@ -124,7 +124,7 @@ def bitwise_xor(x: Operand, y: Operand) -> Array:
     >>> bitwise_xor(6, 3)
     Array(5, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.XOR, x, y)
+    return perform_binary(arithmetic.XOR, x, y)
 
 
 def shift_left(x: Operand, y: Operand) -> Array:
@@ -143,7 +143,7 @@ def shift_left(x: Operand, y: Operand) -> Array:
     >>> shift_left(1, 4)
     Array(16, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.SHIFT_LEFT, x, y)
+    return perform_binary(arithmetic.SHIFT_LEFT, x, y)
 
 
 def shift_right_arithmetic(x: Operand, y: Operand) -> Array:
@@ -162,7 +162,7 @@ def shift_right_arithmetic(x: Operand, y: Operand) -> Array:
     >>> shift_right_arithmetic(-8, 1)
     Array(-4, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.SHIFT_RIGHT, x, y)
+    return perform_binary(arithmetic.SHIFT_RIGHT, x, y)
 
 
 def shift_right_logical(x: Operand, y: Operand) -> Array:
@@ -181,4 +181,4 @@ def shift_right_logical(x: Operand, y: Operand) -> Array:
     >>> shift_right_logical(8, 1)
     Array(4, dtype=int32, weak_type=True)
     """
-    return binary(arithmetic.SHIFT_RIGHT_LOGICAL, x, y)
+    return perform_binary(arithmetic.SHIFT_RIGHT_LOGICAL, x, y)

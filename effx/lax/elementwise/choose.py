@@ -6,7 +6,7 @@ from effx.dtypes import int32
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import adapt
+from effx.lax.operands import adapt_operands
 
 __all__ = ["clamp", "select", "select_n"]
 
@@ -33,7 +33,7 @@ def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
     test = as_operand(pred, "select")
     if test.type.kind != "b":
         raise DTypeError(f"select: the predicate must be bool, got {test.type!r}")
-    case, other = adapt("select", on_true, on_false)
+    case, other = adapt_operands("select", on_true, on_false)
     return perform(arithmetic.SELECT, (test, other, case))
 
 
@@ -58,7 +58,7 @@ def select_n(which: Operand, *cases: Operand) -> Array:
     chosen = as_operand(which, "select_n")
     if chosen.type.kind in "iu":
         chosen = convert(chosen, int32)
-    return perform(arithmetic.SELECT, (chosen, *(adapt("select_n", *cases) if cases else ())))
+    return perform(arithmetic.SELECT, (chosen, *(adapt_operands("select_n", *cases) if cases else ())))
 
 
 def clamp(min: Operand, x: Operand, max: Operand) -> Array:
@@ -78,9 +78,11 @@ def clamp(min: Operand, x: Operand, max: Operand) -> Array:
     >>> clamp(0.0, 1.5, 1.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    low, value, high = arrays = adapt("clamp", min, x, max)
+    low, value, high = arrays = adapt_operands("clamp", min, x, max)
     t = value.type
     same = all([a.type.dtype == t.dtype and a.type.shape in ((), t.shape) for a in (low, high)])
     if t.kind == "c" and same:
-        return ordering.by_parts(arithmetic.MIN, ordering.by_parts(arithmetic.MAX, low, value), high)
+        return ordering.compare_by_parts(
+            arithmetic.MIN, ordering.compare_by_parts(arithmetic.MAX, low, value), high
+        )
     return perform(CLAMP, tuple(arrays))

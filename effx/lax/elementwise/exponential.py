@@ -7,8 +7,8 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
-from effx.lax.accuracy import Accuracy, accurate, keeps_type_accurately
-from effx.lax.operands import binary, keeps_type, unary
+from effx.lax.accuracy import Accuracy, perform_with_accuracy, typed_as_accurate_unary
+from effx.lax.operands import perform_binary, perform_unary, typed_as_unary
 
 __all__ = [
     "cbrt", "exp", "exp2", "expm1", "integer_pow", "log", "log1p", "log2", "logistic", "pow", "reciprocal", "rsqrt",
@@ -26,7 +26,7 @@ CBRT = e.Cbrt()
 LOGISTIC = e.Logistic()
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def exp(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns e to the power x.
 
@@ -43,10 +43,10 @@ def exp(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> exp(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return accurate(EXP, x, accuracy)
+    return perform_with_accuracy(EXP, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def exp2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 2 to the power x.
 
@@ -64,10 +64,10 @@ def exp2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> exp2(3.0)
     Array(8., dtype=float32, weak_type=True)
     """
-    return accurate(EXP2, x, accuracy)
+    return perform_with_accuracy(EXP2, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def expm1(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns exp(x) - 1, exact for x near 0.
 
@@ -84,10 +84,10 @@ def expm1(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> expm1(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return accurate(EXPM1, x, accuracy)
+    return perform_with_accuracy(EXPM1, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def log(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the natural logarithm; -inf at 0, NaN for negative real x.
 
@@ -104,10 +104,10 @@ def log(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> log(1.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return accurate(LOG, x, accuracy)
+    return perform_with_accuracy(LOG, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def log1p(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns log(1 + x), exact for x near 0.
 
@@ -124,10 +124,10 @@ def log1p(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> log1p(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return accurate(LOG1P, x, accuracy)
+    return perform_with_accuracy(LOG1P, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def sqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the square root; NaN for negative real x.
 
@@ -144,10 +144,10 @@ def sqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> sqrt(4.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return accurate(SQRT, x, accuracy)
+    return perform_with_accuracy(SQRT, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def rsqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 1 / sqrt(x).
 
@@ -164,10 +164,10 @@ def rsqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> rsqrt(4.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return accurate(RSQRT, x, accuracy)
+    return perform_with_accuracy(RSQRT, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def cbrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the real cube root.
 
@@ -184,10 +184,10 @@ def cbrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> cbrt(8.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return accurate(CBRT, x, accuracy)
+    return perform_with_accuracy(CBRT, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def logistic(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 1 / (1 + exp(-x)), without overflow.
 
@@ -204,7 +204,7 @@ def logistic(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> logistic(0.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return accurate(LOGISTIC, x, accuracy)
+    return perform_with_accuracy(LOGISTIC, x, accuracy)
 
 
 def integer_pow(x: Operand, y: int) -> Array:
@@ -223,7 +223,7 @@ def integer_pow(x: Operand, y: int) -> Array:
     >>> integer_pow(3.0, 4)
     Array(81., dtype=float32, weak_type=True)
     """
-    return unary(e.IntegerPow(index(y)), x)
+    return perform_unary(e.IntegerPow(index(y)), x)
 
 
 def pow(x: Operand, y: Operand) -> Array:
@@ -252,10 +252,10 @@ def pow(x: Operand, y: Operand) -> Array:
         if not isinstance(y, float | complex):
             exponent = as_operand(y, "pow")
             y = convert(exponent, base.type.dtype) if exponent.type.kind in "iu" else exponent
-    return binary(arithmetic.POW, x if type(x) is not int else base, y)
+    return perform_binary(arithmetic.POW, x if type(x) is not int else base, y)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def log2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the logarithm of x to base 2.
 
@@ -272,7 +272,7 @@ def log2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> log2(8.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    y = accurate(LOG, x, accuracy)
+    y = perform_with_accuracy(LOG, x, accuracy)
     if y.type.kind != "c":
         return y * (1 / math.log(2))
     # A complex product would have infinity times 0.
@@ -281,7 +281,7 @@ def log2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     )
 
 
-@keeps_type
+@typed_as_unary
 def reciprocal(x: Operand) -> Array:
     """Returns 1 / x.
 

@@ -4,7 +4,7 @@ from effx.array import Array, Operand
 from effx.effects import perform
 from effx.families.gamma import Digamma, Lgamma, Polygamma, Zeta
 from effx.families.incomplete import Betainc, Igamma, Igammac, IgammaGradA, RandomGammaGrad
-from effx.lax.operands import binary, fit, keeps_type, unary
+from effx.lax.operands import fit_operands, perform_binary, perform_unary, typed_as_unary
 
 __all__ = [
     "betainc", "digamma", "igamma", "igamma_grad_a", "igammac", "lgamma", "polygamma", "random_gamma_grad", "zeta",
@@ -14,7 +14,7 @@ LGAMMA, DIGAMMA, POLYGAMMA, ZETA, BETAINC = Lgamma(), Digamma(), Polygamma(), Ze
 IGAMMA, IGAMMAC, IGAMMA_GRAD_A, RANDOM_GAMMA_GRAD = Igamma(), Igammac(), IgammaGradA(), RandomGammaGrad()
 
 
-@keeps_type
+@typed_as_unary
 def lgamma(x: Operand) -> Array:
     """Returns the logarithm of abs(gamma(x)); infinite at 0 and at negative integers.
 
@@ -30,10 +30,10 @@ def lgamma(x: Operand) -> Array:
     >>> lgamma(3.0).round(4)
     Array(0.6931, dtype=float32, weak_type=True)
     """
-    return unary(LGAMMA, x)
+    return perform_unary(LGAMMA, x)
 
 
-@keeps_type
+@typed_as_unary
 def digamma(x: Operand) -> Array:
     """Returns the slope of lgamma; -infinity at 0 and NaN at negative integers.
 
@@ -49,7 +49,7 @@ def digamma(x: Operand) -> Array:
     >>> digamma(1.0).round(4)
     Array(-0.5772, dtype=float32, weak_type=True)
     """
-    return unary(DIGAMMA, x)
+    return perform_unary(DIGAMMA, x)
 
 
 def polygamma(m: Operand, x: Operand) -> Array:
@@ -68,7 +68,7 @@ def polygamma(m: Operand, x: Operand) -> Array:
     >>> polygamma(1.0, 1.0).round(4)
     Array(1.6449, dtype=float32, weak_type=True)
     """
-    return binary(POLYGAMMA, m, x)
+    return perform_binary(POLYGAMMA, m, x)
 
 
 def zeta(x: Operand, q: Operand) -> Array:
@@ -87,7 +87,7 @@ def zeta(x: Operand, q: Operand) -> Array:
     >>> zeta(2.0, 1.0).round(4)
     Array(1.6449, dtype=float32, weak_type=True)
     """
-    return binary(ZETA, x, q)
+    return perform_binary(ZETA, x, q)
 
 
 def igamma(a: Operand, x: Operand) -> Array:
@@ -108,7 +108,7 @@ def igamma(a: Operand, x: Operand) -> Array:
     >>> igamma(1.0, 2.0).round(4)
     Array(0.8647, dtype=float32, weak_type=True)
     """
-    return binary(IGAMMA, a, x)
+    return perform_binary(IGAMMA, a, x)
 
 
 def igammac(a: Operand, x: Operand) -> Array:
@@ -127,7 +127,7 @@ def igammac(a: Operand, x: Operand) -> Array:
     >>> igammac(1.0, 2.0).round(4)
     Array(0.1353, dtype=float32, weak_type=True)
     """
-    return binary(IGAMMAC, a, x)
+    return perform_binary(IGAMMAC, a, x)
 
 
 def igamma_grad_a(a: Operand, x: Operand) -> Array:
@@ -146,7 +146,7 @@ def igamma_grad_a(a: Operand, x: Operand) -> Array:
     >>> igamma_grad_a(1.0, 2.0).round(4)
     Array(-0.2227, dtype=float32, weak_type=True)
     """
-    return binary(IGAMMA_GRAD_A, a, x)
+    return perform_binary(IGAMMA_GRAD_A, a, x)
 
 
 def random_gamma_grad(a: Operand, x: Operand) -> Array:
@@ -167,7 +167,7 @@ def random_gamma_grad(a: Operand, x: Operand) -> Array:
     >>> random_gamma_grad(1.0, 2.0).round(4)
     Array(1.6454, dtype=float32, weak_type=True)
     """
-    return binary(RANDOM_GAMMA_GRAD, a, x)
+    return perform_binary(RANDOM_GAMMA_GRAD, a, x)
 
 
 def betainc(a: Operand, b: Operand, x: Operand) -> Array:
@@ -188,4 +188,4 @@ def betainc(a: Operand, b: Operand, x: Operand) -> Array:
     >>> betainc(1.0, 2.0, 0.5).round(4)
     Array(0.75, dtype=float32, weak_type=True)
     """
-    return perform(BETAINC, tuple(fit("betainc", a, b, x)))
+    return perform(BETAINC, tuple(fit_operands("betainc", a, b, x)))

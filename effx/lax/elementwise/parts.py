@@ -4,7 +4,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, scalar
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import binary, unary
+from effx.lax.operands import perform_binary, perform_unary
 
 __all__ = ["complex", "conj", "imag", "real"]
 
@@ -26,7 +26,7 @@ def real(x: Operand) -> Array:
     >>> real(1 + 2j)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(arithmetic.REAL, x)
+    return perform_unary(arithmetic.REAL, x)
 
 
 def imag(x: Operand) -> Array:
@@ -44,7 +44,7 @@ def imag(x: Operand) -> Array:
     >>> imag(1 + 2j)
     Array(2., dtype=float32, weak_type=True)
     """
-    return unary(arithmetic.IMAG, x)
+    return perform_unary(arithmetic.IMAG, x)
 
 
 def complex(x: Operand, y: Operand) -> Array:
@@ -63,7 +63,7 @@ def complex(x: Operand, y: Operand) -> Array:
     >>> complex(1.0, 2.0)
     Array(1.+2.j, dtype=complex64, weak_type=True)
     """
-    return binary(COMPLEX, x, y)
+    return perform_binary(COMPLEX, x, y)
 
 
 def conj(x: Operand) -> Array:

@@ -3,15 +3,15 @@
 from effx.array import Array, Operand
 from effx.families.bessel import BesselI0e, BesselI1e
 from effx.families.special import Erf, Erfc, ErfInv
-from effx.lax.accuracy import Accuracy, accurate, keeps_type_accurately
-from effx.lax.operands import keeps_type, unary
+from effx.lax.accuracy import Accuracy, perform_with_accuracy, typed_as_accurate_unary
+from effx.lax.operands import perform_unary, typed_as_unary
 
 __all__ = ["bessel_i0e", "bessel_i1e", "erf", "erf_inv", "erfc"]
 
 ERF, ERFC, ERF_INV, I0E, I1E = Erf(), Erfc(), ErfInv(), BesselI0e(), BesselI1e()
 
 
-@keeps_type
+@typed_as_unary
 def erf(x: Operand) -> Array:
     """Returns the error function 2 / sqrt(pi) * integral of exp(-t^2) from 0 to x.
 
@@ -27,10 +27,10 @@ def erf(x: Operand) -> Array:
     >>> erf(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ERF, x)
+    return perform_unary(ERF, x)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def erfc(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns 1 - erf(x), exact for large x.
 
@@ -48,10 +48,10 @@ def erfc(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> erfc(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return accurate(ERFC, x, accuracy)
+    return perform_with_accuracy(ERFC, x, accuracy)
 
 
-@keeps_type
+@typed_as_unary
 def erf_inv(x: Operand) -> Array:
     """Returns the number whose error function is x; infinite at -1 and 1, NaN outside.
 
@@ -69,10 +69,10 @@ def erf_inv(x: Operand) -> Array:
     >>> erf_inv(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ERF_INV, x)
+    return perform_unary(ERF_INV, x)
 
 
-@keeps_type
+@typed_as_unary
 def bessel_i0e(x: Operand) -> Array:
     """Returns exp(-abs(x)) times the modified Bessel function I0(x).
 
@@ -88,10 +88,10 @@ def bessel_i0e(x: Operand) -> Array:
     >>> bessel_i0e(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(I0E, x)
+    return perform_unary(I0E, x)
 
 
-@keeps_type
+@typed_as_unary
 def bessel_i1e(x: Operand) -> Array:
     """Returns exp(-abs(x)) times the modified Bessel function I1(x).
 
@@ -107,4 +107,4 @@ def bessel_i1e(x: Operand) -> Array:
     >>> bessel_i1e(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(I1E, x)
+    return perform_unary(I1E, x)

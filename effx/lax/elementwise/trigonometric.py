@@ -2,8 +2,8 @@
 
 from effx.array import Array, Operand
 from effx.ir.ops import elementwise as e
-from effx.lax.accuracy import Accuracy, accurate, keeps_type_accurately
-from effx.lax.operands import binary, keeps_type, unary
+from effx.lax.accuracy import Accuracy, perform_with_accuracy, typed_as_accurate_unary
+from effx.lax.operands import perform_binary, perform_unary, typed_as_unary
 
 __all__ = [
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh",
@@ -24,7 +24,7 @@ ATANH = e.Atanh()
 ATAN2 = e.Atan2()
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def sin(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the sine of x.
 
@@ -41,10 +41,10 @@ def sin(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> sin(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return accurate(SIN, x, accuracy)
+    return perform_with_accuracy(SIN, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def cos(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the cosine of x.
 
@@ -61,10 +61,10 @@ def cos(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> cos(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return accurate(COS, x, accuracy)
+    return perform_with_accuracy(COS, x, accuracy)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def tan(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the tangent of x.
 
@@ -81,10 +81,10 @@ def tan(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> tan(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return accurate(TAN, x, accuracy)
+    return perform_with_accuracy(TAN, x, accuracy)
 
 
-@keeps_type
+@typed_as_unary
 def asin(x: Operand) -> Array:
     """Returns the angle in [-pi/2, pi/2] whose sine is x; NaN for real x outside [-1, 1].
 
@@ -100,10 +100,10 @@ def asin(x: Operand) -> Array:
     >>> asin(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ASIN, x)
+    return perform_unary(ASIN, x)
 
 
-@keeps_type
+@typed_as_unary
 def acos(x: Operand) -> Array:
     """Returns the angle in [0, pi] whose cosine is x; NaN for real x outside [-1, 1].
 
@@ -119,10 +119,10 @@ def acos(x: Operand) -> Array:
     >>> acos(1.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ACOS, x)
+    return perform_unary(ACOS, x)
 
 
-@keeps_type
+@typed_as_unary
 def atan(x: Operand) -> Array:
     """Returns the angle in (-pi/2, pi/2) whose tangent is x.
 
@@ -138,10 +138,10 @@ def atan(x: Operand) -> Array:
     >>> atan(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ATAN, x)
+    return perform_unary(ATAN, x)
 
 
-@keeps_type
+@typed_as_unary
 def sinh(x: Operand) -> Array:
     """Returns the hyperbolic sine of x.
 
@@ -157,10 +157,10 @@ def sinh(x: Operand) -> Array:
     >>> sinh(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(SINH, x)
+    return perform_unary(SINH, x)
 
 
-@keeps_type
+@typed_as_unary
 def cosh(x: Operand) -> Array:
     """Returns the hyperbolic cosine of x.
 
@@ -176,10 +176,10 @@ def cosh(x: Operand) -> Array:
     >>> cosh(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return unary(COSH, x)
+    return perform_unary(COSH, x)
 
 
-@keeps_type_accurately
+@typed_as_accurate_unary
 def tanh(x: Operand, *, accuracy: Accuracy = None) -> Array:
     """Returns the hyperbolic tangent of x.
 
@@ -196,10 +196,10 @@ def tanh(x: Operand, *, accuracy: Accuracy = None) -> Array:
     >>> tanh(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return accurate(TANH, x, accuracy)
+    return perform_with_accuracy(TANH, x, accuracy)
 
 
-@keeps_type
+@typed_as_unary
 def asinh(x: Operand) -> Array:
     """Returns the number whose hyperbolic sine is x.
 
@@ -215,10 +215,10 @@ def asinh(x: Operand) -> Array:
     >>> asinh(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ASINH, x)
+    return perform_unary(ASINH, x)
 
 
-@keeps_type
+@typed_as_unary
 def acosh(x: Operand) -> Array:
     """Returns the number not below 0 whose hyperbolic cosine is x; NaN for real x below 1.
 
@@ -234,10 +234,10 @@ def acosh(x: Operand) -> Array:
     >>> acosh(1.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ACOSH, x)
+    return perform_unary(ACOSH, x)
 
 
-@keeps_type
+@typed_as_unary
 def atanh(x: Operand) -> Array:
     """Returns the number whose hyperbolic tangent is x; NaN for real x outside [-1, 1].
 
@@ -253,7 +253,7 @@ def atanh(x: Operand) -> Array:
     >>> atanh(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return unary(ATANH, x)
+    return perform_unary(ATANH, x)
 
 
 def atan2(x: Operand, y: Operand) -> Array:
@@ -274,4 +274,4 @@ def atan2(x: Operand, y: Operand) -> Array:
     >>> atan2(0.0, 1.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return binary(ATAN2, x, y)
+    return perform_binary(ATAN2, x, y)

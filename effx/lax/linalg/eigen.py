@@ -6,7 +6,7 @@ from typing import Literal, overload
 from effx.array import Array, Operand
 from effx.errors import BackendError, ShapeError
 from effx.families.linalg.eigen import Eig, Eigh, Svd
-from effx.lax.linalg.operands import symmetrized, widened
+from effx.lax.linalg.operands import symmetrize, widen_operands
 
 __all__ = ["EigImplementation", "EighImplementation", "SvdAlgorithm", "eig", "eigh", "svd"]
 
@@ -37,11 +37,11 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-def _bounds(what: str, subset: tuple[int, int], size: int) -> slice:
+def _subset_bounds(function_name: str, subset: tuple[int, int], size: int) -> slice:
     start, end = subset
     if not 0 <= start <= end <= size:
         raise ShapeError(
-            f"{what}: subset_by_index must be (start, end) with 0 <= start <= end <= {size}, got {subset}"
+            f"{function_name}: subset_by_index must be (start, end) with 0 <= start <= end <= {size}, got {subset}"
         )
     return slice(start, end)
 
@@ -80,10 +80,10 @@ def eigh(
     """
     if implementation not in (None, EighImplementation.QR):
         raise BackendError(f"eigh: there is no implementation {implementation.name} here; use QR or None")
-    (a,), back = widened("eigh", x)
-    w, v = Eigh(lower)(symmetrized("eigh", a) if symmetrize_input else a)
+    (a,), back = widen_operands("eigh", x)
+    w, v = Eigh(lower)(symmetrize("eigh", a) if symmetrize_input else a)
     if subset_by_index is not None:
-        chosen = _bounds("eigh", subset_by_index, w.type.shape[-1])
+        chosen = _subset_bounds("eigh", subset_by_index, w.type.shape[-1])
         v, w = v[..., chosen], w[..., chosen]
     return back(v), back(w)
 
@@ -151,15 +151,15 @@ def svd(
         raise BackendError(
             f"svd: there is no algorithm {algorithm.name} here; use QR, DIVIDE_AND_CONQUER or None"
         )
-    (a,), back = widened("svd", x)
+    (a,), back = widen_operands("svd", x)
     if subset_by_index is not None and full_matrices and compute_uv:
         raise ShapeError("svd: subset_by_index chooses singular vectors, so it needs full_matrices=False")
-    found = Svd(
+    factors = Svd(
         full_matrices and compute_uv, compute_uv, "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
     )(a)
-    parts = [back(part) for part in found]
+    parts = [back(part) for part in factors]
     if subset_by_index is not None:
-        chosen = _bounds("svd", subset_by_index, parts[0].type.shape[-1])
+        chosen = _subset_bounds("svd", subset_by_index, parts[0].type.shape[-1])
         parts = [
             parts[0][..., chosen],
             *[u[..., chosen] for u in parts[1:2]],
@@ -203,7 +203,7 @@ def eig(
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     if implementation not in (None, EigImplementation.LAPACK) or use_magma:
-        wanted = "MAGMA" if implementation is None else implementation.name
-        raise BackendError(f"eig: there is no implementation {wanted} here; use LAPACK or None")
-    (a,), _ = widened("eig", x)
+        implementation_name = "MAGMA" if implementation is None else implementation.name
+        raise BackendError(f"eig: there is no implementation {implementation_name} here; use LAPACK or None")
+    (a,), _ = widen_operands("eig", x)
     return list(Eig(compute_left_eigenvectors, compute_right_eigenvectors)(a))

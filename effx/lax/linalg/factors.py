@@ -11,7 +11,7 @@ from effx.families.linalg import lu as lu_family
 from effx.families.linalg import qr as qr_family
 from effx.families.linalg.cholesky import Cholesky
 from effx.families.linalg.triangular import TriangularSolve
-from effx.lax.linalg.operands import symmetrized, widened
+from effx.lax.linalg.operands import symmetrize, widen_operands
 
 __all__ = ["cholesky", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "triangular_solve"]
 
@@ -36,8 +36,8 @@ def cholesky(x: Operand, *, symmetrize_input: bool = True) -> Array:
     Array([[2., 0.],
            [1., 1.]], dtype=float32)
     """
-    (a,), back = widened("cholesky", x)
-    return back(CHOLESKY(symmetrized("cholesky", a) if symmetrize_input else a))
+    (a,), back = widen_operands("cholesky", x)
+    return back(CHOLESKY(symmetrize("cholesky", a) if symmetrize_input else a))
 
 
 def triangular_solve(
@@ -72,14 +72,14 @@ def triangular_solve(
     >>> triangular_solve(a, b, left_side=True, lower=True)
     Array([1., 2.], dtype=float32)
     """
-    (matrix, sides), back = widened("triangular_solve", a, b)
+    (matrix, sides), back = widen_operands("triangular_solve", a, b)
     if conjugate_a:
         matrix = conj(matrix)
     vector = sides.type.ndim == matrix.type.ndim - 1
     if vector:
         sides = expand_dims(sides, -1 if left_side else -2)
-    found = TriangularSolve(left_side, lower, transpose_a, unit_diagonal)(matrix, sides)
-    return back(squeeze(found, -1 if left_side else -2) if vector else found)
+    solution = TriangularSolve(left_side, lower, transpose_a, unit_diagonal)(matrix, sides)
+    return back(squeeze(solution, -1 if left_side else -2) if vector else solution)
 
 
 def lu(x: Operand) -> tuple[Array, Array, Array]:
@@ -100,7 +100,7 @@ def lu(x: Operand) -> tuple[Array, Array, Array]:
     (Array([[2. , 2. ],
            [0.5, 1. ]], dtype=float32), Array([1, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
-    (a,), back = widened("lu", x)
+    (a,), back = widen_operands("lu", x)
     factors, pivots, permutation = LU(a)
     return back(factors), pivots, permutation
 
@@ -144,7 +144,7 @@ def householder_product(a: Operand, taus: Operand) -> Array:
     Array([[ 0.],
            [-1.]], dtype=float32)
     """
-    (vectors, factors), back = widened("householder_product", a, taus)
+    (vectors, factors), back = widen_operands("householder_product", a, taus)
     return back(PRODUCT(vectors, factors))
 
 
@@ -188,6 +188,6 @@ def qr(
     """
     if use_magma:
         raise BackendError("qr: use_magma=True asks for MAGMA, which effx does not call")
-    (a,), back = widened("qr", x)
+    (a,), back = widen_operands("qr", x)
     q, r, *columns = qr_family.Qr(full_matrices, pivoting)(a)
     return (back(q), back(r), columns[0]) if pivoting else (back(q), back(r))

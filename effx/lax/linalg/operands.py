@@ -11,21 +11,21 @@ from effx.families.linalg.matrices import check_matrix
 from effx.transforms.jit.jit import jit
 
 
-def widened(what: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
+def widen_operands(function_name: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
     """Returns operands of a dtype that kernels take, and what brings results back to the dtype they had."""
-    arrays = [as_operand(x, what) for x in operands]
+    arrays = [as_operand(x, function_name) for x in operands]
     narrow = arrays[0].type.dtype
     if narrow.itemsize > 2 or not dtypes.is_floating(narrow):
         return arrays, lambda x: x
     return [convert(x, dtypes.float32) for x in arrays], lambda x: convert(x, narrow)
 
 
-def symmetrized(what: str, x: Array) -> Array:
+def symmetrize(function_name: str, x: Array) -> Array:
     """Returns the mean of matrices and their adjoints."""
-    check_matrix(what, x.type, square=True)
-    return _symmetrized(x)
+    check_matrix(function_name, x.type, square=True)
+    return _symmetrize(x)
 
 
 @jit(inline=True)
-def _symmetrized(x: Array) -> Array:
+def _symmetrize(x: Array) -> Array:
     return (x + conj(matrix_transpose(x))) * 0.5

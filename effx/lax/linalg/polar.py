@@ -7,14 +7,14 @@ from effx.array import Array, Operand, arithmetic, shaping
 from effx.array.promotion import broadcast_to, convert, scalar
 from effx.dtypes import real_dtype
 from effx.errors import ShapeError
-from effx.families.linalg.matrices import adjoint, check_matrix, mul
+from effx.families.linalg.matrices import adjoint, check_matrix, multiply
 from effx.families.linalg.qr import Qr
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.lax.control.loops import while_loop
 from effx.lax.elementwise.arithmetic import max as maximum
 from effx.lax.elementwise.exponential import cbrt, sqrt
-from effx.lax.linalg.operands import widened
+from effx.lax.linalg.operands import widen_operands
 
 __all__ = ["qdwh"]
 
@@ -54,14 +54,14 @@ def qdwh(
     >>> u[:2].diagonal().round(3), h.diagonal().round(3), bool(converged)
     (Array([1., 1.], dtype=float32), Array([2., 4.], dtype=float32), True)
     """
-    (a,), back = widened("qdwh", x)
+    (a,), back = widen_operands("qdwh", x)
     check_matrix("qdwh", a.type, "x")
     if a.type.ndim != 2 or a.type.shape[0] < a.type.shape[1]:
         raise ShapeError(f"qdwh: x must be one matrix with at least as many rows as columns, got {a.type!r}")
     m, n = a.type.shape
     if dynamic_shape is not None:
         rows, columns = dynamic_shape
-        a = _corner(_corner(a, rows, 0), columns, 1)
+        a = _zero_beyond(_zero_beyond(a, rows, 0), columns, 1)
     real = real_dtype(a.type.dtype)
     unit = float(dtypes.finfo(real).eps) if eps is None else float(eps)
     limit = 10 if max_iterations is None else index(max_iterations)
@@ -82,10 +82,15 @@ def qdwh(
 
     def iteration(carry: Carry) -> Carry:
         u, low, done, _ = carry
-        after, low = _step(u, low)
+        after, low = _halley_step(u, low)
         if is_hermitian and m == n:
             after = (after + adjoint(after)) * 0.5
-        return after, low, done + 1, _norm(after - u) / maximum(_norm(after), scalar(unit, real))
+        return (
+            after,
+            low,
+            done + 1,
+            _matrix_norm(after - u) / maximum(_matrix_norm(after), scalar(unit, real)),
+        )
 
     start = (
         a / convert(scale, a.type.dtype),
@@ -94,24 +99,24 @@ def qdwh(
         scalar(float("inf"), real, False),
     )
     u, low, done, change = while_loop(goes_on, iteration, start)
-    h = mul(adjoint(u), a)
+    h = multiply(adjoint(u), a)
     return back(u), back((h + adjoint(h)) * 0.5), done, is_done(low, change)
 
 
-def _corner(x: Array, size: int, axis: int) -> Array:
+def _zero_beyond(x: Array, size: int, axis: int) -> Array:
     """Returns x with zeros from an index on."""
     if not 0 <= size <= x.type.shape[axis]:
         raise ShapeError(f"qdwh: dynamic_shape must fit into x {x.type!r}, got {size} for axis {axis}")
-    places = Iota(array_type(dtypes.int32, x.type.shape), axis)()
-    return arithmetic.where(places < size, x, scalar(0, x.type.dtype))
+    positions = Iota(array_type(dtypes.int32, x.type.shape), axis)()
+    return arithmetic.where(positions < size, x, scalar(0, x.type.dtype))
 
 
-def _norm(x: Array) -> Array:
+def _matrix_norm(x: Array) -> Array:
     size = arithmetic.absolute(x)
     return sqrt((size * size).sum())
 
 
-def _step(u: Array, low: Array) -> tuple[Array, Array]:
+def _halley_step(u: Array, low: Array) -> tuple[Array, Array]:
     """One iteration u (a + b u^H u) (1 + c u^H u)^-1, by a QR factorisation; `low` is at most the least singular value."""
     n = u.type.shape[1]
     square = low * low
@@ -125,6 +130,6 @@ def _step(u: Array, low: Array) -> tuple[Array, Array]:
     dtype = u.type.dtype
     q = Qr()(shaping.concatenate([u * convert(sqrt(c), dtype), identity], 0))[0]
     upper, lower = q[: u.type.shape[0]], q[u.type.shape[0] :]
-    step = u * convert(b / c, dtype) + mul(upper, adjoint(lower)) * convert((a - b / c) / sqrt(c), dtype)
+    step = u * convert(b / c, dtype) + multiply(upper, adjoint(lower)) * convert((a - b / c) / sqrt(c), dtype)
     # Rounding must not carry it beyond 1, where the weights are no longer real.
     return step, arithmetic.minimum(low * (a + b * square) / (1.0 + c * square), scalar(1.0, low.type.dtype))

@@ -7,12 +7,12 @@ from effx.array.arithmetic import where
 from effx.array.promotion import scalar
 from effx.array.shaping import matrix_transpose
 from effx.errors import BackendError, DTypeError, ShapeError
-from effx.families.linalg.matrices import adjoint, check_matrix, diagonal, mul
+from effx.families.linalg.matrices import adjoint, check_matrix, diagonal, multiply
 from effx.families.linalg.qr import HouseholderProduct, Qr
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.ir.ops.shape import Pad
-from effx.lax.linalg.operands import widened
+from effx.lax.linalg.operands import widen_operands
 
 __all__ = [
     "cholesky_update", "hessenberg", "ormqr", "schur", "symmetric_product", "tridiagonal", "tridiagonal_solve",
@@ -36,7 +36,7 @@ def cholesky_update(r_matrix: Operand, w_vector: Operand) -> Array:
     >>> cholesky_update(np.array([[3.]], np.float32), np.array([4.], np.float32)).round(3).tolist()
     [[5.0]]
     """
-    (r, w), back = widened("cholesky_update", r_matrix, w_vector)
+    (r, w), back = widen_operands("cholesky_update", r_matrix, w_vector)
     check_matrix("cholesky_update", r.type, "r_matrix", square=True)
     if r.type.kind == "c":
         raise DTypeError(f"cholesky_update: r_matrix must be real, got {r.type!r}")
@@ -76,7 +76,7 @@ def symmetric_product(
     >>> symmetric_product(np.ones((2, 3), np.float32), np.eye(2, dtype=np.float32), beta=2.0).tolist()
     [[5.0, 3.0], [3.0, 5.0]]
     """
-    (a, c), back = widened("symmetric_product", a_matrix, c_matrix)
+    (a, c), back = widen_operands("symmetric_product", a_matrix, c_matrix)
     check_matrix("symmetric_product", a.type, "a_matrix")
     check_matrix("symmetric_product", c.type, "c_matrix", square=True)
     if a.type.shape[:-1] != c.type.shape[:-1] or a.type.dtype != c.type.dtype:
@@ -84,7 +84,7 @@ def symmetric_product(
             f"symmetric_product: matrices must have the same dtype, batch axes and rows: "
             f"a_matrix is {a.type!r}, c_matrix is {c.type!r}"
         )
-    return back(alpha * mul(a, matrix_transpose(a)) + beta * c)
+    return back(alpha * multiply(a, matrix_transpose(a)) + beta * c)
 
 
 def hessenberg(a: Operand) -> tuple[Array, Array]:
@@ -106,7 +106,7 @@ def hessenberg(a: Operand) -> tuple[Array, Array]:
     >>> [x.shape for x in hessenberg(np.ones((3, 3), np.float32))]
     [(3, 3), (2,)]
     """
-    (x,), back = widened("hessenberg", a)
+    (x,), back = widen_operands("hessenberg", a)
     form, taus = Hessenberg()(x)
     return back(form), back(taus)
 
@@ -131,7 +131,7 @@ def tridiagonal(a: Operand, *, lower: bool = True) -> tuple[Array, Array, Array,
     >>> tridiagonal(np.eye(3, dtype=np.float32))[1].tolist()
     [1.0, 1.0, 1.0]
     """
-    (x,), back = widened("tridiagonal", a)
+    (x,), back = widen_operands("tridiagonal", a)
     vectors, main, beside, taus = Tridiagonal(lower)(x)
     return back(vectors), back(main), back(beside), back(taus)
 
@@ -168,7 +168,7 @@ def schur(
         raise BackendError(
             "schur: eigenvalues are not sorted; use sort_eig_vals=False and select_callable=None"
         )
-    (a,), back = widened("schur", x)
+    (a,), back = widen_operands("schur", x)
     return tuple([back(y) for y in Schur(compute_schur_vectors)(a)])
 
 
@@ -198,7 +198,7 @@ def tridiagonal_solve(
     """
     if perturb_singular:
         raise BackendError("tridiagonal_solve: there is no perturb_singular=True here; use False")
-    arrays, back = widened("tridiagonal_solve", dl, d, du, b)
+    arrays, back = widen_operands("tridiagonal_solve", dl, d, du, b)
     return back(TridiagonalSolve()(*arrays))
 
 
@@ -223,7 +223,7 @@ def ormqr(a: Operand, taus: Operand, c: Operand, *, left: bool = True, transpose
     >>> ormqr(a, tau, np.eye(2, dtype=np.float32)).tolist()
     [[0.0, -1.0], [-1.0, 0.0]]
     """
-    (vectors, factors, x), back = widened("ormqr", a, taus, c)
+    (vectors, factors, x), back = widen_operands("ormqr", a, taus, c)
     check_matrix("ormqr", vectors.type, "a")
     check_matrix("ormqr", x.type, "c")
     *_, m, k = vectors.type.shape
@@ -236,4 +236,4 @@ def ormqr(a: Operand, taus: Operand, c: Operand, *, left: bool = True, transpose
     wide = Pad((*none, 0), (*none, m - k), (*none, 0))(vectors, scalar(0, vectors.type.dtype, False))
     q = HouseholderProduct()(wide, factors)
     q = adjoint(q) if transpose else q
-    return back(mul(q, x) if left else mul(x, q))
+    return back(multiply(q, x) if left else multiply(x, q))

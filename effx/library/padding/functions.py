@@ -8,8 +8,8 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import ShapeError, TransformError, TreeError, check_function
 from effx.ir.sizes.dimensions import SymbolicScope
-from effx.ir.sizes.shape_text import show_shape, symbolic_shape
-from effx.ir.sizes.solving import solution_of, solve
+from effx.ir.sizes.shape_text import format_shape, symbolic_shape
+from effx.ir.sizes.solving import plan_solution, solve
 from effx.library.padding import rules as rules  # registers them
 from effx.library.padding.handler import Padded, Padding
 from effx.tree import PyTree
@@ -86,7 +86,7 @@ def mask(
         leaves, form = tree.flatten(given)
         arrays = [enp.asarray(x) for x in leaves]
         shapes = _specified(what, list(in_shapes), form.unflatten(arrays), scope)
-        plan = solution_of(what, shapes, lambda i: f"argument {i}")
+        plan = plan_solution(what, shapes, lambda i: f"argument {i}")
         sizes = solve(what, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
         lengths = _lengths(logical_env, plan.names, sizes)
         results, out = padded_call(
@@ -175,7 +175,7 @@ def _check_result(
             which = "the result" if len(shapes) == 1 else f"array {i} of the result"
             name = getattr(fun, "__name__", "f")
             raise ShapeError(
-                f"{what}: {which} of {name} has the shape {show_shape(shape)}, not {show_shape(wanted)}"
+                f"{what}: {which} of {name} has the shape {format_shape(shape)}, not {format_shape(wanted)}"
             )
 
 

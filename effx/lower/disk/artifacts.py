@@ -21,7 +21,7 @@ from effx.lower.text.sizes import INDEX
 _DEFINED = re.compile(r"func\.func (?:public |private )?@([\w.$-]+)")
 
 
-def to_artifact(text: str) -> bytes:
+def encode_artifact(text: str) -> bytes:
     """Returns a module as a portable artifact, which XLA of up to four weeks before and of the years after reads."""
     from jaxlib.mlir.dialects import stablehlo  # 20 ms, for few
 
@@ -32,7 +32,7 @@ def to_artifact(text: str) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def artifact_text(artifact: bytes) -> str:
+def decode_artifact(artifact: bytes) -> str:
     """Returns the module of a portable artifact as text.
 
     Raises:
@@ -44,54 +44,62 @@ def artifact_text(artifact: bytes) -> str:
         raise BackendError(f"deserialize: XLA cannot read the module: {error}") from error
 
 
-def custom_calls(text: str) -> list[str]:
+def list_custom_calls(text: str) -> list[str]:
     """Returns the names of the foreign functions that a module calls, sorted."""
     return sorted(set(re.findall(r'custom_call @"?([\w.$-]+)', text)))
 
 
 @lru_cache(maxsize=64)
-def refined(artifact: bytes, types: tuple[ArrayType, ...], place: int | None, check_sizes: bool) -> str:
+def refine_module(
+    artifact: bytes, types: tuple[ArrayType, ...], platform_index: int | None, check_sizes: bool
+) -> str:
     """Returns a module, with symbolic sizes, for arrays of known sizes.
 
     Args:
         artifact: the module.
         types: of the arrays.
-        place: of the platform among the module's; None where it is for one.
+        platform_index: of the platform among the module's; None where it is for one.
         check_sizes: False to leave out the module's own checks of sizes.
 
     Raises:
         ShapeError: the module has no meaning for these sizes.
     """
-    lines, functions = _parts(artifact_text(artifact))
-    every = [*lines, *functions]
-    taken_names = {name for line in every for name in _DEFINED.findall(line)}
-    inside = next(
-        name for name in map("inner_main_{}".format, range(len(taken_names) + 1)) if name not in taken_names
+    main_lines, functions = _split_module(decode_artifact(artifact))
+    all_lines = [*main_lines, *functions]
+    function_names = {name for line in all_lines for name in _DEFINED.findall(line)}
+    inner_main = next(
+        name
+        for name in map("inner_main_{}".format, range(len(function_names) + 1))
+        if name not in function_names
     )
-    inner = _renamed(every, {"main": inside})
-    given, taken, outs = _signature(artifact_text(artifact))
+    inner = _rename_functions(all_lines, {"main": inner_main})
+    platform_arguments, argument_types, result_types = _parse_signature(decode_artifact(artifact))
     names = [f"%given{i}" for i in range(len(types))]
     arguments = ", ".join([f"{name}: {t.mlir}" for name, t in zip(names, types, strict=True)])
     body: list[str] = []
     operands = []
-    if place is not None:
-        body.append(f"    %place = stablehlo.constant dense<{place}> : {INDEX.mlir}")
+    if platform_index is not None:
+        body.append(f"    %place = stablehlo.constant dense<{platform_index}> : {INDEX.mlir}")
         operands.append("%place")
-    for name, t, kind in zip(names, types, taken[len(given) :], strict=True):
-        if t.mlir == kind:
+    for name, t, argument_type in zip(names, types, argument_types[len(platform_arguments) :], strict=True):
+        if t.mlir == argument_type:
             operands.append(name)
         else:
-            body.append(f"    {name}_any = stablehlo.convert {name} : ({t.mlir}) -> {kind}")
+            body.append(f"    {name}_any = stablehlo.convert {name} : ({t.mlir}) -> {argument_type}")
             operands.append(f"{name}_any")
-    many = f":{len(outs)}" if len(outs) > 1 else ""
-    results = [f"%found#{i}" for i in range(len(outs))] if many else ["%found"] * len(outs)
-    called = f"func.call @{inside}({', '.join(operands)}) : ({', '.join(taken)}) -> ({', '.join(outs)})"
-    body.append(f"    %found{many} = {called}" if outs else f"    {called}")
-    body.append(f"    return {', '.join(results)} : {', '.join(outs)}" if outs else "    return")
+    result_count = f":{len(result_types)}" if len(result_types) > 1 else ""
+    results = (
+        [f"%found#{i}" for i in range(len(result_types))] if result_count else ["%found"] * len(result_types)
+    )
+    called = f"func.call @{inner_main}({', '.join(operands)}) : ({', '.join(argument_types)}) -> ({', '.join(result_types)})"
+    body.append(f"    %found{result_count} = {called}" if result_types else f"    {called}")
+    body.append(
+        f"    return {', '.join(results)} : {', '.join(result_types)}" if result_types else "    return"
+    )
     text = "\n".join(
         [
             "module @refined attributes {jax.uses_shape_polymorphism = true} {",
-            f"  func.func public @main({arguments}) -> ({', '.join(outs)}) {{",
+            f"  func.func public @main({arguments}) -> ({', '.join(result_types)}) {{",
             *body,
             "  }",
             *inner,
@@ -101,12 +109,12 @@ def refined(artifact: bytes, types: tuple[ArrayType, ...], place: int | None, ch
     buffer = io.BytesIO()
     mlir_module(text).operation.write_bytecode(buffer)
     try:
-        found = _jax.mlir.refine_polymorphic_shapes(buffer.getvalue(), check_sizes, True)
+        refined_bytes = _jax.mlir.refine_polymorphic_shapes(buffer.getvalue(), check_sizes, True)
     except (ValueError, RuntimeError) as error:
         raise ShapeError(
             f"export: the module cannot be run on {', '.join(map(repr, types))}: {error}"
         ) from error
-    return str(mlir_module(found))
+    return str(mlir_module(refined_bytes))
 
 
 def call_module(
@@ -115,35 +123,35 @@ def call_module(
     inputs: Sequence[str],
     types: Sequence[ArrayType],
     outs: Sequence[ArrayType],
-    place: int | None,
+    platform_index: int | None,
 ) -> tuple[str, ...]:
     """Writes a call of a module's `main`, whose functions become functions of the module that is being written."""
     module = body.module
-    known = module.shared.get(("module", text))
-    if known is None:
-        lines, functions = _parts(text)
-        every = [*lines, *functions]
+    main_name = module.shared.get(("module", text))
+    if main_name is None:
+        main_lines, functions = _split_module(text)
+        all_lines = [*main_lines, *functions]
         names = {
             name: module.fresh(name)
-            for name in re.findall(r"func\.func (?:public |private )?@([\w.$-]+)", "\n".join(every))
+            for name in re.findall(r"func\.func (?:public |private )?@([\w.$-]+)", "\n".join(all_lines))
         }
-        known = module.shared["module", text] = names["main"]
-        module.functions += _renamed(every, names)
-    given, taken, results = _signature(text)
+        main_name = module.shared["module", text] = names["main"]
+        module.functions += _rename_functions(all_lines, names)
+    platform_arguments, argument_types, results = _parse_signature(text)
     operands = list(inputs)
-    for i, (t, kind) in enumerate(zip(types, taken[len(given) :], strict=True)):
-        if t.mlir != kind:
-            operands[i] = body.line(f"stablehlo.convert {operands[i]} : ({t.mlir}) -> {kind}")
-    if given:
-        operands.insert(0, body.constant(place or 0, INDEX))
-    found = body.block(
-        f"func.call @{known}({', '.join(operands)}) : ({', '.join(taken)}) -> ({', '.join(results)})",
+    for i, (t, xla_type) in enumerate(zip(types, argument_types[len(platform_arguments) :], strict=True)):
+        if t.mlir != xla_type:
+            operands[i] = body.line(f"stablehlo.convert {operands[i]} : ({t.mlir}) -> {xla_type}")
+    if platform_arguments:
+        operands.insert(0, body.constant(platform_index or 0, INDEX))
+    result_names = body.block(
+        f"func.call @{main_name}({', '.join(operands)}) : ({', '.join(argument_types)}) -> ({', '.join(results)})",
         len(results),
     )
     return tuple(
         [
-            name if t.mlir == kind else body.line(f"stablehlo.convert {name} : ({kind}) -> {t.mlir}")
-            for name, t, kind in zip(found, outs, results, strict=True)
+            name if t.mlir == xla_type else body.line(f"stablehlo.convert {name} : ({xla_type}) -> {t.mlir}")
+            for name, t, xla_type in zip(result_names, outs, results, strict=True)
         ]
     )
 
@@ -153,37 +161,39 @@ def is_static(types: Sequence[ArrayType]) -> bool:
     return not any([has_symbolic(t.shape) for t in types])
 
 
-def _parts(text: str) -> tuple[list[str], list[str]]:
+def _split_module(text: str) -> tuple[list[str], list[str]]:
     """Splits a module into the lines of `main` and those of the other functions."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("module"))
     last = max([i for i, line in enumerate(lines) if line == "}"])
-    inside = lines[first + 1 : last]
-    start = next(i for i, line in enumerate(inside) if re.match(r"  func\.func (public )?@main\(", line))
-    end = next(i for i in range(start, len(inside)) if inside[i] == "  }")
-    return inside[start : end + 1], [*inside[:start], *inside[end + 1 :]]
+    body_lines = lines[first + 1 : last]
+    start = next(i for i, line in enumerate(body_lines) if re.match(r"  func\.func (public )?@main\(", line))
+    end = next(i for i in range(start, len(body_lines)) if body_lines[i] == "  }")
+    return body_lines[start : end + 1], [*body_lines[:start], *body_lines[end + 1 :]]
 
 
-def _renamed(lines: Sequence[str], names: dict[str, str]) -> list[str]:
+def _rename_functions(lines: Sequence[str], names: dict[str, str]) -> list[str]:
     """Returns lines with other names of functions, all of them private."""
 
-    def other(found: re.Match[str]) -> str:
-        before, name = found.groups()
-        return found.group() if before or name not in names else f"@{names[name]}"
+    def replace_name(match: re.Match[str]) -> str:
+        before, name = match.groups()
+        return match.group() if before or name not in names else f"@{names[name]}"
 
     return [
-        re.sub(r"(custom_call )?@([\w.$-]+)", other, line).replace("func.func public ", "func.func private ")
+        re.sub(r"(custom_call )?@([\w.$-]+)", replace_name, line).replace(
+            "func.func public ", "func.func private "
+        )
         for line in lines
     ]
 
 
-def _signature(text: str) -> tuple[list[str], list[str], list[str]]:
+def _parse_signature(text: str) -> tuple[list[str], list[str], list[str]]:
     """Returns the leading arguments of `main` that are no arrays, the types of all arguments, and those of the results."""
     head = next(line for line in text.splitlines() if re.match(r"  func\.func (public )?@main\(", line))
-    arguments, _, rest = head.partition(") -> ")
-    if not rest:
+    arguments, _, results_text = head.partition(") -> ")
+    if not results_text:
         arguments = head.rpartition(")")[0]
     index = re.findall(r'%\w+: \S+ {jax.global_constant = "_platform_index"', arguments)
-    kinds = re.findall(r"%\w+: (tensor<[^>]*>+)", arguments)
-    outs = re.findall(r"tensor<[^>]*>+", re.sub(r'"[^"]*"', "", rest))
-    return index, kinds, outs
+    argument_types = re.findall(r"%\w+: (tensor<[^>]*>+)", arguments)
+    result_types = re.findall(r"tensor<[^>]*>+", re.sub(r'"[^"]*"', "", results_text))
+    return index, argument_types, result_types

@@ -18,13 +18,13 @@ __all__ = ["CacheFiles"]
 
 _SUFFIX = ".effx"
 _STALE = 3600.0  # seconds after which a file that nobody finished is removed
-_said: set[str] = set()
+_warned_texts: set[str] = set()
 
 
-def say(text: str) -> None:
+def warn_once(text: str) -> None:
     """Warns, once for each text in a process."""
-    if text not in _said:
-        _said.add(text)
+    if text not in _warned_texts:
+        _warned_texts.add(text)
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
@@ -47,23 +47,23 @@ class CacheFiles:
         path = self._path(key)
         try:
             with path.open("rb") as file:
-                if not _is_ours(os.fstat(file.fileno())):
-                    say(f"cache: {path} belongs to another user and is ignored")
+                if not _is_owned_by_user(os.fstat(file.fileno())):
+                    warn_once(f"cache: {path} belongs to another user and is ignored")
                     return None
                 data = file.read()
             os.utime(path)
         except FileNotFoundError:
             return None
         except OSError as error:
-            say(f"cache: cannot read {path}: {error.strerror}")
+            warn_once(f"cache: cannot read {path}: {error.strerror}")
             return None
         return data
 
-    def holds(self, key: str) -> bool:
+    def has_entry(self, key: str) -> bool:
         """Says whether there is an entry."""
         return self._path(key).exists()
 
-    def put(self, key: str, data: bytes) -> None:
+    def write(self, key: str, data: bytes) -> None:
         """Writes an entry, whole or not at all."""
         if len(data) > self.most:
             return
@@ -79,7 +79,7 @@ class CacheFiles:
                     os.unlink(name)
                 raise
         except OSError as error:
-            say(f"cache: cannot write to {self.directory}: {error.strerror or error}")
+            warn_once(f"cache: cannot write to {self.directory}: {error.strerror or error}")
             return
         with self._lock:
             self._size = None if self._size is None else self._size + len(data)
@@ -91,10 +91,10 @@ class CacheFiles:
 
     def _make_directory(self) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self.directory.stat()
-        if not _is_ours(found):
+        status = self.directory.stat()
+        if not _is_owned_by_user(status):
             raise PermissionError(0, "the directory belongs to another user")
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(status.st_mode) & 0o077:
             self.directory.chmod(0o700)
 
     def _trim(self) -> int:
@@ -103,10 +103,10 @@ class CacheFiles:
         with contextlib.suppress(OSError):
             for item in os.scandir(self.directory):
                 with contextlib.suppress(OSError):
-                    found = item.stat()
+                    status = item.stat()
                     if item.name.endswith(_SUFFIX):
-                        entries.append((found.st_mtime, found.st_size, Path(item.path)))
-                    elif item.name.endswith(".part") and time.time() - found.st_mtime > _STALE:
+                        entries.append((status.st_mtime, status.st_size, Path(item.path)))
+                    elif item.name.endswith(".part") and time.time() - status.st_mtime > _STALE:
                         os.unlink(item.path)
         size = sum([n for _, n, _ in entries])
         for _, n, path in sorted(entries):
@@ -118,5 +118,5 @@ class CacheFiles:
         return size
 
 
-def _is_ours(found: os.stat_result) -> bool:
-    return not hasattr(os, "getuid") or found.st_uid == os.getuid()
+def _is_owned_by_user(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid()

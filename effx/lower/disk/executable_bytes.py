@@ -19,7 +19,7 @@ from effx.lower.ffi import lapack_target
 from effx.lower.placement.shardings import Device
 from effx.lower.process_exit import in_xla
 
-__all__ = ["pack", "surroundings", "unpack"]
+__all__ = ["environment_fingerprint", "pack", "unpack"]
 
 _MAGIC = b"effx executable 1\n"
 _LAPACK = re.compile(r"@lapack_([sdcz])(\w+)_ffi\b")
@@ -37,7 +37,7 @@ def _processor() -> str:
     return f"{platform.machine()} {hashlib.sha256(features.encode()).hexdigest()[:16]}"
 
 
-def surroundings(devices: Sequence[Device]) -> dict[str, str]:
+def environment_fingerprint(devices: Sequence[Device]) -> dict[str, str]:
     """Returns what must be the same where an executable is loaded as where it was compiled."""
     client = devices[0].client
     return {
@@ -61,7 +61,7 @@ def pack(loaded: _jax.LoadedExecutable, devices: Sequence[Device], text: str) ->
         body = loaded.serialize()
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"serialize: XLA cannot write this executable: {error}") from error
-    header = {"surroundings": surroundings(devices), "lapack": sorted(set(_LAPACK.findall(text)))}
+    header = {"surroundings": environment_fingerprint(devices), "lapack": sorted(set(_LAPACK.findall(text)))}
     head = json.dumps(header).encode()
     rest = len(head).to_bytes(8, "little") + head + body
     return _MAGIC + hashlib.sha256(rest).digest() + rest
@@ -84,7 +84,7 @@ def unpack(data: bytes, devices: Sequence[Device], options: _jax.CompileOptions)
         raise BackendError("deserialize: the executable is damaged: its checksum is wrong")
     size = int.from_bytes(rest[:8], "little")
     header = json.loads(rest[8 : 8 + size])
-    here = surroundings(devices)
+    here = environment_fingerprint(devices)
     for name, value in header["surroundings"].items():
         if here.get(name) != value:
             raise BackendError(

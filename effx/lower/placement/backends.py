@@ -20,7 +20,7 @@ from effx import flags
 from effx.errors import BackendError, warn_user
 from effx.flags import num_cpu_devices, platforms
 from effx.lower.placement import processes
-from effx.lower.process_exit import in_xla, wait_at_the_end
+from effx.lower.process_exit import in_xla, wait_at_exit
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
@@ -71,17 +71,17 @@ def find_plugins() -> list[Plugin]:
     Raises:
         BackendError: the environment variable is malformed.
     """
-    found = list(_from_environment())
+    plugins = list(_from_environment())
     for folder in _package_folders("jax_plugins"):
         for library in sorted(folder.glob("xla_*/xla_*_plugin.so")):
             kind = library.parent.name.removeprefix("xla_").rstrip("0123456789")
-            found.append(Plugin(kind, str(library)))
+            plugins.append(Plugin(kind, str(library)))
     for folder in _package_folders("libtpu"):
         library = folder / "libtpu.so"
         if library.exists():
-            found.append(Plugin("tpu", str(library)))
-    seen: set[str] = set()
-    return [p for p in found if not (p.platform in seen or seen.add(p.platform))]  # type: ignore[func-returns-value]  # add() gives None on purpose
+            plugins.append(Plugin("tpu", str(library)))
+    known_platforms: set[str] = set()
+    return [p for p in plugins if not (p.platform in known_platforms or known_platforms.add(p.platform))]  # type: ignore[func-returns-value]  # add() gives None on purpose
 
 
 _lock = threading.RLock()
@@ -103,7 +103,7 @@ num_cpu_devices.subscribe_global(_check_not_started)
 
 _warned: list[bool] = []
 # Called in a child process of one in which XLA had started.
-forked: list[Callable[[], object]] = []
+fork_counts: list[Callable[[], object]] = []
 _is_child: list[bool] = []
 
 
@@ -120,14 +120,14 @@ def check_process() -> None:
         )
 
 
-def _in_child() -> None:
+def _mark_child_process() -> None:
     if _clients:
         _is_child.append(True)
-        for call in forked:
+        for call in fork_counts:
             call()
 
 
-def _before_fork() -> None:
+def _note_fork() -> None:
     if _clients and not _warned:
         _warned.append(True)
         warnings.warn(
@@ -139,7 +139,7 @@ def _before_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+    os.register_at_fork(before=_note_fork, after_in_child=_mark_child_process)
 
 
 def _cpu_devices() -> int:
@@ -147,8 +147,8 @@ def _cpu_devices() -> int:
     count = num_cpu_devices.value
     if count > 1 or num_cpu_devices.env in os.environ:
         return count
-    said = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
-    return max(int(said[-1]), 1) if said else count
+    flag_counts = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return max(int(flag_counts[-1]), 1) if flag_counts else count
 
 
 def _start(platform: str) -> _jax.Client:
@@ -156,20 +156,20 @@ def _start(platform: str) -> _jax.Client:
         count = _cpu_devices()
         if count != num_cpu_devices.value:
             num_cpu_devices.set(count)
-        return processes.cpu_client(count)
+        return processes.start_cpu_client(count)
     for plugin in find_plugins():
         if plugin.platform == platform:
             return _start_plugin(plugin)
-    raise _missing(platform)
+    raise _missing_plugin_error(platform)
 
 
-def _missing(asked: str) -> BackendError:
+def _missing_plugin_error(requested: str) -> BackendError:
     """Returns the error for a platform, or a name for several, of which there is no plugin."""
     known = ", ".join(["cpu", *[p.platform for p in find_plugins()]])
-    names = [name for part in asked.split(",") for name in ALIASES.get(part, ())]
+    names = [name for part in requested.split(",") for name in ALIASES.get(part, ())]
     packages = " or ".join([PACKAGES[name] for name in names if name in PACKAGES])
     where = f"; its plugin would be in {packages}, or be named in EFFX_PJRT_PLUGINS" if packages else ""
-    return BackendError(f"devices: there is no platform {asked!r} on this machine; found: {known}{where}")
+    return BackendError(f"devices: there is no platform {requested!r} on this machine; found: {known}{where}")
 
 
 def _memory_fraction() -> float | None:
@@ -179,11 +179,11 @@ def _memory_fraction() -> float | None:
         BackendError: the environment variable holds no number.
     """
     variable = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-    given = os.environ.get(variable)
+    fraction_text = os.environ.get(variable)
     try:
-        return float(given) if given else None
+        return float(fraction_text) if fraction_text else None
     except ValueError:
-        raise BackendError(f"{variable}: expected a number, got {given!r}") from None
+        raise BackendError(f"{variable}: expected a number, got {fraction_text!r}") from None
 
 
 def _load(plugin: Plugin) -> None:
@@ -206,7 +206,7 @@ def load_plugin(platform: str) -> None:
     with _lock:
         plugin = next((p for p in find_plugins() if p.platform == platform), None)
         if plugin is None:
-            raise _missing(platform)
+            raise _missing_plugin_error(platform)
         try:
             _load(plugin)
         except _jax.JaxRuntimeError as error:
@@ -238,8 +238,8 @@ def _candidates(backend: str | None) -> list[str]:
         return list(ALIASES.get(backend, (backend,)))
     if platforms.value:
         return [p for name in platforms.value.split(",") for p in ALIASES.get(name, (name,))]
-    found = {p.platform for p in find_plugins()} | {"cpu"}
-    return [*[p for p in ORDER if p in found], *sorted(found - set(ORDER))]
+    available = {p.platform for p in find_plugins()} | {"cpu"}
+    return [*[p for p in ORDER if p in available], *sorted(available - set(ORDER))]
 
 
 def client(backend: str | None = None) -> _jax.Client:
@@ -260,12 +260,12 @@ def client(backend: str | None = None) -> _jax.Client:
         failure: BackendError | None = None
         there = {"cpu"} | {p.platform for p in find_plugins()}
         if there.isdisjoint(names):
-            raise _missing(backend or str(platforms.value))
+            raise _missing_plugin_error(backend or str(platforms.value))
         for name in [n for n in names if n in there]:
             try:
                 with in_xla:
                     _clients[name] = _start(name)
-                    wait_at_the_end(_clients[name])
+                    wait_at_exit(_clients[name])
                 return _clients[name]
             except BackendError as error:
                 # With no platform asked for, a plugin that fails gives way to the next, aloud.
@@ -276,7 +276,7 @@ def client(backend: str | None = None) -> _jax.Client:
         raise failure
 
 
-def started() -> list[str]:
+def started_platforms() -> list[str]:
     """Returns the platforms that have started."""
     return list(_clients)
 
@@ -293,23 +293,24 @@ def local_devices(backend: str | None = None) -> list[_jax.Device]:
 
 def is_local(device: _jax.Device) -> bool:
     """Says whether a device belongs to this process."""
-    return device.process_index == device.client.process_index() and is_there(device)
+    return device.process_index == device.client.process_index() and is_runnable_device(device)
 
 
-def is_there(device: _jax.Device) -> bool:
+def is_runnable_device(device: _jax.Device) -> bool:
     """Says whether a device is more than a description, for which programs can be compiled and not run."""
     return type(device.client) is not _jax.CompileOnlyPyClient
 
 
-def check_there(what: str, device: _jax.Device) -> None:
+def check_runnable_device(function_name: str, device: _jax.Device) -> None:
     """Refuses to compute on devices that are not there.
 
     Raises:
         BackendError: the device is part of a topology only.
     """
-    if not is_there(device):
+    if not is_runnable_device(device):
         raise BackendError(
-            f"{what}: the device {device.platform}:{device.id} is part of a topology: programs are compiled for it and not "
+            f"{function_name}: the device {device.platform}:{device.id} is part of a topology: programs are compiled "
+            "for it and not "
             f"run, and it holds no arrays; ShapeDtypeStruct(shape, dtype, sharding=) says how one would lie there"
         )
 
@@ -332,7 +333,7 @@ def default_device() -> _jax.Device:
         return _first_device(chosen)
     if not isinstance(chosen, _jax.Device):
         raise BackendError(f"default_device: {chosen!r} is no device of effx")
-    if processes.current and chosen.process_index != chosen.client.process_index():
+    if processes.current_group and chosen.process_index != chosen.client.process_index():
         raise BackendError(
             f"default_device: {chosen!r} belongs to process {chosen.process_index}, this is process "
             f"{chosen.client.process_index()}"

@@ -32,28 +32,28 @@ from effx.ir.values.array import HostData, Number
 from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.placement import transfer_guards
-from effx.lower.placement.backends import check_there, client, default_device, is_local
-from effx.lower.placement.memories import Space, device_name, kind_of_space
-from effx.lower.placement.processes import failure_elsewhere
+from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
+from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
+from effx.lower.placement.processes import failure_of_other_process
 from effx.lower.placement.shardings import (
+    BufferSharding,
     NamedSharding,
-    Placement,
     SingleDeviceSharding,
-    device_of,
-    memory_named,
-    placement,
-    sharding_of,
-    single,
+    mesh_buffer_sharding,
+    resolve_device,
+    resolve_memory,
+    single_device_buffer_sharding,
+    user_sharding,
 )
 from effx.lower.placement.shards import (
-    NoJax,
+    JaxImportBlocker,
     Shard,
-    on_devices,
-    on_one_device,
-    parts_elsewhere,
-    parts_of,
-    start_copies,
-    to_devices,
+    addressable_parts,
+    assemble_buffer,
+    gather_on_one_device,
+    remote_parts,
+    reshard_to_mesh,
+    start_host_copies,
 )
 from effx.tree.registry import PyTree, PyTreeDef, dispatch, register_leaf
 
@@ -65,7 +65,7 @@ _NOTHING = np.empty(0)
 
 
 @final
-class Gone:
+class DeletedBuffer:
     """Stands in an array for a buffer whose memory was given away.
 
     jaxlib's C++ does not know the class, so that every use comes to Python, which explains.
@@ -105,8 +105,8 @@ class Gone:
 
 
 # Buffers that executables have as constants, by id, with their number; and what is called when one of them is gone.
-constants: Counter[int] = Counter()
-losses: list[Callable[[], None]] = []
+constant_counts: Counter[int] = Counter()
+deletion_listeners: list[Callable[[], None]] = []
 
 
 @final
@@ -133,20 +133,20 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         value = buffer._npy_value
         if value is None:
             self._check_alive(asked)
-            transfer_guards.to_host(asked, self.type, asked == "device_get")
+            transfer_guards.guard_to_host(asked, self.type, asked == "device_get")
             try:
                 value = _fetch(self)
             except (_jax.JaxRuntimeError, BufferError) as error:
-                raise failure(self, asked, error) from _shortened(error)
+                raise runtime_error(self, asked, error) from _shorten_error(error)
             # A view of the buffer that the buffer held would keep both for ever: C++ shows the collector no cycle.
             if not _is_viewed(self):
                 buffer._npy_value = value
         return value
 
-    def _check_alive(self, asked: str) -> None:
+    def _check_alive(self, function_name: str) -> None:
         if self.buffer.is_deleted():
             raise DonatedArrayError(
-                f"{asked}: the array {self.type!r} is gone: it was donated to a computation or deleted; "
+                f"{function_name}: the array {self.type!r} is gone: it was donated to a computation or deleted; "
                 f"keep a copy, or leave it out of donate_argnums"
             )
 
@@ -158,7 +158,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             BackendError: there are several.
         """
         sharding = self.buffer._sharding
-        if type(sharding) is Placement:
+        if type(sharding) is BufferSharding:
             raise BackendError(
                 f"x.device: {self.type!r} lies on {sharding.num_devices} devices; use x.devices() or x.sharding"
             )
@@ -171,22 +171,24 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     @property
     def sharding(self) -> SingleDeviceSharding | NamedSharding:
         """How the array lies on devices."""
-        return sharding_of(self.buffer._sharding)
+        return user_sharding(self.buffer._sharding)
 
     @property
     def addressable_shards(self) -> list[Shard[Array]]:
         """The parts that lie on the devices of this process."""
         self._check_alive("x.addressable_shards")
-        whole = self.buffer
+        full_buffer = self.buffer
         return [
-            Shard(p.device, p.sharding, p.global_shape, self if p.data is whole else ConcreteArray(p.data))
-            for p in parts_of(whole, self.type)
+            Shard(
+                p.device, p.sharding, p.global_shape, self if p.data is full_buffer else ConcreteArray(p.data)
+            )
+            for p in addressable_parts(full_buffer, self.type)
         ]
 
     @property
     def global_shards(self) -> list[Any]:
         """The parts on all devices, without data where these are other processes'."""
-        return [*self.addressable_shards, *parts_elsewhere(self.buffer, self.type)]
+        return [*self.addressable_shards, *remote_parts(self.buffer, self.type)]
 
     @property
     def committed(self) -> bool:
@@ -208,7 +210,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self._check_alive("x.copy_to_host_async()")
         if self.buffer._npy_value is not None:
             return
-        start_copies(self.buffer, self.type)
+        start_host_copies(self.buffer, self.type)
 
     def is_deleted(self) -> bool:
         """Says whether the memory was given away or freed."""
@@ -217,11 +219,11 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def delete(self) -> None:
         """Frees the memory at once."""
         self.buffer.delete()
-        self.bury()
+        self.mark_deleted()
 
-    def bury(self) -> None:
+    def mark_deleted(self) -> None:
         """Forgets a buffer whose memory is gone."""
-        bury([self])
+        mark_deleted([self])
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of the elements on the device."""
@@ -236,7 +238,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         copy: bool | None = None,
     ) -> "CapsuleType":
         self._check_alive("x.__dlpack__()")
-        self._check_whole()
+        self._check_has_all_parts()
         here = self.__dlpack_device__()
         if dl_device is not None and tuple(map(int, dl_device)) != here:
             # Other devices but the CPU are the consumer's to copy to.
@@ -245,21 +247,21 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
                     f"x.__dlpack__(): dl_device must be {here}, or (1, 0) with a copy, got {tuple(map(int, dl_device))}"
                 )
             moved = device_put(self, client("cpu").local_devices()[0])
-            return _jax.buffer_to_dlpack_managed_tensor(as_concrete(moved).buffer.clone())
+            return _jax.buffer_to_dlpack_managed_tensor(to_concrete(moved).buffer.clone())
         source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
         try:
             return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
         except _jax.JaxRuntimeError as error:
             raise ExchangeError(f"x.__dlpack__(): {self.type!r} cannot be shared: {error}") from error
 
-    def _check_whole(self) -> None:
-        if type(self.buffer._sharding) is Placement:
+    def _check_has_all_parts(self) -> None:
+        if type(self.buffer._sharding) is BufferSharding:
             raise DTypeError(
                 f"dlpack: {self.type!r} lies on several devices; share x.addressable_shards[i].data"
             )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        self._check_whole()
+        self._check_has_all_parts()
         platform = self.device.platform
         kind = {"cpu": 1, "gpu": 2, "cuda": 2, "rocm": 10}.get(platform)
         if kind is None:
@@ -270,29 +272,29 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         return _unpickle, (self.host("pickle.dumps(x)"), self.type.weak)
 
     def __str__(self) -> str:
-        return host_text(self) if self._is_here() else repr(self)
+        return host_text(self) if self._is_readable_here() else repr(self)
 
     def __repr__(self) -> str:
-        if self._is_here():
+        if self._is_readable_here():
             return array_repr(self)
         return f"Array(shape={self.type.shape}, dtype={self.type.dtype.name}) in parts of {len(self.devices())} devices"
 
-    def _is_here(self) -> bool:
+    def _is_readable_here(self) -> bool:
         """Says whether this process can read all elements."""
-        return not is_spread(self) or self.is_fully_addressable or self.is_fully_replicated
+        return not is_on_several_devices(self) or self.is_fully_addressable or self.is_fully_replicated
 
 
 register_leaf(Array)
 dispatch.register_dataclass_node(ConcreteArray, ["buffer"], [])
 
 
-class Single(NamedTuple):
+class BufferRecord(NamedTuple):
     """A record of one buffer, for the shape of its node."""
 
     buffer: object
 
 
-_NAMED_TUPLE = dispatch.flatten(Single(0))[1].__getstate__()[1][-1]
+_NAMED_TUPLE = dispatch.flatten(BufferRecord(0))[1].__getstate__()[1][-1]
 
 
 def result_structure(
@@ -319,14 +321,14 @@ def result_structure(
 
 def _is_viewed(x: ConcreteArray) -> bool:
     """Says whether `_fetch` gives a view of the array's own buffer."""
-    return not is_spread(x) and x.type.dtype.isbuiltin == 1 and x.device.platform == "cpu"
+    return not is_on_several_devices(x) and x.type.dtype.isbuiltin == 1 and x.device.platform == "cpu"
 
 
 def _fetch(x: ConcreteArray) -> HostData:
     """Copies elements to the host; on a CPU the result is a read-only view of the array's memory."""
     buffer, t = x.buffer, x.type
-    if type(buffer._sharding) is Placement:
-        return _assembled(x)
+    if type(buffer._sharding) is BufferSharding:
+        return _assemble_on_host(x)
     # jaxlib's own conversion imports jax where it is installed and nothing keeps it from that; the buffer protocol does
     # not, but it exists on CPUs only and knows no ml_dtypes.
     if dtypes.is_key(t.dtype):
@@ -340,23 +342,23 @@ def _fetch(x: ConcreteArray) -> HostData:
     if t.dtype.isbuiltin == 1:
         return np.asarray(memoryview(buffer))
     # A copy, which does not keep the buffer: see `_is_viewed`.
-    with NoJax():
+    with JaxImportBlocker():
         value = np.array(buffer._single_device_array_to_np_array_did_copy()[0])
     value.flags.writeable = False
     return value
 
 
-def fetched(x: ConcreteArray) -> HostData:
+def fetch_to_host(x: ConcreteArray) -> HostData:
     """Returns the elements of an array on one CPU, to be read at once: the array may be donated afterwards."""
     return _fetch(x)
 
 
-def on_default_device(data: HostData, type: ArrayType) -> ConcreteArray:
+def place_result(data: HostData, type: ArrayType) -> ConcreteArray:
     """Returns an array of a computation's result that the host found."""
-    return _placed(data, type)
+    return _place_on_device(data, type)
 
 
-def _assembled(x: ConcreteArray) -> HostData:
+def _assemble_on_host(x: ConcreteArray) -> HostData:
     """Puts the parts of an array on several devices together on the host."""
     parts = x.addressable_shards
     if x.is_fully_replicated and parts:
@@ -366,51 +368,51 @@ def _assembled(x: ConcreteArray) -> HostData:
             f"numpy.asarray(x): other processes hold parts of {x.type!r}, which lies as {x.sharding!r}; take what is here "
             f"from x.addressable_shards, or gather it with multihost_utils.process_allgather"
         )
-    whole = np.empty(x.type.shape, x.type.dtype)
-    start_copies(x.buffer, x.type)
-    for part in parts if whole.size else ():  # jaxlib 0.10 has parts without elements in the whole's shape
+    result = np.empty(x.type.shape, x.type.dtype)
+    start_host_copies(x.buffer, x.type)
+    for part in parts if result.size else ():  # jaxlib 0.10 has parts without elements in the whole's shape
         if part.replica_id == 0:
-            whole[part.index] = part.data.host("numpy.asarray(x)")
-    whole.flags.writeable = False
-    return whole
+            result[part.index] = part.data.host("numpy.asarray(x)")
+    result.flags.writeable = False
+    return result
 
 
-def bound_device(x: ConcreteArray) -> Device | None:
+def committed_device(x: ConcreteArray) -> Device | None:
     """Returns the device that computations follow the array to; None where they need not.
 
     An array on several devices is gathered wherever it is needed.
     """
-    return None if not x.buffer._committed or type(x.buffer._sharding) is Placement else x.device
+    return None if not x.buffer._committed or type(x.buffer._sharding) is BufferSharding else x.device
 
 
-def bury(values: Iterable[object]) -> None:
+def mark_deleted(values: Iterable[object]) -> None:
     """Forgets the buffers, of those of the values that are arrays, whose memory is gone."""
     for x in values:
         if type(x) is not ConcreteArray:
             continue
         buffer: object = x.buffer
-        if type(buffer) is Gone or not x.buffer.is_deleted():
+        if type(buffer) is DeletedBuffer or not x.buffer.is_deleted():
             continue
-        if constants and id(buffer) in constants:
-            for listener in losses:
+        if constant_counts and id(buffer) in constant_counts:
+            for listener in deletion_listeners:
                 listener()
-        x.buffer = cast("ArrayImpl", Gone(x.buffer))
+        x.buffer = cast("ArrayImpl", DeletedBuffer(x.buffer))
 
 
-def is_spread(x: ConcreteArray) -> bool:
+def is_on_several_devices(x: ConcreteArray) -> bool:
     """Says whether an array lies on several devices."""
-    return type(x.buffer._sharding) is Placement
+    return type(x.buffer._sharding) is BufferSharding
 
 
 def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
-    return put(np.array(x.host("copy")), x.type, x.device, x.committed, memory=memory_in(x))
+    return place_on_device(np.array(x.host("copy")), x.type, x.device, x.committed, memory=memory_kind_of(x))
 
 
 def _unpickle(data: HostData, weak: bool) -> Array:
-    return put(data, array_type(data.dtype, data.shape, weak))
+    return place_on_device(data, array_type(data.dtype, data.shape, weak))
 
 
-def is_frozen(data: HostData) -> bool:
+def is_immutable(data: HostData) -> bool:
     """Says whether nobody can write to an array's memory: neither by the array nor by what it is a view of."""
     owner: object = data
     while isinstance(owner, np.ndarray):
@@ -421,12 +423,12 @@ def is_frozen(data: HostData) -> bool:
     return owner is None or type(owner) is bytes
 
 
-def put(
+def place_on_device(
     data: HostData | Number | np.generic,
     type: ArrayType,
     device: Device | None = None,
     committed: bool | None = None,
-    asked: str = "",
+    function_name: str = "",
     memory: str | None = None,
 ) -> ConcreteArray:
     """Moves host data to a device.
@@ -436,105 +438,119 @@ def put(
         type: the array's type.
         device: None for the default device.
         committed: whether computations follow the array to its device; by default, if one was named.
-        asked: the function by which the user asked for it; "" where none did.
+        function_name: the function by which the user asked for it; "" where none did.
         memory: the kind of the device's memory, where that is not the default one.
     """
-    transfer_guards.to_device(asked or "array", type, bool(asked))
-    return _placed(data, type, device, committed, memory)
+    transfer_guards.guard_to_device(function_name or "array", type, bool(function_name))
+    return _place_on_device(data, type, device, committed, memory)
 
 
-def _placed(
+def _place_on_device(
     data: HostData | Number | np.generic,
     type: ArrayType,
     device: Device | None = None,
     committed: bool | None = None,
     memory: str | None = None,
 ) -> ConcreteArray:
-    where = default_device() if device is None else device
-    sharding = single(where, memory)
+    target = default_device() if device is None else device
+    sharding = single_device_buffer_sharding(target, memory)
     value = np.asarray(data, type.dtype)
     # The runtime may keep the host memory as the array's own, so data that somebody could still write to is copied.
-    made_here = value is not data and value.base is None
-    if not (made_here or is_frozen(value)):
+    is_temporary = value is not data and value.base is None
+    if not (is_temporary or is_immutable(value)):
         value = value.copy()
     chosen = device is not None if committed is None else committed
     if dtypes.is_key(type.dtype) and not chosen:
-        return _unbound_key(value, type, where)
-    return ConcreteArray(to_devices(type, sharding, [value], [where], chosen))
+        return _place_uncommitted_keys(value, type, target)
+    return ConcreteArray(assemble_buffer(type, sharding, [value], [target], chosen))
 
 
-def _unbound_key(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
+def _place_uncommitted_keys(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
     """Moves keys to a device without binding them: jaxlib binds what it gives another type, but no results of programs."""
     words = value.reshape(-1).view(dtypes.uint32).reshape((*t.shape, t.dtype.itemsize // 4))
     with isolated():
-        bits = _placed(words, array_type(dtypes.uint32, words.shape), where, False)
+        bits = _place_on_device(words, array_type(dtypes.uint32, words.shape), where, False)
         return cast("ConcreteArray", perform(Bitcast(t.dtype), (bits,)))
 
 
-def memory_in(x: ConcreteArray) -> str | None:
+def memory_kind_of(x: ConcreteArray) -> str | None:
     """Returns the kind of memory in which an array on one device lies; None for the default one."""
-    held = x.buffer._sharding
-    if type(held) is Placement:
-        return held.sharding.other_memory
-    there = cast("_jax.SingleDeviceSharding", held)
-    usual = single(there._device)
-    return None if there is usual or there._memory_kind == usual._memory_kind else there._memory_kind
+    sharding = x.buffer._sharding
+    if type(sharding) is BufferSharding:
+        return sharding.sharding.other_memory
+    single_sharding = cast("_jax.SingleDeviceSharding", sharding)
+    default_sharding = single_device_buffer_sharding(single_sharding._device)
+    return (
+        None
+        if single_sharding is default_sharding
+        or single_sharding._memory_kind == default_sharding._memory_kind
+        else single_sharding._memory_kind
+    )
 
 
-def moved_to(x: ConcreteArray, device: Device, asked: str = "", memory: str | None = None) -> ConcreteArray:
-    """Returns a copy of the array on another device, or in another of its memories; `asked` is as for `put`."""
-    transfer_guards.to_other_device(asked or "array", x.type, bool(asked))
-    whole = on_one_device(x.buffer, x.type)
-    return ConcreteArray(to_devices(x.type, single(device, memory), [whole], [device], True))
+def copy_to_device(
+    x: ConcreteArray, device: Device, function_name: str = "", memory: str | None = None
+) -> ConcreteArray:
+    """Returns a copy of the array on another device, or in another of its memories.
+
+    `function_name` is as for `place_on_device`.
+    """
+    transfer_guards.guard_device_to_device(function_name or "array", x.type, bool(function_name))
+    full_buffer = gather_on_one_device(x.buffer, x.type)
+    return ConcreteArray(
+        assemble_buffer(x.type, single_device_buffer_sharding(device, memory), [full_buffer], [device], True)
+    )
 
 
 def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> ArrayImpl:
     """Returns the array's buffer on a device, in its default memory or another, copying one that lies elsewhere."""
     sharding = x.buffer._sharding
-    if type(sharding) is Placement:
+    if type(sharding) is BufferSharding:
         if sharding.is_fully_replicated and sharding.sharding.other_memory == memory:
-            for part in parts_of(x.buffer, x.type):
+            for part in addressable_parts(x.buffer, x.type):
                 if part.device == device:
                     return part.data
-    elif sharding is single(device, memory) or (x.device == device and memory_in(x) == memory):
+    elif sharding is single_device_buffer_sharding(device, memory) or (
+        x.device == device and memory_kind_of(x) == memory
+    ):
         return x.buffer
-    return moved_to(x, device, "", memory).buffer
+    return copy_to_device(x, device, "", memory).buffer
 
 
-def buffer_for(x: ConcreteArray, place: Device | SingleDeviceSharding | NamedSharding) -> ArrayImpl:
+def buffer_for(x: ConcreteArray, location: Device | SingleDeviceSharding | NamedSharding) -> ArrayImpl:
     """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
-    if isinstance(place, NamedSharding):
-        return on_devices(x.buffer, x.type, lambda: x.host("move"), _part, place)
-    if isinstance(place, SingleDeviceSharding):
-        return buffer_on(x, place.device, place.other_memory)
-    return buffer_on(x, place)
+    if isinstance(location, NamedSharding):
+        return reshard_to_mesh(x.buffer, x.type, lambda: x.host("move"), _slice_buffer, location)
+    if isinstance(location, SingleDeviceSharding):
+        return buffer_on(x, location.device, location.other_memory)
+    return buffer_on(x, location)
 
 
-def _part(buffer: ArrayImpl, index: tuple[slice, ...]) -> ArrayImpl:
+def _slice_buffer(buffer: ArrayImpl, index: tuple[slice, ...]) -> ArrayImpl:
     """Cuts a part out of a buffer, where it lies."""
-    whole = ConcreteArray(buffer)
-    bounds = [s.indices(n) for s, n in zip(index, whole.type.shape, strict=True)]
+    array = ConcreteArray(buffer)
+    bounds = [s.indices(n) for s, n in zip(index, array.type.shape, strict=True)]
     op = Slice(tuple([b[0] for b in bounds]), tuple([b[1] for b in bounds]), (1,) * len(bounds))
     with isolated():
-        return cast("ConcreteArray", perform(op, (whole,))).buffer
+        return cast("ConcreteArray", perform(op, (array,))).buffer
 
 
-def joined(t: ArrayType, sharding: NamedSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
+def join_shards(t: ArrayType, sharding: NamedSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
     """Makes one array of parts, one for each device, that lie there or are moved."""
     devices = list(sharding.ordered_devices)
     part = t.with_shape(sharding.shard_shape(t.shape))
     if sharding.num_devices == 1:
-        return put(parts[0].host("move").reshape(t.shape), t, devices[0])
+        return place_on_device(parts[0].host("move").reshape(t.shape), t, devices[0])
     buffers = [p.host("move").reshape(part.shape) for p in parts]
-    wanted = placement(sharding, t.ndim)
-    return ConcreteArray(to_devices(t, wanted, buffers, devices, True))
+    buffer_sharding = mesh_buffer_sharding(sharding, t.ndim)
+    return ConcreteArray(assemble_buffer(t, buffer_sharding, buffers, devices, True))
 
 
 _scalars: dict[tuple[Number | str, ArrayType], ConcreteArray] = {}
 caching.other_caches.append(_scalars.clear)
 
 
-def as_concrete(x: Array) -> ConcreteArray:
+def to_concrete(x: Array) -> ConcreteArray:
     """Returns the array on a device: concrete arrays as they are, host data moved.
 
     Raises:
@@ -543,82 +559,90 @@ def as_concrete(x: Array) -> ConcreteArray:
     if type(x) is ConcreteArray:
         return x
     if type(x) is HostArray:
-        return put(x.value, x.type)
+        return place_on_device(x.value, x.type)
     assert isinstance(x, Box)
-    raise x.escaped()
+    raise x.escaped_error()
 
 
-def on_device(x: Array) -> ConcreteArray:
+def to_device_operand(x: Array) -> ConcreteArray:
     """Returns the array on a device to be read by a computation, and by nothing else: numbers are shared.
 
     Raises:
         EscapedBoxError: `x` is a box that no handler took.
     """
     if type(x) is not HostArray or isinstance(x.value, np.ndarray):
-        return as_concrete(x)
+        return to_concrete(x)
     value = x.value
     # A number in a loop is the same number each time: keep it on the device. Zeros and complex
     # numbers go by their text, because 0.0 == -0.0; the type tells 1 from True.
     key = (value if value and type(value) is not complex else repr(value), x.type)
-    found = _scalars.get(key)
-    if found is None:
+    scalar = _scalars.get(key)
+    if scalar is None:
         if len(_scalars) >= 4096:
             _scalars.clear()
-        found = _scalars[key] = _placed(value, x.type)  # a number is no data that a guard would look at
-    return found
+        scalar = _scalars[key] = _place_on_device(
+            value, x.type
+        )  # a number is no data that a guard would look at
+    return scalar
 
 
 def device_put(x: Operand, device: object = None) -> Array:
     """Moves one array or number to a device, or to one of its memories; boxes stay what they are."""
     array = as_operand(x, "device_put")
     if isinstance(device, Space) and not isinstance(array, Box):
-        device = _in_space(array, device)
+        device = _sharding_in_space(array, device)
     if isinstance(device, NamedSharding):
         if isinstance(array, Box):
             return array
-        check_there("device_put", device.mesh.ordered[0])
-        array = as_concrete(array)
+        check_runnable_device("device_put", device.mesh.ordered[0])
+        array = to_concrete(array)
         array._check_alive("device_put")
         return ConcreteArray(buffer_for(array, device))
-    target, memory = (None, None) if isinstance(device, Space) else (device_of(device), memory_named(device))
+    target, memory = (
+        (None, None) if isinstance(device, Space) else (resolve_device(device), resolve_memory(device))
+    )
     if isinstance(array, Box):
         return array
     if target is not None and not is_local(target):
-        check_there("device_put", target)
+        check_runnable_device("device_put", target)
         raise BackendError(
             f"device_put: {device_name(target)} belongs to process {target.process_index}; put the array on a mesh, or on "
             f"one of effx.local_devices()"
         )
     if type(array) is ConcreteArray:
-        if is_spread(array):
+        if is_on_several_devices(array):
             if target is None:
                 return array
             array._check_alive("device_put")
             return ConcreteArray(buffer_on(array, target, memory))
         if target is None:
             return array
-        same = array.device == target and memory_in(array) == memory
+        same = array.device == target and memory_kind_of(array) == memory
         if same and array.committed:
             return array
         array._check_alive("device_put")
         if not same:
-            return moved_to(array, target, "device_put", memory)
-        return ConcreteArray(to_devices(array.type, single(target, memory), [array.buffer], [target], True))
+            return copy_to_device(array, target, "device_put", memory)
+        return ConcreteArray(
+            assemble_buffer(
+                array.type, single_device_buffer_sharding(target, memory), [array.buffer], [target], True
+            )
+        )
     assert type(array) is HostArray
     value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)
-    return put(value, array.type, target, asked="device_put", memory=memory)
+    return place_on_device(value, array.type, target, function_name="device_put", memory=memory)
 
 
-def _in_space(array: Array, space: Space) -> Device | SingleDeviceSharding | NamedSharding | None:
+def _sharding_in_space(array: Array, space: Space) -> Device | SingleDeviceSharding | NamedSharding | None:
     """Returns where an array shall lie that moves to another memory of its devices; None for where it is."""
     if type(array) is not ConcreteArray:
         where = default_device()
-        kind = kind_of_space("device_put", space, where)
+        kind = memory_kind_of_space("device_put", space, where)
         there = SingleDeviceSharding(where, memory_kind=kind)
         return None if there.other_memory is None else there
-    lies = array.sharding
-    kind = kind_of_space("device_put", space, lies.ordered_devices[0])
-    return None if kind == lies.memory_kind else lies.with_memory_kind(kind)
+    sharding = array.sharding
+    kind = memory_kind_of_space("device_put", space, sharding.ordered_devices[0])
+    return None if kind == sharding.memory_kind else sharding.with_memory_kind(kind)
 
 
 def device_get(x: Operand) -> HostData:
@@ -628,11 +652,11 @@ def device_get(x: Operand) -> HostData:
 
 def block_until_ready(arrays: Sequence[object]) -> None:
     """Waits for all concrete arrays among `arrays`."""
-    given = [x for x in arrays if type(x) is ConcreteArray]
+    concrete = [x for x in arrays if type(x) is ConcreteArray]
     try:
-        _jax.batched_block_until_ready([x.buffer for x in given])
+        _jax.batched_block_until_ready([x.buffer for x in concrete])
     except _jax.JaxRuntimeError as error:
-        raise _first_failure(given, error) from _shortened(error)
+        raise _first_failure(concrete, error) from _shorten_error(error)
 
 
 def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Exception:
@@ -640,7 +664,7 @@ def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Excepti
         try:
             x.buffer.block_until_ready()
         except _jax.JaxRuntimeError as own:
-            return failure(x, "block_until_ready", own)
+            return runtime_error(x, "block_until_ready", own)
     return error
 
 
@@ -648,38 +672,38 @@ def _first_failure(arrays: Sequence[ConcreteArray], error: Exception) -> Excepti
 _PASSED_ON = "Error dispatching computation: "
 
 
-def _shortened(error: Exception) -> Exception:
-    first, passed_on, rest = str(error).partition(_PASSED_ON)
-    return _jax.JaxRuntimeError(first + rest.replace(_PASSED_ON, "")) if passed_on else error
+def _shorten_error(error: Exception) -> Exception:
+    first, passed_on, remaining_text = str(error).partition(_PASSED_ON)
+    return _jax.JaxRuntimeError(first + remaining_text.replace(_PASSED_ON, "")) if passed_on else error
 
 
-def failure(x: ConcreteArray, asked: str, error: Exception) -> Exception:
+def runtime_error(x: ConcreteArray, function_name: str, error: Exception) -> Exception:
     """Returns what users see of an error of XLA's that comes out when an array's value is waited for."""
     made_by = getattr(x.buffer, "_made_by", None)
     if made_by is not None:
-        found: Exception = made_by(error)
-        return found
+        converted: Exception = made_by(error)
+        return converted
     # A collective says that a connection has ended, and not whose.
-    gone = failure_elsewhere()
-    if gone is not None:
-        return DistributedError(f"{asked}: computing {x.type!r} failed: {gone}")
-    return BackendError(f"{asked}: computing {x.type!r} failed: {_shortened(error)}")
+    process_failure = failure_of_other_process()
+    if process_failure is not None:
+        return DistributedError(f"{function_name}: computing {x.type!r} failed: {process_failure}")
+    return BackendError(f"{function_name}: computing {x.type!r} failed: {_shorten_error(error)}")
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
     """Says whether two arrays lie in the same memory of the same devices."""
-    if is_spread(x) or is_spread(y):
+    if is_on_several_devices(x) or is_on_several_devices(y):
         return x.buffer is y.buffer
     return x.device == y.device and x.unsafe_buffer_pointer() == y.unsafe_buffer_pointer()
 
 
-def copied(x: ConcreteArray) -> ConcreteArray:
+def copy_array(x: ConcreteArray) -> ConcreteArray:
     """Returns a copy in memory of its own, where the array lies."""
-    if is_spread(x):
-        sharding = cast("Placement", x.buffer._sharding)
+    if is_on_several_devices(x):
+        sharding = cast("BufferSharding", x.buffer._sharding)
         parts = [np.array(p.data.host("copy")) for p in x.addressable_shards]
         return ConcreteArray(
-            to_devices(x.type, sharding, parts, list(sharding.sharding.ordered_devices), True)
+            assemble_buffer(x.type, sharding, parts, list(sharding.sharding.ordered_devices), True)
         )
     return _copy_buffer(x)
 
@@ -723,21 +747,24 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
             raise DTypeError(
                 f"from_dlpack: {type(external_array).__name__} gave data that cannot be taken over: {error}"
             ) from None
-        wanted = dtypes.canonicalize(view.dtype)
-        if wanted != view.dtype:
+        dtype = dtypes.canonicalize(view.dtype)
+        if dtype != view.dtype:
             raise DTypeError(f"from_dlpack: dtype {view.dtype} needs enable_x64")
         where = default_device() if default_device().platform == "cpu" else client("cpu").local_devices()[0]
         result = (
-            _adopt(view, array_type(wanted, view.shape), where)
+            _adopt(view, array_type(dtype, view.shape), where)
             if not copy
-            else put(np.array(view), array_type(wanted, view.shape), where)
+            else place_on_device(np.array(view), array_type(dtype, view.shape), where)
         )
         return result if device is None else device_put(result, device)
     where = client(platform).local_devices()[int(index)]
     buffer = _jax.dlpack_managed_tensor_to_buffer(external_array.__dlpack__(), where, None)
-    given = buffer.aval
+    imported_type = buffer.aval
     result = ConcreteArray(
-        buffer._rewrap_with_aval_and_sharding(array_type(np.dtype(given.dtype), given.shape), single(where))
+        buffer._rewrap_with_aval_and_sharding(
+            array_type(np.dtype(imported_type.dtype), imported_type.shape),
+            single_device_buffer_sharding(where),
+        )
     )
     if copy:
         result = _copy_buffer(result)
@@ -748,7 +775,7 @@ def _adopt(data: HostData, t: ArrayType, device: Device) -> ConcreteArray:
     """Makes an array that uses host memory as its own where alignment allows."""
     buffer = _jax.batched_device_put(
         t,
-        single(device),
+        single_device_buffer_sharding(device),
         [data],
         [device],
         False,

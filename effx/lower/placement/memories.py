@@ -9,7 +9,14 @@ from jaxlib._jax import Device
 
 from effx.errors import ShardingError
 
-__all__ = ["Memories", "Space", "default_kind", "kind_of_space", "memory_of", "other_kind"]
+__all__ = [
+    "Memories",
+    "Space",
+    "default_memory_kind",
+    "memory_kind_of_space",
+    "nondefault_memory_kind",
+    "resolve_memory_kind",
+]
 
 
 _USUAL = ["device", "pinned_host", "unpinned_host"]
@@ -45,7 +52,7 @@ class Memories:
     usual: str
 
     @property
-    def several(self) -> bool:
+    def has_other_memories(self) -> bool:
         """Whether there are others than the default one."""
         return any(self.inputs) or any(self.outputs)
 
@@ -55,7 +62,7 @@ def device_name(device: Device) -> str:
     return f"{device.platform}:{device.id}"
 
 
-def default_kind(device: Device) -> str:
+def default_memory_kind(device: Device) -> str:
     """Returns the kind of the memory that computations of a device use."""
     try:
         return device.default_memory().kind
@@ -63,35 +70,38 @@ def default_kind(device: Device) -> str:
         return "device"
 
 
-def memory_of(what: str, device: Device, kind: str | None) -> str:
+def resolve_memory_kind(function_name: str, device: Device, kind: str | None) -> str:
     """Returns the kind of one of a device's memories; that of the default one for None.
 
     Raises:
         ShardingError: the device has no such memory.
     """
-    default = default_kind(device)
+    default = default_memory_kind(device)
     if kind is None or kind == default:
         return default
     # The devices of a topology may say nothing.
     kinds = [m.kind for m in device.addressable_memories()] or _USUAL
     if kind not in kinds:
         raise ShardingError(
-            f"{what}: {device_name(device)} has no memory of the kind {kind!r}; it has {', '.join(map(repr, kinds))}"
+            f"{function_name}: {device_name(device)} has no memory of the kind {kind!r}; it has "
+            f"{', '.join(map(repr, kinds))}"
         )
     return kind
 
 
-def other_kind(device: Device, kind: str | None) -> str | None:
+def nondefault_memory_kind(device: Device, kind: str | None) -> str | None:
     """Returns a kind; None for that of the default memory, whichever way it is said."""
-    return None if kind is None or kind == default_kind(device) else kind
+    return None if kind is None or kind == default_memory_kind(device) else kind
 
 
-def kind_of_space(what: str, space: Space, device: Device) -> str:
+def memory_kind_of_space(function_name: str, space: Space, device: Device) -> str:
     """Returns what a device calls one of the memories that all have.
 
     Raises:
         ShardingError: nothing can be put there, or the device cannot reach the host's memory.
     """
     if space is Space.Any:
-        raise ShardingError(f"{what}: Space.Any is no memory in particular; give Space.Device or Space.Host")
-    return memory_of(what, device, None if space is Space.Device else "pinned_host")
+        raise ShardingError(
+            f"{function_name}: Space.Any is no memory in particular; give Space.Device or Space.Host"
+        )
+    return resolve_memory_kind(function_name, device, None if space is Space.Device else "pinned_host")

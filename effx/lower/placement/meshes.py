@@ -11,7 +11,15 @@ from jaxlib._jax import Device
 
 from effx.errors import ShardingError
 from effx.flag_kinds import Override, UserContext
-from effx.ir.meshes import AbstractMesh, Axes, AxisType, AxisTypes, MeshAxisName, check_axes, with_types
+from effx.ir.meshes import (
+    AbstractMesh,
+    AxisType,
+    AxisTypes,
+    MeshAxes,
+    MeshAxisName,
+    check_mesh_axes,
+    replace_axis_types,
+)
 from effx.lower.placement.backends import is_local
 
 __all__ = ["Mesh", "ambient"]
@@ -21,11 +29,11 @@ Devices: TypeAlias = npt.NDArray[np.object_]
 # The mesh in force: where it is another one, functions are staged again.
 ambient: "UserContext[Mesh | AbstractMesh | None]" = UserContext(None)
 # What `with mesh:` has entered, innermost last.
-_entered: ContextVar[tuple[Override[Any], ...]] = ContextVar("entered meshes", default=())
+_entered_meshes: ContextVar[tuple[Override[Any], ...]] = ContextVar("entered meshes", default=())
 
 
 @final
-class Mesh(Axes):
+class Mesh(MeshAxes):
     """Devices laid out along named axes.
 
     Args:
@@ -56,7 +64,7 @@ class Mesh(Axes):
         axis_types: AxisTypes = None,
     ) -> None:
         grid: Devices = np.array(devices, object)
-        names, sizes, types = check_axes("Mesh", axis_names, grid.shape, axis_types)
+        names, sizes, types = check_mesh_axes("Mesh", axis_names, grid.shape, axis_types)
         if AxisType.Manual in types:
             raise ShardingError(
                 f"Mesh: axes of a mesh of devices are Auto or Explicit, got {types}: Manual are those over which a "
@@ -70,13 +78,13 @@ class Mesh(Axes):
             twice = next(d for i, d in enumerate(ordered) if d in ordered[:i])
             raise ShardingError(f"Mesh: the device {twice.platform}:{twice.id} stands in the mesh twice")
         grid.flags.writeable = False
-        put = object.__setattr__
-        put(self, "devices", grid)
-        put(self, "ordered", ordered)
-        put(self, "axis_names", names)
-        put(self, "axis_sizes", sizes)
-        put(self, "axis_types", types)
-        put(self, "_hash", hash((ordered, names, sizes, types)))
+        set_field = object.__setattr__
+        set_field(self, "devices", grid)
+        set_field(self, "ordered", ordered)
+        set_field(self, "axis_names", names)
+        set_field(self, "axis_sizes", sizes)
+        set_field(self, "axis_types", types)
+        set_field(self, "_hash", hash((ordered, names, sizes, types)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Mesh is immutable: cannot set {name!r}")
@@ -96,7 +104,7 @@ class Mesh(Axes):
         return value
 
     def __repr__(self) -> str:
-        return f"Mesh({self._shown()})"
+        return f"Mesh({self._axes_text()})"
 
     _hash: int
 
@@ -112,7 +120,7 @@ class Mesh(Axes):
         """Puts the mesh in force in a block, as `effx.set_mesh` does."""
         override = ambient(self)
         override.__enter__()
-        _entered.set((*_entered.get(), override))
+        _entered_meshes.set((*_entered_meshes.get(), override))
         return self
 
     def __exit__(
@@ -121,8 +129,8 @@ class Mesh(Axes):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        *others, override = _entered.get()
-        _entered.set(tuple(others))
+        *others, override = _entered_meshes.get()
+        _entered_meshes.set(tuple(others))
         override.__exit__(kind, error, traceback)
 
     @property
@@ -178,4 +186,4 @@ class Mesh(Axes):
 
     def update_axis_types(self, name_to_type: Mapping[MeshAxisName, AxisType]) -> "Mesh":
         """Returns the mesh with other types of some axes."""
-        return self.update(axis_types=with_types(self, name_to_type))
+        return self.update(axis_types=replace_axis_types(self, name_to_type))

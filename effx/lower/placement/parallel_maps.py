@@ -16,13 +16,13 @@ import attrs
 
 from effx.effects import Operation
 from effx.errors import BackendError, DeviceCountError
-from effx.ir.ops.control import Call, holders
+from effx.ir.ops.control import Call, higher_order_operations
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Atom, Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import devices, local_devices
 from effx.lower.placement.shardings import Device
-from effx.lower.placement.tiling import Tiling, leading
+from effx.lower.placement.tiling import Tiling, leading_tiling
 
 
 def _is_replicated(op: Operation[object]) -> TypeGuard[ParallelMap]:
@@ -32,18 +32,18 @@ def _is_replicated(op: Operation[object]) -> TypeGuard[ParallelMap]:
 
 def device_count(program: Program) -> int:
     """Returns how many devices a program's parallel maps need together; 0 where it has none."""
-    found = program.derived.get("devices")
-    if found is None:
+    cached = program.derived.get("devices")
+    if cached is None:
         count = 0
-        for op in holders(program):
+        for op in higher_order_operations(program):
             counts = [device_count(p) for p in op.programs]
             inner = math.lcm(*[max(n, 1) for n in counts])
             if _is_replicated(op):
                 count = math.lcm(max(count, 1), op.size * inner)
             elif any(counts):
                 count = math.lcm(max(count, 1), inner)
-        found = program.derived["devices"] = count
-    return cast("int", found)
+        cached = program.derived["devices"] = count
+    return cast("int", cached)
 
 
 def spans_devices(program: Program) -> bool:
@@ -51,23 +51,25 @@ def spans_devices(program: Program) -> bool:
     return device_count(program) > 1
 
 
-def _maps(program: Program, inside: bool, seen: set[Program]) -> Iterator[tuple[ParallelMap, bool]]:
+def _iterate_maps(
+    program: Program, inside: bool, visited: set[Program]
+) -> Iterator[tuple[ParallelMap, bool]]:
     """Yields all parallel maps, and whether each stands inside another."""
-    if program in seen or not device_count(program):
+    if program in visited or not device_count(program):
         return
-    seen.add(program)
-    for op in holders(program):
+    visited.add(program)
+    for op in higher_order_operations(program):
         if _is_replicated(op):
             yield op, inside
         for p in op.programs:
-            yield from _maps(p, inside or type(op) is ParallelMap, seen)
+            yield from _iterate_maps(p, inside or type(op) is ParallelMap, visited)
 
 
-def check_count(name: str, wanted: int, there: int) -> None:
+def check_device_count(name: str, required: int, available: int) -> None:
     """Raises a DeviceCountError if there are fewer devices than wanted."""
-    if wanted > there:
+    if required > available:
         raise DeviceCountError(
-            f"pmap: {name} requires {wanted} replicas, but only {there} XLA devices are available; "
+            f"pmap: {name} requires {required} replicas, but only {available} XLA devices are available; "
             f"set EFFX_NUM_CPU_DEVICES before the start for more CPU devices, or use vmap"
         )
 
@@ -87,39 +89,39 @@ def devices_for(program: Program, device: Device) -> tuple[Device, ...]:
     if not count:
         return (device,)
     chosen: tuple[tuple[int, ...] | None, str | None] | None = None
-    for op, is_inside in _maps(program, False, set()):
+    for op, is_inside in _iterate_maps(program, False, set()):
         if is_inside and op.devices is not None:
             raise BackendError(
                 "pmap: devices can be chosen for the outermost of nested parallel maps only, "
                 "but one inside another has devices of its own"
             )
-        mine = (op.devices, op.backend)
-        if is_inside or mine == (None, None) or mine == chosen:
+        requested = (op.devices, op.backend)
+        if is_inside or requested == (None, None) or requested == chosen:
             continue
         if chosen is not None:
             raise BackendError(
                 f"pmap: parallel maps in one program must be on the same devices, "
-                f"got {chosen[0]} of {chosen[1] or 'the default platform'} and {mine[0]} of "
-                f"{mine[1] or 'the default platform'}"
+                f"got {chosen[0]} of {chosen[1] or 'the default platform'} and {requested[0]} of "
+                f"{requested[1] or 'the default platform'}"
             )
-        chosen = mine
+        chosen = requested
     if chosen is None and count == 1:
         return (device,)
     ids, backend = chosen or (None, None)
-    there = device.client.local_devices() if backend is None else local_devices(backend)
+    local = device.client.local_devices() if backend is None else local_devices(backend)
     if ids is not None:
-        by_id = {d.id: d for d in devices(there[0].platform if backend is None else backend)}
-        gone = [i for i in ids if i not in by_id]
-        if gone:
-            raise BackendError(f"pmap: there are no devices {', '.join(map(str, gone))} to run on")
-        there = [by_id[i] for i in ids]
-    check_count(program.name, count, len(there))
-    return tuple(there[:count])
+        by_id = {d.id: d for d in devices(local[0].platform if backend is None else backend)}
+        missing = [i for i in ids if i not in by_id]
+        if missing:
+            raise BackendError(f"pmap: there are no devices {', '.join(map(str, missing))} to run on")
+        local = [by_id[i] for i in ids]
+    check_device_count(program.name, count, len(local))
+    return tuple(local[:count])
 
 
 @final
 @attrs.frozen(eq=False)
-class Nest:
+class NestedMaps:
     """Parallel maps each of which does nothing but the next: one map over several axes at once.
 
     Attributes:
@@ -148,7 +150,7 @@ class Nest:
         return tuple([n for op in self.ops for _, n in op.axes])
 
 
-def _only(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, ...]] | None:
+def _single_map(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, ...]] | None:
     """Returns a program's parallel map if it is all that the program does: what it takes, and what is returned."""
     if len(program.equations) != 1:
         return None
@@ -161,55 +163,59 @@ def _only(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, .
     if _is_replicated(e.op):
         return e.op, inputs, returned
     if type(e.op) is Call:
-        inner = _only(e.op.program)
+        inner = _single_map(e.op.program)
         if inner is None:
             return None
-        op, taken, given = inner
+        op, inner_inputs, inner_results = inner
         by_input = dict(zip(e.op.program.inputs, inputs, strict=True))
-        if not all([type(x) is Var for x in taken]):
+        if not all([type(x) is Var for x in inner_inputs]):
             return None
-        return op, tuple([by_input[cast("Var", x)] for x in taken]), tuple([given[i] for i in returned])
+        return (
+            op,
+            tuple([by_input[cast("Var", x)] for x in inner_inputs]),
+            tuple([inner_results[i] for i in returned]),
+        )
     return None
 
 
-def nest(op: ParallelMap) -> Nest:
+def nested_maps(op: ParallelMap) -> NestedMaps:
     """Returns a parallel map with those that are all its body does; cached in its body."""
     key = ("nest", op)
-    found = op.body.derived.get(key)
-    if found is None:
-        found = op.body.derived[key] = _nest(op)
-    return cast("Nest", found)
+    nested = op.body.derived.get(key)
+    if nested is None:
+        nested = op.body.derived[key] = _find_nested_maps(op)
+    return cast("NestedMaps", nested)
 
 
-def _nest(op: ParallelMap) -> Nest:
-    alone = Nest(
+def _find_nested_maps(op: ParallelMap) -> NestedMaps:
+    unnested = NestedMaps(
         (op,), op.cuts_in, op.cuts_out, tuple(range(len(op.cuts_in))), tuple(range(len(op.cuts_out)))
     )
-    only = _only(op.body)
-    if only is None:
-        return alone
-    op_inside, taken, returned = only
+    single = _single_map(op.body)
+    if single is None:
+        return unnested
+    op_inside, inner_inputs, returned = single
     inputs = {v: i for i, v in enumerate(op.body.inputs)}
-    if not all([type(x) is Var for x in taken]):
-        return alone
-    n, below = len(op.axes), nest(op_inside)
-    indices = [inputs[cast("Var", x)] for x in taken]
+    if not all([type(x) is Var for x in inner_inputs]):
+        return unnested
+    n, inner_nest = len(op.axes), nested_maps(op_inside)
+    indices = [inputs[cast("Var", x)] for x in inner_inputs]
     cuts: dict[int, tuple[int, ...]] = {}
-    for i, cut in zip(indices, below.cuts_in, strict=True):
-        whole = (*op.cuts_in[i], *[a + n for a in cut])
-        if cuts.setdefault(i, whole) != whole:  # one operand that is cut in two ways
-            return alone
-    return Nest(
-        (op, *below.ops),
+    for i, cut in zip(indices, inner_nest.cuts_in, strict=True):
+        combined = (*op.cuts_in[i], *[a + n for a in cut])
+        if cuts.setdefault(i, combined) != combined:  # one operand that is cut in two ways
+            return unnested
+    return NestedMaps(
+        (op, *inner_nest.ops),
         tuple([cuts.get(i, cut) for i, cut in enumerate(op.cuts_in)]),
         tuple(
             [
-                (*cut, *[a + n for a in below.cuts_out[i]])
+                (*cut, *[a + n for a in inner_nest.cuts_out[i]])
                 for cut, i in zip(op.cuts_out, returned, strict=True)
             ]
         ),
-        tuple([indices[i] for i in below.operands]),
-        tuple([below.results[i] for i in returned]),
+        tuple([indices[i] for i in inner_nest.operands]),
+        tuple([inner_nest.results[i] for i in returned]),
     )
 
 
@@ -230,14 +236,14 @@ class Partitioning:
     ids: tuple[int, ...] = ()
 
 
-def grid_of(op: ParallelMap, count: int) -> tuple[int, ...]:
+def nested_grid(op: ParallelMap, count: int) -> tuple[int, ...]:
     """Returns the sizes of the grid on which a nest of parallel maps lies."""
-    sizes = nest(op).sizes
-    rest = count // math.prod(sizes)
-    return sizes if rest == 1 else (*sizes, rest)
+    sizes = nested_maps(op).sizes
+    remaining = count // math.prod(sizes)
+    return sizes if remaining == 1 else (*sizes, remaining)
 
 
-def partitioning_of(program: Program) -> Partitioning | None:
+def infer_partitioning(program: Program) -> Partitioning | None:
     """Returns how a program with parallel maps lies on several devices; None where one is enough.
 
     What goes straight into a parallel map, or comes straight out of one, lies as the map has it. All else is
@@ -246,39 +252,44 @@ def partitioning_of(program: Program) -> Partitioning | None:
     count = device_count(program)
     if count < 2:
         return None
-    inputs, outputs = _cuts(program, count)
+    inputs, outputs = _infer_tilings(program, count)
 
-    def settled(found: Sequence[Tiling | None], types: Sequence[ArrayType]) -> tuple[Tiling, ...]:
-        return tuple([c or leading((count,), (), t.ndim) for c, t in zip(found, types, strict=True)])
+    def fill_replicated(tilings: Sequence[Tiling | None], types: Sequence[ArrayType]) -> tuple[Tiling, ...]:
+        return tuple([c or leading_tiling((count,), (), t.ndim) for c, t in zip(tilings, types, strict=True)])
 
-    return Partitioning(count, settled(inputs, program.in_types), settled(outputs, program.out_types))
+    return Partitioning(
+        count, fill_replicated(inputs, program.in_types), fill_replicated(outputs, program.out_types)
+    )
 
 
-Cuts: TypeAlias = list[Tiling | None]
+OptionalTilings: TypeAlias = list[Tiling | None]
 
 
-def _cuts(program: Program, count: int) -> tuple[Cuts, Cuts]:
+def _infer_tilings(program: Program, count: int) -> tuple[OptionalTilings, OptionalTilings]:
     uses: dict[Var, set[Tiling | None]] = {}
-    made: dict[Var, Tiling | None] = {}
+    tiling_of_var: dict[Var, Tiling | None] = {}
     for e in program.equations:
-        taken: Sequence[Tiling | None] = [None] * len(e.inputs)
-        given: Sequence[Tiling | None] = [None] * len(e.outputs)
+        input_tilings: Sequence[Tiling | None] = [None] * len(e.inputs)
+        output_tilings: Sequence[Tiling | None] = [None] * len(e.outputs)
         if _is_replicated(e.op):
-            levels, grid = nest(e.op), grid_of(e.op, count)
+            levels, grid = nested_maps(e.op), nested_grid(e.op, count)
             operands, results = (
                 zip(e.inputs, levels.cuts_in, strict=True),
                 zip(e.outputs, levels.cuts_out, strict=True),
             )
-            taken = [leading(grid, axes, x.type.ndim) for x, axes in operands]
-            given = [leading(grid, axes, x.type.ndim) for x, axes in results]
+            input_tilings = [leading_tiling(grid, axes, x.type.ndim) for x, axes in operands]
+            output_tilings = [leading_tiling(grid, axes, x.type.ndim) for x, axes in results]
         elif type(e.op) is Call and device_count(e.op.program):
-            taken, given = _cuts(e.op.program, count)
-        for x, cut in zip(e.inputs, taken, strict=True):
+            input_tilings, output_tilings = _infer_tilings(e.op.program, count)
+        for x, tiling in zip(e.inputs, input_tilings, strict=True):
             if type(x) is Var:
-                uses.setdefault(x, set()).add(cut)
-        made.update(zip(e.outputs, given, strict=True))
+                uses.setdefault(x, set()).add(tiling)
+        tiling_of_var.update(zip(e.outputs, output_tilings, strict=True))
     for x in program.outputs:
-        if type(x) is Var and x not in made:
+        if type(x) is Var and x not in tiling_of_var:
             uses.setdefault(x, set()).add(None)
-    inputs = [next(iter(found)) if len(found := uses.get(x, {None})) == 1 else None for x in program.inputs]
-    return inputs, [made.get(x) if type(x) is Var else None for x in program.outputs]
+    inputs = [
+        next(iter(used_tilings)) if len(used_tilings := uses.get(x, {None})) == 1 else None
+        for x in program.inputs
+    ]
+    return inputs, [tiling_of_var.get(x) if type(x) is Var else None for x in program.outputs]

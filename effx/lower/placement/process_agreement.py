@@ -16,7 +16,7 @@ from jaxlib import _jax
 
 from effx.errors import ProcessMismatchError
 from effx.ir.types import ArrayType
-from effx.lower.placement.processes import Group, current
+from effx.lower.placement.processes import Group, current_group
 from effx.lower.placement.shardings import Device
 
 __all__ = ["check_agreement"]
@@ -54,51 +54,64 @@ def check_agreement(
         ProcessMismatchError: another process is about to run another program.
         DistributedError: another process has failed, or has ended.
     """
-    group, seen = current[0], (hash(text), devices)
-    if seen in group.agreed:
+    group, run_key = current_group[0], (hash(text), devices)
+    if run_key in group.agreed:
         return
     members = sorted({d.process_index for d in devices})
     if len(members) > 1 and COLLECTIVE.search(loaded.hlo_modules()[0].to_string()):
-        what = json.dumps([LOCATIONS.sub("", text), [d.id for d in devices]])
-        digest = hashlib.sha256(what.encode()).hexdigest()
+        fingerprint = json.dumps([LOCATIONS.sub("", text), [d.id for d in devices]])
+        digest = hashlib.sha256(fingerprint.encode()).hexdigest()
         with _lock:
             if digest not in group.agreed:
-                taken, given = [", ".join(map(repr, types)) for types in (in_types, out_types)]
+                inputs_text, outputs_text = [", ".join(map(repr, types)) for types in (in_types, out_types)]
                 timer = threading.Timer(PATIENCE, _log.warning, (WAITING, name, members))
                 timer.daemon = True
                 timer.start()
                 try:
-                    _compare(group, name, members, [digest, f"{name}({_short(taken)}) -> ({_short(given)})"])
+                    _compare_with_processes(
+                        group,
+                        name,
+                        members,
+                        [
+                            digest,
+                            f"{name}({_shorten_types(inputs_text)}) -> ({_shorten_types(outputs_text)})",
+                        ],
+                    )
                 finally:
                     timer.cancel()
                 group.agreed.add(digest)
-    group.agreed.add(seen)
+    group.agreed.add(run_key)
 
 
-def _compare(group: Group, name: str, members: list[int], mine: list[str]) -> None:
+def _compare_with_processes(group: Group, name: str, members: list[int], own_program: list[str]) -> None:
     """Compares the next program of some processes: all tell the first of them, which tells what it finds."""
     number = group.programs[tuple(members)] = group.programs.get(tuple(members), 0) + 1
-    among = hashlib.sha256(json.dumps(members).encode()).hexdigest()[:16]
-    place, before = f"effx/programs/{among}/{number}", f"effx/programs/{among}/{number - 1}"
-    first, *others = members
+    group_id = hashlib.sha256(json.dumps(members).encode()).hexdigest()[:16]
+    prefix, previous_prefix = f"effx/programs/{group_id}/{number}", f"effx/programs/{group_id}/{number - 1}"
+    first, *other_members = members
     if group.process_id != first:
-        group.put(f"{place}/{group.process_id}", json.dumps(mine).encode())
-        found = group.get(name, f"{place}/found", first).decode()
+        group.put(f"{prefix}/{group.process_id}", json.dumps(own_program).encode())
+        mismatch = group.get(name, f"{prefix}/found", first).decode()
     else:
-        found = ""
-        for k in others:
-            digest, described = json.loads(group.get(name, f"{place}/{k}", k))
-            if digest != mine[0] and not found:
-                other = described if described != mine[1] else "another program of this name and these types"
-                found = (
-                    f"the processes run different programs: process {first} {mine[1]}, process {k} {other}"
+        mismatch = ""
+        for k in other_members:
+            digest, description = json.loads(group.get(name, f"{prefix}/{k}", k))
+            if digest != own_program[0] and not mismatch:
+                other_description = (
+                    description
+                    if description != own_program[1]
+                    else "another program of this name and these types"
                 )
-        group.put(f"{place}/found", found.encode())
+                mismatch = (
+                    f"the processes run different programs: process {first} {own_program[1]}, "
+                    f"process {k} {other_description}"
+                )
+        group.put(f"{prefix}/found", mismatch.encode())
         # Whoever has come here has read what was found before.
-        group.delete(before)
-    if found:
-        raise ProcessMismatchError(f"{name}: {found}")
+        group.delete(previous_prefix)
+    if mismatch:
+        raise ProcessMismatchError(f"{name}: {mismatch}")
 
 
-def _short(types: str) -> str:
+def _shorten_types(types: str) -> str:
     return types if len(types) <= 100 else f"{types[:90].rpartition(', ')[0]}, ..."

@@ -86,19 +86,19 @@ class Group:
         self.client.key_value_set_bytes(f"{key}/0", len(chunks).to_bytes(8, "little") + chunks[0])
         return len(chunks)
 
-    def get(self, what: str, key: str, of: int, seconds: float = math.inf) -> bytes:
-        """Waits for a value of process `of`; `what` waits, for at most so many seconds.
+    def get(self, operation: str, key: str, of: int, seconds: float = math.inf) -> bytes:
+        """Waits for a value of process `of`; `operation` waits, for at most so many seconds.
 
         Raises:
             DistributedError: a process has failed, or `of` has come to its end.
             TimeoutError: the time is over.
         """
         end = time.monotonic() + seconds
-        first = self._wait(what, f"{key}/0", of, end)
+        first = self._wait(operation, f"{key}/0", of, end)
         count = int.from_bytes(first[:8], "little")
-        return first[8:] + b"".join([self._wait(what, f"{key}/{i}", of, end) for i in range(1, count)])
+        return first[8:] + b"".join([self._wait(operation, f"{key}/{i}", of, end) for i in range(1, count)])
 
-    def _wait(self, what: str, key: str, of: int, end: float) -> bytes:
+    def _wait(self, operation: str, key: str, of: int, end: float) -> bytes:
         while True:
             # Asked before: what a process has put there before its end is there.
             reason = self.check(of)
@@ -108,7 +108,7 @@ class Group:
                 if "DEADLINE_EXCEEDED" not in str(error):
                     reason = self.check(of) or f"the coordination service does not answer: {error}"
             if reason is not None:
-                raise DistributedError(f"{what}: {reason}")
+                raise DistributedError(f"{operation}: {reason}")
             if time.monotonic() > end:
                 raise TimeoutError
 
@@ -117,15 +117,17 @@ class Group:
         self.client.key_value_delete(f"{key}/")
 
 
-current: list[Group] = []  # at most one
+current_group: list[Group] = []  # at most one
 
 
-def failure_elsewhere() -> str | None:
+def failure_of_other_process() -> str | None:
     """Says what has happened to another process, if something has, after a moment in which that may be heard of."""
-    return current[0].failure() if current else None
+    return current_group[0].failure() if current_group else None
 
 
-def service(address: str, num_processes: int, timeouts: tuple[int, int, int], security: Security) -> Service:
+def start_service(
+    address: str, num_processes: int, timeouts: tuple[int, int, int], security: Security
+) -> Service:
     """Starts the coordination service.
 
     Args:
@@ -154,10 +156,10 @@ def service(address: str, num_processes: int, timeouts: tuple[int, int, int], se
         ) from error
 
 
-def connect(
+def connect_to_service(
     address: str, process_id: int, timeouts: tuple[int, int, int], security: Security
 ) -> _jax.DistributedRuntimeClient:
-    """Connects to the coordination service; the arguments are those of `service`.
+    """Connects to the coordination service; the arguments are those of `start_service`.
 
     Raises:
         DistributedError: jaxlib is too old for TLS.
@@ -180,13 +182,13 @@ def connect(
     return client
 
 
-def leave(group: Group, service: Service | None) -> None:
+def leave_group(group: Group, service: Service | None) -> None:
     """Ends a process's part in its group, when all processes do.
 
     Raises:
         DistributedError: XLA finds that one does not.
     """
-    current.clear()
+    current_group.clear()
     try:
         group.client.shutdown()
         if service is not None:
@@ -195,27 +197,27 @@ def leave(group: Group, service: Service | None) -> None:
         raise DistributedError(f"distributed.shutdown: {error}") from error
 
 
-def takes_security() -> bool:
+def supports_tls() -> bool:
     """Returns whether XLA's service of this jaxlib knows TLS."""
     return "mtls_cert_file" in (_jax.get_distributed_runtime_service.__doc__ or "")
 
 
-def cpu_client(num_devices: int) -> _jax.Client:
+def start_cpu_client(num_devices: int) -> _jax.Client:
     """Starts the CPU backend, with the devices of all processes of the group.
 
     Raises:
         DistributedError: the processes' backends do not come together, or there is no MPI.
     """
-    if not current:
+    if not current_group:
         return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_devices)
-    group = current[0]
+    group = current_group[0]
     try:
         return _jax.get_tfrt_cpu_client(
             asynchronous=True,
             distributed_client=group.client,
             node_id=group.process_id,
             num_nodes=group.num_processes,
-            collectives=_collectives(group),
+            collectives=_make_collectives(group),
             num_devices=num_devices,
         )
     except _jax.JaxRuntimeError as error:
@@ -224,7 +226,7 @@ def cpu_client(num_devices: int) -> _jax.Client:
         ) from error
 
 
-def _collectives(group: Group) -> _jax.CpuCollectives | None:
+def _make_collectives(group: Group) -> _jax.CpuCollectives | None:
     kind = cpu_collectives_implementation.value
     if kind == "none" or (kind == "gloo" and group.num_processes == 1):
         return None
@@ -242,9 +244,9 @@ def _collectives(group: Group) -> _jax.CpuCollectives | None:
 
 def plugin_options(platform: str) -> dict[str, str | bool | int | list[int] | float]:
     """Returns what a plugin is told of the group."""
-    if not current:
+    if not current_group:
         return {}
-    group = current[0]
+    group = current_group[0]
     options: dict[str, str | bool | int | list[int] | float] = {}
     if platform in ("cuda", "rocm"):
         options |= {"node_id": group.process_id, "num_nodes": group.num_processes}
@@ -257,4 +259,4 @@ def plugin_options(platform: str) -> dict[str, str | bool | int | list[int] | fl
 
 def distributed_client() -> _jax.DistributedRuntimeClient | None:
     """Returns XLA's connection to the coordination service; None without a group."""
-    return current[0].client if current else None
+    return current_group[0].client if current_group else None

@@ -12,30 +12,30 @@ from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
 from effx.errors import BackendError, ShardingError
-from effx.ir.meshes import PartitionSpec, axes_of, check_spec, cuts_of, trimmed
+from effx.ir.meshes import PartitionSpec, check_spec, entry_axes, spec_axis_numbers, trim_spec
 from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.placement.backends import is_local
-from effx.lower.placement.memories import device_name, memory_of, other_kind
+from effx.lower.placement.memories import device_name, nondefault_memory_kind, resolve_memory_kind
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.tiling import Index, Tiling
 from effx.tree.registry import register_leaf
 
 __all__ = [
+    "BufferSharding",
     "Device",
     "Index",
     "NamedSharding",
-    "Placement",
     "Sharding",
     "SingleDeviceSharding",
     "device_name",
-    "device_of",
     "grid_sharding",
-    "held_at",
+    "make_buffer_sharding",
     "make_single_device_sharding",
-    "memory_named",
-    "placement",
-    "sharding_of",
-    "single",
+    "mesh_buffer_sharding",
+    "resolve_device",
+    "resolve_memory",
+    "single_device_buffer_sharding",
+    "user_sharding",
 ]
 
 
@@ -82,7 +82,7 @@ class Sharding:
     @property
     def other_memory(self) -> str | None:
         """The kind of the memory; None for the default one."""
-        return other_kind(self.ordered_devices[0], self.memory_kind)
+        return nondefault_memory_kind(self.ordered_devices[0], self.memory_kind)
 
     @property
     def device_set(self) -> set[Device]:
@@ -150,7 +150,7 @@ class SingleDeviceSharding(Sharding):
     memory_kind: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        kind = memory_of("SingleDeviceSharding", self.device, self.memory_kind)
+        kind = resolve_memory_kind("SingleDeviceSharding", self.device, self.memory_kind)
         object.__setattr__(self, "memory_kind", kind)
 
     def __repr__(self) -> str:
@@ -231,19 +231,19 @@ class NamedSharding(Sharding):
             raise ShardingError(
                 f"NamedSharding: only with_sharding_constraint leaves axes open, got {spec!r}"
             )
-        kind = memory_of("NamedSharding", self.mesh.ordered[0], self.memory_kind)
+        kind = resolve_memory_kind("NamedSharding", self.mesh.ordered[0], self.memory_kind)
         object.__setattr__(self, "memory_kind", kind)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, NamedSharding)
             and self.memory_kind == other.memory_kind
-            and trimmed(self.spec) == trimmed(other.spec)
+            and trim_spec(self.spec) == trim_spec(other.spec)
             and self.mesh == other.mesh
         )
 
     def __hash__(self) -> int:
-        return hash((self.mesh, trimmed(self.spec), self.memory_kind))
+        return hash((self.mesh, trim_spec(self.spec), self.memory_kind))
 
     def __repr__(self) -> str:
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}, memory_kind={self.memory_kind})"
@@ -257,12 +257,12 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
         sizes = self.mesh.axis_sizes
-        return all([sizes[a] == 1 for axes in cuts_of(self.mesh, self.spec) for a in axes])
+        return all([sizes[a] == 1 for axes in spec_axis_numbers(self.mesh, self.spec) for a in axes])
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
         """The mesh axes along which parts are repeated."""
-        cutting = {a for axes in cuts_of(self.mesh, self.spec) for a in axes}
+        cutting = {a for axes in spec_axis_numbers(self.mesh, self.spec) for a in axes}
         return frozenset([n for a, n in enumerate(self.mesh.axis_names) if a not in cutting])
 
     def tiling(self, ndim: int) -> Tiling:
@@ -271,7 +271,7 @@ class NamedSharding(Sharding):
         Raises:
             ShardingError: the PartitionSpec says something of more axes.
         """
-        cuts = cuts_of(self.mesh, self.spec)
+        cuts = spec_axis_numbers(self.mesh, self.spec)
         if len(cuts) > ndim:
             raise ShardingError(
                 f"NamedSharding: {self.spec!r} cuts {len(cuts)} array axes, but the array has {ndim}"
@@ -335,22 +335,22 @@ def grid_sharding(
         cuts: for each of the array's first axes the axis of the grid.
         names: of the grid's first axes; the others, and names that come twice, are `m0` and so on.
     """
-    called: list[object] = []
+    axis_names: list[object] = []
     for i in range(len(grid)):
         name = names[i] if i < len(names) else f"m{i}"
-        called.append(f"m{i}" if name in called else name)
-    mesh = Mesh(np.array(list(devices), object).reshape(grid), called)
-    return NamedSharding(mesh, PartitionSpec(*[called[a] for a in cuts]))
+        axis_names.append(f"m{i}" if name in axis_names else name)
+    mesh = Mesh(np.array(list(devices), object).reshape(grid), axis_names)
+    return NamedSharding(mesh, PartitionSpec(*[axis_names[a] for a in cuts]))
 
 
-def odd_sharding(found: HloSharding, devices: Sequence[Device], ndim: int) -> NamedSharding:
+def sharding_from_hlo(hlo_sharding: HloSharding, devices: Sequence[Device], ndim: int) -> NamedSharding:
     """Returns what XLA says of an array that no mesh of the user's can say, on a mesh that it makes for it."""
-    blocks = found.tile_assignment_dimensions()
-    ordered = [devices[k] for k in found.tile_assignment_devices()]
+    blocks = hlo_sharding.tile_assignment_dimensions()
+    ordered = [devices[k] for k in hlo_sharding.tile_assignment_devices()]
     return grid_sharding(ordered, tuple(blocks), range(ndim))
 
 
-class _Asked(_jax.SingleDeviceSharding):
+class _PythonSingleDeviceSharding(_jax.SingleDeviceSharding):
     """For jaxlib 0.10, whose C++ asks shardings in Python how they look."""
 
     is_fully_addressable = True
@@ -370,37 +370,39 @@ class _Asked(_jax.SingleDeviceSharding):
 
 
 # jaxlib's own class where that will do: C++ knows it by identity, which is 0.1 us of a call.
-_Single = _jax.SingleDeviceSharding if version.__version_info__ >= (0, 12) else _Asked
+_Single = _jax.SingleDeviceSharding if version.__version_info__ >= (0, 12) else _PythonSingleDeviceSharding
 _singles: dict[Device, _jax.SingleDeviceSharding] = {}
-_elsewhere: dict[tuple[Device, str], _jax.SingleDeviceSharding] = {}
+_singles_in_memory: dict[tuple[Device, str], _jax.SingleDeviceSharding] = {}
 
 
-def single(device: Device, memory: str | None = None) -> _jax.SingleDeviceSharding:
+def single_device_buffer_sharding(device: Device, memory: str | None = None) -> _jax.SingleDeviceSharding:
     """Returns the one object with which buffers of a device are made.
 
     Args:
         device: where they lie. memory: the kind of one that is not the default; None for that.
     """
     if memory is not None:
-        there = _elsewhere.get((device, memory))
-        return there or _elsewhere.setdefault((device, memory), _Single(device, memory_kind=memory))
-    found = _singles.get(device)
-    if found is None:
-        found = _singles.setdefault(device, _Single(device))
-    return found
+        memory_sharding = _singles_in_memory.get((device, memory))
+        return memory_sharding or _singles_in_memory.setdefault(
+            (device, memory), _Single(device, memory_kind=memory)
+        )
+    sharding = _singles.get(device)
+    if sharding is None:
+        sharding = _singles.setdefault(device, _Single(device))
+    return sharding
 
 
-def held_at(place: "Device | Sharding", ndim: int) -> _jax.Sharding:
+def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Sharding:
     """Returns what buffers of arrays with this many axes carry that lie at a place."""
-    if isinstance(place, NamedSharding):
-        return placement(place, ndim)
-    if isinstance(place, SingleDeviceSharding):
-        return single(place.device, place.other_memory)
-    return single(cast("Device", place))
+    if isinstance(location, NamedSharding):
+        return mesh_buffer_sharding(location, ndim)
+    if isinstance(location, SingleDeviceSharding):
+        return single_device_buffer_sharding(location.device, location.other_memory)
+    return single_device_buffer_sharding(cast("Device", location))
 
 
 @final
-class Placement(_jax.GSPMDSharding):
+class BufferSharding(_jax.GSPMDSharding):
     """What buffers of an array on several devices carry: jaxlib's form of a `NamedSharding` for one rank.
 
     There is one object for each sharding and rank, so that C++ compares them by identity.
@@ -413,7 +415,7 @@ class Placement(_jax.GSPMDSharding):
         self.sharding = sharding
         self.is_fully_addressable = sharding.is_fully_addressable
         self.is_fully_replicated = sharding.is_fully_replicated
-        self.typed = said_by_types(sharding)
+        self.type_sharding = type_sharding_of(sharding)
 
     @property
     def num_devices(self) -> int:
@@ -436,7 +438,7 @@ class Placement(_jax.GSPMDSharding):
         """The shape of the part on each device."""
         return self.sharding.shard_shape(shape)
 
-    def is_like(self, other: "Placement") -> bool:
+    def is_like(self, other: "BufferSharding") -> bool:
         """Says whether both lay an array out alike."""
         return self is other or (
             self.sharding.ordered_devices == other.sharding.ordered_devices
@@ -445,34 +447,34 @@ class Placement(_jax.GSPMDSharding):
         )
 
 
-def sharding_of(held: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
+def user_sharding(buffer_sharding: _jax.Sharding) -> SingleDeviceSharding | NamedSharding:
     """Returns the sharding, as users see it, that jaxlib's C++ holds."""
-    if isinstance(held, Placement):
-        return held.sharding
-    assert isinstance(held, _jax.SingleDeviceSharding)
-    return SingleDeviceSharding(held._device, memory_kind=held._memory_kind)
+    if isinstance(buffer_sharding, BufferSharding):
+        return buffer_sharding.sharding
+    assert isinstance(buffer_sharding, _jax.SingleDeviceSharding)
+    return SingleDeviceSharding(buffer_sharding._device, memory_kind=buffer_sharding._memory_kind)
 
 
-def said_by_types(sharding: NamedSharding) -> TypeSharding | None:
+def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
     """Returns what types say of arrays that lie so: how Explicit axes of the mesh cut them."""
     mesh = sharding.mesh
     if not mesh.explicit_axes:
         return None
-    return type_sharding(mesh.abstract_mesh, [axes_of(entry) for entry in sharding.spec])
+    return type_sharding(mesh.abstract_mesh, [entry_axes(entry) for entry in sharding.spec])
 
 
-def typed(t: ArrayType, lies: "_jax.Sharding") -> ArrayType:
+def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:
     """Returns the type of arrays that lie so: along Explicit axes of a mesh it says how they are cut."""
-    return t.lying(lies.typed if type(lies) is Placement else None)
+    return t.with_sharding(sharding.type_sharding if type(sharding) is BufferSharding else None)
 
 
 @cache
-def placement(sharding: NamedSharding, ndim: int) -> Placement:
+def mesh_buffer_sharding(sharding: NamedSharding, ndim: int) -> BufferSharding:
     """Returns the one object with which buffers of arrays with this many axes are made."""
-    return Placement(sharding, ndim)
+    return BufferSharding(sharding, ndim)
 
 
-def device_of(target: object) -> Device | None:
+def resolve_device(target: object) -> Device | None:
     """Returns the device that a user named by a device or a single-device sharding; None for None.
 
     Raises:
@@ -483,12 +485,12 @@ def device_of(target: object) -> Device | None:
     if isinstance(target, SingleDeviceSharding):
         return target.device
     if isinstance(target, Sequence) and len(target) == 1:
-        return device_of(target[0])
+        return resolve_device(target[0])
     raise BackendError(f"device_put: expected a device or a sharding, got {target!r}")
 
 
-def memory_named(target: object) -> str | None:
-    """Returns the memory of a device that a user named, as `device_of` takes it; None for the default one."""
+def resolve_memory(target: object) -> str | None:
+    """Returns the memory of a device that a user named, as `resolve_device` takes it; None for the default one."""
     if isinstance(target, SingleDeviceSharding):
         return target.other_memory
-    return memory_named(target[0]) if isinstance(target, Sequence) and len(target) == 1 else None
+    return resolve_memory(target[0]) if isinstance(target, Sequence) and len(target) == 1 else None

@@ -15,16 +15,16 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
-from effx.lower.placement.resharding import rearranged
+from effx.lower.placement.resharding import reshard_buffer
 from effx.lower.placement.shardings import (
+    BufferSharding,
     NamedSharding,
-    Placement,
     Sharding,
-    placement,
-    sharding_of,
-    single,
+    mesh_buffer_sharding,
+    single_device_buffer_sharding,
     tiling_of,
-    typed,
+    type_with_sharding,
+    user_sharding,
 )
 from effx.lower.placement.tiling import Tiling
 
@@ -51,64 +51,69 @@ class Shard(Generic[T]):
     @property
     def index(self) -> tuple[slice, ...]:
         """Which part of the whole it is."""
-        return self._tiling.index(self._place, self.global_shape)
+        return self._tiling.index(self._device_index, self.global_shape)
 
     @property
     def replica_id(self) -> int:
         """How many devices before this one hold the same part."""
-        return self._tiling.replica(self._place)
+        return self._tiling.replica(self._device_index)
 
     @property
     def _tiling(self) -> Tiling:
         sharding, ndim = self.sharding, len(self.global_shape)
         return (
-            placement(sharding, ndim).tiling
+            mesh_buffer_sharding(sharding, ndim).tiling
             if isinstance(sharding, NamedSharding)
             else tiling_of(sharding, ndim)
         )
 
     @property
-    def _place(self) -> int:
+    def _device_index(self) -> int:
         return self.sharding.ordered_devices.index(self.device)
 
 
-def parts_of(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
+def addressable_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
     """Returns the parts of a buffer on the devices of this process, in the order of the devices."""
-    lies = buffer._sharding
-    if type(lies) is not Placement:
-        alone = sharding_of(lies)
-        return [Shard(alone.ordered_devices[0], alone, t.shape, buffer)]
-    sharding = lies.sharding
+    buffer_sharding = buffer._sharding
+    if type(buffer_sharding) is not BufferSharding:
+        single_sharding = user_sharding(buffer_sharding)
+        return [Shard(single_sharding.ordered_devices[0], single_sharding, t.shape, buffer)]
+    sharding = buffer_sharding.sharding
     memory = sharding.other_memory
     part = t.with_shape(sharding.shard_shape(t.shape))
-    with NoJax():
+    with JaxImportBlocker():
         buffers = buffer._arrays
-    here = [d for d in sharding.ordered_devices if is_local(d)]
+    local_devices = [d for d in sharding.ordered_devices if is_local(d)]
     return [
-        Shard(d, sharding, t.shape, b._rewrap_with_aval_and_sharding(part, single(d, memory)))
-        for b, d in zip(buffers, here, strict=True)
+        Shard(
+            d,
+            sharding,
+            t.shape,
+            b._rewrap_with_aval_and_sharding(part, single_device_buffer_sharding(d, memory)),
+        )
+        for b, d in zip(buffers, local_devices, strict=True)
     ]
 
 
-def parts_elsewhere(buffer: ArrayImpl, t: ArrayType) -> list[Shard[None]]:
+def remote_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[None]]:
     """Returns where the parts of a buffer lie that other processes hold."""
-    lies = buffer._sharding
-    if type(lies) is not Placement:
+    buffer_sharding = buffer._sharding
+    if type(buffer_sharding) is not BufferSharding:
         return []
-    sharding = lies.sharding
+    sharding = buffer_sharding.sharding
     return [Shard(d, sharding, t.shape, None) for d in sharding.ordered_devices if not is_local(d)]
 
 
-def start_copies(buffer: ArrayImpl, t: ArrayType) -> None:
+def start_host_copies(buffer: ArrayImpl, t: ArrayType) -> None:
     """Starts the copies to the host on all devices."""
-    for part in parts_of(buffer, t):
+    for part in addressable_parts(buffer, t):
         # On a CPU the conversion is a view, and there is nothing to start.
         if part.device.platform != "cpu":
-            with NoJax():
+            with JaxImportBlocker():
                 part.data._copy_single_device_array_to_host_async()
 
 
-class NoJax:
+class JaxImportBlocker:
     """Keeps this thread from importing jax, which jaxlib does to give parts a type if it can; it need not."""
 
     __slots__ = ("thread",)
@@ -127,7 +132,7 @@ class NoJax:
             sys.meta_path.remove(self)
 
 
-def to_devices(
+def assemble_buffer(
     t: ArrayType,
     sharding: "_jax.Sharding",
     values: Sequence[HostData | np.generic | ArrayImpl],
@@ -135,7 +140,7 @@ def to_devices(
     committed: bool,
 ) -> ArrayImpl:
     """Returns a buffer of a type made of parts, one for each device."""
-    t = typed(t, sharding)
+    t = type_with_sharding(t, sharding)
     if not dtypes.is_key(t.dtype):
         # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
         return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)
@@ -147,15 +152,15 @@ def to_devices(
         else x._rewrap_with_aval_and_sharding(array_type(storage, x.aval.shape), x._sharding)
         for x in values
     ]
-    whole = to_devices(array_type(storage, t.shape), sharding, stored, devices, committed)
-    return whole._rewrap_with_aval_and_sharding(t, sharding)
+    storage_buffer = assemble_buffer(array_type(storage, t.shape), sharding, stored, devices, committed)
+    return storage_buffer._rewrap_with_aval_and_sharding(t, sharding)
 
 
-def on_devices(
+def reshard_to_mesh(
     buffer: ArrayImpl,
     t: ArrayType,
     read: Callable[[], HostData],
-    cut: Callable[[ArrayImpl, tuple[slice, ...]], ArrayImpl],
+    slice_part: Callable[[ArrayImpl, tuple[slice, ...]], ArrayImpl],
     sharding: NamedSharding,
 ) -> ArrayImpl:
     """Returns a buffer on several devices, copying where it does not lie so already.
@@ -163,62 +168,65 @@ def on_devices(
     Args:
         buffer, t: with its type.
         read: gives its elements on the host.
-        cut: gives a part of a buffer on one device.
+        slice_part: gives a part of a buffer on one device.
         sharding: how the result lies.
 
     Raises:
         ShardingError: an axis cannot be cut into equal parts.
     """
-    wanted = placement(sharding, t.ndim)
-    given = buffer._sharding
-    if given is wanted:
+    target = mesh_buffer_sharding(sharding, t.ndim)
+    current = buffer._sharding
+    if current is target:
         return buffer
     sharding.shard_shape(t.shape)  # raises
     devices = sharding.ordered_devices
-    if type(given) is Placement:
-        if given.is_like(wanted):
-            return buffer._rewrap_with_aval_and_sharding(t, wanted)
-        if given.sharding.ordered_devices == devices:
-            return _rearranged(buffer, t, wanted)
-    here = [(k, d) for k, d in enumerate(devices) if is_local(d)]
-    indices = [wanted.tiling.index(k, t.shape) for k, _ in here]
+    if type(current) is BufferSharding:
+        if current.is_like(target):
+            return buffer._rewrap_with_aval_and_sharding(t, target)
+        if current.sharding.ordered_devices == devices:
+            return _reshard_with_memories(buffer, t, target)
+    local_devices = [(k, d) for k, d in enumerate(devices) if is_local(d)]
+    indices = [target.tiling.index(k, t.shape) for k, _ in local_devices]
     parts: list[HostData | np.generic | ArrayImpl]
     if devices[0].platform == "cpu":  # the host's memory is the devices'
         data = read()
         parts = [data[index] for index in indices]
     else:
-        whole = on_one_device(buffer, t)
-        parts = [whole if sharding.is_fully_replicated else cut(whole, index) for index in indices]
-    return to_devices(t, wanted, parts, [d for _, d in here], True)
+        full_buffer = gather_on_one_device(buffer, t)
+        parts = [
+            full_buffer if sharding.is_fully_replicated else slice_part(full_buffer, index)
+            for index in indices
+        ]
+    return assemble_buffer(t, target, parts, [d for _, d in local_devices], True)
 
 
-def _rearranged(buffer: ArrayImpl, t: ArrayType, wanted: Placement) -> ArrayImpl:
+def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: BufferSharding) -> ArrayImpl:
     """Returns an array that lies otherwise on the same devices; programs move parts within the default memory only."""
-    given = cast("Placement", buffer._sharding).sharding
-    target = wanted.sharding
-    if given.other_memory is None and target.other_memory is None:
-        return rearranged(buffer, t, wanted)
-    plain = placement(given.with_memory_kind(None), t.ndim)
-    goal = placement(target.with_memory_kind(None), t.ndim)
-    if not plain.is_like(goal):
-        buffer = rearranged(_in_memory(buffer, t, plain), t, goal)
-    return _in_memory(buffer, t, wanted)
+    source = cast("BufferSharding", buffer._sharding).sharding
+    target = result_sharding.sharding
+    if source.other_memory is None and target.other_memory is None:
+        return reshard_buffer(buffer, t, result_sharding)
+    default_source = mesh_buffer_sharding(source.with_memory_kind(None), t.ndim)
+    default_target = mesh_buffer_sharding(target.with_memory_kind(None), t.ndim)
+    if not default_source.is_like(default_target):
+        buffer = reshard_buffer(_move_to_memory(buffer, t, default_source), t, default_target)
+    return _move_to_memory(buffer, t, result_sharding)
 
 
-def _in_memory(buffer: ArrayImpl, t: ArrayType, wanted: Placement) -> ArrayImpl:
+def _move_to_memory(buffer: ArrayImpl, t: ArrayType, target: BufferSharding) -> ArrayImpl:
     """Returns an array with the same parts in another memory of the same devices."""
-    if cast("Placement", buffer._sharding).is_like(wanted):
-        return buffer._rewrap_with_aval_and_sharding(t, wanted)
-    parts = parts_of(buffer, t)
-    return to_devices(t, wanted, [p.data for p in parts], [p.device for p in parts], True)
+    if cast("BufferSharding", buffer._sharding).is_like(target):
+        return buffer._rewrap_with_aval_and_sharding(t, target)
+    parts = addressable_parts(buffer, t)
+    return assemble_buffer(t, target, [p.data for p in parts], [p.device for p in parts], True)
 
 
-def on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
+def gather_on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
     """Returns a buffer that one device of this process holds whole, gathered there if need be."""
-    given = buffer._sharding
-    if type(given) is not Placement:
+    current = buffer._sharding
+    if type(current) is not BufferSharding:
         return buffer
-    if not given.is_fully_replicated:
-        everywhere = NamedSharding(given.sharding.mesh, PartitionSpec())
-        buffer = _rearranged(buffer, t, placement(everywhere, t.ndim))
-    return parts_of(buffer, t)[0].data
+    if not current.is_fully_replicated:
+        replicated = NamedSharding(current.sharding.mesh, PartitionSpec())
+        buffer = _reshard_with_memories(buffer, t, mesh_buffer_sharding(replicated, t.ndim))
+    return addressable_parts(buffer, t)[0].data

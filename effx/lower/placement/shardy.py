@@ -13,7 +13,10 @@ def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str
 
 
 def tiling_text(
-    mesh: str, dims: Sequence[Sequence[int]], open_dims: Sequence[bool] = (), whole: Sequence[int] = ()
+    mesh: str,
+    dims: Sequence[Sequence[int]],
+    open_dims: Sequence[bool] = (),
+    replicated_axes: Sequence[int] = (),
 ) -> str:
     """Returns how an array lies.
 
@@ -21,11 +24,11 @@ def tiling_text(
         mesh: the name of a grid.
         dims: for each array axis the grid's axes that cut it.
         open_dims: for each array axis whether the partitioner may cut it further; by default it may not.
-        whole: the grid's axes along which it may not.
+        replicated_axes: the grid's axes along which it may not.
     """
-    found = []
+    dim_texts = []
     for d, axes in enumerate(dims):
         names = [f'"m{a}"' for a in axes]
-        found.append(f"{{{', '.join([*names, '?'] if d < len(open_dims) and open_dims[d] else names)}}}")
-    replicated = ", ".join([f'"m{a}"' for a in whole])
-    return f"<@{mesh}, [{', '.join(found)}]{f', replicated={{{replicated}}}' if whole else ''}>"
+        dim_texts.append(f"{{{', '.join([*names, '?'] if d < len(open_dims) and open_dims[d] else names)}}}")
+    replicated = ", ".join([f'"m{a}"' for a in replicated_axes])
+    return f"<@{mesh}, [{', '.join(dim_texts)}]{f', replicated={{{replicated}}}' if replicated_axes else ''}>"

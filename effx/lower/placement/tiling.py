@@ -9,7 +9,7 @@ from jaxlib._hlo import HloSharding, OpSharding_Type
 
 from effx.ir.types import Shape
 
-__all__ = ["Index", "Tiling", "leading", "tiling_found"]
+__all__ = ["Index", "Tiling", "leading_tiling", "tiling_from_hlo"]
 
 # Which part of an array a device holds.
 Index: TypeAlias = tuple[slice, ...]
@@ -40,16 +40,16 @@ class Tiling:
     def index(self, k: int, shape: Shape) -> Index:
         """Returns which part of an array of this shape the k-th device holds."""
         at = self.coordinates(k)
-        found: list[slice] = []
+        slices: list[slice] = []
         for n, axes, parts in zip(shape, self.dims, self.parts, strict=True):
             if parts == 1:
-                found.append(slice(None))
+                slices.append(slice(None))
                 continue
             block = 0
             for a in axes:
                 block = block * self.sizes[a] + at[a]
-            found.append(slice(block * (n // parts), (block + 1) * (n // parts)))
-        return tuple(found)
+            slices.append(slice(block * (n // parts), (block + 1) * (n // parts)))
+        return tuple(slices)
 
     def replica(self, k: int) -> int:
         """Counts the devices before the k-th that hold the same part."""
@@ -65,35 +65,35 @@ class Tiling:
         if all([n == 1 for n in self.parts]):
             return HloSharding.replicate()
         cutting = [a for axes in self.dims for a in axes]
-        rest = [a for a in range(len(self.sizes)) if a not in cutting]
-        copies = math.prod([self.sizes[a] for a in rest])
+        replicated_axes = [a for a in range(len(self.sizes)) if a not in cutting]
+        copies = math.prod([self.sizes[a] for a in replicated_axes])
         subgroups = [] if copies == 1 else [OpSharding_Type.REPLICATED]
         dims = [*self.parts, *[copies] * len(subgroups)]
-        return HloSharding.iota_tile(dims, self.sizes, [*cutting, *rest], subgroups)
+        return HloSharding.iota_tile(dims, self.sizes, [*cutting, *replicated_axes], subgroups)
 
     def is_like(self, other: "Tiling") -> bool:
         """Says whether both cut alike."""
         return self == other or bool(self.hlo() == other.hlo())
 
 
-def leading(grid: tuple[int, ...], cuts: tuple[int, ...], ndim: int) -> Tiling:
+def leading_tiling(grid: tuple[int, ...], cuts: tuple[int, ...], ndim: int) -> Tiling:
     """Returns how an array lies whose first axes are each cut along one axis of a grid."""
     return Tiling(grid, (*[(a,) for a in cuts], *[()] * (ndim - len(cuts))))
 
 
-def tiling_found(found: HloSharding, sizes: tuple[int, ...], ndim: int) -> Tiling | None:
+def tiling_from_hlo(hlo_sharding: HloSharding, sizes: tuple[int, ...], ndim: int) -> Tiling | None:
     """Returns how an array lies along the axes of a grid; None where they cannot say it.
 
     Args:
-        found: what XLA says.
+        hlo_sharding: what XLA says.
         sizes: the grid's, whose devices count as they stand in it.
         ndim: the number of the array's axes.
     """
-    if found.is_replicated() or found.is_unknown() or math.prod(sizes) == 1:
+    if hlo_sharding.is_replicated() or hlo_sharding.is_unknown() or math.prod(sizes) == 1:
         return Tiling(sizes, ((),) * ndim)
     # For each place in the grid its block along each array axis.
-    blocks = found.tile_assignment_dimensions()
-    order = np.asarray(found.tile_assignment_devices())
+    blocks = hlo_sharding.tile_assignment_dimensions()
+    order = np.asarray(hlo_sharding.tile_assignment_devices())
     at = np.empty((order.size, len(blocks)), np.int64)
     at[order] = np.stack(np.unravel_index(np.arange(order.size), blocks), axis=-1)
     at = at.reshape(*sizes, len(blocks))
@@ -109,4 +109,4 @@ def tiling_found(found: HloSharding, sizes: tuple[int, ...], ndim: int) -> Tilin
                     steps.append((-step, a))  # the coarsest first
         dims.append(tuple([a for _, a in sorted(steps)]))
     tiling = Tiling(sizes, tuple(dims))
-    return tiling if tiling.hlo() == found else None
+    return tiling if tiling.hlo() == hlo_sharding else None

@@ -6,7 +6,7 @@ import logging
 
 from jaxlib._jax import guard_lib
 
-from effx.errors import BackendError, source_in_force, source_of
+from effx.errors import BackendError, active_source, source_of
 from effx.flag_values import CollectionGuard, TransferGuard
 from effx.flags import (
     Flag,
@@ -21,7 +21,13 @@ from effx.flags import (
 )
 from effx.ir.types import ArrayType
 
-__all__ = ["check_execution", "guarding", "to_device", "to_host", "to_other_device"]
+__all__ = [
+    "check_execution",
+    "guard_device_to_device",
+    "guard_to_device",
+    "guard_to_host",
+    "has_active_guards",
+]
 
 _log = logging.getLogger("effx")
 _GUARDS = (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host)
@@ -62,7 +68,7 @@ _on_thread_guard(thread_guard.value)
 thread_guard.subscribe(_on_thread_guard)
 
 
-def guarding() -> bool:
+def has_active_guards() -> bool:
     """Says whether a flag is on for which each call must be looked at in Python."""
     return no_execution.value or debug_key_reuse.value or any([flag.value != "allow" for flag in _GUARDS])
 
@@ -77,39 +83,43 @@ def check_execution(name: str) -> None:
         raise BackendError(f"{name}: no_execution is on, and running a program is refused")
 
 
-def _check(flag: Flag[TransferGuard], asked: str, t: ArrayType, way: str, explicit: bool) -> None:
+def _check_transfer(
+    flag: Flag[TransferGuard], function_name: str, t: ArrayType, way: str, explicit: bool
+) -> None:
     level = flag.value
     if level == "allow" or (explicit and not level.endswith("_explicit")):
         return
     kind = "explicit" if explicit else "implicit"
     if level.startswith("log"):
-        place = source_in_force.get()
-        at = "" if place is None else f" at {source_of(place)}"
-        _log.warning("%s: %s transfer of %r %s%s", asked, kind, t, way, at)
+        source = active_source.get()
+        at = "" if source is None else f" at {source_of(source)}"
+        _log.warning("%s: %s transfer of %r %s%s", function_name, kind, t, way, at)
         return
     advice = "" if explicit else "; say it with device_put or device_get"
-    raise BackendError(f"{asked}: {kind} transfer of {t!r} {way}, but {flag.name} is {level!r}{advice}")
+    raise BackendError(
+        f"{function_name}: {kind} transfer of {t!r} {way}, but {flag.name} is {level!r}{advice}"
+    )
 
 
-def to_device(asked: str, t: ArrayType, explicit: bool = False) -> None:
+def guard_to_device(function_name: str, t: ArrayType, explicit: bool = False) -> None:
     """Looks at data that are moved from the host to a device.
 
     Args:
-        asked: what moves them, for errors.
+        function_name: what moves them, for errors.
         t: their type.
         explicit: True where the user asked for it.
 
     Raises:
         BackendError: `transfer_guard_host_to_device` forbids it.
     """
-    _check(transfer_guard_host_to_device, asked, t, "from the host to a device", explicit)
+    _check_transfer(transfer_guard_host_to_device, function_name, t, "from the host to a device", explicit)
 
 
-def to_other_device(asked: str, t: ArrayType, explicit: bool = False) -> None:
-    """Looks at data that are moved between devices, as `to_device` does."""
-    _check(transfer_guard_device_to_device, asked, t, "between devices", explicit)
+def guard_device_to_device(function_name: str, t: ArrayType, explicit: bool = False) -> None:
+    """Looks at data that are moved between devices, as `guard_to_device` does."""
+    _check_transfer(transfer_guard_device_to_device, function_name, t, "between devices", explicit)
 
 
-def to_host(asked: str, t: ArrayType, explicit: bool = False) -> None:
-    """Looks at data that are moved from a device to the host, as `to_device` does."""
-    _check(transfer_guard_device_to_host, asked, t, "from a device to the host", explicit)
+def guard_to_host(function_name: str, t: ArrayType, explicit: bool = False) -> None:
+    """Looks at data that are moved from a device to the host, as `guard_to_device` does."""
+    _check_transfer(transfer_guard_device_to_host, function_name, t, "from a device to the host", explicit)

@@ -2,7 +2,7 @@
 
 A program with such functions runs synchronously, and from Python: so what a function raises comes out of the call
 that ran it, and programs with ordered effects need no order between them. One that could call a pure function and did
-not, a check of errors say, is run by C++ afterwards: see `HostCalls.rare`.
+not, a check of errors say, is run by C++ afterwards: see `HostCalls.is_pure_before_first_call`.
 """
 
 import contextvars
@@ -27,7 +27,7 @@ from effx.ir.ops.host import Hosted
 from effx.ir.program import Atom, Program
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
-from effx.lower.process_exit import calling_back
+from effx.lower.process_exit import in_callback
 from effx.lower.text.foreign_calls import custom_call_text
 from effx.lower.text.hlo import mlir_module
 
@@ -42,7 +42,7 @@ PATIENCE = 100_000
 _FAILURE = re.compile(r"<effx callback failure (\d+)>")
 
 
-def _whole(t: ArrayType) -> ArrayType:
+def _widen_to_bytes(t: ArrayType) -> ArrayType:
     """Returns a type of whole bytes: XLA gives Python no smaller elements."""
     if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
         return t
@@ -78,7 +78,7 @@ def host_call(
             f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU"
         )
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
-    wide = [_whole(t) for t in out_types]
+    wide = [_widen_to_bytes(t) for t in out_types]
     index = np.uint64(len(module.hosted))
     module.hosted.append((op, tuple(wide)))
     call = custom_call_text(TARGET, names, types, wide, {"index": index}, has_side_effect=counts)
@@ -91,11 +91,11 @@ def host_call(
         module.on_first = True
         shardings = ", ".join(["<@one, []>"] * max(len(wide), 1))
         call = call.replace("{", f"{{sdy.sharding = #sdy.sharding_per_value<[{shardings}]>, ", 1)
-    found = body.block(call, len(wide))
-    return tuple([body.convert(y, w, t) for y, w, t in zip(found, wide, out_types, strict=True)])
+    result_names = body.block(call, len(wide))
+    return tuple([body.convert(y, w, t) for y, w, t in zip(result_names, wide, out_types, strict=True)])
 
 
-def call_in_loops(program: Program) -> bool:
+def calls_python_in_loop(program: Program) -> bool:
     """Says whether a loop without a fixed number of iterations calls Python, whose results it may wait for."""
     waiting, seen = [(program, False)], {(program, False)}
     while waiting:
@@ -149,7 +149,7 @@ class HostCalls:
         self.operations = tuple(operations)
         self.together = together
         # Whether a run may go on with zeros: they do nothing but compute, and no loop waits for another result.
-        self.patient = not (together or program.effects or call_in_loops(program))
+        self.patient = not (together or program.effects or calls_python_in_loop(program))
         # Whether a run has ended well, and whether one has called anything.
         self.finished = self.called = False
         self.by_cpp = False
@@ -164,7 +164,7 @@ class HostCalls:
         self.context: contextvars.Context | None = None
 
     @property
-    def rare(self) -> bool:
+    def is_pure_before_first_call(self) -> bool:
         """Says whether C++ may run the program by itself: it could call what only computes, and has not yet.
 
         XLA calls in the thread of the run, or where inputs are not ready in one of its own, which knows nothing of the
@@ -174,7 +174,7 @@ class HostCalls:
 
     def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
         """Returns what XLA is given, in the order in which the text counts the operations."""
-        return [_entry(ref(self), i) for i in range(len(self.operations))]
+        return [_make_callback(ref(self), i) for i in range(len(self.operations))]
 
     def call(self, index: int, values: tuple[HostData, ...], thread: int | None) -> tuple[HostData, ...]:
         """Runs an operation, in the context of the program's caller; keeps what it raises.
@@ -190,23 +190,23 @@ class HostCalls:
         if not self.together and (thread, _depth.get()) in self.from_python:
             run = None  # it ends where something raises
         if run is not None and run in self.raised:
-            return self.nothing(types)
+            return self.zero_results(types)
         if thread is not None:
             context = contextvars.copy_context()
         else:
             context = contextvars.Context() if self.context is None else self.context.copy()
         try:
-            results = context.run(inside, op, values)
-            return tuple([np.asarray(y, _whole(array_type(y.dtype)).dtype) for y in results])
+            results = context.run(run_nested, op, values)
+            return tuple([np.asarray(y, _widen_to_bytes(array_type(y.dtype)).dtype) for y in results])
         except BaseException as error:  # noqa: BLE001 - raised again where the program was called
             if run is not None:
                 self.raised.setdefault(run, error)
-                return self.nothing(types)
+                return self.zero_results(types)
             number = next(self.count)
             self.failures[number] = error
             raise RuntimeError(f"<effx callback failure {number}>") from None
 
-    def nothing(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
+    def zero_results(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
         """Returns zeros in place of results.
 
         Raises:
@@ -219,10 +219,10 @@ class HostCalls:
                 raise RuntimeError("<effx callback failure>")
         return tuple([np.zeros(t.shape, t.dtype) for t in types])
 
-    def told(self, error: _jax.JaxRuntimeError) -> BaseException:
+    def unwrap_error(self, error: _jax.JaxRuntimeError) -> BaseException:
         """Returns what was raised where XLA was told of an error, or what XLA says itself."""
-        found = _FAILURE.search(str(error))
-        return error if found is None else self.failures.pop(int(found[1]), error)
+        match = _FAILURE.search(str(error))
+        return error if match is None else self.failures.pop(int(match[1]), error)
 
     def execute(self, loaded: _jax.LoadedExecutable, arguments: Sequence[ArrayImpl]) -> _jax.ExecuteResults:
         """Runs the program to its end.
@@ -234,7 +234,7 @@ class HostCalls:
         here = threading.get_ident(), _depth.get()
         self.from_python.add(here)
         try:
-            with calling_back, running():
+            with in_callback, mark_running():
                 results = loaded.execute_sharded(arguments, with_tokens=True)
                 results.consume_token().block_until_ready()
             raised = self.raised.get(_DEVICES)
@@ -242,7 +242,7 @@ class HostCalls:
                 self.finished = True
                 return results
         except _jax.JaxRuntimeError as error:
-            raised = self.raised.get(_DEVICES) or self.told(error)
+            raised = self.raised.get(_DEVICES) or self.unwrap_error(error)
         finally:
             self.from_python.discard(here)
             if not self.from_python:
@@ -253,24 +253,24 @@ class HostCalls:
         # Outside of the except clause, so that XLA's own words are no part of what the user sees.
         raise raised
 
-    def checking(self, make: Callable[[ArrayImpl], T]) -> Callable[[ArrayImpl], T]:
+    def check_first_result(self, make: Callable[[ArrayImpl], T]) -> Callable[[ArrayImpl], T]:
         """Returns what makes something of the first result of a run by C++, once it is at its end; or raises its error.
 
         It refers to this object weakly, for C++ keeps it.
         """
         self.by_cpp = True
-        return partial(_checked, ref(self), make)
+        return partial(_make_checked_result, ref(self), make)
 
 
-def _checked(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: ArrayImpl) -> T:
-    found = calls()
+def _make_checked_result(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: ArrayImpl) -> T:
+    host_calls = calls()
     raised: BaseException | None = None
     try:
-        if found is not None and found.raised:
-            raised = found.raised.pop(threading.get_ident(), None)
+        if host_calls is not None and host_calls.raised:
+            raised = host_calls.raised.pop(threading.get_ident(), None)
         result.block_until_ready()
     except _jax.JaxRuntimeError as error:
-        raised = error if found is None else found.told(error)
+        raised = error if host_calls is None else host_calls.unwrap_error(error)
     if raised is None:
         return make(result)
     try:
@@ -280,18 +280,20 @@ def _checked(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T], result: Ar
         raise
 
 
-def _entry(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData, ...]]:
+def _make_callback(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData, ...]]:
     def entry(*values: HostData) -> tuple[HostData, ...]:
-        found = calls()
-        if found is None:
+        host_calls = calls()
+        if host_calls is None:
             raise BackendError("callback: the program that called it is gone")
         # Nothing of Python's is around what runs in a thread of XLA's.
-        return found.call(index, values, None if sys._getframe().f_back is None else threading.get_ident())
+        return host_calls.call(
+            index, values, None if sys._getframe().f_back is None else threading.get_ident()
+        )
 
     return entry
 
 
-def compile_calling(
+def compile_with_callbacks(
     text: str, devices: Sequence[Device], options: _jax.CompileOptions, calls: HostCalls
 ) -> _jax.LoadedExecutable:
     """Compiles a text whose custom calls run operations on the host."""
@@ -307,13 +309,13 @@ _depth: contextvars.ContextVar[int] = contextvars.ContextVar("effx_callback_dept
 _keyed: "_jax.config.Config[int]" = _jax.config.Config("effx_callback_depth", 0, include_in_jit_key=True)
 
 
-def inside(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
+def run_nested(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
     """Runs an operation on the host, one callback deeper."""
     around, before = _depth.get(), _keyed.get_local()
     try:
         _depth.set(around + 1)
         _keyed.set_local(around + 1)
-        return op.on_host(*values)
+        return op.run_on_host(*values)
     except Exception as error:
         if not callback_errors:
             raise
@@ -331,7 +333,7 @@ _runs: set[threading.Event] = set()
 
 
 @contextmanager
-def running() -> Iterator[None]:
+def mark_running() -> Iterator[None]:
     """Marks that a program with effects runs."""
     run = threading.Event()
     _runs.add(run)

@@ -2,7 +2,7 @@
 
 A `PjitFunction` flattens its arguments, looks up (tree, types, shardings, flags), and on a hit
 runs the executable and builds the result in C++. On a miss it asks Python. Where the private
-interface is missing, `fallback` gives a Python object with the same results.
+interface is missing, `make_fallback` gives a Python object with the same results.
 
 Never: trace.
 """
@@ -17,11 +17,11 @@ from jaxlib import _jax
 from effx import caching, flags, presence
 from effx.flags import Flag, TransferGuard
 from effx.ir.types import ArrayType
-from effx.lower.placement.backends import forked
-from effx.lower.placement.concrete import ConcreteArray, losses, result_structure
-from effx.lower.placement.shards import to_devices
+from effx.lower.placement.backends import fork_counts
+from effx.lower.placement.concrete import ConcreteArray, deletion_listeners, result_structure
+from effx.lower.placement.shards import assemble_buffer
 from effx.lower.runtime.executables import Executable
-from effx.tree.registry import dispatch, refuse_deep
+from effx.tree.registry import check_nesting_depth, dispatch
 
 
 class FastPath(NamedTuple):
@@ -70,7 +70,7 @@ WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
 
 
 def _watch(name: str, value: object) -> None:
-    change = presence.vanish if value in (False, "allow") else presence.appear
+    change = presence.discard_key if value in (False, "allow") else presence.add_key
     change(name)
 
 
@@ -109,8 +109,8 @@ def _on_loss() -> None:
     _losses.set_global(_losses.get_global() + 1)
 
 
-losses.append(_on_loss)
-forked.append(_on_loss)
+deletion_listeners.append(_on_loss)
+fork_counts.append(_on_loss)
 flags.user_context_listeners.append(_on_loss)
 
 # jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
@@ -136,30 +136,32 @@ def fast_path(executable: Executable, result: object) -> FastPath | None:
     where one raises.
     """
     outputs, calls = len(executable.out_types), executable.calls
-    if calls is not None and not (calls.rare and flags.overrides() is None):
+    if calls is not None and not (calls.is_pure_before_first_call and flags.overrides() is None):
         return None
     # The hidden arguments stand before the caller's, and are all kept.
-    kept = [True] * len(executable.constants) + list(executable.kept)
+    kept_mask = [True] * len(executable.constants) + list(executable.kept)
     return FastPath(
         xla_executable=executable.runnable(),
-        out_pytree_def=result_structure(result, None if calls is None else calls.checking(ConcreteArray)),
+        out_pytree_def=result_structure(
+            result, None if calls is None else calls.check_first_result(ConcreteArray)
+        ),
         in_shardings=list(executable.in_shardings),
         out_shardings=list(executable.out_shardings),
         out_avals=list(executable.out_types),
         out_committed=[executable.committed] * outputs,
-        kept_var_bitvec=kept,
-        in_device_local_layouts=[None] * sum(kept),
+        kept_var_bitvec=kept_mask,
+        in_device_local_layouts=[None] * sum(kept_mask),
         const_args=list(executable.constants),
     )
 
 
-def _move(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> list[object]:
+def place_arguments(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> list[object]:
     # Called by C++ for arguments that do not lie where the executable wants them.
     result: list[object] = []
     for value, sharding in zip(values, shardings, strict=True):
         buffer = value.buffer if type(value) is ConcreteArray else value
         device = sharding._device
-        result.append(to_devices(cast("ArrayType", buffer.aval), sharding, [buffer], [device], True))
+        result.append(assemble_buffer(cast("ArrayType", buffer.aval), sharding, [buffer], [device], True))
     return result
 
 
@@ -177,7 +179,7 @@ def refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     try:
         _NOTHING * -1  # where Python looks for one
     except RecursionError:
-        refuse_deep((args, kwargs))
+        check_nesting_depth((args, kwargs))
         raise
 
 
@@ -189,7 +191,7 @@ if _cache is not None:
     caching.other_caches.append(_cache.clear)
 
 
-def fast_function(
+def make_fast_function(
     name: str,
     fun: Callable[..., object],
     miss: Miss,
@@ -202,7 +204,7 @@ def fast_function(
     Functions made of one `fun` share what C++ has seen if their keys are equal; None stands for a key of its own.
     """
     if not has_fast_path:
-        return fallback(fun, miss)
+        return make_fallback(fun, miss)
     return _jax.pjit(
         name,
         fun,
@@ -211,13 +213,13 @@ def fast_function(
         sorted(static_argnames),
         (name, object() if key is None else key),
         dispatch,
-        _move,
+        place_arguments,
         _cache,
     )
 
 
 class Fallback:
-    """What `fast_function` gives without the private interface: every call goes through Python."""
+    """What `make_fast_function` gives without the private interface: every call goes through Python."""
 
     def __init__(self, fun: Callable[..., object], miss: Miss) -> None:
         self.__wrapped__ = fun
@@ -240,10 +242,10 @@ class Fallback:
         """Nothing is kept."""
 
 
-def fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
+def make_fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
     """Returns a function that takes the miss path each time."""
     return cast("Callable[..., Any]", Fallback(fun, miss))
 
 
 FastFunction: type[object] = _jax.PjitFunction if has_fast_path else Fallback
-"""The class of what `fast_function` gives."""
+"""The class of what `make_fast_function` gives."""

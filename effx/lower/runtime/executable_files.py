@@ -10,18 +10,24 @@ from jaxlib import _jax
 
 from effx.dtypes import from_short_name, short_name
 from effx.errors import BackendError
-from effx.ir.meshes import PartitionSpec, cuts_of
+from effx.ir.meshes import PartitionSpec, spec_axis_numbers
 from effx.ir.types import ArrayType, array_type
 from effx.lower.compile_options import compile_options
 from effx.lower.disk.executable_bytes import pack, unpack
 from effx.lower.placement.backends import platform_of
-from effx.lower.placement.concrete import ConcreteArray, buffer_for, put
+from effx.lower.placement.concrete import ConcreteArray, buffer_for, place_on_device
 from effx.lower.placement.meshes import Mesh
-from effx.lower.placement.results import result_handler
-from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSharding, held_at, sharding_of
-from effx.lower.runtime.executables import Executable, Location
+from effx.lower.placement.results import make_result_handler
+from effx.lower.placement.shardings import (
+    Device,
+    NamedSharding,
+    SingleDeviceSharding,
+    make_buffer_sharding,
+    user_sharding,
+)
+from effx.lower.runtime.executables import DeviceOrSharding, Executable
 
-__all__ = ["devices_needed", "dump", "load"]
+__all__ = ["dump", "load", "required_devices"]
 
 _MAGIC = b"effx program 3\n"
 
@@ -46,17 +52,21 @@ def dump(executable: Executable) -> bytes:
         "out_types": list(map(_type_text, executable.out_types)),
         "kept": executable.kept,
         "committed": executable.committed,
-        "locations": [_place_text(x, executable.devices) for x in executable.locations],
+        "locations": [_sharding_to_json(x, executable.devices) for x in executable.locations],
         "constants": [
             {
                 "type": _type_text(ConcreteArray(c).type),
-                "place": _place_text(_place(s), executable.devices),
+                "place": _sharding_to_json(_sharding_record(s), executable.devices),
                 "size": value.nbytes,
             }
             for c, s, value in zip(executable.constants, inputs, constants, strict=True)
         ],
-        "in_places": [_place_text(_place(s), executable.devices) for s in executable.in_shardings],
-        "out_places": [_place_text(_place(s), executable.devices) for s in executable.out_shardings],
+        "in_places": [
+            _sharding_to_json(_sharding_record(s), executable.devices) for s in executable.in_shardings
+        ],
+        "out_places": [
+            _sharding_to_json(_sharding_record(s), executable.devices) for s in executable.out_shardings
+        ],
     }
     head = json.dumps(header).encode()
     arrays = b"".join([value.tobytes() for value in constants])
@@ -65,13 +75,13 @@ def dump(executable: Executable) -> bytes:
     return _MAGIC + hashlib.sha256(rest).digest() + rest
 
 
-def devices_needed(data: bytes) -> tuple[str, int]:
+def required_devices(data: bytes) -> tuple[str, int]:
     """Returns for which platform an executable is, and for how many devices.
 
     Raises:
         BackendError: these bytes are none.
     """
-    header, _ = _split(data)
+    header, _ = _split_header(data)
     return str(header["platform"]), int(str(header["devices"]))
 
 
@@ -84,7 +94,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
     Raises:
         BackendError: the bytes are damaged or no executable, or one for other surroundings.
     """
-    header, rest = _split(data)
+    header, rest = _split_header(data)
     listed = tuple(devices)
     if len(listed) != header["devices"]:
         raise BackendError(
@@ -92,43 +102,47 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
         )
     constants: list[ConcreteArray] = []
     start = 0
-    places = [_read_place(entry["place"], listed) for entry in header["constants"]]
+    constant_locations = [_sharding_from_json(entry["place"], listed) for entry in header["constants"]]
     for entry in header["constants"]:
         t = _read_type(entry["type"])
         value = np.frombuffer(rest, t.dtype, t.size, start).reshape(t.shape)
         start += entry["size"]
-        constants.append(put(value, t, listed[0], asked="deserialize"))
+        constants.append(place_on_device(value, t, listed[0], function_name="deserialize"))
     loaded = unpack(rest[start:], listed, compile_options(listed))
     in_types = tuple(map(_read_type, header["in_types"]))
     out_types = tuple(map(_read_type, header["out_types"]))
-    kept, committed = tuple(header["kept"]), bool(header["committed"])
-    taken = [t for t, keep in zip(in_types, kept, strict=True) if keep]
-    ranks = [*[x.type.ndim for x in constants], *[t.ndim for t in taken]]
-    in_places = [_read_place(x, listed) for x in header["in_places"]]
-    out_places = [_read_place(x, listed) for x in header["out_places"]]
-    in_shardings = [held_at(x, ndim) for x, ndim in zip(in_places, ranks, strict=True)]
-    out_shardings = [held_at(x, t.ndim) for x, t in zip(out_places, out_types, strict=True)]
+    kept_mask, committed = tuple(header["kept"]), bool(header["committed"])
+    kept_types = [t for t, keep in zip(in_types, kept_mask, strict=True) if keep]
+    ranks = [*[x.type.ndim for x in constants], *[t.ndim for t in kept_types]]
+    in_places = [_sharding_from_json(x, listed) for x in header["in_places"]]
+    out_places = [_sharding_from_json(x, listed) for x in header["out_places"]]
+    in_shardings = [make_buffer_sharding(x, ndim) for x, ndim in zip(in_places, ranks, strict=True)]
+    out_shardings = [make_buffer_sharding(x, t.ndim) for x, t in zip(out_places, out_types, strict=True)]
     return Executable(
         loaded=loaded,
         devices=listed,
-        locations=tuple([_read_place(x, listed) for x in header["locations"]]),
+        locations=tuple([_sharding_from_json(x, listed) for x in header["locations"]]),
         in_shardings=tuple(in_shardings),
         out_shardings=tuple(out_shardings),
         in_types=in_types,
         out_types=out_types,
-        constants=tuple([buffer_for(x, place) for x, place in zip(constants, places, strict=True)]),
-        kept=kept,
+        constants=tuple(
+            [buffer_for(x, location) for x, location in zip(constants, constant_locations, strict=True)]
+        ),
+        kept=kept_mask,
         committed=committed,
         text="",
         options=(),
         name=header["name"],
         calls=None,
         may_fail=True,  # nothing says so, and it is called from Python anyway
-        handlers=[result_handler(t, s, committed) for t, s in zip(out_types, out_shardings, strict=True)],
+        handlers=[
+            make_result_handler(t, s, committed) for t, s in zip(out_types, out_shardings, strict=True)
+        ],
     )
 
 
-def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
+def _split_header(data: bytes) -> tuple[dict[str, Any], bytes]:
     if not data.startswith(_MAGIC):
         raise BackendError("deserialize: these bytes are no compiled function of this version of effx")
     start = len(_MAGIC) + 32
@@ -148,29 +162,33 @@ def _read_type(text: list[Any]) -> ArrayType:
     return array_type(from_short_name(text[0]), tuple(text[1]), text[2])
 
 
-def _place(held: _jax.Sharding) -> Location:
-    found = sharding_of(held)
-    return found.device if isinstance(found, SingleDeviceSharding) and found.other_memory is None else found
+def _sharding_record(buffer_sharding: _jax.Sharding) -> DeviceOrSharding:
+    sharding = user_sharding(buffer_sharding)
+    return (
+        sharding.device
+        if isinstance(sharding, SingleDeviceSharding) and sharding.other_memory is None
+        else sharding
+    )
 
 
-def _place_text(place: Location, devices: tuple[Device, ...]) -> object:
+def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -> object:
     """Returns a mesh's devices, sizes and names, which axes cut, and the memory; its kind alone for the first device."""
-    if isinstance(place, Device):
+    if isinstance(location, Device):
         return None
-    if isinstance(place, SingleDeviceSharding):
-        return place.other_memory
-    mesh = place.mesh
+    if isinstance(location, SingleDeviceSharding):
+        return location.other_memory
+    mesh = location.mesh
     order = [devices.index(d) for d in mesh.ordered]
     return [
         order,
         mesh.axis_sizes,
         list(map(str, mesh.axis_names)),
-        cuts_of(mesh, place.spec),
-        place.other_memory,
+        spec_axis_numbers(mesh, location.spec),
+        location.other_memory,
     ]
 
 
-def _read_place(text: list[Any] | str | None, devices: tuple[Device, ...]) -> Location:
+def _sharding_from_json(text: list[Any] | str | None, devices: tuple[Device, ...]) -> DeviceOrSharding:
     if text is None:
         return devices[0]
     if isinstance(text, str):

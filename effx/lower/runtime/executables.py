@@ -20,45 +20,50 @@ from jaxlib._jax import ArrayImpl, Device
 from effx import caching, dtypes
 from effx.errors import BackendError, EffxError, ShapeError
 from effx.flags import log_compiles
-from effx.ir.ops.control import HigherOrder, holds
+from effx.ir.ops.control import HigherOrder, contains_operation
 from effx.ir.ops.host import Hosted
 from effx.ir.program import Program, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import CompilerOptions, compile_options
-from effx.lower.disk.compile_cache import compiled_before, keep_compiled
+from effx.lower.disk.compile_cache import look_up_compiled, store_compiled
 from effx.lower.placement.assignment import Assignment
-from effx.lower.placement.backends import check_process, check_there, is_there, platform_of
-from effx.lower.placement.concrete import ConcreteArray, buffer_for, memory_in
-from effx.lower.placement.concrete import constants as constant_buffers
+from effx.lower.placement.backends import (
+    check_process,
+    check_runnable_device,
+    is_runnable_device,
+    platform_of,
+)
+from effx.lower.placement.concrete import ConcreteArray, buffer_for, memory_kind_of
+from effx.lower.placement.concrete import constant_counts as constant_buffers
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning
-from effx.lower.placement.processes import current as group
-from effx.lower.placement.results import result_handler
+from effx.lower.placement.processes import current_group as group
+from effx.lower.placement.results import make_result_handler
 from effx.lower.placement.shardings import (
+    BufferSharding,
     NamedSharding,
-    Placement,
     SingleDeviceSharding,
-    held_at,
-    odd_sharding,
-    placement,
-    typed,
+    make_buffer_sharding,
+    mesh_buffer_sharding,
+    sharding_from_hlo,
+    type_with_sharding,
 )
-from effx.lower.placement.tiling import Tiling, tiling_found
+from effx.lower.placement.tiling import Tiling, tiling_from_hlo
 from effx.lower.process_exit import in_xla
-from effx.lower.runtime.callbacks import HostCalls, compile_calling
-from effx.lower.runtime.failures import failed, names, refused
-from effx.lower.runtime.memory_maps import make_room
+from effx.lower.runtime.callbacks import HostCalls, compile_with_callbacks
+from effx.lower.runtime.failures import device_range_text, refusal_error, run_error
+from effx.lower.runtime.memory_maps import free_memory_maps
 from effx.lower.runtime.phases import Phase
-from effx.lower.runtime.topologies import compile_only
-from effx.lower.runtime.ynnpack import better_without
-from effx.lower.text.module import module_of, values_text
+from effx.lower.runtime.topologies import compile_for_topology
+from effx.lower.runtime.ynnpack import ynnpack_options
+from effx.lower.text.module import array_literal_text, build_module
 from effx.monitoring import record_event
 
 _log = logging.getLogger("effx")
 _ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
 
-Location = Device | SingleDeviceSharding | NamedSharding
+DeviceOrSharding = Device | SingleDeviceSharding | NamedSharding
 """Where an array lies; a `SingleDeviceSharding` for another memory than a device's default one."""
 
 
@@ -87,7 +92,7 @@ class Executable:
 
     loaded: _jax.LoadedExecutable | _jax.Executable
     devices: tuple[Device, ...]
-    locations: tuple[Location, ...]
+    locations: tuple[DeviceOrSharding, ...]
     in_shardings: tuple[_jax.Sharding, ...]
     out_shardings: tuple[_jax.Sharding, ...]
     in_types: tuple[ArrayType, ...]
@@ -105,10 +110,10 @@ class Executable:
 
     def __attrs_post_init__(self) -> None:
         # What has none needs no finaliser, in which Python would lose an interrupt.
-        if held := tuple(map(id, (*self.constants, *self.written))):
-            constant_buffers.update(held)
+        if constant_ids := tuple(map(id, (*self.constants, *self.written))):
+            constant_buffers.update(constant_ids)
             # Not __del__, which may run when the interpreter has ended half.
-            finalize(self, _let_go, held).atexit = False
+            finalize(self, _release_constants, constant_ids).atexit = False
 
     def runnable(self) -> _jax.LoadedExecutable:
         """Returns XLA's executable, to run it.
@@ -117,10 +122,10 @@ class Executable:
             BackendError: it was compiled for devices that are not there.
         """
         if not isinstance(self.loaded, _jax.LoadedExecutable):
-            check_there(self.name, self.devices[0])
+            check_runnable_device(self.name, self.devices[0])
         return cast("_jax.LoadedExecutable", self.loaded)
 
-    def takes_as_is(self, arrays: Sequence[ConcreteArray]) -> bool:
+    def can_dispatch_in_cpp(self, arrays: Sequence[ConcreteArray]) -> bool:
         """Says whether C++ can do without Python: the arrays lie where the executable takes them, and C++ tells
         their types from others.
 
@@ -128,7 +133,7 @@ class Executable:
         weak numbers as wide look the same. Of what looks the same one at most is kept there: keys of threefry2x32,
         and neither those of rbg nor of unsafe_rbg.
         """
-        if not is_there(self.devices[0]):
+        if not is_runnable_device(self.devices[0]):
             return False
         if self.may_fail:
             return False  # Python names the function in the error
@@ -137,9 +142,10 @@ class Executable:
         one = len(self.devices) == 1
         return all(
             [
-                one and memory_in(x) == (None if isinstance(location, Device) else location.other_memory)
-                if type(lies := x.buffer._sharding) is not Placement
-                else isinstance(location, NamedSharding) and lies is placement(location, x.type.ndim)
+                one and memory_kind_of(x) == (None if isinstance(location, Device) else location.other_memory)
+                if type(buffer_sharding := x.buffer._sharding) is not BufferSharding
+                else isinstance(location, NamedSharding)
+                and buffer_sharding is mesh_buffer_sharding(location, x.type.ndim)
                 for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
                 if keep
             ]
@@ -155,20 +161,20 @@ class Executable:
             from effx.lower.placement.process_agreement import check_agreement  # most processes are alone
 
             check_agreement(self.name, self.text, loaded, self.devices, self.in_types, self.out_types)
-        given = zip(arrays, self.locations, self.kept, strict=True)
-        arguments = [buffer_for(x, location) for x, location, keep in given if keep]
+        moved_inputs = zip(arrays, self.locations, self.kept, strict=True)
+        arguments = [buffer_for(x, location) for x, location, keep in moved_inputs if keep]
         try:
             if self.calls is None:
                 results = loaded.execute_sharded([*self.constants, *arguments])
             else:
                 results = self.calls.execute(loaded, [*self.constants, *arguments])
         except _jax.JaxRuntimeError as error:
-            raise failed(self.name, self.devices, self.out_types, error) from error
-        found = results.consume_with_handlers(self.handlers)
+            raise run_error(self.name, self.devices, self.out_types, error) from error
+        result_arrays = results.consume_with_handlers(self.handlers)
         if self.may_fail:
-            for b in found:
-                b._made_by = partial(failed, self.name, self.devices, self.out_types)
-        return [ConcreteArray(b) for b in found]
+            for b in result_arrays:
+                b._made_by = partial(run_error, self.name, self.devices, self.out_types)
+        return [ConcreteArray(b) for b in result_arrays]
 
 
 def cost_estimate(executable: Executable) -> dict[str, str | bool | int | list[int] | float]:
@@ -183,15 +189,15 @@ def cost_estimate(executable: Executable) -> dict[str, str | bool | int | list[i
         raise BackendError(f"cost_analysis: XLA estimates no costs of {executable.name}: {error}") from error
 
 
-def _let_go(held: tuple[int, ...]) -> None:
+def _release_constants(constant_ids: tuple[int, ...]) -> None:
     """Forgets the constants of an executable that is freed."""
-    for key in held:
+    for key in constant_ids:
         constant_buffers[key] -= 1
         if not constant_buffers[key]:
             del constant_buffers[key]
 
 
-def used_inputs(program: Program) -> tuple[bool, ...]:
+def used_input_mask(program: Program) -> tuple[bool, ...]:
     """Says for each input whether an equation or an output reads it."""
     used = {x for e in program.equations for x in e.inputs if type(x) is Var}
     used |= {x for x in program.outputs if type(x) is Var}
@@ -208,7 +214,7 @@ def check_sizes(program: Program) -> None:
     Raises:
         ShapeError: one has more than `LARGEST` bytes.
     """
-    waiting, seen = [program], {program}
+    waiting, visited = [program], {program}
     while waiting:
         for equation in waiting.pop().equations:
             op = equation.op
@@ -219,29 +225,31 @@ def check_sizes(program: Program) -> None:
                         f"{op.name}: {t!r} would have {t.size} elements, which no memory can hold"
                     )
             if isinstance(op, HigherOrder):
-                waiting += [p for p in op.programs if p not in seen]
-                seen.update(op.programs)
+                waiting += [p for p in op.programs if p not in visited]
+                visited.update(op.programs)
 
 
 # Bytes of constants that may stand in a text. XLA computes with them when it compiles, which must not take long.
 LITTLE = 2**12
 
 
-def _are_written(program: Program, constants: Sequence[ConcreteArray], assignment: Assignment) -> bool:
+def _are_inline_constants(
+    program: Program, constants: Sequence[ConcreteArray], assignment: Assignment
+) -> bool:
     """Says whether constants stand in the text, where each saves a call half a microsecond.
 
     Only where the program calls Python: the text of any other may be another program's too, with other constants.
     """
     one = len(assignment.devices) == 1 and assignment.mesh is None
     little = sum([c.nbytes for c in constants]) <= LITTLE
-    return one and little and holds(program, Hosted)
+    return one and little and contains_operation(program, Hosted)
 
 
 # Bytes whose computation takes so long that the 20 us of a call by Python do not count.
 MUCH = 2**26
 
 
-def _needs(loaded: _jax.LoadedExecutable | _jax.Executable, out_types: Sequence[ArrayType]) -> int:
+def _needed_bytes(loaded: _jax.LoadedExecutable | _jax.Executable, out_types: Sequence[ArrayType]) -> int:
     """Returns how many bytes a run needs for results, and for what is in between."""
     return loaded.get_compiled_memory_stats().temp_size_in_bytes + sum(
         [t.size * t.dtype.itemsize for t in out_types]
@@ -272,122 +280,133 @@ def compile_program(
     """
     check_sizes(program)
     n = len(constants)
-    used = used_inputs(program)
-    kept = (True,) * n + ((True,) * (len(used) - n) if keep_unused else used[n:])
+    used = used_input_mask(program)
+    kept_mask = (True,) * n + ((True,) * (len(used) - n) if keep_unused else used[n:])
     kept_program = attrs.evolve(
-        program, inputs=tuple([x for x, keep in zip(program.inputs, kept, strict=True) if keep]), derived={}
+        program,
+        inputs=tuple([x for x, keep in zip(program.inputs, kept_mask, strict=True) if keep]),
+        derived={},
     )
     flags = [False] * n + list(donated)
     flags += [False] * (len(used) - len(flags))
-    taken_over = [f for f, keep in zip(flags, kept, strict=True) if keep]
-    lying = assignment.kept(kept)
-    partitioning = lying.partitioning(kept_program)
+    kept_donations = [f for f, keep in zip(flags, kept_mask, strict=True) if keep]
+    kept_assignment = assignment.select_inputs(kept_mask)
+    partitioning = kept_assignment.partitioning(kept_program)
     devices = assignment.devices
-    memories = lying.memories(kept_program)
-    w = n if not memories.several and _are_written(program, constants, assignment) else 0
+    memories = kept_assignment.memories(kept_program)
+    inline_count = (
+        n if not memories.has_other_memories and _are_inline_constants(program, constants, assignment) else 0
+    )
     with Phase("/effx/lower", program.name):
-        text, hosted, is_foreign = module_of(
+        text, hosted, is_foreign = build_module(
             kept_program,
             platform_of(devices[0]),
-            taken_over[w:],
+            kept_donations[inline_count:],
             partitioning=partitioning,
             memories=memories,
-            constants=list(map(values_text, constants[:w])),
+            constants=list(map(array_literal_text, constants[:inline_count])),
         )
     if platform_of(devices[0]) == "cpu":
-        options = (*options, *better_without(kept_program, options, len(devices)))
+        options = (*options, *ynnpack_options(kept_program, options, len(devices)))
     calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
-    there = is_there(devices[0])
-    if calls is not None and not there:
+    can_run = is_runnable_device(devices[0])
+    if calls is not None and not can_run:
         raise BackendError(
             f"compile: {program.name} calls Python functions, which programs for the devices of a topology cannot"
         )
     loaded: _jax.LoadedExecutable | _jax.Executable
     try:
-        if there:
+        if can_run:
             loaded = compile_text(text, devices, program.name, options, calls)
         else:
-            loaded = compile_only(text, devices, program.name, options)
+            loaded = compile_for_topology(text, devices, program.name, options)
     except BackendError as error:
         if not isinstance(error.__cause__, _jax.JaxRuntimeError):
             raise
-        raise refused(
+        raise refusal_error(
             kept_program, error.error_message.strip(), partial(_refuses, devices)
         ) from error.__cause__
     out_types = program.out_types
     # What lies in another memory is bound: an operation on it would not find it there on another device.
-    bound = assignment.committed or memories.several
-    places = _on_one(devices[0], memories.inputs), _on_one(devices[0], memories.outputs)
+    bound = assignment.committed or memories.has_other_memories
+    shardings = (
+        _single_device_locations(devices[0], memories.inputs),
+        _single_device_locations(devices[0], memories.outputs),
+    )
     if len(devices) > 1 or assignment.mesh is not None:
-        places = _lying(lying, partitioning, loaded, kept_program, memories)
-    taken = iter(places[0])
+        shardings = _compiled_shardings(kept_assignment, partitioning, loaded, kept_program, memories)
+    kept_shardings = iter(shardings[0])
     # An input that is not read is not moved either: `run` leaves it out.
-    locations = [next(taken) if keep else devices[0] for keep in kept]
-    in_shardings = [held_at(s, t.ndim) for s, t in zip(places[0], kept_program.in_types, strict=True)]
-    out_shardings = [held_at(s, t.ndim) for s, t in zip(places[1], out_types, strict=True)]
-    out_types = tuple([typed(t, s) for t, s in zip(out_types, out_shardings, strict=True)])
-    held = zip(constants, locations, strict=False) if there else ()
-    buffers = tuple([buffer_for(c, location) for c, location in held])
+    locations = [next(kept_shardings) if keep else devices[0] for keep in kept_mask]
+    in_shardings = [
+        make_buffer_sharding(s, t.ndim) for s, t in zip(shardings[0], kept_program.in_types, strict=True)
+    ]
+    out_shardings = [make_buffer_sharding(s, t.ndim) for s, t in zip(shardings[1], out_types, strict=True)]
+    out_types = tuple([type_with_sharding(t, s) for t, s in zip(out_types, out_shardings, strict=True)])
+    located_constants = zip(constants, locations, strict=False) if can_run else ()
+    buffers = tuple([buffer_for(c, location) for c, location in located_constants])
     return Executable(
         loaded=loaded,
         devices=devices,
         locations=tuple(locations[n:]),
-        in_shardings=tuple(in_shardings[w:]),
+        in_shardings=tuple(in_shardings[inline_count:]),
         out_shardings=tuple(out_shardings),
         in_types=program.in_types[n:],
         out_types=out_types,
-        constants=buffers[w:],
-        kept=kept[n:],
+        constants=buffers[inline_count:],
+        kept=kept_mask[n:],
         committed=bound,
         text=text,
         options=options,
         name=program.name,
         calls=calls,
-        may_fail=is_foreign or _needs(loaded, out_types) > MUCH,
-        handlers=[result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)]
-        if there
+        may_fail=is_foreign or _needed_bytes(loaded, out_types) > MUCH,
+        handlers=[make_result_handler(t, s, bound) for t, s in zip(out_types, out_shardings, strict=True)]
+        if can_run
         else [],
-        written=buffers[:w],
+        written=buffers[:inline_count],
     )
 
 
-def _lying(
+def _compiled_shardings(
     assignment: Assignment,
     partitioning: Partitioning | None,
     loaded: _jax.LoadedExecutable | _jax.Executable,
     program: Program,
     memories: Memories,
-) -> tuple[list[Location], list[Location]]:
+) -> tuple[list[DeviceOrSharding], list[DeviceOrSharding]]:
     """Returns how inputs and outputs of what was compiled lie."""
     count = len(assignment.devices)
     if partitioning is None:  # a mesh of one device
         partitioning = Partitioning(count, (None,) * len(program.inputs), (None,) * len(program.outputs))
-    given = (
+    requested = (
         assignment.inputs or (None,) * len(program.inputs),
         assignment.outputs or (None,) * len(program.outputs),
     )
-    found: tuple[list[Location], list[Location]] = ([], [])
-    said = loaded.get_output_shardings() if None in partitioning.outputs and count > 1 else None
+    locations: tuple[list[DeviceOrSharding], list[DeviceOrSharding]] = ([], [])
+    output_shardings = loaded.get_output_shardings() if None in partitioning.outputs and count > 1 else None
     sizes = (count,) if assignment.mesh is None else assignment.mesh.axis_sizes
     for side, tilings, types in (
         (0, partitioning.inputs, program.in_types),
         (1, partitioning.outputs, program.out_types),
     ):
         for i, (tiling, t) in enumerate(zip(tilings, types, strict=True)):
-            sharding = given[side][i]
-            if sharding is None and tiling is None and said is not None:
-                seen = HloSharding.from_proto(said[i])
-                tiling = tiling_found(seen, sizes, t.ndim)
+            sharding = requested[side][i]
+            if sharding is None and tiling is None and output_shardings is not None:
+                hlo_sharding = HloSharding.from_proto(output_shardings[i])
+                tiling = tiling_from_hlo(hlo_sharding, sizes, t.ndim)
                 if tiling is None:  # in parts of mesh axes
-                    sharding = odd_sharding(seen, assignment.devices, t.ndim)
+                    sharding = sharding_from_hlo(hlo_sharding, assignment.devices, t.ndim)
             if sharding is None:
-                sharding = assignment.named(tiling or Tiling(sizes, ((),) * t.ndim))
+                sharding = assignment.name_sharding(tiling or Tiling(sizes, ((),) * t.ndim))
             kind = (memories.inputs, memories.outputs)[side][i]
-            found[side].append(sharding if kind == sharding.other_memory else sharding.with_memory_kind(kind))
-    return found
+            locations[side].append(
+                sharding if kind == sharding.other_memory else sharding.with_memory_kind(kind)
+            )
+    return locations
 
 
-def _on_one(device: Device, memories: Sequence[str | None]) -> list[Location]:
+def _single_device_locations(device: Device, memories: Sequence[str | None]) -> list[DeviceOrSharding]:
     """Returns where arrays lie on one device."""
     return [device if kind is None else SingleDeviceSharding(device, memory_kind=kind) for kind in memories]
 
@@ -396,14 +415,14 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
     """Says whether XLA refuses a program, whose effx form is right."""
     assignment = Assignment(devices, False)
     try:
-        text, hosted, _ = module_of(
+        text, hosted, _ = build_module(
             program,
             platform_of(devices[0]),
             debug_info=False,
             partitioning=assignment.partitioning(program),
         )
         calls = HostCalls(hosted, program, len(devices) > 1) if hosted else None
-        _compiled(text, devices, program.name, (), calls)
+        _compile(text, devices, program.name, (), calls)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)
     return False
@@ -413,17 +432,17 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
 # Its text is the same, so XLA need not compile it again: the most recently used texts are kept, up to a number and
 # up to a length in all, which what is compiled from them grows with.
 Compilation: TypeAlias = tuple[str, tuple[Device, ...], CompilerOptions]
-_kept: "OrderedDict[Compilation, _jax.LoadedExecutable]" = OrderedDict()
-_KEPT, _KEPT_LENGTH = 256, 4_000_000
+_compiled_texts: "OrderedDict[Compilation, _jax.LoadedExecutable]" = OrderedDict()
+_MOST_TEXTS, _MOST_TEXT_LENGTH = 256, 4_000_000
 _lock = threading.Lock()
 
 
-def _forget() -> None:
+def _clear_compiled_texts() -> None:
     with _lock:
-        _kept.clear()
+        _compiled_texts.clear()
 
 
-caching.kernel_caches.append(_forget)
+caching.kernel_caches.append(_clear_compiled_texts)
 
 
 def compile_text(
@@ -441,45 +460,45 @@ def compile_text(
         BackendError: XLA refuses the text, or knows no such option.
     """
     if calls is not None:
-        return _compiled(text, devices, name, options, calls)[0]
+        return _compile(text, devices, name, options, calls)[0]
     key = (text, devices, options)
     with _lock:
-        found = _kept.get(key)
-        if found is not None:
-            _kept.move_to_end(key)
-    record_event(f"/effx/compile/cache_{'miss' if found is None else 'hit'}", fun_name=name)
-    if found is not None:
-        return found
-    loaded = compiled_before(text, devices, options)
+        cached = _compiled_texts.get(key)
+        if cached is not None:
+            _compiled_texts.move_to_end(key)
+    record_event(f"/effx/compile/cache_{'miss' if cached is None else 'hit'}", fun_name=name)
+    if cached is not None:
+        return cached
+    loaded = look_up_compiled(text, devices, options)
     if loaded is not None:
         record_event("/effx/compile/cache_dir_hit", fun_name=name)
-        return _keep(key, loaded)
-    loaded, seconds = _compiled(text, devices, name, options, None)
-    keep_compiled(loaded, text, devices, options, seconds)
-    return _keep(key, loaded)
+        return _store_compiled(key, loaded)
+    loaded, seconds = _compile(text, devices, name, options, None)
+    store_compiled(loaded, text, devices, options, seconds)
+    return _store_compiled(key, loaded)
 
 
-def _keep(key: Compilation, loaded: _jax.LoadedExecutable) -> _jax.LoadedExecutable:
+def _store_compiled(key: Compilation, loaded: _jax.LoadedExecutable) -> _jax.LoadedExecutable:
     with _lock:
-        _kept[key] = loaded
-        length = sum([len(kept) for kept, _, _ in _kept])
-        while len(_kept) > _KEPT or (length > _KEPT_LENGTH and len(_kept) > 1):
-            length -= len(_kept.popitem(last=False)[0][0])
+        _compiled_texts[key] = loaded
+        length = sum([len(stored_text) for stored_text, _, _ in _compiled_texts])
+        while len(_compiled_texts) > _MOST_TEXTS or (length > _MOST_TEXT_LENGTH and len(_compiled_texts) > 1):
+            length -= len(_compiled_texts.popitem(last=False)[0][0])
     return loaded
 
 
-def _compiled(
+def _compile(
     text: str, devices: tuple[Device, ...], name: str, chosen: CompilerOptions, calls: HostCalls | None
 ) -> tuple[_jax.LoadedExecutable, float]:
     """Compiles for certain; returns the executable, and how many seconds it took."""
     check_process()
-    make_room()
+    free_memory_maps()
     options = compile_options(devices, chosen)
     started = time.perf_counter()
     try:
         with Phase("/effx/compile", name), in_xla:
             if calls is not None:
-                loaded = compile_calling(text, devices, options, calls)
+                loaded = compile_with_callbacks(text, devices, options, calls)
             else:
                 loaded = devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
     except _jax.JaxRuntimeError as error:
@@ -487,6 +506,10 @@ def _compiled(
     seconds = time.perf_counter() - started
     if log_compiles.value:
         _log.warning(
-            "compiled %s (%d lines) for %s in %.3f s", name, text.count("\n"), names(devices), seconds
+            "compiled %s (%d lines) for %s in %.3f s",
+            name,
+            text.count("\n"),
+            device_range_text(devices),
+            seconds,
         )
     return loaded, seconds

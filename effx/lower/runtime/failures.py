@@ -6,13 +6,13 @@ from itertools import islice
 
 import attrs
 
-from effx.effects import are_optional
-from effx.errors import BackendError, DistributedError, place
+from effx.effects import all_optional
+from effx.errors import BackendError, DistributedError, set_error_position
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.placement.processes import failure_elsewhere
+from effx.lower.placement.processes import failure_of_other_process
 from effx.lower.placement.shardings import Device
 
 # Programs of one equation that are compiled to find the one that XLA refuses.
@@ -21,7 +21,7 @@ TRIED = 200
 Around = Callable[[Program], Program]
 
 
-def refused(program: Program, reason: str, refuses: Callable[[Program], bool]) -> BackendError:
+def refusal_error(program: Program, reason: str, refuses: Callable[[Program], bool]) -> BackendError:
     """Returns the error for a program that XLA does not compile.
 
     XLA's own words name no line. So each equation is compiled by itself, those inside of loops and branches before them,
@@ -32,58 +32,66 @@ def refused(program: Program, reason: str, refuses: Callable[[Program], bool]) -
         reason: XLA's words.
         refuses: says whether XLA refuses another program in these words.
     """
-    for e, alone in islice(_alone(program, lambda p: p, set()), TRIED):
+    for e, alone in islice(_isolate_equations(program, lambda p: p, set()), TRIED):
         if refuses(alone):
-            taken, given = [", ".join([repr(x.type) for x in side]) for side in (e.inputs, e.outputs)]
-            error = BackendError(f"compile: XLA refused {e.op.name} ({taken}) -> ({given}): {reason}")
-            place(error, e.source)
+            inputs_text, outputs_text = [
+                ", ".join([repr(x.type) for x in side]) for side in (e.inputs, e.outputs)
+            ]
+            error = BackendError(
+                f"compile: XLA refused {e.op.name} ({inputs_text}) -> ({outputs_text}): {reason}"
+            )
+            set_error_position(error, e.source)
             return error
     return BackendError(f"compile: XLA refused the program {program.name}: {reason}")
 
 
-def failed(
+def run_error(
     name: str, devices: tuple[Device, ...], out_types: tuple[ArrayType, ...], error: Exception
 ) -> BackendError:
     """Returns the error for a program whose run fails in XLA, now or later, when its results are waited for."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         # A collective says that a connection has ended, and not whose.
-        gone = failure_elsewhere()
-        if gone is not None:
-            return DistributedError(f"{name}: failed on {names(devices)}: {gone}")
-        return BackendError(f"{name}: failed on {names(devices)}: {error}")
+        process_failure = failure_of_other_process()
+        if process_failure is not None:
+            return DistributedError(f"{name}: failed on {device_range_text(devices)}: {process_failure}")
+        return BackendError(f"{name}: failed on {device_range_text(devices)}: {error}")
     shown = ", ".join(map(repr, out_types[:4])) + ", ..." * (len(out_types) > 4)
     size = sum([t.size * t.dtype.itemsize for t in out_types])
-    return BackendError(f"{name}: out of memory on {names(devices)}; the results ({shown}) take {size} bytes")
+    return BackendError(
+        f"{name}: out of memory on {device_range_text(devices)}; the results ({shown}) take {size} bytes"
+    )
 
 
-def names(devices: tuple[Device, ...]) -> str:
+def device_range_text(devices: tuple[Device, ...]) -> str:
     """Returns the first device's name, and the last one's if there are several."""
     return str(devices[0]) if len(devices) == 1 else f"{devices[0]} to {devices[-1]}"
 
 
-def _alone(program: Program, around: Around, seen: set[object]) -> Iterator[tuple[Equation, Program]]:
+def _isolate_equations(
+    program: Program, around: Around, visited: set[object]
+) -> Iterator[tuple[Equation, Program]]:
     """Yields equations with programs of each alone, the innermost first, none twice."""
     for e in program.equations:
         op = e.op
         if isinstance(op, HigherOrder):
-            inside = partial(_inside, around, op) if isinstance(op, ParallelMap) else around
+            inside = partial(_wrap_in_map, around, op) if isinstance(op, ParallelMap) else around
             for inner in op.programs:
-                if inner not in seen:
-                    seen.add(inner)
-                    yield from _alone(inner, inside, seen)
+                if inner not in visited:
+                    visited.add(inner)
+                    yield from _isolate_equations(inner, inside, visited)
         key = (op, tuple([x.type for x in e.inputs]))
-        if key in seen:
+        if key in visited:
             continue
-        seen.add(key)
+        visited.add(key)
         inputs = tuple([Var(x.type) for x in e.inputs])
         outputs = tuple([Var(x.type) for x in e.outputs])
         single = attrs.evolve(e, inputs=inputs, outputs=outputs)
         alone = around(Program(inputs, (single,), outputs, op.name, op.effects))
-        if are_optional(alone.effects):
+        if all_optional(alone.effects):
             yield e, alone
 
 
-def _inside(around: Around, op: ParallelMap, program: Program) -> Program:
+def _wrap_in_map(around: Around, op: ParallelMap, program: Program) -> Program:
     """Returns a parallel map of a program, with the axis and the devices of `op`, in what is around that."""
     every = tuple(range(len(op.axes)))
     inside = attrs.evolve(

@@ -13,7 +13,7 @@ import attrs
 
 from effx.errors import ProgramError
 
-__all__ = ["Origin", "origins"]
+__all__ = ["Origin", "instruction_origins"]
 
 # Message.field, as the .proto files number them.
 SPACE_PLANE = 1
@@ -84,72 +84,74 @@ def _messages(data: memoryview, number: int) -> list[memoryview]:
     return [value for n, value in _fields(data) if n == number and isinstance(value, memoryview)]
 
 
-def _text(data: memoryview, number: int) -> str:
-    found = _messages(data, number)
-    return bytes(found[-1]).decode(errors="replace") if found else ""
+def _text_field(data: memoryview, number: int) -> str:
+    texts = _messages(data, number)
+    return bytes(texts[-1]).decode(errors="replace") if texts else ""
 
 
-def _number(data: memoryview, number: int) -> int:
+def _number_field(data: memoryview, number: int) -> int:
     return next((value for n, value in _fields(data) if n == number and isinstance(value, int)), 0)
 
 
-def _lines(frames: memoryview) -> list[str]:
+def _frame_locations(frames: memoryview) -> list[str]:
     """Returns `file:line` for each stack frame of a module; they are counted from 1."""
     files = ["", *[bytes(f).decode(errors="replace") for f in _messages(frames, FRAMES_FILE)]]
     located = [""]
     for location in _messages(frames, FRAMES_LOCATION):
-        file = files[_number(location, LOCATION_FILE)]
+        file = files[_number_field(location, LOCATION_FILE)]
         # effx writes "-" for what has no line of the user's.
-        located.append(f"{file}:{_number(location, LOCATION_LINE)}" if file not in ("", "-") else "")
-    return ["", *[located[_number(f, FRAME_LOCATION)] for f in _messages(frames, FRAMES_FRAME)]]
+        located.append(f"{file}:{_number_field(location, LOCATION_LINE)}" if file not in ("", "-") else "")
+    return ["", *[located[_number_field(f, FRAME_LOCATION)] for f in _messages(frames, FRAMES_FRAME)]]
 
 
-def _instructions(module: memoryview) -> dict[str, Origin]:
-    lines = [line for frames in _messages(module, MODULE_FRAMES) for line in _lines(frames)] or [""]
-    found = {}
+def _read_instructions(module: memoryview) -> dict[str, Origin]:
+    frame_locations = [
+        line for frames in _messages(module, MODULE_FRAMES) for line in _frame_locations(frames)
+    ] or [""]
+    instructions = {}
     for computation in _messages(module, MODULE_COMPUTATION):
         for instruction in _messages(computation, COMPUTATION_INSTRUCTION):
             for meta in _messages(instruction, INSTRUCTION_METADATA):
-                file = _text(meta, META_FILE)
-                source = lines[_number(meta, META_FRAME)]
+                file = _text_field(meta, META_FILE)
+                source = frame_locations[_number_field(meta, META_FRAME)]
                 if not source and file not in ("", "-"):
-                    source = f"{file}:{_number(meta, META_LINE)}"
-                name = _text(meta, META_OP)
+                    source = f"{file}:{_number_field(meta, META_LINE)}"
+                name = _text_field(meta, META_OP)
                 if name:
-                    found[_text(instruction, INSTRUCTION_NAME)] = Origin(name, source)
-    return found
+                    instructions[_text_field(instruction, INSTRUCTION_NAME)] = Origin(name, source)
+    return instructions
 
 
-def _runs(plane: memoryview) -> dict[int, int]:
+def _read_run_ids(plane: memoryview) -> dict[int, int]:
     """Returns the number of the program that each run of a plane ran."""
     kinds = [m for entry in _messages(plane, PLANE_STATS) for m in _messages(entry, ENTRY_VALUE)]
-    wanted = {_number(m, METADATA_ID): _text(m, METADATA_NAME) for m in kinds}
-    found = {}
+    metadata_names = {_number_field(m, METADATA_ID): _text_field(m, METADATA_NAME) for m in kinds}
+    run_ids = {}
     for line in _messages(plane, PLANE_LINE):
         for event in _messages(line, LINE_EVENT):
             known: dict[str, int] = {}
             for stat in _messages(event, EVENT_STATS):
-                kind = wanted.get(_number(stat, STAT_ID), "")
+                kind = metadata_names.get(_number_field(stat, STAT_ID), "")
                 if kind in ("run_id", "program_id"):
-                    known[kind] = _number(stat, STAT_UNSIGNED) or _number(stat, STAT_SIGNED)
+                    known[kind] = _number_field(stat, STAT_UNSIGNED) or _number_field(stat, STAT_SIGNED)
             if len(known) == 2:
                 run = known["run_id"]
-                found[run - 2**64 if run >= 2**63 else run] = known["program_id"]
-    return found
+                run_ids[run - 2**64 if run >= 2**63 else run] = known["program_id"]
+    return run_ids
 
 
-def _modules(plane: memoryview) -> dict[int, dict[str, Origin]]:
+def _read_modules(plane: memoryview) -> dict[int, dict[str, Origin]]:
     """Returns the instructions of each program whose HLO a plane holds."""
-    found = {}
+    modules = {}
     for entry in _messages(plane, PLANE_EVENTS):
         stats = [s for e in _messages(entry, ENTRY_VALUE) for s in _messages(e, METADATA_STAT)]
         for hlo in [b for s in stats for b in _messages(s, STAT_BYTES)]:
             for module in _messages(hlo, HLO_MODULE):
-                found[_number(module, MODULE_ID)] = _instructions(module)
-    return found
+                modules[_number_field(module, MODULE_ID)] = _read_instructions(module)
+    return modules
 
 
-def origins(profile: bytes) -> dict[int, dict[str, Origin]]:
+def instruction_origins(profile: bytes) -> dict[int, dict[str, Origin]]:
     """Returns for each run of a compiled function, by `run_id`, where its instructions come from, by their names.
 
     Args:
@@ -162,10 +164,10 @@ def origins(profile: bytes) -> dict[int, dict[str, Origin]]:
     runs: dict[int, int] = {}
     try:
         for plane in _messages(memoryview(profile), SPACE_PLANE):
-            if _text(plane, PLANE_NAME) == "/host:metadata":
-                modules.update(_modules(plane))
+            if _text_field(plane, PLANE_NAME) == "/host:metadata":
+                modules.update(_read_modules(plane))
             else:
-                runs.update(_runs(plane))
+                runs.update(_read_run_ids(plane))
     except (IndexError, ValueError) as error:
         raise ProgramError(f"profile: the data are no serialised XSpace: {error}") from error
     return {run: modules[program] for run, program in runs.items() if program in modules}

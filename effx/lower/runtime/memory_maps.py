@@ -10,13 +10,13 @@ from pathlib import Path
 from effx.caching import clear_caches, clear_kernels
 from effx.errors import BackendError
 
-__all__ = ["make_room"]
+__all__ = ["free_memory_maps"]
 
 EACH = 50  # maps that one executable takes at the very most; 6 to 7 are usual
 _lock = threading.RLock()  # what is cleared may compile again when it goes
 
 
-def in_use() -> int:
+def count_memory_maps() -> int:
     """Returns how many memory maps this process has; 0 where the system does not say."""
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
@@ -24,7 +24,7 @@ def in_use() -> int:
         return 0
 
 
-def limit() -> int:
+def memory_map_limit() -> int:
     """Returns how many memory maps a process may have; a number out of reach where the system does not say."""
     try:
         return int(Path("/proc/sys/vm/max_map_count").read_text())
@@ -32,7 +32,7 @@ def limit() -> int:
         return 2**60
 
 
-class Room:
+class MemoryMapBudget:
     """Says when to count next, and from which number on to clear caches.
 
     Attributes:
@@ -42,11 +42,11 @@ class Room:
     """
 
     def __init__(self) -> None:
-        self.most = limit() * 9 // 10
+        self.most = memory_map_limit() * 9 // 10
         self.enough = self.most * 2 // 3
         self.uncounted = 0
 
-    def make(self) -> None:
+    def clear_if_needed(self) -> None:
         """Clears kernels, and if they are not what takes the room, all caches.
 
         Raises:
@@ -55,31 +55,32 @@ class Room:
         self.uncounted -= 1
         if self.uncounted > 0:
             return
-        count = in_use()
+        count = count_memory_maps()
         for clear in (clear_kernels, clear_caches):
             if count > self.enough:
                 clear()
                 gc.collect()
-                count = in_use()
+                count = count_memory_maps()
         if count > self.enough:
             # Somebody holds the executables: nothing more is to be had, so the next time is half the way on.
             self.enough = (count + self.most) // 2
         if count > self.most:
             raise BackendError(
-                f"compile: this process has {count} of the {limit()} memory maps that the system gives it, nearly all "
+                f"compile: this process has {count} of the {memory_map_limit()} memory maps that the system gives it, "
+                "nearly all "
                 f"for compiled programs; drop some, or raise vm.max_map_count"
             )
         self.uncounted = max(min(self.enough, self.most) - count, 0) // EACH
 
 
-_room = Room()
+_budget = MemoryMapBudget()
 
 
-def make_room() -> None:
+def free_memory_maps() -> None:
     """Clears caches where executables have taken nearly all memory maps of this process.
 
     Raises:
         BackendError: what the program itself holds fills the process.
     """
     with _lock:
-        _room.make()
+        _budget.clear_if_needed()

@@ -18,7 +18,7 @@ from jaxlib._profiler import ProfileOptions, ProfilerServer
 
 from effx.errors import BackendError
 from effx.lower.placement import backends
-from effx.lower.runtime.hlo_names import origins
+from effx.lower.runtime.hlo_names import instruction_origins
 
 __all__ = [
     "ProfileData",
@@ -28,11 +28,11 @@ __all__ = [
     "ProfilePlane",
     "ProfilerServer",
     "Span",
-    "begin",
-    "end",
     "memory_profile",
     "register_subprocess",
     "start_server",
+    "start_session",
+    "stop_session",
     "write_files",
     "write_perfetto",
 ]
@@ -108,7 +108,7 @@ def _register_plugins() -> None:
                 _registered.add(platform)
 
 
-def begin(options: ProfileOptions | None) -> Session:
+def start_session(options: ProfileOptions | None) -> Session:
     """Starts to collect.
 
     Raises:
@@ -122,7 +122,7 @@ def begin(options: ProfileOptions | None) -> Session:
         raise BackendError(f"start_trace: XLA's profiler does not start: {error}") from error
 
 
-def end(session: Session) -> ProfileData:
+def stop_session(session: Session) -> ProfileData:
     """Stops a session, and returns what it collected.
 
     Raises:
@@ -156,14 +156,14 @@ def write_files(data: ProfileData, log_dir: str | os.PathLike[str], session_id: 
         finally:
             with contextlib.suppress(RuntimeError):  # it did not start: a profile is being taken
                 session.stop()
-        (made,) = (Path(folder) / "plugins" / "profile").iterdir()
+        (run_folders,) = (Path(folder) / "plugins" / "profile").iterdir()
         runs = top / "plugins" / "profile"
-        target, n = runs / (session_id or made.name), 0
+        target, n = runs / (session_id or run_folders.name), 0
         while session_id is None and target.exists():
             n += 1
-            target = runs / f"{made.name}_{n}"
+            target = runs / f"{run_folders.name}_{n}"
         target.mkdir(parents=True, exist_ok=True)
-        for file in made.iterdir():
+        for file in run_folders.iterdir():
             file.replace(target / file.name)
     return target
 
@@ -174,7 +174,7 @@ def write_perfetto(data: ProfileData, folder: Path) -> Path:
     An event of a compiled instruction gets the name that the instruction has in the user's function, with the user's
     line as its argument `source`; the instruction's own name stays in `hlo_op`.
     """
-    runs = origins(data.serialized)
+    runs = instruction_origins(data.serialized)
     written = next(p for p in folder.glob("*.trace.json.gz") if p.name != PERFETTO)
     with gzip.open(written, "rt", encoding="utf-8") as source:
         trace = json.load(source)

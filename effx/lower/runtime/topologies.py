@@ -20,12 +20,12 @@ from effx.lower.placement.backends import client, load_plugin
 from effx.lower.runtime.phases import Phase
 from effx.lower.text.hlo import mlir_module
 
-__all__ = ["Options", "compile_only", "deserialized", "serialized", "topology_devices"]
+__all__ = ["Options", "compile_for_topology", "deserialize_devices", "serialize_devices", "topology_devices"]
 
 Options: TypeAlias = Mapping[str, str | bool | int | Sequence[int] | float]
 # Descriptions as bytes are in jaxlib 0.11.2 and 0.12, which also compile for CPUs that are not there; not in 0.10.
 _to_bytes: Callable[[_jax.DeviceTopology], bytes] | None = getattr(_jax.DeviceTopology, "serialize", None)
-_of_bytes: Callable[[bytes], _jax.DeviceTopology] | None = getattr(_jax.DeviceTopology, "deserialize", None)
+_from_bytes: Callable[[bytes], _jax.DeviceTopology] | None = getattr(_jax.DeviceTopology, "deserialize", None)
 DESCRIBES_CPUS = _to_bytes is not None
 # More would be a mistake: each takes memory and a moment.
 MOST = 1 << 16
@@ -47,7 +47,7 @@ def topology_devices(name: str, platform: str, options: Options) -> list[Device]
             raise BackendError(
                 f"get_topology_desc: a topology of CPUs takes a name such as '16x16' alone, got {', '.join(sorted(options))}"
             )
-        return list(_cpus(_count(name)))
+        return list(_cpu_devices(_count_devices(name)))
     load_plugin(platform)
     try:
         return _jax.get_default_c_api_topology(platform, name, options)._make_compile_only_devices()
@@ -57,7 +57,7 @@ def topology_devices(name: str, platform: str, options: Options) -> list[Device]
         ) from error
 
 
-def _count(name: str) -> int:
+def _count_devices(name: str) -> int:
     sizes = [int(part) for part in name.split("x") if part.isascii() and part.isdigit()]
     if len(sizes) != name.count("x") + 1 or not 0 < prod(sizes) <= MOST:
         raise BackendError(
@@ -68,16 +68,16 @@ def _count(name: str) -> int:
 
 
 @cache
-def _cpus(count: int) -> tuple[Device, ...]:
+def _cpu_devices(count: int) -> tuple[Device, ...]:
     client("cpu")  # the one that computes comes first
     stand_in = _jax.get_tfrt_cpu_client(num_devices=count)
     if not DESCRIBES_CPUS:
         return tuple(stand_in.devices())
     # Described anew from bytes, since a description of a client's devices keeps the client, with four threads a device.
-    return tuple(deserialized(serialized(stand_in.devices())))
+    return tuple(deserialize_devices(serialize_devices(stand_in.devices())))
 
 
-def serialized(devices: Sequence[Device]) -> bytes:
+def serialize_devices(devices: Sequence[Device]) -> bytes:
     """Returns the description of devices as bytes.
 
     Raises:
@@ -91,21 +91,21 @@ def serialized(devices: Sequence[Device]) -> bytes:
         raise BackendError(f"serialize: the topology cannot be written: {error}") from error
 
 
-def deserialized(data: bytes) -> list[Device]:
+def deserialize_devices(data: bytes) -> list[Device]:
     """Returns the devices of a description.
 
     Raises:
         BackendError: it is none, or this jaxlib cannot read it.
     """
-    if _of_bytes is None:
+    if _from_bytes is None:
         raise BackendError("deserialize: jaxlib 0.10 does not read topologies; use a newer one")
     try:
-        return _of_bytes(data)._make_compile_only_devices()
+        return _from_bytes(data)._make_compile_only_devices()
     except (_jax.JaxRuntimeError, ValueError) as error:
         raise BackendError(f"deserialize: the topology cannot be read: {error}") from error
 
 
-def compile_only(
+def compile_for_topology(
     text: str, devices: tuple[Device, ...], name: str, options: CompilerOptions
 ) -> _jax.Executable:
     """Compiles a StableHLO module for devices that are not there.

@@ -16,12 +16,12 @@ from effx import dtypes
 from effx.errors import EffxError
 from effx.ir.types import array_type
 from effx.lower.compile_options import compile_options
-from effx.lower.disk.compile_cache import compiled_before, keep_compiled
-from effx.lower.placement.shardings import single
-from effx.lower.placement.shards import to_devices
+from effx.lower.disk.compile_cache import look_up_compiled, store_compiled
+from effx.lower.placement.shardings import single_device_buffer_sharding
+from effx.lower.placement.shards import assemble_buffer
 from effx.lower.process_exit import in_xla
 
-__all__ = ["wake"]
+__all__ = ["warm_up"]
 
 _TYPE = array_type(dtypes.float32, (64, 64))
 _PRODUCT = f"""\
@@ -34,26 +34,28 @@ module @product attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 
 """
 
 
-_begun = threading.Lock()  # taken once, and never given back
+_warm_up_started = threading.Lock()  # taken once, and never given back
 
 
-def wake(device: Device) -> None:
+def warm_up(device: Device) -> None:
     """Begins to compute a product on a CPU, once in a process; the product itself is on disk after the first time."""
-    if device.platform == "cpu" and _begun.acquire(blocking=False):
+    if device.platform == "cpu" and _warm_up_started.acquire(blocking=False):
         with contextlib.suppress(RuntimeError):  # at the end of Python no thread can be started
             # No daemon: Python waits for it at its end.
-            threading.Thread(target=_multiply, args=(device,), name="effx-wake").start()
+            threading.Thread(target=_run_product, args=(device,), name="effx-wake").start()
 
 
-def _multiply(device: Device) -> None:
+def _run_product(device: Device) -> None:
     # Whatever goes wrong here goes wrong again where somebody sees it.
     with contextlib.suppress(EffxError, _jax.JaxRuntimeError):
-        product = compiled_before(_PRODUCT, (device,), ())
+        product = look_up_compiled(_PRODUCT, (device,), ())
         if product is None:
             with in_xla:  # not by `compile_text`: listeners hear of users' programs only
                 product = device.client.compile_and_load(
                     _PRODUCT, _jax.DeviceList((device,)), compile_options((device,))
                 )
-            keep_compiled(product, _PRODUCT, (device,), (), math.inf)  # however quickly that was
-        x = to_devices(_TYPE, single(device), [np.zeros(_TYPE.shape, _TYPE.dtype)], [device], True)
+            store_compiled(product, _PRODUCT, (device,), (), math.inf)  # however quickly that was
+        x = assemble_buffer(
+            _TYPE, single_device_buffer_sharding(device), [np.zeros(_TYPE.shape, _TYPE.dtype)], [device], True
+        )
         product.execute_sharded([x], with_tokens=True).consume_token().block_until_ready()

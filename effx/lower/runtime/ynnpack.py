@@ -33,7 +33,7 @@ SMALL = 2048
 # XLA's own kernel of a reduction takes 30 ms longer to compile: as long as this many nanoseconds in 600 runs.
 WORTH = 50_000.0
 # How often a loop runs of which nothing is known.
-TURNS = 16
+ITERATIONS = 16
 # So many products are worth the first run that they spare; larger ones, and more matrices in a batch, the library runs
 # faster.
 MANY, LARGE, BATCH = 8, 2**22, 8
@@ -41,7 +41,7 @@ MANY, LARGE, BATCH = 8, 2**22, 8
 
 @final
 @attrs.frozen
-class Tally:
+class ReductionCosts:
     """What a program would gain without the library.
 
     Attributes:
@@ -57,7 +57,7 @@ class Tally:
     bound: bool = False
 
 
-def better_without(program: Program, chosen: CompilerOptions, devices: int = 1) -> CompilerOptions:
+def ynnpack_options(program: Program, chosen: CompilerOptions, devices: int = 1) -> CompilerOptions:
     """Returns the options for a program on a CPU beside those that were chosen: where it had better not use the library.
 
     Whoever sets the switch, for a function or in `XLA_FLAGS`, decides. Several devices, which share the cores, leave it
@@ -65,25 +65,25 @@ def better_without(program: Program, chosen: CompilerOptions, devices: int = 1) 
     """
     if any([name == SWITCH for name, _ in chosen]) or SWITCH in os.environ.get("XLA_FLAGS", ""):
         return ()
-    found = _tally(program)
-    reductions = found.gain <= WORTH * found.reductions
-    products = found.bound or found.products < MANY or devices > 1
+    costs = _estimate_costs(program)
+    reductions = costs.gain <= WORTH * costs.reductions
+    products = costs.bound or costs.products < MANY or devices > 1
     if reductions and products:
         return ()
     return ((SWITCH, REDUCTIONS if reductions else PRODUCTS if products else ""),)
 
 
-def _tally(program: Program) -> Tally:
+def _estimate_costs(program: Program) -> ReductionCosts:
     known = program.derived.get("libraries")
-    if isinstance(known, Tally):
+    if isinstance(known, ReductionCosts):
         return known
     reductions, gain, products, bound = 0, 0.0, 0, False
     for e in program.equations:
         op = e.op
         if isinstance(op, HigherOrder):
             loops = isinstance(op, (Scan, While))
-            times = op.length if isinstance(op, Scan) else TURNS if loops else 1
-            for inner in map(_tally, op.programs):
+            times = op.length if isinstance(op, Scan) else ITERATIONS if loops else 1
+            for inner in map(_estimate_costs, op.programs):
                 reductions += inner.reductions
                 gain += inner.gain * times
                 products += inner.products
@@ -101,8 +101,8 @@ def _tally(program: Program) -> Tally:
                 times, axes = (1, op.axes) if isinstance(op, Reduction) else (2, (op.axis,))
                 reductions += times
                 gain += times * reduction_gain(t.shape, axes)
-    found = program.derived["libraries"] = Tally(reductions, gain, products, bound)
-    return found
+    costs = program.derived["libraries"] = ReductionCosts(reductions, gain, products, bound)
+    return costs
 
 
 def _multiplications(op: DotGeneral, lhs: ArrayType, rhs: ArrayType) -> tuple[int, int]:
@@ -118,10 +118,10 @@ def reduction_gain(shape: Sequence[int], axes: Sequence[int]) -> float:
     """Returns how many nanoseconds a reduction takes with the library more than without; less than 0 for a loss."""
     n = math.prod(shape)
     results = n // max(1, math.prod([shape[i] for i in axes]))
-    kept = [i for i in range(len(shape)) if i not in axes and shape[i] != 1]
+    remaining_axes = [i for i in range(len(shape)) if i not in axes and shape[i] != 1]
     last = max([i for i in range(len(shape)) if shape[i] != 1], default=0)
     if last in axes:  # each result from a row
-        row = math.prod(shape[(kept[-1] + 1 if kept else 0) :])
+        row = math.prod(shape[(remaining_axes[-1] + 1 if remaining_axes else 0) :])
         with_it = n / 8
         without = n / (5 if row <= 8 else 1.8 if row <= 32 else 3.3)
     else:  # rows are added up

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import effx.lower.text.stablehlo  # noqa: F401  # registers the rules
-from effx.effects import are_optional
+from effx.effects import all_optional
 from effx.errors import BackendError
 from effx.ir.ops.collective import AxisEffect, AxisName
 from effx.ir.program import Program
@@ -17,9 +17,9 @@ from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.placement.parallel_maps import device_count
 from effx.lower.text.emit import Axis, Module
 from effx.lower.text.hlo import XlaComputation, hlo_computation
-from effx.lower.text.module import main_lines, values_text, whole_text
+from effx.lower.text.module import array_literal_text, assemble_module_text, main_lines
 
-Parts: TypeAlias = tuple[int, ...] | None
+PartitionCounts: TypeAlias = tuple[int, ...] | None
 """Into how many parts each axis of an array is cut; None for an array that is whole on all partitions."""
 
 
@@ -30,8 +30,8 @@ def computation(
     *,
     axes: Sequence[tuple[AxisName, int]] = (),
     donated: Sequence[bool] = (),
-    in_parts: Sequence[Parts] = (),
-    out_parts: Sequence[Parts] = (),
+    in_parts: Sequence[PartitionCounts] = (),
+    out_parts: Sequence[PartitionCounts] = (),
     tuple_args: bool = False,
 ) -> XlaComputation:
     """Returns a program as an XLA computation, before XLA optimises, whose result is a tuple.
@@ -49,7 +49,7 @@ def computation(
         BackendError: the program leaves effects open, or XLA refuses it.
     """
     bound = frozenset([AxisEffect(name) for name, _ in axes])
-    if not are_optional(program.effects - bound):
+    if not all_optional(program.effects - bound):
         raise BackendError(
             f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects - bound))}"
         )
@@ -64,19 +64,19 @@ def computation(
     results = [_sharding(p) for p in out_parts]
     cuts = (in_parts, out_parts) if in_parts else None
     main = main_lines(
-        module, program, attributes, results, donated, cuts, [values_text(c) for c in constants]
+        module, program, attributes, results, donated, cuts, [array_literal_text(c) for c in constants]
     )
     name = f"xla_computation_{program.name}"
-    text = whole_text(module, name, main, replicas, partition_count([*in_parts, *out_parts]))
+    text = assemble_module_text(module, name, main, replicas, partition_count([*in_parts, *out_parts]))
     return hlo_computation(text, tuple_args, return_tuple=True)
 
 
-def partition_count(parts: Sequence[Parts]) -> int:
+def partition_count(parts: Sequence[PartitionCounts]) -> int:
     """Returns the number of partitions; 1 where nothing is cut."""
     return max([math.prod(p) for p in parts if p is not None], default=1)
 
 
-def _sharding(parts: Parts) -> list[str]:
+def _sharding(parts: PartitionCounts) -> list[str]:
     if parts is None:
         return ['mhlo.sharding = "{replicated}"']
     tiles = ",".join(map(str, parts))

@@ -17,7 +17,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.effects import Operation, RuleTable
-from effx.errors import BackendError, EffxError, NoRuleError, Source, place, resolve
+from effx.errors import BackendError, EffxError, NoRuleError, Source, resolve_source, set_error_position
 from effx.ir.ops.collective import AxisName
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
@@ -26,11 +26,11 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import INVARIANT, ArrayType, Shape, array_type
 from effx.lower.placement.shardy import mesh_line
 from effx.lower.text import sizes
-from effx.lower.text.fences import NONE, fences
+from effx.lower.text.fences import NONE, find_fences
 from effx.lower.text.foreign_calls import Attribute, custom_call_text
-from effx.lower.text.joined_sums import joined_sums
+from effx.lower.text.joined_sums import find_sum_chains
 from effx.lower.text.sizes import INDEX
-from effx.lower.text.sizes import ints as ints
+from effx.lower.text.sizes import integer_list as integer_list
 
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
@@ -40,12 +40,12 @@ rules: RuleTable[Rule[Operation[object]]] = RuleTable("stablehlo")
 
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-_of_platform: dict[str, RuleTable[Rule[Operation[object]]]] = {}
+_rules_by_platform: dict[str, RuleTable[Rule[Operation[object]]]] = {}
 
 
 def rules_for(platform: str) -> RuleTable[Rule[Operation[object]]]:
     """Returns the rules of a platform: its own before those of all."""
-    return _of_platform.get(platform, rules)
+    return _rules_by_platform.get(platform, rules)
 
 
 def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], Rule[O]]:
@@ -62,7 +62,7 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
     if platform is not None:
         if platform not in PLATFORMS:
             raise BackendError(f"emits: platform must be one of {', '.join(PLATFORMS)}, got {platform!r}")
-        table = _of_platform.setdefault(platform, RuleTable(f"stablehlo of {platform}", rules))
+        table = _rules_by_platform.setdefault(platform, RuleTable(f"stablehlo of {platform}", rules))
     return table.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
@@ -217,11 +217,11 @@ class Module:
 
     def shared_function(self, key: object, name: str, write: Callable[[str], str]) -> str:
         """Returns the name of a private function that rules share; `write(name)` gives its text once."""
-        found = self.shared.get(key)
-        if found is None:
-            found = self.shared[key] = self.fresh(name)
-            self.functions.append(write(found))
-        return found
+        function_name = self.shared.get(key)
+        if function_name is None:
+            function_name = self.shared[key] = self.fresh(name)
+            self.functions.append(write(function_name))
+        return function_name
 
     def arguments(self, types: Sequence[ArrayType]) -> list[str]:
         """Returns the arguments of a private function: dimension variables, then `%arg0` and so on."""
@@ -232,7 +232,7 @@ class Module:
         """Returns the name of a grid of all devices, in the module's order or in that of their ids."""
         order = self.order(ids)
         name = f"mesh_{'_'.join(map(str, grid))}"
-        known = [n for n, found in self.meshes.items() if found == (grid, order)]
+        known = [n for n, key in self.meshes.items() if key == (grid, order)]
         if known:
             return known[0]
         if name in self.meshes:
@@ -258,7 +258,7 @@ class Module:
             return ""
         file, line = "-", 0
         if source is not None:
-            file, line, _ = resolve(source)
+            file, line, _ = resolve_source(source)
         key = (label, file, line)
         alias = self.locations.get(key)
         if alias is None:
@@ -281,7 +281,7 @@ class Body:
         module: where shared functions go.
         lines: what has been written.
         sizes: the names of symbolic sizes that have been written.
-        sums: chains of sums over axes that are one sum over all of them; see `joined_sums`.
+        sums: chains of sums over axes that are one sum over all of them; see `find_sum_chains`.
     """
 
     __slots__ = (
@@ -361,7 +361,7 @@ class Body:
     def program(self, program: Program) -> None:
         """Writes a program's equations, whose inputs have names."""
         if len(self.module.axes) > 1:
-            self.sums.update(joined_sums(program))
+            self.sums.update(find_sum_chains(program))
         self.equations(program.equations)
 
     def equations(self, equations: Sequence[Equation]) -> None:
@@ -369,23 +369,23 @@ class Body:
         names, lines = self.names, self.lines
         find = rules_for(self.module.platform).find
         locate = self.module.location
-        fenced = fences(equations) if self.module.platform == "cpu" else NONE
+        fenced = find_fences(equations) if self.module.platform == "cpu" else NONE
         for equation in equations:
             op = equation.op
             rule = find(type(op))
             if rule is None:
                 if not op.can_decompose():
                     missing = NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
-                    place(missing, equation.source)
+                    set_error_position(missing, equation.source)
                     raise missing
-                rule = _decomposed
+                rule = _emit_decomposition
             label = f"{equation.scope}/{op.name}" if equation.scope else op.name
             self._location = locate(label, equation.source)
             outputs = equation.outputs
             try:
                 result = rule(self, op, equation.inputs, outputs)
             except EffxError as error:
-                place(error, equation.source)
+                set_error_position(error, equation.source)
                 raise
             if type(result) is str:
                 names[outputs[0]] = result
@@ -493,7 +493,7 @@ class Body:
             # The sizes of the results are operands; memory is not shared.
             aliases, shapes = None, list(range(len(names), len(names) + len(out_types)))
             for t in out_types:
-                vector, kind = sizes.sizes(self, t.shape)
+                vector, kind = sizes.write_sizes(self, t.shape)
                 names.append(vector)
                 types.append(kind)
             in_layouts = None if in_layouts is None else [*in_layouts, *[None] * len(shapes)]
@@ -525,13 +525,13 @@ class Body:
 stage_decomposition: list[Callable[[Operation[object], tuple[ArrayType, ...]], Program]] = []
 
 
-def _decomposed(
+def _emit_decomposition(
     body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     """An operation without a form of its own: what it decomposes into, in its place."""
     # Along which axes of a mesh values vary is decided and checked where a program is staged.
-    program = stage_decomposition[0](op, tuple([x.type.varying(INVARIANT) for x in inputs]))
-    if [t.strong() for t in program.out_types] != [v.type.varying(INVARIANT).strong() for v in outputs]:
+    program = stage_decomposition[0](op, tuple([x.type.with_vma(INVARIANT) for x in inputs]))
+    if [t.strong() for t in program.out_types] != [v.type.with_vma(INVARIANT).strong() for v in outputs]:
         raise NoRuleError(
             f"{op.name}: decomposes into ({', '.join(map(repr, program.out_types))}), "
             f"but its typing rule gives ({', '.join([repr(v.type) for v in outputs])})"

@@ -26,31 +26,33 @@ _FUSED = (Elementwise, Structural, Pad, Bitcast, Iota)
 NONE: frozenset[Var] = frozenset()
 
 
-def fences(equations: Sequence[Equation]) -> frozenset[Var]:
+def find_fences(equations: Sequence[Equation]) -> frozenset[Var]:
     """Returns the results of conversions and counters from which more than `PATHS` paths of uses start."""
     if not any([type(e.op) in _ROOTS for e in equations]):
         return NONE
-    paths = _paths(equations)
-    found = [e.outputs[0] for e in equations if type(e.op) in _ROOTS and paths.get(e.outputs[0], 1.0) > PATHS]
-    if not found:
+    paths = _count_paths(equations)
+    fenced = [
+        e.outputs[0] for e in equations if type(e.op) in _ROOTS and paths.get(e.outputs[0], 1.0) > PATHS
+    ]
+    if not fenced:
         return NONE
     # A bool from memory is a narrowed byte; one that is compared in the loop is not.
     compared = {e.outputs[0] for e in equations if isinstance(e.op, (Comparison, IsFinite))}
     chosen = {e.outputs[0] for e in equations if type(e.op) is Select and e.inputs[0] in compared}
-    return frozenset([v for v in found if v not in chosen])
+    return frozenset([v for v in fenced if v not in chosen])
 
 
 _ROOTS: frozenset[type[Operation[object]]] = frozenset((Convert, Iota, Select))
 
 
-def _paths(equations: Sequence[Equation]) -> dict[Var, float]:
+def _count_paths(equations: Sequence[Equation]) -> dict[Var, float]:
     """Counts for each value the paths of uses inside one fused loop, from the last equation to the first."""
     paths: dict[Var, float] = {}
     for e in reversed(equations):
         op = e.op
         ahead = max([paths.get(v, 1.0) for v in e.outputs], default=1.0)
         if isinstance(op, Call):
-            inner = _paths_of(op.program)
+            inner = _count_input_paths(op.program)
             steps = [n * ahead for n in inner]
         elif isinstance(op, _FUSED):
             steps = [ahead] * len(e.inputs)
@@ -62,11 +64,11 @@ def _paths(equations: Sequence[Equation]) -> dict[Var, float]:
     return paths
 
 
-def _paths_of(program: Program) -> list[float]:
+def _count_input_paths(program: Program) -> list[float]:
     """Counts the paths that start at a program's inputs."""
-    found = program.derived.get("paths")
-    if found is None:
-        paths = _paths(program.equations)
-        found = program.derived["paths"] = [paths.get(v, 1.0) for v in program.inputs]
-    assert isinstance(found, list)
-    return found
+    counts = program.derived.get("paths")
+    if counts is None:
+        paths = _count_paths(program.equations)
+        counts = program.derived["paths"] = [paths.get(v, 1.0) for v in program.inputs]
+    assert isinstance(counts, list)
+    return counts

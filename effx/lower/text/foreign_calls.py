@@ -65,13 +65,13 @@ def string_text(value: str) -> str:
     return f'"{"".join(plain)}"'
 
 
-def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
+def attribute_text(name: str, value: object, function_name: str = "custom_call") -> str:
     """Returns an attribute of a foreign function as MLIR writes it.
 
     Args:
         name: the attribute's.
         value: a bool, number, string, NumPy scalar or array, sequence of Python's numbers, or mapping of such.
-        what: who calls, for errors.
+        function_name: who calls, for errors.
 
     Raises:
         BackendError: XLA has no such attributes.
@@ -88,7 +88,7 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
             return f"{number_text(value, value.dtype)} : {_element(value.dtype)}"
         case np.ndarray() if _element(value.dtype):
             if not value.ndim:
-                return attribute_text(name, value[()], what)
+                return attribute_text(name, value[()], function_name)
             return _array_text(value)
         case int() if -(2**63) <= value < 2**63:
             return f"{value} : i64"
@@ -96,7 +96,8 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
             return f"{number_text(value, np.dtype(np.float64))} : f64"
         case Mapping() if all([isinstance(k, str) for k in value]):
             entries = [
-                f"{key_text(k)} = {attribute_text(f'{name}.{k}', v, what)}" for k, v in sorted(value.items())
+                f"{key_text(k)} = {attribute_text(f'{name}.{k}', v, function_name)}"
+                for k, v in sorted(value.items())
             ]
             return f"{{{', '.join(entries)}}}"
         case list() | tuple() | range():
@@ -107,7 +108,8 @@ def attribute_text(name: str, value: object, what: str = "custom_call") -> str:
                         break
                     return _array_text(np.asarray(value, wide))
     raise BackendError(
-        f"{what}: attribute {name!r} must be a bool, number, string, NumPy array, sequence of ints or of floats, or a "
+        f"{function_name}: attribute {name!r} must be a bool, number, string, NumPy array, sequence of ints or of "
+        "floats, or a "
         f"mapping of such, got {value!r}"
     )
 
@@ -196,12 +198,12 @@ def custom_call_text(
         parts.append(f"indices_of_shape_operands = dense<{list(shapes)}> : tensor<{len(shapes)}xi64>")
     if aliases:
         one = len(out_types) == 1
-        places = [
+        alias_texts = [
             "#stablehlo.output_operand_alias<output_tuple_indices = "
-            f"[{'' if one else out}], operand_index = {given}, operand_tuple_indices = []>"
-            for out, given in aliases.items()
+            f"[{'' if one else out}], operand_index = {input_index}, operand_tuple_indices = []>"
+            for out, input_index in aliases.items()
         ]
-        parts.append(f"output_operand_aliases = [{', '.join(places)}]")
+        parts.append(f"output_operand_aliases = [{', '.join(alias_texts)}]")
     outs = [t.mlir for t in out_types]
     results = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
     return (

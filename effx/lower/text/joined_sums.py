@@ -4,7 +4,7 @@ from effx.ir.ops.collective import AxisName, PSum
 from effx.ir.program import Program, Var
 
 
-def joined_sums(program: Program) -> dict[Var, tuple[AxisName, ...]]:
+def find_sum_chains(program: Program) -> dict[Var, tuple[AxisName, ...]]:
     """Finds chains of sums in which each is used by the next alone.
 
     Returns:
@@ -17,7 +17,7 @@ def joined_sums(program: Program) -> dict[Var, tuple[AxisName, ...]]:
     ...   c: f32[] = psum[axis_name='j'] b
     ...   return c
     ... }''')
-    >>> list(joined_sums(program).values())
+    >>> list(find_sum_chains(program).values())
     [(), ('i', 'j')]
     """
     sums = [(e.inputs[0], e.outputs[0], e.op) for e in program.equations if type(e.op) is PSum]
@@ -27,7 +27,7 @@ def joined_sums(program: Program) -> dict[Var, tuple[AxisName, ...]]:
     for x in [*[x for e in program.equations for x in e.inputs], *program.outputs]:
         if type(x) is Var:
             uses[x] = uses.get(x, 0) + 1
-    found: dict[Var, tuple[AxisName, ...]] = {}
+    chain_axes: dict[Var, tuple[AxisName, ...]] = {}
     chains: dict[Var, tuple[AxisName, ...]] = {}
     for x, out, op in sums:
         if op.groups is not None:
@@ -35,8 +35,8 @@ def joined_sums(program: Program) -> dict[Var, tuple[AxisName, ...]]:
         before = chains.get(x, ()) if type(x) is Var and uses[x] == 1 else ()
         if before and op.axis_name not in before:
             assert type(x) is Var
-            found[x], found[out] = (), (*before, op.axis_name)
-            chains[out] = found[out]
+            chain_axes[x], chain_axes[out] = (), (*before, op.axis_name)
+            chains[out] = chain_axes[out]
         else:
             chains[out] = (op.axis_name,)
-    return found
+    return chain_axes

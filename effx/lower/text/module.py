@@ -7,23 +7,23 @@ import numpy as np
 
 import effx.lower.text.stablehlo  # noqa: F401  # registers the rules
 from effx.dtypes import bits, is_key
-from effx.effects import are_optional
+from effx.effects import all_optional
 from effx.errors import BackendError
 from effx.ir.ops.host import Hosted
-from effx.ir.ops.sharding import between_memories
+from effx.ir.ops.sharding import move_between_memories
 from effx.ir.ops.sizes import Size
 from effx.ir.program import Program, Scalar
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.placement.memories import Memories
-from effx.lower.placement.parallel_maps import Partitioning, partitioning_of
+from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
 from effx.lower.placement.shardy import tiling_text
 from effx.lower.placement.tiling import Tiling
 from effx.lower.text.emit import Module, constant_text, function_lines
 
 
-def _shardings(module: Module, tilings: Sequence[Tiling | None]) -> list[list[str]]:
+def _sharding_attributes(module: Module, tilings: Sequence[Tiling | None]) -> list[list[str]]:
     """Returns for arguments or results of `main` the attribute that says how they lie, where that is settled."""
     return [
         [] if x is None else [f"sdy.sharding = #sdy.sharding{tiling_text(module.mesh(x.sizes), x.dims)}"]
@@ -39,11 +39,11 @@ def module_text(
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
 ) -> str:
-    """Returns the StableHLO text of a program as a module with a public `main`; see `module_of`."""
-    return module_of(program, platform, donated, debug_info, partitioning, memories)[0]
+    """Returns the StableHLO text of a program as a module with a public `main`; see `build_module`."""
+    return build_module(program, platform, donated, debug_info, partitioning, memories)[0]
 
 
-def module_of(
+def build_module(
     program: Program,
     platform: str,
     donated: Sequence[bool] = (),
@@ -64,7 +64,7 @@ def module_of(
         memories: those of inputs and outputs; None for the default one throughout.
         constants: the texts of the first inputs' values, which are then no arguments; for one device and memory.
     """
-    if not are_optional(program.effects):
+    if not all_optional(program.effects):
         advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
         raise BackendError(
             f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}{advice}"
@@ -76,21 +76,23 @@ def module_of(
             f"lower: {program.name} has symbolic sizes{shown}, and XLA compiles for known ones; "
             f"effx.export.export makes one module for all sizes"
         )
-    partitioning = partitioning or partitioning_of(program)
+    partitioning = partitioning or infer_partitioning(program)
     module = (
         Module(platform, 1, debug_info)
         if partitioning is None
         else Module(platform, partitioning.count, debug_info, ids=partitioning.ids)
     )
     attributes = (
-        [[] for _ in program.inputs] if partitioning is None else _shardings(module, partitioning.inputs)
+        [[] for _ in program.inputs]
+        if partitioning is None
+        else _sharding_attributes(module, partitioning.inputs)
     )
-    results = [] if partitioning is None else _shardings(module, partitioning.outputs)
+    results = [] if partitioning is None else _sharding_attributes(module, partitioning.outputs)
     cuts: tuple[Sequence[object], Sequence[object]] | None = (
         None if partitioning is None else (partitioning.inputs, partitioning.outputs)
     )
-    if memories is not None and memories.several:
-        program = between_memories(program, memories.inputs, memories.outputs, memories.usual)
+    if memories is not None and memories.has_other_memories:
+        program = move_between_memories(program, memories.inputs, memories.outputs, memories.usual)
         results = results or [[] for _ in program.outputs]
         for side, kinds in ((attributes, memories.inputs), (results, memories.outputs)):
             for entry, kind in zip(side, kinds, strict=True):
@@ -99,7 +101,7 @@ def module_of(
         cuts = (attributes[:], results[:])
     main = main_lines(module, program, attributes[len(constants) :], results, donated, cuts, constants)
     return (
-        whole_text(module, f"jit_{program.name}", main, 1, module.devices),
+        assemble_module_text(module, f"jit_{program.name}", main, 1, module.devices),
         tuple(module.hosted),
         module.is_foreign,
     )
@@ -118,15 +120,15 @@ def main_lines(
 
     Args:
         attributes, donated: for each argument. results: the results' attributes; empty for none.
-        cuts: as `_donations` takes them.
+        cuts: as `_mark_donations` takes them.
         constants: the texts of the first inputs' values, which are no arguments.
     """
-    _donations(attributes, donated, program.in_types[len(constants) :], program.out_types, cuts)
+    _mark_donations(attributes, donated, program.in_types[len(constants) :], program.out_types, cuts)
     extra = [", ".join(a) for a in attributes], [", ".join(a) for a in results]
     return function_lines(module, program, "main", "public", *extra, constants)
 
 
-def _donations(
+def _mark_donations(
     attributes: Sequence[list[str]],
     donated: Sequence[bool],
     in_types: Sequence[ArrayType],
@@ -140,18 +142,24 @@ def _donations(
         in_types, out_types: of the arguments and results.
         cuts: how they lie on several devices: an argument's memory fits a result that lies alike. None for one device.
     """
-    taken: set[int] = set()
-    for i, t in [(i, t) for i, (t, given) in enumerate(zip(in_types, donated, strict=False)) if given]:
+    used_results: set[int] = set()
+    for i, t in [
+        (i, t)
+        for i, (t, input_index_and_type) in enumerate(zip(in_types, donated, strict=False))
+        if input_index_and_type
+    ]:
         for j, out in enumerate(out_types):
-            if j not in taken and out.matches(t) and (cuts is None or cuts[0][i] == cuts[1][j]):
-                taken.add(j)
+            if j not in used_results and out.matches(t) and (cuts is None or cuts[0][i] == cuts[1][j]):
+                used_results.add(j)
                 attributes[i].append(f"tf.aliasing_output = {j} : i32")
                 break
         else:
             attributes[i].append("jax.buffer_donor = true")
 
 
-def whole_text(module: Module, name: str, main: Sequence[str], replicas: int, partitions: int) -> str:
+def assemble_module_text(
+    module: Module, name: str, main: Sequence[str], replicas: int, partitions: int
+) -> str:
     """Returns the text of a module whose functions have been written."""
     shown = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
     counts = f"mhlo.num_partitions = {partitions} : i32, mhlo.num_replicas = {replicas} : i32"
@@ -167,7 +175,7 @@ def whole_text(module: Module, name: str, main: Sequence[str], replicas: int, pa
     return "\n".join(parts)
 
 
-def values_text(x: ConcreteArray) -> str:
+def array_literal_text(x: ConcreteArray) -> str:
     """Returns what stands inside `dense<...>` for an array."""
     t = x.type
     if t.size == 0:
@@ -178,10 +186,10 @@ def values_text(x: ConcreteArray) -> str:
     if t.kind != "b" and bits(t.dtype) >= 8:
         return f'"0x{values.tobytes().hex().upper()}"'
     # MLIR has changed how it packs dtypes smaller than a byte.
-    return _nested(values.tolist(), t)
+    return _nested_text(values.tolist(), t)
 
 
-def _nested(values: object, t: ArrayType) -> str:
+def _nested_text(values: object, t: ArrayType) -> str:
     if isinstance(values, list):
-        return f"[{', '.join([_nested(v, t) for v in values])}]"
+        return f"[{', '.join([_nested_text(v, t) for v in values])}]"
     return constant_text(cast("Scalar", values), t)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from effx import dtypes
-from effx.effects import are_optional
+from effx.effects import all_optional
 from effx.errors import BackendError
 from effx.ir.program import Program
-from effx.ir.sizes.dimensions import Dim, of_terms
-from effx.ir.sizes.monomials import show
+from effx.ir.sizes.dimensions import Dim, size_from_terms
+from effx.ir.sizes.monomials import format_terms
 from effx.ir.sizes.solving import Solution
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.concrete import ConcreteArray
@@ -37,7 +37,7 @@ def portable_module(
     platforms: Sequence[str],
     solution: Solution,
     say: Callable[[int], str],
-    kept: Sequence[bool],
+    kept_mask: Sequence[bool],
 ) -> str:
     """Returns the text of a module.
 
@@ -47,14 +47,14 @@ def portable_module(
         platforms: "cpu", "cuda", "rocm", "tpu".
         solution: how the dimension variables are found from all arrays, those left out included.
         say: names an array in errors.
-        kept: for each array whether `main` takes it.
+        kept_mask: for each array whether `main` takes it.
     """
-    if not are_optional(program.effects):
+    if not all_optional(program.effects):
         raise BackendError(
             f"export: {program.name} leaves effects open: {sorted(map(repr, program.effects))}"
         )
     modules = [Module(p, variables=solution.names) for p in platforms]
-    written = [_function(program, m, m.fresh(WRAPPED)) for m in modules]
+    written = [_write_function(program, m, m.fresh(WRAPPED)) for m in modules]
     several = len({"\n".join([*lines, *m.functions]) for m, lines in zip(modules, written, strict=True)}) > 1
     if any([m.hosted for m in modules]):
         raise BackendError(
@@ -68,7 +68,7 @@ def portable_module(
         for other in modules[1:]:
             other.share_names(first)
         names = [first.fresh(f"{WRAPPED}_{p}") for p in platforms]
-        written = [_function(program, m, name) for m, name in zip(modules, names, strict=True)]
+        written = [_write_function(program, m, name) for m, name in zip(modules, names, strict=True)]
         functions = [
             line for m, lines in zip(modules, written, strict=True) for line in (*lines, *m.functions)
         ]
@@ -76,7 +76,7 @@ def portable_module(
     else:
         names = [WRAPPED]
         functions, locations = [*written[0], *first.functions], first
-    main = _main(program, constants, solution, say, kept, names, len(platforms) > 1, first)
+    main = _write_main(program, constants, solution, say, kept_mask, names, len(platforms) > 1, first)
     name = "".join([c if c.isalnum() or c == "_" else "_" for c in program.name])
     symbolic = "jax.uses_shape_polymorphism = true, " if solution.names else ""
     return "\n".join(
@@ -91,16 +91,16 @@ def portable_module(
     )
 
 
-def _function(program: Program, module: Module, name: str) -> list[str]:
+def _write_function(program: Program, module: Module, name: str) -> list[str]:
     return function_lines(module, program, name, "private")
 
 
-def _main(
+def _write_main(
     program: Program,
     constants: Sequence[ConcreteArray],
     solution: Solution,
     say: Callable[[int], str],
-    kept: Sequence[bool],
+    kept_mask: Sequence[bool],
     names: Sequence[str],
     indexed: bool,
     module: Module,
@@ -109,12 +109,12 @@ def _main(
     body = Body(module)
     types = program.in_types[len(constants) :]
     arguments = [f"%platform: {INDEX.mlir} {PLATFORM_INDEX}"] if indexed else []
-    arguments += [f"%arg{i}: {t.mlir}" for i, t in enumerate(types) if kept[i]]
-    _solved(body, types, solution, say, kept)
-    inputs = [_constant(body, x) for x in constants]
+    arguments += [f"%arg{i}: {t.mlir}" for i, t in enumerate(types) if kept_mask[i]]
+    _write_dimension_values(body, types, solution, say, kept_mask)
+    inputs = [_write_constant(body, x) for x in constants]
     for i, t in enumerate(types):
         # What nothing reads still has a place among the function's arguments.
-        inputs.append(f"%arg{i}" if kept[i] else body.constant(0, t))
+        inputs.append(f"%arg{i}" if kept_mask[i] else body.constant(0, t))
     call = [
         lambda name=n: body.call_function(name, inputs, program.in_types, program.out_types) for n in names
     ]
@@ -138,7 +138,7 @@ def _main(
     ]
 
 
-def _constant(body: Body, x: ConcreteArray) -> str:
+def _write_constant(body: Body, x: ConcreteArray) -> str:
     """Writes an array as a constant; what takes less than a byte as bytes, in which MLIR has changed its mind."""
     t, data = x.type, x.host("export")
     if not t.size:
@@ -156,17 +156,17 @@ def _constant(body: Body, x: ConcreteArray) -> str:
 # --- sizes -----------------------------------------------------------------------------------------------
 
 
-def _solved(
+def _write_dimension_values(
     body: Body,
     types: Sequence[ArrayType],
     solution: Solution,
     say: Callable[[int], str],
-    kept: Sequence[bool],
+    kept_mask: Sequence[bool],
 ) -> None:
     """Writes the values of the dimension variables, and the checks of all sizes."""
     place_of = {v: i for i, v in enumerate(solution.names)}
 
-    def given(array: int, axis: int) -> str:
+    def array_size(array: int, axis: int) -> str:
         return body.line(
             f"stablehlo.get_dimension_size %arg{array}, dim = {axis} : ({types[array].mlir}) -> {INDEX.mlir}"
         )
@@ -177,42 +177,48 @@ def _solved(
         )
 
     for step in solution.steps:
-        found = given(step.place.array, step.place.axis)
+        solved_size = array_size(step.location.array, step.location.axis)
         if step.rest:
-            found = body.line(f"stablehlo.subtract {found}, {sizes.size(body, step.rest)} : {INDEX.mlir}")
+            solved_size = body.line(
+                f"stablehlo.subtract {solved_size}, {sizes.write_size(body, step.rest)} : {INDEX.mlir}"
+            )
         if step.coefficient != 1:
-            divisor = sizes.size(body, step.coefficient)
-            found = body.line(f"stablehlo.divide {found}, {divisor} : {INDEX.mlir}")
+            divisor = sizes.write_size(body, step.coefficient)
+            solved_size = body.line(f"stablehlo.divide {solved_size}, {divisor} : {INDEX.mlir}")
         name = sizes.variable_name(place_of[step.name])
         zero = body.constant(0, INDEX)
-        body.lines.append(f"    {name} = stablehlo.add {found}, {zero} : {INDEX.mlir}")
-        _assert(
+        body.lines.append(f"    {name} = stablehlo.add {solved_size}, {zero} : {INDEX.mlir}")
+        _write_assertion(
             body,
             compared("GE", name, body.constant(1, INDEX)),
-            f"dimension variable {step.name} must be at least 1, and {say(step.place.array)} axis {step.place.axis}, "
-            f"which must be {step.place.size!r}, makes it {{0}}",
+            f"dimension variable {step.name} must be at least 1, and {say(step.location.array)} axis {step.location.axis}, "
+            f"which must be {step.location.size!r}, makes it {{0}}",
             [name],
         )
-    for place in solution.places:
-        if type(place.size) is Dim and kept[place.array]:
-            actual, wanted = given(place.array, place.axis), sizes.size(body, place.size)
-            _assert(
+    for size_location in solution.locations:
+        if type(size_location.size) is Dim and kept_mask[size_location.array]:
+            actual, compared_sizes = (
+                array_size(size_location.array, size_location.axis),
+                sizes.write_size(body, size_location.size),
+            )
+            _write_assertion(
                 body,
-                compared("EQ", actual, wanted),
-                f"{say(place.array)} axis {place.axis} has size {{0}}, which must be {place.size!r}, that is {{1}}",
-                [actual, wanted],
+                compared("EQ", actual, compared_sizes),
+                f"{say(size_location.array)} axis {size_location.axis} has size {{0}}, which must be "
+                f"{size_location.size!r}, that is {{1}}",
+                [actual, compared_sizes],
             )
     for least in solution.scope.at_least:
-        value = sizes.size(body, least)
+        value = sizes.write_size(body, least)
         text = f"the constraint {least!r} >= 0 does not hold: it is {{0}}"
-        _assert(body, compared("GE", value, body.constant(0, INDEX)), text, [value])
+        _write_assertion(body, compared("GE", value, body.constant(0, INDEX)), text, [value])
     for product, n in solution.equal:
-        left, right = sizes.size(body, of_terms({product: 1})), sizes.size(body, n)
-        text = f"the constraint {show([(product, 1)])} == {n!r} does not hold: {{0}} is not {{1}}"
-        _assert(body, compared("EQ", left, right), text, [left, right])
+        left, right = sizes.write_size(body, size_from_terms({product: 1})), sizes.write_size(body, n)
+        text = f"the constraint {format_terms([(product, 1)])} == {n!r} does not hold: {{0}} is not {{1}}"
+        _write_assertion(body, compared("EQ", left, right), text, [left, right])
 
 
-def _assert(body: Body, test: str, message: str, values: Sequence[str]) -> None:
+def _write_assertion(body: Body, test: str, message: str, values: Sequence[str]) -> None:
     """Writes a check that XLA makes when it learns the sizes; `{0}` in the message stands for the first value."""
     names = ", ".join([test, *values])
     kinds = ", ".join([BOOL.mlir, *[INDEX.mlir] * len(values)])

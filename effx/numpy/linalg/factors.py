@@ -10,8 +10,8 @@ from effx.families.linalg import qr as qr_family
 from effx.families.linalg.eigen import Eig, Eigh, Svd
 from effx.families.linalg.matrices import check_matrix
 from effx.lax import linalg
-from effx.lax.linalg.operands import symmetrized
-from effx.numpy.linalg.operands import inexact
+from effx.lax.linalg.operands import symmetrize
+from effx.numpy.linalg.operands import kernel_operands
 from effx.numpy.sorting import argsort
 from effx.transforms.jit.jit import jit
 
@@ -66,7 +66,7 @@ def cholesky(a: Operand, *, upper: bool = False, symmetrize_input: bool = True) 
     >>> cholesky(np.array([[4, 2], [2, 2]])).tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
-    (x,), back = inexact("cholesky", a)
+    (x,), back = kernel_operands("cholesky", a)
     if not upper:
         return back(linalg.cholesky(x, symmetrize_input=symmetrize_input))
     check_matrix("cholesky", x.type, square=True)
@@ -98,7 +98,7 @@ def qr(a: Operand, mode: str = "reduced") -> Array | QRResult:
     >>> abs(qr(np.array([[3., 5.], [4., 0.]]), mode="r")).round().tolist()
     [[5.0, 3.0], [0.0, 4.0]]
     """
-    (x,), back = inexact("qr", a)
+    (x,), back = kernel_operands("qr", a)
     if mode == "raw":
         vectors, taus = qr_family.Geqrf()(x)
         return QRResult(back(matrix_transpose(vectors)), back(taus))
@@ -108,9 +108,9 @@ def qr(a: Operand, mode: str = "reduced") -> Array | QRResult:
     return back(r) if mode == "r" else QRResult(back(q), back(r))
 
 
-def _lower(what: str, uplo: str | None) -> bool:
+def _is_lower(function_name: str, uplo: str | None) -> bool:
     if uplo is not None and uplo.upper() not in ("L", "U"):
-        raise ShapeError(f"{what}: UPLO must be 'L', 'U' or None, got {uplo!r}")
+        raise ShapeError(f"{function_name}: UPLO must be 'L', 'U' or None, got {uplo!r}")
     return uplo is None or uplo.upper() == "L"
 
 
@@ -135,8 +135,8 @@ def eigh(a: Operand, UPLO: str | None = None, symmetrize_input: bool = True) -> 
     >>> eigh(np.array([[2., 0.], [0., 1.]])).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    (x,), back = inexact("eigh", a)
-    v, w = linalg.eigh(x, lower=_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
+    (x,), back = kernel_operands("eigh", a)
+    v, w = linalg.eigh(x, lower=_is_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
     return EighResult(back(w), back(v))
 
 
@@ -148,9 +148,9 @@ def eigvalsh(a: Operand, UPLO: str | None = "L", *, symmetrize_input: bool = Tru
     >>> eigvalsh(np.array([[2., 0.], [0., 1.]])).tolist()
     [1.0, 2.0]
     """
-    (x,), back = inexact("eigvalsh", a)
-    lower = _lower("eigvalsh", UPLO)
-    return back(Eigh(lower, False)(symmetrized("eigvalsh", x) if symmetrize_input else x)[0])
+    (x,), back = kernel_operands("eigvalsh", a)
+    lower = _is_lower("eigvalsh", UPLO)
+    return back(Eigh(lower, False)(symmetrize("eigvalsh", x) if symmetrize_input else x)[0])
 
 
 @jit(inline=True)
@@ -172,7 +172,7 @@ def eig(a: Operand) -> EigResult:
     >>> eig(np.array([[0., 1.], [-1., 0.]])).eigenvalues.tolist()
     [1j, -1j]
     """
-    (x,), _ = inexact("eig", a)
+    (x,), _ = kernel_operands("eig", a)
     return EigResult(*Eig()(x))
 
 
@@ -184,7 +184,7 @@ def eigvals(a: Operand) -> Array:
     >>> eigvals(np.array([[0., 1.], [-1., 0.]])).tolist()
     [1j, -1j]
     """
-    (x,), _ = inexact("eigvals", a)
+    (x,), _ = kernel_operands("eigvals", a)
     return Eig(right=False)(x)[0]
 
 
@@ -252,7 +252,7 @@ def svd(
     >>> svd(np.array([[3., 0.], [0., 4.]]), compute_uv=False).tolist()
     [4.0, 3.0]
     """
-    (x,), back = inexact("svd", a)
+    (x,), back = kernel_operands("svd", a)
     if not hermitian:
         if not compute_uv:
             s = linalg.svd(x, full_matrices=False, compute_uv=False, subset_by_index=subset_by_index)
@@ -280,5 +280,5 @@ def svdvals(x: Operand, /) -> Array:
     >>> svdvals(np.array([[3., 0.], [0., 4.]])).tolist()
     [4.0, 3.0]
     """
-    (a,), back = inexact("svdvals", x)
+    (a,), back = kernel_operands("svdvals", x)
     return back(Svd(vectors=False)(a)[0])

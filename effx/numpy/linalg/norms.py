@@ -48,14 +48,14 @@ def norm(
     a = to_inexact(as_operand(x, "norm"))
     if axis is None:
         if ord is None:
-            return _root_of_squares(a, tuple(range(a.type.ndim)), keepdims)
+            return _root_of_square_sum(a, tuple(range(a.type.ndim)), keepdims)
         axis = tuple(range(a.type.ndim))
-    given = (axis,) if isinstance(axis, int) else axis
-    axes = tuple([normalize_axis("norm", i, a.type.ndim, a.type) for i in given])
+    axis_tuple = (axis,) if isinstance(axis, int) else axis
+    axes = tuple([normalize_axis("norm", i, a.type.ndim, a.type) for i in axis_tuple])
     if len(axes) == 1:
-        return _of_vectors("norm", a, 2 if ord is None else ord, axes, keepdims)
+        return _vector_norm("norm", a, 2 if ord is None else ord, axes, keepdims)
     if len(set(axes)) == len(axes) == 2:
-        return _of_matrices("norm", a, "fro" if ord is None else ord, (axes[0], axes[1]), keepdims)
+        return _matrix_norm("norm", a, "fro" if ord is None else ord, (axes[0], axes[1]), keepdims)
     raise ShapeError(f"norm: axis must be one or two axes, got {axis} for {a.type!r}")
 
 
@@ -80,7 +80,7 @@ def vector_norm(
     """
     a = to_inexact(as_operand(x, "vector_norm"))
     axes = tuple(range(a.type.ndim)) if axis is None else normalize_axes("vector_norm", axis, a.type)
-    return _of_vectors("vector_norm", a, ord, axes, keepdims)
+    return _vector_norm("vector_norm", a, ord, axes, keepdims)
 
 
 @jit(static_argnames=("keepdims", "ord"), inline=True)
@@ -102,19 +102,19 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro") ->
     a = to_inexact(as_operand(x, "matrix_norm"))
     if a.type.ndim < 2:
         raise ShapeError(f"matrix_norm: operand must have at least two axes, got {a.type!r}")
-    return _of_matrices("matrix_norm", a, ord, (a.type.ndim - 2, a.type.ndim - 1), keepdims)
+    return _matrix_norm("matrix_norm", a, ord, (a.type.ndim - 2, a.type.ndim - 1), keepdims)
 
 
-def _root_of_squares(a: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _root_of_square_sum(a: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     squares = arithmetic.real(a * arithmetic.conj(a)) if a.type.kind == "c" else a * a
     return arithmetic.unary(SQRT, reducing.sum(squares, axes, keepdims=keepdims))
 
 
-def _of_vectors(what: str, a: Array, ord: Order, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _vector_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, ...], keepdims: bool) -> Array:
     if isinstance(ord, str):
-        raise ShapeError(f"{what}: ord of vectors must be a number or infinity, got {ord!r}")
+        raise ShapeError(f"{function_name}: ord of vectors must be a number or infinity, got {ord!r}")
     if ord == 2:
-        return _root_of_squares(a, axes, keepdims)
+        return _root_of_square_sum(a, axes, keepdims)
     sizes = absolute(a)
     if ord == math.inf:
         return reducing.max(sizes, axes, keepdims=keepdims, initial=0)
@@ -127,19 +127,19 @@ def _of_vectors(what: str, a: Array, ord: Order, axes: tuple[int, ...], keepdims
     return reducing.sum(sizes**ord, axes, keepdims=keepdims) ** (1.0 / ord)
 
 
-def _of_matrices(what: str, a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:
+def _matrix_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:
     if ord == "fro":
-        return _root_of_squares(a, axes, keepdims)
+        return _root_of_square_sum(a, axes, keepdims)
     row, column = axes
     if ord in (1, -1, math.inf, -math.inf):
-        summed, kept = (row, column) if ord in (1, -1) else (column, row)
+        summed, remaining_axis = (row, column) if ord in (1, -1) else (column, row)
         sums = reducing.sum(absolute(a), (summed,), keepdims=True)
         most = reducing.max if ord in (1, math.inf) else reducing.min
-        found = most(sums, (kept,), keepdims=True)
-        return found if keepdims else shaping.squeeze(found, axes)
+        extreme_sums = most(sums, (remaining_axis,), keepdims=True)
+        return extreme_sums if keepdims else shaping.squeeze(extreme_sums, axes)
     if ord not in (2, -2, "nuc"):
         raise ShapeError(
-            f"{what}: ord of matrices must be 'fro', 'nuc', infinity, 1 or 2, or a negative of these, got {ord!r}"
+            f"{function_name}: ord of matrices must be 'fro', 'nuc', infinity, 1 or 2, or a negative of these, got {ord!r}"
         )
     s = svdvals(shaping.moveaxis(a, axes, (-2, -1)))
     values = reducing.sum(s, -1) if ord == "nuc" else reducing.max(s, -1) if ord == 2 else reducing.min(s, -1)
@@ -170,8 +170,8 @@ def cond(x: Operand, p: Order | None = None) -> Array:
     if p is None or p in (2, -2):
         s = svdvals(a)
         most, least = reducing.max(s, -1), reducing.min(s, -1)
-        found = least / most if p == -2 else most / least
+        condition_number = least / most if p == -2 else most / least
     else:
-        found = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
+        condition_number = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
     missing = reducing.any(a != a, (-2, -1))
-    return arithmetic.where((found != found) & ~missing, math.inf, found)
+    return arithmetic.where((condition_number != condition_number) & ~missing, math.inf, condition_number)

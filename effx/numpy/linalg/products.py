@@ -9,7 +9,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.lax.products import PrecisionLike
 from effx.numpy import linear, shaping
-from effx.transforms.meshes.out_sharding import OutSharding, lay_out
+from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
 
@@ -107,7 +107,7 @@ def tensordot(
     (2, 4)
     """
     if out_sharding is not None:
-        return lay_out(
+        return apply_with_sharding(
             out_sharding,
             tensordot,
             x1,

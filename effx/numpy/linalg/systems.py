@@ -8,17 +8,17 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing, shaping
 from effx.array.arithmetic import absolute, conj
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
-from effx.array.triangles import band
+from effx.array.triangles import band_mask
 from effx.errors import DTypeError, ShapeError
 from effx.families.linalg.eigen import Pinv, Svd
 from effx.families.linalg.lu import Det, Slogdet, Solve, sign_and_log
-from effx.families.linalg.matrices import check_matrix, diagonal, mul
+from effx.families.linalg.matrices import check_matrix, diagonal, multiply
 from effx.families.linalg.qr import Geqrf, Qr
 from effx.lax.convert import stop_gradient
 from effx.numpy import einsums
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.numpy.linalg.factors import eigvalsh, svdvals
-from effx.numpy.linalg.operands import inexact
+from effx.numpy.linalg.operands import kernel_operands
 from effx.transforms.jit.jit import jit
 
 __all__ = [
@@ -52,7 +52,7 @@ def solve(a: Operand, b: Operand) -> Array:
     >>> solve(np.array([[2., 0.], [0., 4.]]), np.array([2., 2.])).tolist()
     [1.0, 0.5]
     """
-    (x, y), back = inexact("solve", a, b)
+    (x, y), back = kernel_operands("solve", a, b)
     check_matrix("solve", x.type, "a", square=True)
     s, t = x.type, y.type
     if not t.ndim or t.shape[-1 if t.ndim == 1 else -2] != s.shape[-1]:
@@ -63,8 +63,8 @@ def solve(a: Operand, b: Operand) -> Array:
     if s.ndim == 2 and t.ndim > 2:
         # One matrix is factorised once, for all columns.
         columns = shaping.moveaxis(y, -2, 0)
-        found = Solve()(x, shaping.reshape(columns, (t.shape[-2], -1)))
-        return back(shaping.moveaxis(shaping.reshape(found, columns.type.shape), 0, -2))
+        solution = Solve()(x, shaping.reshape(columns, (t.shape[-2], -1)))
+        return back(shaping.moveaxis(shaping.reshape(solution, columns.type.shape), 0, -2))
     batch = broadcast_shapes(s.shape[:-2], t.shape[:-2])
     return back(Solve()(broadcast_to(x, (*batch, *s.shape[-2:])), broadcast_to(y, (*batch, *t.shape[-2:]))))
 
@@ -83,9 +83,9 @@ def inv(a: Operand) -> Array:
     >>> inv(np.array([[2., 0.], [0., 4.]])).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    (x,), back = inexact("inv", a)
+    (x,), back = kernel_operands("inv", a)
     check_matrix("inv", x.type, square=True)
-    unit = convert(band(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
+    unit = convert(band_mask(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
     return back(Solve()(x, broadcast_to(unit, x.type.shape)))
 
 
@@ -106,12 +106,12 @@ def det(a: Operand) -> Array:
     >>> float(det(np.array([[2., 1.], [0., 4.]])))
     8.0
     """
-    (x,), back = inexact("det", a)
+    (x,), back = kernel_operands("det", a)
     check_matrix("det", x.type, square=True)
-    return back(_of_leibniz(x) if 1 <= x.type.shape[-1] <= 3 else Det()(x))
+    return back(_leibniz_determinant(x) if 1 <= x.type.shape[-1] <= 3 else Det()(x))
 
 
-def _of_leibniz(a: Array) -> Array:
+def _leibniz_determinant(a: Array) -> Array:
     """Returns determinants of at most three rows as the sum over the permutations of columns."""
     n = a.type.shape[-1]
     if n == 1:
@@ -146,7 +146,7 @@ def slogdet(a: Operand, *, method: str | None = None) -> SlogdetResult:
     >>> float(sign), round(float(log), 4)
     (-1.0, 2.0794)
     """
-    (x,), back = inexact("slogdet", a)
+    (x,), back = kernel_operands("slogdet", a)
     check_matrix("slogdet", x.type, square=True)
     if method not in (None, "lu", "qr"):
         raise ShapeError(f"slogdet: method must be 'lu', 'qr' or None, got {method!r}")
@@ -156,14 +156,16 @@ def slogdet(a: Operand, *, method: str | None = None) -> SlogdetResult:
     if x.type.kind == "c":
         raise DTypeError(f"slogdet: method 'qr' is for real matrices, got {x.type!r}; use 'lu'")
     # Each reflection turns the sign.
-    turned = convert(Geqrf()(stop_gradient(x))[1] != 0, dtypes.int32)
-    sign, log = sign_and_log(diagonal(Qr()(x)[1]), 1 - 2 * (reducing.sum(turned, -1) % 2))
+    has_reflection = convert(Geqrf()(stop_gradient(x))[1] != 0, dtypes.int32)
+    sign, log = sign_and_log(diagonal(Qr()(x)[1]), 1 - 2 * (reducing.sum(has_reflection, -1) % 2))
     return SlogdetResult(back(sign), back(log))
 
 
-def _cutoff(what: str, rtol: Operand | None, other: str, alias: Operand | None, default: float) -> Operand:
+def _resolve_cutoff(
+    function_name: str, rtol: Operand | None, other: str, alias: Operand | None, default: float
+) -> Operand:
     if rtol is not None and alias is not None:
-        raise ShapeError(f"{what}: rtol and {other} are the same parameter; give one")
+        raise ShapeError(f"{function_name}: rtol and {other} are the same parameter; give one")
     return next((x for x in (rtol, alias) if x is not None), default)
 
 
@@ -192,11 +194,12 @@ def pinv(
     >>> pinv(np.array([[2., 0.], [0., 0.]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    (x,), back = inexact("pinv", a)
+    (x,), back = kernel_operands("pinv", a)
     check_matrix("pinv", x.type, square=hermitian)
     eps = 10.0 * max(x.type.shape[-2:]) * float(dtypes.finfo(x.type.dtype).eps)
     cutoff = convert(
-        as_operand(_cutoff("pinv", rtol, "rcond", rcond, eps), "pinv"), dtypes.real_dtype(x.type.dtype)
+        as_operand(_resolve_cutoff("pinv", rtol, "rcond", rcond, eps), "pinv"),
+        dtypes.real_dtype(x.type.dtype),
     )
     return back(Pinv(hermitian)(x, broadcast_to(cutoff, x.type.shape[:-2])))
 
@@ -224,12 +227,12 @@ def matrix_rank(
     >>> int(matrix_rank(np.ones((3, 3))))
     1
     """
-    (x,), _ = inexact("matrix_rank", M)
+    (x,), _ = kernel_operands("matrix_rank", M)
     t = x.type
     if t.ndim < 2:
         return convert(reducing.any(x != 0), dtypes.canonicalize(int))
     eps = float(max(t.shape[-2:])) * float(dtypes.finfo(t.dtype).eps)
-    bound = as_operand(_cutoff("matrix_rank", rtol, "tol", tol, eps), "matrix_rank")
+    bound = as_operand(_resolve_cutoff("matrix_rank", rtol, "tol", tol, eps), "matrix_rank")
     s = absolute(eigvalsh(x)) if hermitian else svdvals(x)
     most = reducing.max(s, -1, initial=0) * bound
     return reducing.sum(convert(s > shaping.expand_dims(most, -1), dtypes.canonicalize(int)), -1)
@@ -259,16 +262,16 @@ def lstsq(
     ([1.0, 2.0], 2)
     """
     default = rcond is None or rcond < 0
-    found, residuals, rank, values = _least_squares(a, b, None if default else rcond)
+    solution, residuals, rank, values = _least_squares(a, b, None if default else rcond)
     if numpy_resid:
         m, n = as_operand(a, "lstsq").type.shape
         residuals = residuals[:0] if m <= n or int(rank) < n else residuals
-    return found, residuals, rank, values
+    return solution, residuals, rank, values
 
 
 @jit(inline=True)
 def _least_squares(a: Operand, b: Operand, rcond: Operand | None) -> tuple[Array, Array, Array, Array]:
-    (x, y), back = inexact("lstsq", a, b)
+    (x, y), back = kernel_operands("lstsq", a, b)
     s, t = x.type, y.type
     check_matrix("lstsq", s, "a")
     if s.ndim != 2 or t.ndim not in (1, 2) or t.shape[0] != s.shape[0]:
@@ -281,10 +284,15 @@ def _least_squares(a: Operand, b: Operand, rcond: Operand | None) -> tuple[Array
     values = Svd(vectors=False)(x)[0]
     most = reducing.max(values, -1, initial=0)
     rank = reducing.sum(convert((values > 0) & (values >= cutoff * most), dtypes.int32))
-    found = mul(Pinv()(x, cutoff), sides)
-    gap = sides - mul(x, found)
+    solution = multiply(Pinv()(x, cutoff), sides)
+    gap = sides - multiply(x, solution)
     residuals = reducing.sum(arithmetic.real(gap * conj(gap)), 0)
-    return back(shaping.squeeze(found, -1) if t.ndim == 1 else found), back(residuals), rank, back(values)
+    return (
+        back(shaping.squeeze(solution, -1) if t.ndim == 1 else solution),
+        back(residuals),
+        rank,
+        back(values),
+    )
 
 
 def matrix_power(a: Operand, n: int) -> Array:
@@ -301,22 +309,22 @@ def matrix_power(a: Operand, n: int) -> Array:
     >>> matrix_power(np.array([[1., 1.], [0., 1.]]), 5).tolist()
     [[1.0, 5.0], [0.0, 1.0]]
     """
-    x, power = as_operand(a, "matrix_power"), as_int("matrix_power", "n", n)
+    x, power = as_operand(a, "matrix_power"), check_int("matrix_power", "n", n)
     t = x.type
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise ShapeError(f"matrix_power: operand must be square in its last two axes, got {t!r}")
     if power < 0:
         x, power = inv(x), -power
     if power == 0:
-        return broadcast_to(convert(band(t.shape[-2:], 0, "EQ"), x.type.dtype), t.shape)
-    found: Array | None = None
+        return broadcast_to(convert(band_mask(t.shape[-2:], 0, "EQ"), x.type.dtype), t.shape)
+    result: Array | None = None
     while True:
         if power % 2:
-            found = x if found is None else found @ x
+            result = x if result is None else result @ x
         power //= 2
         if not power:
-            assert found is not None
-            return found
+            assert result is not None
+            return result
         x = x @ x
 
 
@@ -366,7 +374,7 @@ def tensorinv(a: Operand, ind: int = 2) -> Array:
     >>> tensorinv(np.eye(6).reshape(6, 2, 3), 1).shape
     (2, 3, 6)
     """
-    x, count = as_operand(a, "tensorinv"), as_int("tensorinv", "ind", ind)
+    x, count = as_operand(a, "tensorinv"), check_int("tensorinv", "ind", ind)
     shape = x.type.shape
     if count <= 0 or math.prod(shape[:count]) != math.prod(shape[count:]):
         raise ShapeError(

@@ -13,7 +13,7 @@ __all__ = ["vq"]
 
 
 @jit(inline=True)
-def _nearest(x: Array, book: Array) -> tuple[Array, Array]:
+def _nearest_code(x: Array, book: Array) -> tuple[Array, Array]:
     gaps = expand_dims(x, -2) - book
     squares = reducing.sum(gaps * gaps, -1)
     codes = convert(reducing.argmin(squares, -1), int32)
@@ -54,4 +54,4 @@ def vq(obs: Operand, code_book: Operand, check_finite: bool = True) -> tuple[Arr
         raise ShapeError(f"vq: code_book must have a code, got {book.type!r}")
     if x.type.ndim == 1:
         x, book = reshape(x, (-1, 1)), reshape(book, (-1, 1))
-    return _nearest(x, book)
+    return _nearest_code(x, book)

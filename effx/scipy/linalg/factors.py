@@ -6,16 +6,16 @@ from effx import dtypes
 from effx.array import Array, Operand, shaping, triangles
 from effx.array.arithmetic import conj
 from effx.array.promotion import broadcast_shapes, broadcast_to, convert
-from effx.array.triangles import band
+from effx.array.triangles import band_mask
 from effx.errors import ShapeError
 from effx.families.linalg.lu import Lu
 from effx.families.linalg.lu import lu_solve as by_factors
-from effx.families.linalg.matrices import adjoint, check_matrix, mul
+from effx.families.linalg.matrices import adjoint, check_matrix, multiply
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.lax import linalg
 from effx.numpy import linalg as nla
-from effx.numpy.linalg.operands import inexact
+from effx.numpy.linalg.operands import kernel_operands
 
 __all__ = [
     "cho_factor", "cho_solve", "cholesky", "det", "eigh", "inv", "lu", "lu_factor", "lu_solve", "qr", "solve",
@@ -53,13 +53,13 @@ def cho_factor(
     return cholesky(a, lower), lower
 
 
-def _sides(what: str, a: Array, b: Array) -> tuple[Array, Array, bool]:
+def _prepare_systems(function_name: str, a: Array, b: Array) -> tuple[Array, Array, bool]:
     """Returns matrices and the sides of their systems with the same batch axes, and whether b is one vector."""
     s, t = a.type, b.type
-    check_matrix(what, s, "a", square=True)
+    check_matrix(function_name, s, "a", square=True)
     vector = t.ndim == 1
     if not t.ndim or t.shape[-1 if vector else -2] != s.shape[-1]:
-        raise ShapeError(f"{what}: b must have {s.shape[-1]} rows, as a: a is {s!r}, b is {t!r}")
+        raise ShapeError(f"{function_name}: b must have {s.shape[-1]} rows, as a: a is {s!r}, b is {t!r}")
     sides = shaping.expand_dims(b, -1) if vector else b
     batch = broadcast_shapes(s.shape[:-2], sides.type.shape[:-2])
     return (
@@ -87,8 +87,8 @@ def cho_solve(
     [1.0, 1.0]
     """
     factor, lower = c_and_lower
-    (c, y), back = inexact("cho_solve", factor, b)
-    c, y, vector = _sides("cho_solve", c, y)
+    (c, y), back = kernel_operands("cho_solve", factor, b)
+    c, y, vector = _prepare_systems("cho_solve", c, y)
     # a = L L^H, or U^H U: the adjoint is the conjugate of the transpose.
     first = linalg.triangular_solve(
         c, y, left_side=True, lower=lower, transpose_a=not lower, conjugate_a=not lower
@@ -149,15 +149,15 @@ def lu(
     >>> [x.tolist() for x in lu(np.array([[1., 2.], [2., 2.]]), permute_l=True)]
     [[[0.5, 1.0], [1.0, 0.0]], [[2.0, 2.0], [0.0, 1.0]]]
     """
-    (x,), back = inexact("lu", a)
+    (x,), back = kernel_operands("lu", a)
     factors, _, permutation = Lu()(x)
     *_, m, n = x.type.shape
     k = min(m, n)
-    lower = triangles.tril(factors[..., :k], -1) + convert(band((m, k), 0, "EQ"), x.type.dtype)
+    lower = triangles.tril(factors[..., :k], -1) + convert(band_mask((m, k), 0, "EQ"), x.type.dtype)
     upper = triangles.triu(factors[..., :k, :])
     rows = shaping.expand_dims(permutation, -2) == Iota(array_type(dtypes.int32, (m, m)), 0)()
     p = convert(rows, x.type.dtype)
-    return (back(mul(p, lower)), back(upper)) if permute_l else (back(p), back(lower), back(upper))
+    return (back(multiply(p, lower)), back(upper)) if permute_l else (back(p), back(lower), back(upper))
 
 
 def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
@@ -167,7 +167,7 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
     >>> lu_factor(np.array([[1., 2.], [2., 2.]]))[1].tolist()
     [1, 1]
     """
-    (x,), back = inexact("lu_factor", a)
+    (x,), back = kernel_operands("lu_factor", a)
     factors, pivots, _ = Lu()(x)
     return back(factors), pivots
 
@@ -197,15 +197,15 @@ def lu_solve(
     if trans not in (0, 1, 2):
         raise ShapeError(f"lu_solve: trans must be 0, 1 or 2, got {trans!r}")
     factors, pivots = lu_and_piv
-    (x, y), back = inexact("lu_solve", factors, b)
-    x, y, vector = _sides("lu_solve", x, y)
+    (x, y), back = kernel_operands("lu_solve", factors, b)
+    x, y, vector = _prepare_systems("lu_solve", x, y)
     permutation = linalg.lu_pivots_to_permutation(pivots, x.type.shape[-1])
     permutation = broadcast_to(permutation, x.type.shape[:-1])
-    found = by_factors(conj(x) if trans == 2 else x, permutation, y, trans != 0)
-    return back(shaping.squeeze(found, -1) if vector else found)
+    solution = by_factors(conj(x) if trans == 2 else x, permutation, y, trans != 0)
+    return back(shaping.squeeze(solution, -1) if vector else solution)
 
 
-def _mode(trans: int | str) -> tuple[bool, bool]:
+def _transpose_mode(trans: int | str) -> tuple[bool, bool]:
     modes = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
     if trans not in modes:
         raise ShapeError(f"solve_triangular: trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
@@ -239,19 +239,19 @@ def solve_triangular(
     >>> solve_triangular(np.array([[2., 0.], [1., 1.]]), np.array([2., 3.]), lower=True).tolist()
     [1.0, 2.0]
     """
-    turned, conjugated = _mode(trans)
-    (x, y), back = inexact("solve_triangular", a, b)
-    x, y, vector = _sides("solve_triangular", x, y)
-    found = linalg.triangular_solve(
+    is_transposed, conjugated = _transpose_mode(trans)
+    (x, y), back = kernel_operands("solve_triangular", a, b)
+    x, y, vector = _prepare_systems("solve_triangular", x, y)
+    solution = linalg.triangular_solve(
         x,
         y,
         left_side=True,
         lower=lower,
-        transpose_a=turned,
+        transpose_a=is_transposed,
         conjugate_a=conjugated,
         unit_diagonal=unit_diagonal,
     )
-    return back(shaping.squeeze(found, -1) if vector else found)
+    return back(shaping.squeeze(solution, -1) if vector else solution)
 
 
 def solve(
@@ -284,11 +284,11 @@ def solve(
         raise ShapeError(f"solve: assume_a must be 'gen', 'sym', 'her' or 'pos', got {assume_a!r}")
     if assume_a != "pos":
         return nla.solve(a, b)
-    (x, y), back = inexact("solve", a, b)
-    x, y, vector = _sides("solve", x, y)
+    (x, y), back = kernel_operands("solve", a, b)
+    x, y, vector = _prepare_systems("solve", x, y)
     factor = nla.cholesky(x, upper=not lower, symmetrize_input=False)
-    found = cho_solve((factor, lower), y)
-    return back(shaping.squeeze(found, -1) if vector else found)
+    solution = cho_solve((factor, lower), y)
+    return back(shaping.squeeze(solution, -1) if vector else solution)
 
 
 @overload
@@ -345,7 +345,7 @@ def svd(
     drivers = {"gesdd": linalg.SvdAlgorithm.DIVIDE_AND_CONQUER, "gesvd": linalg.SvdAlgorithm.QR}
     if lapack_driver not in drivers:
         raise ShapeError(f"svd: lapack_driver must be 'gesdd' or 'gesvd', got {lapack_driver!r}")
-    (x,), back = inexact("svd", a)
+    (x,), back = kernel_operands("svd", a)
     if not compute_uv:
         return back(linalg.svd(x, full_matrices=False, compute_uv=False, algorithm=drivers[lapack_driver]))
     u, s, vh = linalg.svd(x, full_matrices=full_matrices, algorithm=drivers[lapack_driver])
@@ -380,7 +380,7 @@ def qr(
     """
     if mode not in ("full", "economic", "r"):
         raise ShapeError(f"qr: mode must be 'full', 'economic' or 'r', got {mode!r}")
-    (x,), back = inexact("qr", a)
+    (x,), back = kernel_operands("qr", a)
     if pivoting:
         q, r, columns = linalg.qr(x, pivoting=True, full_matrices=mode != "economic")
         return (back(r), columns) if mode == "r" else (back(q), back(r), columns)
@@ -426,21 +426,21 @@ def eigh(
     if type not in (1, 2, 3):
         raise ShapeError(f"eigh: type must be 1, 2 or 3, got {type!r}")
     if b is None:
-        (x,), back = inexact("eigh", a)
+        (x,), back = kernel_operands("eigh", a)
         v, w = linalg.eigh(x, lower=lower)
         return back(w) if eigvals_only else (back(w), back(v))
-    (x, y), back = inexact("eigh", a, b)
+    (x, y), back = kernel_operands("eigh", a, b)
     factor = nla.cholesky(y)
     if type == 1:
         half = linalg.triangular_solve(factor, x, left_side=True, lower=True)
         similar = adjoint(linalg.triangular_solve(factor, adjoint(half), left_side=True, lower=True))
     else:
-        similar = mul(adjoint(factor), mul(x, factor))
+        similar = multiply(adjoint(factor), multiply(x, factor))
     v, w = linalg.eigh(similar)
     if eigvals_only:
         return back(w)
     if type == 3:
-        return back(w), back(mul(factor, v))
+        return back(w), back(multiply(factor, v))
     vectors = linalg.triangular_solve(
         factor, v, left_side=True, lower=True, transpose_a=True, conjugate_a=True
     )

@@ -7,18 +7,18 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing, shaping, triangles
 from effx.array.arithmetic import absolute, conj, where
 from effx.array.promotion import broadcast_to, convert, scalar
-from effx.array.triangles import band
+from effx.array.triangles import band_mask
 from effx.errors import ShapeError
 from effx.families.linalg.eigen import Svd
 from effx.families.linalg.lu import Solve
-from effx.families.linalg.matrices import adjoint, check_matrix, mul
+from effx.families.linalg.matrices import adjoint, check_matrix, multiply
 from effx.families.linalg.qr import Qr
 from effx.ir.ops.elementwise import Ceil, Log
 from effx.ir.ops.shape import Pad
 from effx.lax import linalg
 from effx.lax.control.loops import fori_loop
 from effx.lax.convert import stop_gradient
-from effx.numpy.linalg.operands import inexact
+from effx.numpy.linalg.operands import kernel_operands
 from effx.transforms.autodiff.core import jvp
 
 __all__ = ["expm", "expm_frechet", "hessenberg", "polar", "qr_multiply", "schur"]
@@ -52,7 +52,7 @@ def expm(A: Operand, *, upper_triangular: bool = False, max_squarings: int = 16)
     >>> expm(np.array([[0., 1.], [0., 0.]])).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    (x,), back = inexact("expm", A)
+    (x,), back = kernel_operands("expm", A)
     check_matrix("expm", x.type, "A", square=True)
     t = x.type
     coefficients, bound = DOUBLE if dtypes.real_dtype(t.dtype) == dtypes.float64 else SINGLE
@@ -62,22 +62,22 @@ def expm(A: Operand, *, upper_triangular: bool = False, max_squarings: int = 16)
     needed = CEIL(LOG(where(norms > bound, norms, bound) / bound) / math.log(2.0))
     count = shaping.expand_dims(needed, (-2, -1))
     scaled = x * convert(arithmetic.power(0.5, where(count <= max_squarings, count, 0.0)), t.dtype)
-    unit = broadcast_to(convert(band(t.shape[-2:], 0, "EQ"), t.dtype), t.shape)
-    square, power = mul(scaled, scaled), unit
+    unit = broadcast_to(convert(band_mask(t.shape[-2:], 0, "EQ"), t.dtype), t.shape)
+    square, power = multiply(scaled, scaled), unit
     even, odd = unit * coefficients[0], unit * coefficients[1]
     for i in range(2, len(coefficients), 2):
-        power = mul(power, square)
+        power = multiply(power, square)
         even, odd = even + power * coefficients[i], odd + power * coefficients[i + 1]
-    odd = mul(scaled, odd)
+    odd = multiply(scaled, odd)
     if upper_triangular:
-        found = linalg.triangular_solve(even - odd, even + odd, left_side=True)
+        approximant = linalg.triangular_solve(even - odd, even + odd, left_side=True)
     else:
-        found = Solve()(even - odd, even + odd)
+        approximant = Solve()(even - odd, even + odd)
 
     def squared(i: Array, y: Array) -> Array:
-        return where(convert(i, needed.type.dtype) < count, mul(y, y), y)
+        return where(convert(i, needed.type.dtype) < count, multiply(y, y), y)
 
-    result = fori_loop(0, max_squarings, squared, found)
+    result = fori_loop(0, max_squarings, squared, approximant)
     return back(where(count <= max_squarings, result, math.nan))
 
 
@@ -111,7 +111,7 @@ def expm_frechet(
     >>> expm_frechet(np.zeros((2, 2)), np.eye(2), compute_expm=False).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    (x, dx), back = inexact("expm_frechet", A, E)
+    (x, dx), back = kernel_operands("expm_frechet", A, E)
     if x.type.shape != dx.type.shape:
         raise ShapeError(f"expm_frechet: A and E must have the same shape, got {x.type!r} and {dx.type!r}")
     y, dy = jvp(expm, (x,), (dx,))
@@ -138,7 +138,7 @@ def schur(a: Operand, output: str = "real") -> tuple[Array, Array]:
     """
     if output not in ("real", "complex"):
         raise ShapeError(f"schur: output must be 'real' or 'complex', got {output!r}")
-    (x,), back = inexact("schur", a)
+    (x,), back = kernel_operands("schur", a)
     if output == "complex" and x.type.kind != "c":
         form, vectors = linalg.schur(convert(x, dtypes.complex_dtype(x.type.dtype)))
         return form, vectors
@@ -178,7 +178,7 @@ def hessenberg(
     >>> hessenberg(np.ones((2, 2))).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    (x,), back = inexact("hessenberg", a)
+    (x,), back = kernel_operands("hessenberg", a)
     form, taus = linalg.hessenberg(x)
     h = back(triangles.triu(form, -1))
     if not calc_q:
@@ -227,7 +227,7 @@ def qr_multiply(
     """
     if mode not in ("right", "left"):
         raise ShapeError(f"qr_multiply: mode must be 'right' or 'left', got {mode!r}")
-    (x, y), back = inexact("qr_multiply", a, c)
+    (x, y), back = kernel_operands("qr_multiply", a, c)
     check_matrix("qr_multiply", x.type, "a")
     q, r, *columns = Qr(False, pivoting)(x)
     q = conj(q) if conjugate else q
@@ -266,8 +266,8 @@ def polar(
         raise ShapeError(f"polar: side must be 'right' or 'left', got {side!r}")
     if method not in ("qdwh", "svd"):
         raise ShapeError(f"polar: method must be 'qdwh' or 'svd', got {method!r}")
-    (x,), back = inexact("polar", a)
+    (x,), back = kernel_operands("polar", a)
     s, u, vh = Svd()(x)
     basis = adjoint(vh) if side == "right" else u
-    stretched = mul(basis * convert(shaping.expand_dims(s, -2), x.type.dtype), adjoint(basis))
-    return back(mul(u, vh)), back(stretched)
+    stretched = multiply(basis * convert(shaping.expand_dims(s, -2), x.type.dtype), adjoint(basis))
+    return back(multiply(u, vh)), back(stretched)

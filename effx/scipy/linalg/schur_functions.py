@@ -9,16 +9,16 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing, shaping, triangles
 from effx.array.arithmetic import absolute, where
 from effx.array.promotion import broadcast_shapes, broadcast_to, convert
-from effx.array.triangles import band
+from effx.array.triangles import band_mask
 from effx.errors import BackendError, ShapeError
-from effx.families.linalg.matrices import adjoint, check_matrix, diagonal, mul
+from effx.families.linalg.matrices import adjoint, check_matrix, diagonal, multiply
 from effx.ir.ops.elementwise import Sqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.lax import linalg
 from effx.lax.control.loops import fori_loop
 from effx.lax.control.solves import custom_linear_solve
-from effx.numpy.linalg.operands import inexact
+from effx.numpy.linalg.operands import kernel_operands
 
 __all__ = ["eigh_tridiagonal", "funm", "rsf2csf", "solve_sylvester", "sqrtm"]
 
@@ -28,7 +28,7 @@ def _complex_schur(x: Array) -> tuple[Array, Array]:
     return form, vectors
 
 
-def _by_diagonals(values: Array, step: Callable[[Array], tuple[Array, Array]]) -> Array:
+def _fill_by_diagonals(values: Array, step: Callable[[Array], tuple[Array, Array]]) -> Array:
     """Returns an upper triangular matrix with a known diagonal, one diagonal above after the other.
 
     Args:
@@ -36,18 +36,18 @@ def _by_diagonals(values: Array, step: Callable[[Array], tuple[Array, Array]]) -
         step: returns numerators and denominators of the next diagonal's elements, given the matrix with zeros from there on.
     """
     n = values.type.shape[-1]
-    unit = convert(band((n, n), 0, "EQ"), values.type.dtype)
-    places = array_type(dtypes.int32, (n, n))
-    above = Iota(places, 1)() - Iota(places, 0)()
+    unit = convert(band_mask((n, n), 0, "EQ"), values.type.dtype)
+    index_type = array_type(dtypes.int32, (n, n))
+    above = Iota(index_type, 1)() - Iota(index_type, 0)()
 
-    def next_diagonal(k: Array, found: Array) -> Array:
-        numerator, denominator = step(found)
-        return where(above == k, numerator / where(denominator == 0, 1.0, denominator), found)
+    def next_diagonal(k: Array, partial_matrix: Array) -> Array:
+        numerator, denominator = step(partial_matrix)
+        return where(above == k, numerator / where(denominator == 0, 1.0, denominator), partial_matrix)
 
     return fori_loop(1, n, next_diagonal, shaping.expand_dims(values, -1) * unit)
 
 
-def _pairs(values: Array) -> tuple[Array, Array]:
+def _pairwise_differences(values: Array) -> tuple[Array, Array]:
     return shaping.expand_dims(values, -1), shaping.expand_dims(values, -2)
 
 
@@ -71,14 +71,14 @@ def sqrtm(A: Operand, blocksize: int = 1) -> Array:
     """
     if blocksize != 1:
         raise BackendError(f"sqrtm: there are no blocks; use blocksize=1, got {blocksize!r}")
-    (x,), _ = inexact("sqrtm", A)
+    (x,), _ = kernel_operands("sqrtm", A)
     check_matrix("sqrtm", x.type, "A", square=True)
     form, vectors = _complex_schur(x)
     roots = arithmetic.unary(Sqrt(), diagonal(form))
-    row, column = _pairs(roots)
+    row, column = _pairwise_differences(roots)
     # An element times the sum of the roots beside it is what the product of the roots so far lacks.
-    root = _by_diagonals(roots, lambda found: (form - mul(found, found), row + column))
-    return mul(vectors, mul(root, adjoint(vectors)))
+    root = _fill_by_diagonals(roots, lambda found: (form - multiply(found, found), row + column))
+    return multiply(vectors, multiply(root, adjoint(vectors)))
 
 
 @overload
@@ -107,19 +107,21 @@ def funm(A: Operand, func: Callable[[Array], Array], disp: bool = True) -> Array
     >>> funm(np.array([[4., 0.], [0., 9.]]), lambda x: x * x).real.round().tolist()
     [[16.0, 0.0], [0.0, 81.0]]
     """
-    (x,), _ = inexact("funm", A)
+    (x,), _ = kernel_operands("funm", A)
     check_matrix("funm", x.type, "A", square=True)
     form, vectors = _complex_schur(x)
     values = diagonal(form)
-    row, column = _pairs(values)
+    row, column = _pairwise_differences(values)
     # The function commutes with the matrix.
-    found = _by_diagonals(func(values), lambda f: (mul(form, f) - mul(f, form), column - row))
-    result = mul(vectors, mul(found, adjoint(vectors)))
+    triangular_result = _fill_by_diagonals(
+        func(values), lambda f: (multiply(form, f) - multiply(f, form), column - row)
+    )
+    result = multiply(vectors, multiply(triangular_result, adjoint(vectors)))
     if disp:
         return result
     eps = float(dtypes.finfo(x.type.dtype).eps)
     n = x.type.shape[-1]
-    distances = where(band((n, n), 0), 1.0, absolute(column - row))
+    distances = where(band_mask((n, n), 0), 1.0, absolute(column - row))
     least = reducing.min(distances, (-2, -1), initial=1.0)
     size = reducing.max(reducing.sum(absolute(triangles.triu(form, 1)), -2), -1, initial=0.0)
     error = arithmetic.maximum(eps, eps / where(least == 0, eps, least) * size)
@@ -145,11 +147,11 @@ def rsf2csf(T: Operand, Z: Operand, check_finite: bool = True) -> tuple[Array, A
     >>> sorted(t.diagonal().imag.round(3).tolist())
     [-1.0, 1.0]
     """
-    (t, z), _ = inexact("rsf2csf", T, Z)
+    (t, z), _ = kernel_operands("rsf2csf", T, Z)
     check_matrix("rsf2csf", t.type, "T", square=True)
     check_matrix("rsf2csf", z.type, "Z", square=True)
-    form, turned = _complex_schur(t)
-    return form, arithmetic.matmul(convert(z, form.type.dtype), turned, "highest")
+    form, unitary = _complex_schur(t)
+    return form, arithmetic.matmul(convert(z, form.type.dtype), unitary, "highest")
 
 
 def solve_sylvester(A: Operand, B: Operand, C: Operand, *, method: str = "schur", tol: float = 1e-8) -> Array:
@@ -174,7 +176,7 @@ def solve_sylvester(A: Operand, B: Operand, C: Operand, *, method: str = "schur"
     """
     if method not in ("schur", "eigen"):
         raise ShapeError(f"solve_sylvester: method must be 'schur' or 'eigen', got {method!r}")
-    (a, b, c), back = inexact("solve_sylvester", A, B, C)
+    (a, b, c), back = kernel_operands("solve_sylvester", A, B, C)
     check_matrix("solve_sylvester", a.type, "A", square=True)
     check_matrix("solve_sylvester", b.type, "B", square=True)
     check_matrix("solve_sylvester", c.type, "C")
@@ -185,34 +187,34 @@ def solve_sylvester(A: Operand, B: Operand, C: Operand, *, method: str = "schur"
     a, b, c = (broadcast_to(x, (*batch, *x.type.shape[-2:])) for x in (a, b, c))
 
     def solver(left: Array, right: Array) -> Callable[[object, Array], Array]:
-        return lambda _, side: _sylvester(left, right, side, tol)
+        return lambda _, side: _solve_triangular_sylvester(left, right, side, tol)
 
-    found: Array = custom_linear_solve(
-        lambda x: mul(a, x) + mul(x, b),
+    solution: Array = custom_linear_solve(
+        lambda x: multiply(a, x) + multiply(x, b),
         c,
         solver(a, b),
         solver(shaping.matrix_transpose(a), shaping.matrix_transpose(b)),
     )
-    return back(found)
+    return back(solution)
 
 
-def _sylvester(a: Array, b: Array, c: Array, tol: float) -> Array:
+def _solve_triangular_sylvester(a: Array, b: Array, c: Array, tol: float) -> Array:
     (r, u), (s, v) = _complex_schur(a), _complex_schur(b)
-    f = mul(adjoint(u), mul(convert(c, r.type.dtype), v))
+    f = multiply(adjoint(u), multiply(convert(c, r.type.dtype), v))
     m, n = f.type.shape[-2:]
-    unit = convert(band((m, m), 0, "EQ"), r.type.dtype)
-    places = Iota(array_type(dtypes.int32, (n,)), 0)()
+    unit = convert(band_mask((m, m), 0, "EQ"), r.type.dtype)
+    column_indices = Iota(array_type(dtypes.int32, (n,)), 0)()
 
-    def next_column(k: Array, found: Array) -> Array:
+    def next_column(k: Array, partial_solution: Array) -> Array:
         """Writes column k: the columns before it are known, and those after it are zeros."""
-        on = convert(places == k, r.type.dtype)
-        of_s = mul(s, shaping.expand_dims(on, -1))
+        on = convert(column_indices == k, r.type.dtype)
+        of_s = multiply(s, shaping.expand_dims(on, -1))
         eigenvalue = reducing.sum(of_s * shaping.expand_dims(on, -1), (-2, -1), keepdims=True)
-        side = mul(f, shaping.expand_dims(on, -1)) - mul(found, of_s)
+        side = multiply(f, shaping.expand_dims(on, -1)) - multiply(partial_solution, of_s)
         column = linalg.triangular_solve(r + eigenvalue * unit, side, left_side=True)
-        return found + column * on
+        return partial_solution + column * on
 
-    solved = mul(u, mul(fori_loop(0, n, next_column, f * 0.0), adjoint(v)))
+    solved = multiply(u, multiply(fori_loop(0, n, next_column, f * 0.0), adjoint(v)))
     left, right = shaping.expand_dims(diagonal(r), -1), shaping.expand_dims(diagonal(s), -2)
     singular = reducing.any(absolute(left + right) <= tol, (-2, -1), keepdims=True)
     x = where(singular, np.nan, solved)
@@ -249,7 +251,7 @@ def eigh_tridiagonal(
     >>> eigh_tridiagonal(np.zeros(2), np.ones(1), eigvals_only=True).round(3).tolist()
     [-1.0, 1.0]
     """
-    (main, beside), back = inexact("eigh_tridiagonal", d, e)
+    (main, beside), back = kernel_operands("eigh_tridiagonal", d, e)
     n = main.type.shape[0] if main.type.ndim == 1 else 0
     if main.type.ndim != 1 or main.type.kind == "c" or beside.type.shape != (max(n - 1, 0),):
         raise ShapeError(
@@ -260,8 +262,8 @@ def eigh_tridiagonal(
             f"eigh_tridiagonal: select must be 'a', or 'i' with a select_range, got {select!r} and {select_range!r}"
         )
     padded = shaping.concatenate([beside, main[:1] * 0], 0)
-    upper = shaping.expand_dims(padded, -1) * convert(band((n, n), 1, "EQ"), main.type.dtype)
-    unit = convert(band((n, n), 0, "EQ"), main.type.dtype)
+    upper = shaping.expand_dims(padded, -1) * convert(band_mask((n, n), 1, "EQ"), main.type.dtype)
+    unit = convert(band_mask((n, n), 0, "EQ"), main.type.dtype)
     v, w = linalg.eigh(shaping.expand_dims(main, -1) * unit + upper + shaping.matrix_transpose(upper))
     if select_range is not None:
         chosen = slice(int(select_range[0]), int(select_range[1]) + 1)

@@ -13,7 +13,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, pro
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.types import array_type
-from effx.numpy.creation import as_int, asarray
+from effx.numpy.creation import asarray, check_int
 
 __all__ = [
     "block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler", "fiedler_companion", "hadamard",
@@ -21,35 +21,35 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _vector(what: str, x: Operand, name: str, least: int = 0) -> Array:
+def _check_vector(function_name: str, x: Operand, name: str, least: int = 0) -> Array:
     """Returns vectors, a number as one of length 1."""
-    a = as_operand(x, what)
+    a = as_operand(x, function_name)
     a = a if a.type.ndim else shaping.reshape(a, (1,))
     if a.type.shape[-1] < least:
-        raise ShapeError(f"{what}: {name} must have at least {least} elements, got {a.type!r}")
+        raise ShapeError(f"{function_name}: {name} must have at least {least} elements, got {a.type!r}")
     return a
 
 
-def _entries(vectors: Array, indices: npt.NDArray[np.integer]) -> Array:
+def _gather_entries(vectors: Array, indices: npt.NDArray[np.integer]) -> Array:
     """Returns matrices of a vector's elements."""
     return getitem(vectors, (Ellipsis, asarray(indices.astype(np.int32))))
 
 
-def _joined(first: Array, second: Array) -> Array:
+def _concatenate_vectors(first: Array, second: Array) -> Array:
     """Returns vectors behind each other; batch axes broadcast."""
     batch = broadcast_shapes(first.type.shape[:-1], second.type.shape[:-1])
     parts = [broadcast_to(x, (*batch, x.type.shape[-1])) for x in promote_dtypes(first, second)]
     return shaping.concatenate(parts, -1)
 
 
-def _grid(rows: int, columns: int) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
+def _index_grid(rows: int, columns: int) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
     return np.arange(rows)[:, None], np.arange(columns)[None]
 
 
-def _size(what: str, n: int, least: int = 0) -> int:
-    size = as_int(what, "n", n)
+def _check_size(function_name: str, n: int, least: int = 0) -> int:
+    size = check_int(function_name, "n", n)
     if size < least:
-        raise ShapeError(f"{what}: n must be at least {least}, got {size}")
+        raise ShapeError(f"{function_name}: n must be at least {least}, got {size}")
     return size
 
 
@@ -67,12 +67,12 @@ def toeplitz(c: Operand, r: Operand | None = None) -> Array:
     >>> toeplitz(np.array([1, 2, 3]), np.array([1, 8, 9])).tolist()
     [[1, 8, 9], [2, 1, 8], [3, 2, 1]]
     """
-    column = _vector("toeplitz", c, "c")
-    row = conj(column) if r is None else _vector("toeplitz", r, "r")
+    column = _check_vector("toeplitz", c, "c")
+    row = conj(column) if r is None else _check_vector("toeplitz", r, "r")
     n, m = column.type.shape[-1], row.type.shape[-1]
-    i, j = _grid(n, m)
+    i, j = _index_grid(n, m)
     # Below and on the diagonal from the column, above it from the row.
-    return _entries(_joined(column, row), np.where(i >= j, i - j, n + j - i))
+    return _gather_entries(_concatenate_vectors(column, row), np.where(i >= j, i - j, n + j - i))
 
 
 def hankel(c: Operand, r: Operand | None = None) -> Array:
@@ -89,11 +89,11 @@ def hankel(c: Operand, r: Operand | None = None) -> Array:
     >>> hankel(np.array([1, 2, 3]), np.array([3, 8, 9])).tolist()
     [[1, 2, 3], [2, 3, 8], [3, 8, 9]]
     """
-    column = _vector("hankel", c, "c")
-    row = zeros(column.type.strong()) if r is None else _vector("hankel", r, "r")
+    column = _check_vector("hankel", c, "c")
+    row = zeros(column.type.strong()) if r is None else _check_vector("hankel", r, "r")
     n, m = column.type.shape[-1], row.type.shape[-1]
-    i, j = _grid(n, m)
-    return _entries(_joined(column, row), np.where(i + j < n, i + j, i + j + 1))
+    i, j = _index_grid(n, m)
+    return _gather_entries(_concatenate_vectors(column, row), np.where(i + j < n, i + j, i + j + 1))
 
 
 def circulant(c: Operand) -> Array:
@@ -103,9 +103,9 @@ def circulant(c: Operand) -> Array:
     >>> circulant(np.array([1, 2, 3])).tolist()
     [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
     """
-    column = _vector("circulant", c, "c", 1)
-    i, j = _grid(column.type.shape[-1], column.type.shape[-1])
-    return _entries(column, (i - j) % column.type.shape[-1])
+    column = _check_vector("circulant", c, "c", 1)
+    i, j = _index_grid(column.type.shape[-1], column.type.shape[-1])
+    return _gather_entries(column, (i - j) % column.type.shape[-1])
 
 
 def companion(a: Operand) -> Array:
@@ -124,7 +124,7 @@ def companion(a: Operand) -> Array:
     >>> companion(np.array([1., -3., 2.])).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    x = to_inexact(_vector("companion", a, "a", 2))
+    x = to_inexact(_check_vector("companion", a, "a", 2))
     top = shaping.expand_dims(-x[..., 1:] / x[..., :1], -2)
     n = x.type.shape[-1] - 1
     below = broadcast_to(asarray(np.eye(n - 1, n), x.type.dtype), (*x.type.shape[:-1], n - 1, n))
@@ -158,7 +158,7 @@ def fiedler_companion(a: Operand) -> Array:
     entries = shaping.concatenate([asarray(np.array([0.0, 1.0]), x.type.dtype), -x[1:]], 0)
     chosen = np.zeros((size, size), np.int32)
     if size == 1:
-        return _entries(entries, np.array([[2]]))
+        return _gather_entries(entries, np.array([[2]]))
     for i in range(0, size - 2, 2):
         chosen[i, i + 2] = 1
     for i in range(1, size - 2, 2):
@@ -168,7 +168,7 @@ def fiedler_companion(a: Operand) -> Array:
     for i in range(1, size - 1, 2):
         chosen[i + 1, i] = i + 3
     chosen[0, 0], chosen[1, 0] = 2, 1
-    return _entries(entries, chosen)
+    return _gather_entries(entries, chosen)
 
 
 def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Array:
@@ -186,17 +186,17 @@ def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Array:
     >>> convolution_matrix(np.array([1, 2]), 2).tolist()
     [[1, 0], [2, 1], [0, 2]]
     """
-    x, columns = _vector("convolution_matrix", a, "a", 1), _size("convolution_matrix", n, 1)
+    x, columns = _check_vector("convolution_matrix", a, "a", 1), _check_size("convolution_matrix", n, 1)
     m = x.type.shape[-1]
     if mode not in ("full", "same", "valid"):
         raise ShapeError(f"convolution_matrix: mode must be 'full', 'same' or 'valid', got {mode!r}")
     total, most, least = m + columns - 1, max(m, columns), min(m, columns)
     rows = {"full": total, "same": most, "valid": most - least + 1}[mode]
     first = {"full": 0, "same": (total - most) // 2, "valid": least - 1}[mode]
-    i, j = _grid(rows, columns)
+    i, j = _index_grid(rows, columns)
     lag = i + first - j
-    padded = _joined(x, zeros(array_type(x.type.dtype, (1,))))
-    return _entries(padded, np.where((lag >= 0) & (lag < m), lag, m))
+    padded = _concatenate_vectors(x, zeros(array_type(x.type.dtype, (1,))))
+    return _gather_entries(padded, np.where((lag >= 0) & (lag < m), lag, m))
 
 
 def fiedler(a: Operand) -> Array:
@@ -206,7 +206,7 @@ def fiedler(a: Operand) -> Array:
     >>> fiedler(np.array([1, 4, 6])).tolist()
     [[0, 3, 5], [3, 0, 2], [5, 2, 0]]
     """
-    x = _vector("fiedler", a, "a")
+    x = _check_vector("fiedler", a, "a")
     return absolute(shaping.expand_dims(x, -1) - shaping.expand_dims(x, -2))
 
 
@@ -224,15 +224,17 @@ def leslie(f: Operand, s: Operand) -> Array:
     >>> leslie(np.array([0., 3., 2.]), np.array([0.5, 0.25])).tolist()
     [[0.0, 3.0, 2.0], [0.5, 0.0, 0.0], [0.0, 0.25, 0.0]]
     """
-    births, survivors = promote_dtypes(_vector("leslie", f, "f", 1), as_operand(s, "leslie"))
+    births, survivors = promote_dtypes(_check_vector("leslie", f, "f", 1), as_operand(s, "leslie"))
     n = births.type.shape[-1]
     if not survivors.type.shape or survivors.type.shape[-1] != n - 1:
         raise ShapeError(
             f"leslie: s must have one element less than f: f is {births.type!r}, s is {survivors.type!r}"
         )
-    entries = _joined(_joined(births, survivors), zeros(array_type(births.type.dtype, (1,))))
-    i, j = _grid(n, n)
-    return _entries(entries, np.where(i == 0, j, np.where(i == j + 1, n + j, 2 * n - 1)))
+    entries = _concatenate_vectors(
+        _concatenate_vectors(births, survivors), zeros(array_type(births.type.dtype, (1,)))
+    )
+    i, j = _index_grid(n, n)
+    return _gather_entries(entries, np.where(i == 0, j, np.where(i == j + 1, n + j, 2 * n - 1)))
 
 
 def block_diag(*arrs: Operand) -> Array:
@@ -277,13 +279,13 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     >>> dft(2).real.round(3).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
     """
-    size = _size("dft", n)
+    size = _check_size("dft", n)
     if scale not in (None, "sqrtn", "n"):
         raise ShapeError(f"dft: scale must be None, 'sqrtn' or 'n', got {scale!r}")
-    i, j = _grid(size, size)
+    i, j = _index_grid(size, size)
     data = np.exp(-2j * np.pi * (i * j % max(size, 1)) / max(size, 1))
     data /= {None: 1.0, "sqrtn": math.sqrt(max(size, 1)), "n": max(size, 1)}[scale]
-    return asarray(data, dtypes.requested(complex if dtype is None else dtype))
+    return asarray(data, dtypes.canonicalize_requested(complex if dtype is None else dtype))
 
 
 def hadamard(n: int, dtype: DTypeLike = int) -> Array:
@@ -295,12 +297,12 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     >>> hadamard(2).tolist()
     [[1, 1], [1, -1]]
     """
-    size = as_int("hadamard", "n", n)
+    size = check_int("hadamard", "n", n)
     if size < 1 or size & (size - 1):
         raise ShapeError(f"hadamard: n must be a power of 2, got {size}")
-    i, j = _grid(size, size)
+    i, j = _index_grid(size, size)
     parity = np.array([[int(x).bit_count() % 2 for x in row] for row in (i & j)])
-    return asarray(1 - 2 * parity, dtypes.requested(dtype))
+    return asarray(1 - 2 * parity, dtypes.canonicalize_requested(dtype))
 
 
 def helmert(n: int, full: bool = False) -> Array:
@@ -309,12 +311,12 @@ def helmert(n: int, full: bool = False) -> Array:
     >>> helmert(2, full=True).round(3).tolist()
     [[0.707..., 0.707...], [0.707..., -0.707...]]
     """
-    size = _size("helmert", n, 1)
-    i, j = _grid(size, size)
+    size = _check_size("helmert", n, 1)
+    i, j = _index_grid(size, size)
     k = np.maximum(i, 1)
     data = np.where(j < i, 1.0, np.where(j == i, -i * 1.0, 0.0)) / np.sqrt(k * (k + 1.0))
     data[0] = 1 / math.sqrt(size)
-    return asarray(data if full else data[1:], dtypes.requested(float))
+    return asarray(data if full else data[1:], dtypes.canonicalize_requested(float))
 
 
 def hilbert(n: int) -> Array:
@@ -323,12 +325,12 @@ def hilbert(n: int) -> Array:
     >>> hilbert(2).tolist()
     [[1.0, 0.5], [0.5, 0.333...]]
     """
-    i, j = _grid(_size("hilbert", n), n)
-    return asarray(1.0 / (i + j + 1), dtypes.requested(float))
+    i, j = _index_grid(_check_size("hilbert", n), n)
+    return asarray(1.0 / (i + j + 1), dtypes.canonicalize_requested(float))
 
 
-def _exact(rows: list[list[int]], n: int) -> Array:
-    return asarray(np.array(rows, dtype=np.float64).reshape(n, n), dtypes.requested(float))
+def _exact_integers(rows: list[list[int]], n: int) -> Array:
+    return asarray(np.array(rows, dtype=np.float64).reshape(n, n), dtypes.canonicalize_requested(float))
 
 
 def invhilbert(n: int) -> Array:
@@ -337,7 +339,7 @@ def invhilbert(n: int) -> Array:
     >>> invhilbert(2).tolist()
     [[4.0, -6.0], [-6.0, 12.0]]
     """
-    size, c = _size("invhilbert", n), math.comb
+    size, c = _check_size("invhilbert", n), math.comb
     entries = [
         [
             (-1) ** (i + j)
@@ -349,12 +351,12 @@ def invhilbert(n: int) -> Array:
         ]
         for i in range(size)
     ]
-    return _exact(entries, size)
+    return _exact_integers(entries, size)
 
 
-def _kind(what: str, kind: str | None) -> str:
+def _check_kind(function_name: str, kind: str | None) -> str:
     if kind not in (None, "symmetric", "lower", "upper"):
-        raise ShapeError(f"{what}: kind must be 'symmetric', 'lower', 'upper' or None, got {kind!r}")
+        raise ShapeError(f"{function_name}: kind must be 'symmetric', 'lower', 'upper' or None, got {kind!r}")
     return kind or "symmetric"
 
 
@@ -364,12 +366,12 @@ def pascal(n: int, kind: str | None = None) -> Array:
     >>> pascal(3).tolist()
     [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
     """
-    size, form = _size("pascal", n), _kind("pascal", kind)
+    size, form = _check_size("pascal", n), _check_kind("pascal", kind)
     lower = [[math.comb(i, j) for j in range(size)] for i in range(size)]
     upper = [list(row) for row in zip(*lower, strict=True)]
     if form != "symmetric":
-        return _exact(lower if form == "lower" else upper, size)
-    return _exact([[math.comb(i + j, i) for j in range(size)] for i in range(size)], size)
+        return _exact_integers(lower if form == "lower" else upper, size)
+    return _exact_integers([[math.comb(i + j, i) for j in range(size)] for i in range(size)], size)
 
 
 def invpascal(n: int, kind: str | None = None) -> Array:
@@ -378,13 +380,13 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     >>> invpascal(2).tolist()
     [[2.0, -1.0], [-1.0, 1.0]]
     """
-    size, form = _size("invpascal", n), _kind("invpascal", kind)
+    size, form = _check_size("invpascal", n), _check_kind("invpascal", kind)
     lower = [[(-1) ** (i + j) * math.comb(i, j) for j in range(size)] for i in range(size)]
     upper = [list(row) for row in zip(*lower, strict=True)]
     if form != "symmetric":
-        return _exact(lower if form == "lower" else upper, size)
+        return _exact_integers(lower if form == "lower" else upper, size)
     # p = l l^T, so p^-1 = l^-T l^-1.
     product = [
         [sum([upper[i][k] * lower[k][j] for k in range(size)]) for j in range(size)] for i in range(size)
     ]
-    return _exact(product, size)
+    return _exact_integers(product, size)

@@ -13,13 +13,13 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, maximum, to_inexact, where
-from effx.array.promotion import as_operand, convert, host_array, scalar, zeros
+from effx.array.promotion import as_operand, convert, scalar, to_host_array, zeros
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.numpy.linalg.norms import norm
 from effx.numpy.linear import dot, outer
 from effx.scipy.optimize.results import OptimizeResults
-from effx.scipy.optimize.searching import Point, chosen, search
+from effx.scipy.optimize.searching import LinePoint, search_line, select
 from effx.transforms.autodiff.gradients import value_and_grad
 from effx.tree.registry import PyTree
 
@@ -35,7 +35,7 @@ LIMITED: dict[str, object] = {
 METHODS: dict[str, dict[str, object]] = {"bfgs": BFGS, "l-bfgs-experimental-do-not-rely-on-this": LIMITED}
 
 
-class State(NamedTuple):
+class DescentState(NamedTuple):
     """The state of a minimization.
 
     Attributes:
@@ -49,7 +49,7 @@ class State(NamedTuple):
     """
 
     x: Array
-    here: Point
+    here: LinePoint
     memory: PyTree
     steps: Array
     values: Array
@@ -57,11 +57,11 @@ class State(NamedTuple):
     stuck: Array
 
 
-def _product(x: Array, y: Array) -> Array:
+def _outer_product(x: Array, y: Array) -> Array:
     return dot(x, y, precision="highest")
 
 
-def _descended(
+def _descend(
     fun: Objective,
     x: Array,
     memory: PyTree,
@@ -69,7 +69,7 @@ def _descended(
     learned: Callable[[PyTree, Array, Array, Array], PyTree],
     options: Mapping[str, PyTree],
     tries: int,
-) -> State:
+) -> DescentState:
     """Descends along directions until the gradient is small.
 
     Args:
@@ -95,24 +95,24 @@ def _descended(
         small: Array = norm(gradient, options["norm"]) < options["gtol"]
         return small
 
-    def going(state: State) -> Array:
+    def going(state: DescentState) -> Array:
         more = ~state.converged & ~state.stuck & (state.steps < most)
         return more if bound == math.inf else more & (state.values < bound)
 
-    def step(state: State) -> State:
+    def step(state: DescentState) -> DescentState:
         here = state.here
         direction = direction_of(state.memory, state.steps, here.gradient)
-        slope = _product(direction, here.gradient)
+        slope = _outer_product(direction, here.gradient)
         falls = slope < 0
         # Rounding may have spoilt the curvature; the gradient falls in any case.
         direction = where(falls, direction, -here.gradient)
-        slope = where(falls, slope, -_product(here.gradient, here.gradient))
+        slope = where(falls, slope, -_outer_product(here.gradient, here.gradient))
         length = norm(direction)
         first = where(state.steps == 0, 1 / maximum(length, 1), 1)
-        ended = search(
+        ended = search_line(
             fun, state.x, direction, here._replace(slope=slope), convert(first, x.type.dtype), tries
         )
-        best = chosen(ended.found, ended.trial, ended.low)
+        best = select(ended.found, ended.trial, ended.low)
         moved = best.step * direction
         change = best.gradient - here.gradient
         memory = learned(state.memory, state.steps, moved, change)
@@ -120,7 +120,7 @@ def _descended(
         size = maximum(maximum(absolute(here.value), absolute(best.value)), 1)
         level = ended.found & (fall <= options["ftol"] * size) if "ftol" in options else no
         small = is_small(best.gradient)
-        return State(
+        return DescentState(
             state.x + moved,
             best._replace(
                 step=scalar(0, x.type.dtype, weak=False), slope=scalar(0, x.type.dtype, weak=False)
@@ -133,34 +133,34 @@ def _descended(
         )
 
     nothing = scalar(0, x.type.dtype, weak=False)
-    here = Point(nothing, convert(value, x.type.dtype), nothing, gradient)
-    return while_loop(going, step, State(x, here, memory, zero, zero + 1, is_small(gradient), no))
+    here = LinePoint(nothing, convert(value, x.type.dtype), nothing, gradient)
+    return while_loop(going, step, DescentState(x, here, memory, zero, zero + 1, is_small(gradient), no))
 
 
-def _bfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[State, Array | None]:
+def _run_bfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[DescentState, Array | None]:
     """The inverse of the Hessian is kept, and changed by two vectors a step."""
     n = x.type.size
-    unit = host_array(np.eye(n, dtype=x.type.dtype))
+    unit = to_host_array(np.eye(n, dtype=x.type.dtype))
 
     def direction_of(H: Array, count: Array, gradient: Array) -> Array:
-        return -_product(H, gradient)
+        return -_outer_product(H, gradient)
 
     def learned(H: Array, count: Array, s: Array, y: Array) -> Array:
-        curve = _product(s, y)
+        curve = _outer_product(s, y)
         bends = curve > 0
         rho = 1 / where(bends, curve, 1)
         # Before the first change the unit matrix gets the size of the curvature along the step.
-        H = where((count == 0) & bends, H * (curve / where(bends, _product(y, y), 1)), H)
+        H = where((count == 0) & bends, H * (curve / where(bends, _outer_product(y, y), 1)), H)
         left = unit - rho * outer(s, y)
-        changed = _product(_product(left, H), left.T) + rho * outer(s, s)
+        changed = _outer_product(_outer_product(left, H), left.T) + rho * outer(s, s)
         return where(bends, changed, H)
 
     tries = options["line_search_maxiter"]
-    state = _descended(fun, x, unit, direction_of, learned, options, tries)
+    state = _descend(fun, x, unit, direction_of, learned, options, tries)
     return state, state.memory
 
 
-class Pairs(NamedTuple):
+class CurvaturePairs(NamedTuple):
     """The last steps and differences of gradients, in a ring."""
 
     steps: Array
@@ -169,42 +169,42 @@ class Pairs(NamedTuple):
     scale: Array
 
 
-def _limited(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[State, Array | None]:
+def _run_lbfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[DescentState, Array | None]:
     """The inverse of the Hessian is what the last steps say, applied to the gradient by two loops over them."""
     n, m = x.type.size, options["maxcor"]
 
-    def direction_of(pairs: Pairs, count: Array, gradient: Array) -> Array:
+    def direction_of(pairs: CurvaturePairs, count: Array, gradient: Array) -> Array:
         def backward(i: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             q, shares = state
             at = (count - 1 - i) % m
-            share = pairs.weights[at] * _product(pairs.steps[at], q)
+            share = pairs.weights[at] * _outer_product(pairs.steps[at], q)
             return q - share * pairs.changes[at], shares.at[at].set(share)
 
         def forward(i: Array, r: Array) -> Array:
             at = (count + i) % m  # the oldest one first
-            back = pairs.weights[at] * _product(pairs.changes[at], r)
+            back = pairs.weights[at] * _outer_product(pairs.changes[at], r)
             return r + (shares[at] - back) * pairs.steps[at]
 
         q, shares = fori_loop(0, m, backward, (gradient, zeros(x.type.strong().with_shape((m,)))))
         return -fori_loop(0, m, forward, pairs.scale * q)
 
-    def learned(pairs: Pairs, count: Array, s: Array, y: Array) -> Pairs:
-        curve = _product(s, y)
+    def learned(pairs: CurvaturePairs, count: Array, s: Array, y: Array) -> CurvaturePairs:
+        curve = _outer_product(s, y)
         bends = curve > 0
         at = count % m
         # A pair of weight 0 changes nothing.
         weight = where(bends, 1 / where(bends, curve, 1), 0)
-        square = _product(y, y)
+        square = _outer_product(y, y)
         scale = where(bends, curve / where(bends, square, 1), pairs.scale)
-        return Pairs(
+        return CurvaturePairs(
             pairs.steps.at[at].set(s), pairs.changes.at[at].set(y), pairs.weights.at[at].set(weight), scale
         )
 
     nothing = zeros(x.type.strong().with_shape((m, n)))
-    pairs = Pairs(
+    pairs = CurvaturePairs(
         nothing, nothing, zeros(x.type.strong().with_shape((m,))), scalar(1, x.type.dtype, weak=False)
     )
-    return _descended(fun, x, pairs, direction_of, learned, options, options["maxls"]), None
+    return _descend(fun, x, pairs, direction_of, learned, options, options["maxls"]), None
 
 
 def minimize(
@@ -268,7 +268,7 @@ def minimize(
     def objective(x: Array) -> Array:
         return to_inexact(as_operand(fun(x, *args), "minimize"))
 
-    run = _bfgs if key == "bfgs" else _limited
+    run = _run_bfgs if key == "bfgs" else _run_lbfgs
     state, inverse = run(objective, convert(x, x.type.dtype), chosen_options)
     limits = [(2, chosen_options.get("maxfun")), (3, chosen_options.get("maxgrad"))]
     status: Array = where(state.stuck, 5, 1)

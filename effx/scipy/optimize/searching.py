@@ -19,7 +19,7 @@ from effx.transforms.autodiff.gradients import value_and_grad
 DECREASE, CURVATURE = 1e-4, 0.9
 
 
-class Point(NamedTuple):
+class LinePoint(NamedTuple):
     """A point on the line.
 
     Attributes:
@@ -34,7 +34,7 @@ class Point(NamedTuple):
     gradient: Array
 
 
-class Search(NamedTuple):
+class LineSearchState(NamedTuple):
     """The state of a search.
 
     Attributes:
@@ -46,20 +46,20 @@ class Search(NamedTuple):
         looked: how many points were looked at.
     """
 
-    trial: Point
-    low: Point
-    high: Point
+    trial: LinePoint
+    low: LinePoint
+    high: LinePoint
     bracketed: Array
     found: Array
     looked: Array
 
 
-def chosen(test: Array, x: Point, y: Point) -> Point:
+def select(test: Array, x: LinePoint, y: LinePoint) -> LinePoint:
     """Returns x where the test holds, else y."""
-    return Point(*[where(test, a, b) for a, b in zip(x, y, strict=True)])
+    return LinePoint(*[where(test, a, b) for a, b in zip(x, y, strict=True)])
 
 
-def between(low: Point, high: Point) -> Array:
+def minimize_cubic(low: LinePoint, high: LinePoint) -> Array:
     """Returns the minimum of the cubic through two points with their slopes, kept off the ends; else the middle."""
     width = high.step - low.step
     safe = where(width == 0, 1, width)
@@ -72,9 +72,9 @@ def between(low: Point, high: Point) -> Array:
     return low.step + where(usable, share, 0.5) * width
 
 
-def search(
-    fun: Callable[[Array], Array], x: Array, direction: Array, start: Point, first: Array, most: int
-) -> Search:
+def search_line(
+    fun: Callable[[Array], Array], x: Array, direction: Array, start: LinePoint, first: Array, most: int
+) -> LineSearchState:
     """Looks for a step at which the value has fallen enough and the slope is flatter.
 
     Args:
@@ -90,17 +90,17 @@ def search(
     infinity = float("inf")
     noise = float(dtypes.finfo(dtype).eps)
 
-    def at(step: Array) -> Point:
+    def at(step: Array) -> LinePoint:
         value, gradient = both(x + step * direction)
         slope = dot(gradient, direction, precision="highest")
         sound = (value == value) & (slope == slope)
         # What is not a number is as far from a minimum as can be.
-        return Point(step, where(sound, value, infinity), where(sound, slope, infinity), gradient)
+        return LinePoint(step, where(sound, value, infinity), where(sound, slope, infinity), gradient)
 
-    def going(state: Search) -> Array:
+    def going(state: LineSearchState) -> Array:
         return ~state.found & (state.looked < most)
 
-    def advance(state: Search) -> Search:
+    def advance(state: LineSearchState) -> LineSearchState:
         trial = at(state.trial.step)
         low, high = state.low, state.high
         line = start.value + DECREASE * trial.step * start.slope
@@ -110,17 +110,17 @@ def search(
         level = (trial.value <= start.value + noise * absolute(start.value)) & (
             trial.slope <= (2 * DECREASE - 1) * start.slope
         )
-        found = flat & (~above | level)
+        is_acceptable = flat & (~above | level)
         # Upward of the trial point the function falls away from the other end: that end is then the old low point.
-        turned = trial.slope * (high.step - low.step) >= 0
-        new_low = chosen(above, low, trial)
-        new_high = chosen(above, trial, chosen(turned | ~state.bracketed, low, high))
+        slope_sign_changed = trial.slope * (high.step - low.step) >= 0
+        new_low = select(above, low, trial)
+        new_high = select(above, trial, select(slope_sign_changed | ~state.bracketed, low, high))
         bracketed = state.bracketed | above | (trial.slope >= 0)
-        step = where(bracketed, between(new_low, new_high), 2 * trial.step)
-        later = trial._replace(step=where(found, trial.step, step))
-        return Search(later, new_low, new_high, bracketed, found, state.looked + 1)
+        step = where(bracketed, minimize_cubic(new_low, new_high), 2 * trial.step)
+        later = trial._replace(step=where(is_acceptable, trial.step, step))
+        return LineSearchState(later, new_low, new_high, bracketed, is_acceptable, state.looked + 1)
 
-    begin = Search(
+    begin = LineSearchState(
         start._replace(step=first),
         start,
         start,

@@ -21,16 +21,21 @@ BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 COMPLEX = Complex()
 
 
-def _pair(what: str, in1: Operand, in2: Operand, mode: str) -> tuple[Array, Array]:
-    x, y = [arithmetic.to_inexact(p) for p in promote_dtypes(as_operand(in1, what), as_operand(in2, what))]
+def _check_pair(function_name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Array, Array]:
+    x, y = [
+        arithmetic.to_inexact(p)
+        for p in promote_dtypes(as_operand(in1, function_name), as_operand(in2, function_name))
+    ]
     if mode not in MODES:
-        raise OptionError(f"{what}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{function_name}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if x.type.ndim != y.type.ndim:
-        raise ShapeError(f"{what}: in1 and in2 must have as many axes, got {x.type!r} and {y.type!r}")
+        raise ShapeError(
+            f"{function_name}: in1 and in2 must have as many axes, got {x.type!r} and {y.type!r}"
+        )
     return convert(x, x.type.dtype), convert(y, y.type.dtype)
 
 
-def _ordered(what: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
+def _check_order(function_name: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
     """Says whether y is the larger one along all axes, of which one must be."""
     sizes = [(x.type.shape[a], y.type.shape[a]) for a in axes]
     if all([n >= m for n, m in sizes]):
@@ -38,33 +43,33 @@ def _ordered(what: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
     if all([n <= m for n, m in sizes]):
         return True
     raise ShapeError(
-        f"{what}: for mode 'valid' one of {x.type!r} and {y.type!r} must be at least as large along each axis"
+        f"{function_name}: for mode 'valid' one of {x.type!r} and {y.type!r} must be at least as large along each axis"
     )
 
 
-def _sums(x: Array, kernel: Array, precision: object) -> Array:
+def _sliding_products(x: Array, kernel: Array, precision: object) -> Array:
     """Returns the sums of products of a kernel with each part of x that it covers."""
     if x.type.kind == "c":
         a, b, c, d = arithmetic.real(x), arithmetic.imag(x), arithmetic.real(kernel), arithmetic.imag(kernel)
-        real = _sums(a, c, precision) - _sums(b, d, precision)
-        return COMPLEX(real, _sums(a, d, precision) + _sums(b, c, precision))
+        real = _sliding_products(a, c, precision) - _sliding_products(b, d, precision)
+        return COMPLEX(real, _sliding_products(a, d, precision) + _sliding_products(b, c, precision))
     ndim = x.type.ndim
-    found = conv_general_dilated(
+    products = conv_general_dilated(
         reshape(x, (1, 1, *x.type.shape)),
         reshape(kernel, (1, 1, *kernel.type.shape)),
         (1,) * ndim,
         "VALID",
         precision=precision,  # type: ignore[arg-type]  # as the operation takes it
     )
-    return reshape(found, found.type.shape[2:])
+    return reshape(products, products.type.shape[2:])
 
 
-def _reversed(x: Array) -> Array:
+def _flip_and_conjugate(x: Array) -> Array:
     return Reverse(tuple(range(x.type.ndim)))(x) if x.type.ndim else x
 
 
 @jit(static_argnames=("mode", "precision", "boundary", "upper"), inline=True)
-def _direct(
+def _convolve_directly(
     x: Array,
     y: Array,
     mode: str,
@@ -77,7 +82,7 @@ def _direct(
 
     Of an even size no element is the middle: `upper` says that it is the later one of two for mode "same".
     """
-    kernel = _reversed(y)
+    kernel = _flip_and_conjugate(y)
     if mode != "valid":
         amounts = []
         for n in y.type.shape:
@@ -88,10 +93,10 @@ def _direct(
             x = pad(x, widths, constant_values=fill)
         else:
             x = pad(x, widths, mode=boundary)
-    return _sums(x, kernel, precision)
+    return _sliding_products(x, kernel, precision)
 
 
-def _size(n: int) -> int:
+def _fast_fft_size(n: int) -> int:
     """Returns the smallest size from n on whose only prime factors are 2, 3 and 5."""
     while True:
         rest = n
@@ -104,22 +109,22 @@ def _size(n: int) -> int:
 
 
 @jit(static_argnames=("mode", "axes"), inline=True)
-def _by_transform(x: Array, y: Array, mode: str, axes: tuple[int, ...]) -> Array:
+def _convolve_by_fft(x: Array, y: Array, mode: str, axes: tuple[int, ...]) -> Array:
     full = [x.type.shape[a] + y.type.shape[a] - 1 for a in axes]
-    sizes = [_size(n) for n in full]
+    sizes = [_fast_fft_size(n) for n in full]
     if x.type.kind == "c":
         product = fft.fftn(x, sizes, axes) * fft.fftn(y, sizes, axes)
-        found = fft.ifftn(product, sizes, axes)
+        full_convolution = fft.ifftn(product, sizes, axes)
     else:
         product = fft.rfftn(x, sizes, axes) * fft.rfftn(y, sizes, axes)
-        found = fft.irfftn(product, sizes, axes)
-    index: list[slice] = [slice(None)] * found.type.ndim
+        full_convolution = fft.irfftn(product, sizes, axes)
+    index: list[slice] = [slice(None)] * full_convolution.type.ndim
     for a, total in zip(axes, full, strict=True):
         n, m = x.type.shape[a], y.type.shape[a]
         low = {"full": 0, "same": (m - 1) // 2, "valid": min(n, m) - 1}[mode]
         size = {"full": total, "same": n, "valid": max(n, m) - min(n, m) + 1}[mode]
         index[a] = slice(low, low + size)
-    return convert(found[tuple(index)], x.type.dtype)
+    return convert(full_convolution[tuple(index)], x.type.dtype)
 
 
 def fftconvolve(
@@ -143,30 +148,30 @@ def fftconvolve(
     >>> fftconvolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0])).round().astype(int).tolist()
     [1, 3, 5, 3]
     """
-    what = "fftconvolve"
-    x, y = _pair(what, in1, in2, mode)
-    places = normalize_axes(what, axes, x.type)
-    broadcast_shapes(*[[n for i, n in enumerate(p.type.shape) if i not in places] for p in (x, y)])
+    function_name = "fftconvolve"
+    x, y = _check_pair(function_name, in1, in2, mode)
+    resolved_axes = normalize_axes(function_name, axes, x.type)
+    broadcast_shapes(*[[n for i, n in enumerate(p.type.shape) if i not in resolved_axes] for p in (x, y)])
     if 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
-    if not places:
+        raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
+    if not resolved_axes:
         return x * y
     if mode == "valid":
-        _ordered(what, x, y, places)
-    return _by_transform(x, y, mode, places)
+        _check_order(function_name, x, y, resolved_axes)
+    return _convolve_by_fft(x, y, mode, resolved_axes)
 
 
-def _convolved(what: str, x: Array, y: Array, mode: str, method: str, precision: object) -> Array:
+def _convolve(function_name: str, x: Array, y: Array, mode: str, method: str, precision: object) -> Array:
     if method not in METHODS:
-        raise OptionError(f"{what}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise OptionError(f"{function_name}: method must be one of {', '.join(METHODS)}, got {method!r}")
     if 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
+        raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
     if not x.type.ndim:
         return x * y
-    swapped = mode == "valid" and _ordered(what, x, y, range(x.type.ndim))
+    swapped = mode == "valid" and _check_order(function_name, x, y, range(x.type.ndim))
     if method == "fft":
-        return _by_transform(x, y, mode, tuple(range(x.type.ndim)))
-    return _direct(y, x, mode, precision) if swapped else _direct(x, y, mode, precision)
+        return _convolve_by_fft(x, y, mode, tuple(range(x.type.ndim)))
+    return _convolve_directly(y, x, mode, precision) if swapped else _convolve_directly(x, y, mode, precision)
 
 
 def convolve(
@@ -192,8 +197,8 @@ def convolve(
     >>> convolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0])).tolist()
     [1.0, 3.0, 5.0, 3.0]
     """
-    x, y = _pair("convolve", in1, in2, mode)
-    return _convolved("convolve", x, y, mode, method, precision)
+    x, y = _check_pair("convolve", in1, in2, mode)
+    return _convolve("convolve", x, y, mode, method, precision)
 
 
 def correlate(
@@ -207,12 +212,12 @@ def correlate(
     >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0])).tolist()
     [1.0, 2.0, 3.0, 0.0]
     """
-    x, y = _pair("correlate", in1, in2, mode)
-    return _convolved("correlate", x, _reversed(arithmetic.conj(y)), mode, method, precision)
+    x, y = _check_pair("correlate", in1, in2, mode)
+    return _convolve("correlate", x, _flip_and_conjugate(arithmetic.conj(y)), mode, method, precision)
 
 
-def _of_planes(
-    what: str,
+def _convolve_planes(
+    function_name: str,
     x: Array,
     y: Array,
     mode: str,
@@ -222,17 +227,19 @@ def _of_planes(
     upper: bool,
 ) -> Array:
     if x.type.ndim != 2:
-        raise ShapeError(f"{what}: takes matrices, got {x.type!r} and {y.type!r}")
+        raise ShapeError(f"{function_name}: takes matrices, got {x.type!r} and {y.type!r}")
     if boundary not in BOUNDARIES:
-        raise OptionError(f"{what}: boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}")
-    fill = as_operand(fillvalue, what)
+        raise OptionError(
+            f"{function_name}: boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}"
+        )
+    fill = as_operand(fillvalue, function_name)
     if fill.type.shape:
-        raise ShapeError(f"{what}: fillvalue must be a number, got {fill.type!r}")
+        raise ShapeError(f"{function_name}: fillvalue must be a number, got {fill.type!r}")
     if 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{what}: needs elements, got {x.type!r} and {y.type!r}")
-    if mode == "valid" and _ordered(what, x, y, (0, 1)):
+        raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
+    if mode == "valid" and _check_order(function_name, x, y, (0, 1)):
         x, y = y, x
-    return _direct(x, y, mode, precision, BOUNDARIES[boundary], convert(fill, x.type.dtype), upper)
+    return _convolve_directly(x, y, mode, precision, BOUNDARIES[boundary], convert(fill, x.type.dtype), upper)
 
 
 def convolve2d(
@@ -259,8 +266,8 @@ def convolve2d(
     >>> convolve2d(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0]]), "same").tolist()
     [[1.0, 3.0]]
     """
-    x, y = _pair("convolve2d", in1, in2, mode)
-    return _of_planes("convolve2d", x, y, mode, boundary, fillvalue, precision, False)
+    x, y = _check_pair("convolve2d", in1, in2, mode)
+    return _convolve_planes("convolve2d", x, y, mode, boundary, fillvalue, precision, False)
 
 
 def correlate2d(
@@ -277,7 +284,7 @@ def correlate2d(
     >>> correlate2d(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0]]), "valid").tolist()
     [[3.0]]
     """
-    x, y = _pair("correlate2d", in1, in2, mode)
-    return _of_planes(
-        "correlate2d", x, _reversed(arithmetic.conj(y)), mode, boundary, fillvalue, precision, True
+    x, y = _check_pair("correlate2d", in1, in2, mode)
+    return _convolve_planes(
+        "correlate2d", x, _flip_and_conjugate(arithmetic.conj(y)), mode, boundary, fillvalue, precision, True
     )

@@ -11,22 +11,22 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import conj, where
-from effx.array.promotion import as_operand, broadcast_arrays, convert, host_array, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, swapaxes
 from effx.errors import DTypeError, OptionError, ShapeError, warn_user
 from effx.numpy import fft
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.numpy.padding import pad
 from effx.numpy.sorting import sort
-from effx.scipy.signal.trends import level, slope
-from effx.scipy.signal.windows import Window, named
+from effx.scipy.signal.trends import subtract_line, subtract_mean
+from effx.scipy.signal.windows import Window, get_periodic_window
 
 __all__ = ["csd", "istft", "stft", "welch"]
 
 Trend = str | bool | Callable[[Array], Array]
 
 
-class Parts(NamedTuple):
+class SegmentPlan(NamedTuple):
     """How a signal is cut: `size` elements under a window, each `step` after the last one, transformed with `points`."""
 
     window: Array
@@ -35,98 +35,106 @@ class Parts(NamedTuple):
     points: int
 
 
-def _cut(
-    what: str,
+def _plan_segments(
+    function_name: str,
     window: Window,
     n: int,
     nperseg: int | None,
     noverlap: int | None,
     nfft: int | None,
     dtype: dtypes.DType,
-) -> Parts:
+) -> SegmentPlan:
     """Resolves how a signal of n elements is cut."""
-    given = None if isinstance(window, str | tuple) else as_operand(window, what)
-    if given is not None and (given.type.ndim != 1 or 0 in given.type.shape):
-        raise ShapeError(f"{what}: a window must be a vector with elements, got {given.type!r}")
-    if given is not None:
-        size = given.type.size if nperseg is None else as_int(what, "nperseg", nperseg)
-        if size != given.type.size:
-            raise ShapeError(f"{what}: nperseg is {size}, but the window is {given.type!r}")
+    window_array = None if isinstance(window, str | tuple) else as_operand(window, function_name)
+    if window_array is not None and (window_array.type.ndim != 1 or 0 in window_array.type.shape):
+        raise ShapeError(
+            f"{function_name}: a window must be a vector with elements, got {window_array.type!r}"
+        )
+    if window_array is not None:
+        size = window_array.type.size if nperseg is None else check_int(function_name, "nperseg", nperseg)
+        if size != window_array.type.size:
+            raise ShapeError(f"{function_name}: nperseg is {size}, but the window is {window_array.type!r}")
         if size > n:
-            raise ShapeError(f"{what}: the window {given.type!r} is longer than the signal of {n} elements")
+            raise ShapeError(
+                f"{function_name}: the window {window_array.type!r} is longer than the signal of {n} elements"
+            )
     else:
-        size = 256 if nperseg is None else as_int(what, "nperseg", nperseg)
+        size = 256 if nperseg is None else check_int(function_name, "nperseg", nperseg)
         if size < 1:
-            raise ShapeError(f"{what}: nperseg must be positive, got {size}")
+            raise ShapeError(f"{function_name}: nperseg must be positive, got {size}")
         if size > n:
             if nperseg is not None:
                 warn_user(
-                    f"{what}: nperseg is {size}, but the signal has {n} elements, so that many are taken"
+                    f"{function_name}: nperseg is {size}, but the signal has {n} elements, so that many are taken"
                 )
             size = n
-    overlap = size // 2 if noverlap is None else as_int(what, "noverlap", noverlap)
+    overlap = size // 2 if noverlap is None else check_int(function_name, "noverlap", noverlap)
     if not 0 <= overlap < size:
-        raise ShapeError(f"{what}: noverlap must be less than nperseg, {size}, got {overlap}")
-    points = size if nfft is None else as_int(what, "nfft", nfft)
+        raise ShapeError(f"{function_name}: noverlap must be less than nperseg, {size}, got {overlap}")
+    points = size if nfft is None else check_int(function_name, "nfft", nfft)
     if points < size:
-        raise ShapeError(f"{what}: nfft must be at least nperseg, {size}, got {points}")
-    if given is None:
+        raise ShapeError(f"{function_name}: nfft must be at least nperseg, {size}, got {points}")
+    if window_array is None:
         assert isinstance(window, str | tuple)
-        given = host_array(named(what, window, size).astype(dtype))
-    return Parts(convert(given, dtype), size, size - overlap, points)
+        window_array = to_host_array(get_periodic_window(function_name, window, size).astype(dtype))
+    return SegmentPlan(convert(window_array, dtype), size, size - overlap, points)
 
 
-def _without_trend(what: str, trend: Trend) -> Callable[[Array], Array] | None:
+def _detrend_function(function_name: str, trend: Trend) -> Callable[[Array], Array] | None:
     if callable(trend):
         return trend
     if trend is False:
         return None
     if trend == "constant":
-        return level
+        return subtract_mean
     if trend == "linear":
-        return slope
-    raise OptionError(f"{what}: detrend must be 'constant', 'linear', False or a function, got {trend!r}")
+        return subtract_line
+    raise OptionError(
+        f"{function_name}: detrend must be 'constant', 'linear', False or a function, got {trend!r}"
+    )
 
 
-def _transformed(x: Array, parts: Parts, trend: Callable[[Array], Array] | None, onesided: bool) -> Array:
+def _transform_segments(
+    x: Array, parts: SegmentPlan, trend: Callable[[Array], Array] | None, onesided: bool
+) -> Array:
     """Returns `[..., parts, frequencies]` transforms of the parts along the last axis."""
     n = x.type.shape[-1]
     count = (n - parts.size) // parts.step + 1
     at = np.arange(count)[:, None] * parts.step + np.arange(parts.size)
-    pieces = x[..., host_array(at.astype(np.int32))]
+    pieces = x[..., to_host_array(at.astype(np.int32))]
     if trend is not None:
         pieces = trend(pieces)
     pieces = pieces * parts.window
     return fft.rfft(pieces, parts.points) if onesided else fft.fft(pieces, parts.points)
 
 
-def _frequencies(fs: Array, parts: Parts, onesided: bool) -> Array:
+def _segment_frequencies(fs: Array, parts: SegmentPlan, onesided: bool) -> Array:
     of = np.fft.rfftfreq if onesided else np.fft.fftfreq
-    return host_array(of(parts.points).astype(fs.type.dtype)) * fs
+    return to_host_array(of(parts.points).astype(fs.type.dtype)) * fs
 
 
-def _real_of(x: Array) -> dtypes.DType:
+def _real_dtype(x: Array) -> dtypes.DType:
     return dtypes.real_dtype(x.type.dtype)
 
 
-def _signal(what: str, x: Operand) -> Array:
-    a = arithmetic.to_inexact(as_operand(x, what))
+def _check_signal(function_name: str, x: Operand) -> Array:
+    a = arithmetic.to_inexact(as_operand(x, function_name))
     return convert(a, dtypes.float32) if a.type.dtype.itemsize < 4 else convert(a, a.type.dtype)
 
 
-def _rate(what: str, fs: Operand, dtype: dtypes.DType) -> Array:
-    rate = as_operand(fs, what)
+def _check_rate(function_name: str, fs: Operand, dtype: dtypes.DType) -> Array:
+    rate = as_operand(fs, function_name)
     if rate.type.shape or rate.type.kind == "c":
-        raise ShapeError(f"{what}: fs must be a real number, got {rate.type!r}")
+        raise ShapeError(f"{function_name}: fs must be a real number, got {rate.type!r}")
     return convert(rate, dtype)
 
 
-def _scaled(what: str, scaling: str, fs: Array, window: Array) -> Array:
+def _scale_factor(function_name: str, scaling: str, fs: Array, window: Array) -> Array:
     if scaling == "density":
         return 1 / (fs * reducing.sum(window * window))
     if scaling == "spectrum":
         return 1 / reducing.sum(window) ** 2
-    raise OptionError(f"{what}: scaling must be 'density' or 'spectrum', got {scaling!r}")
+    raise OptionError(f"{function_name}: scaling must be 'density' or 'spectrum', got {scaling!r}")
 
 
 def _median(x: Array) -> Array:
@@ -135,12 +143,12 @@ def _median(x: Array) -> Array:
     return (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
 
 
-def _averaged(what: str, x: Array, average: str) -> Array:
+def _average(function_name: str, x: Array, average: str) -> Array:
     """Averages the last axis."""
     if average == "mean":
         return reducing.mean(x, -1)
     if average != "median":
-        raise OptionError(f"{what}: average must be 'mean' or 'median', got {average!r}")
+        raise OptionError(f"{function_name}: average must be 'mean' or 'median', got {average!r}")
     # The median of n squares of normal numbers, in pairs, is by this factor away from their mean.
     n = x.type.shape[-1]
     twice = 2 * np.arange(1, (n - 1) // 2 + 1)
@@ -152,8 +160,8 @@ def _averaged(what: str, x: Array, average: str) -> Array:
     return _median(x) / bias
 
 
-def _density(
-    what: str,
+def _spectral_density(
+    function_name: str,
     x: Operand,
     y: Operand | None,
     fs: Operand,
@@ -167,44 +175,44 @@ def _density(
     axis: int,
     average: str,
 ) -> tuple[Array, Array]:
-    a = _signal(what, x)
-    b = None if y is None else _signal(what, y)
+    a = _check_signal(function_name, x)
+    b = None if y is None else _check_signal(function_name, y)
     if b is not None:
         a, b = promote_dtypes(a, b)
-    place = normalize_axis(what, axis, a.type.ndim, a.type)
-    a = moveaxis(a, place, -1)
+    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    a = moveaxis(a, resolved_axis, -1)
     if b is not None:
-        b = moveaxis(b, normalize_axis(what, axis, b.type.ndim, b.type), -1)
+        b = moveaxis(b, normalize_axis(function_name, axis, b.type.ndim, b.type), -1)
         n, m = a.type.shape[-1], b.type.shape[-1]
         a, b = pad(a, {-1: (0, max(m - n, 0))}), pad(b, {-1: (0, max(n - m, 0))})
         a, b = broadcast_arrays([a, b], keep_scalars=False)
-    back = axis if axis < 0 else place
-    real = _real_of(a)
-    rate = _rate(what, fs, real)
-    trend = _without_trend(what, detrend)
+    back = axis if axis < 0 else resolved_axis
+    real = _real_dtype(a)
+    rate = _check_rate(function_name, fs, real)
+    trend = _detrend_function(function_name, detrend)
     onesided = return_onesided
     if onesided and a.type.kind == "c":
-        warn_user(f"{what}: the signal is complex, so that return_onesided has no effect")
+        warn_user(f"{function_name}: the signal is complex, so that return_onesided has no effect")
         onesided = False
     if 0 in a.type.shape:
         shape = np.zeros((*a.type.shape[:-1], 0), real)
-        return host_array(np.zeros(0, real)), moveaxis(host_array(shape), -1, back)
-    parts = _cut(what, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
-    first = _transformed(a, parts, trend, onesided)
+        return to_host_array(np.zeros(0, real)), moveaxis(to_host_array(shape), -1, back)
+    parts = _plan_segments(function_name, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
+    first = _transform_segments(a, parts, trend, onesided)
     if b is None:
         power = arithmetic.real(first * conj(first))
     else:
-        power = conj(first) * _transformed(b, parts, trend, onesided)
-    power = power * _scaled(what, scaling, rate, parts.window)
+        power = conj(first) * _transform_segments(b, parts, trend, onesided)
+    power = power * _scale_factor(function_name, scaling, rate, parts.window)
     if onesided:
         # The other half has the same power, but for the frequencies that are their own negatives.
         twice = np.full(parts.points // 2 + 1, 2.0)
         twice[0] = 1
         if parts.points % 2 == 0:
             twice[-1] = 1
-        power = power * host_array(twice.astype(real))
-    found = _averaged(what, swapaxes(power, -1, -2), average)
-    return _frequencies(rate, parts, onesided), moveaxis(found, -1, back)
+        power = power * to_host_array(twice.astype(real))
+    averaged = _average(function_name, swapaxes(power, -1, -2), average)
+    return _segment_frequencies(rate, parts, onesided), moveaxis(averaged, -1, back)
 
 
 def csd(
@@ -249,7 +257,7 @@ def csd(
     >>> float(f[p.real.argmax()])
     0.125
     """
-    return _density(
+    return _spectral_density(
         "csd", x, None if y is x else y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
         average,
     )  # fmt: skip
@@ -274,12 +282,12 @@ def welch(
     >>> float(f[p.argmax()])
     0.125
     """
-    return _density(
+    return _spectral_density(
         "welch", x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
     )  # fmt: skip
 
 
-def _extended(what: str, x: Array, boundary: str | None, amount: int) -> Array:
+def _extend_ends(function_name: str, x: Array, boundary: str | None, amount: int) -> Array:
     """Adds elements at both ends of the last axis."""
     if boundary is None or not amount:
         return x
@@ -288,10 +296,12 @@ def _extended(what: str, x: Array, boundary: str | None, amount: int) -> Array:
     if boundary == "constant":
         return pad(x, {-1: (amount, amount)}, mode="edge")
     if boundary not in ("even", "odd"):
-        raise DTypeError(f"{what}: boundary must be even, odd, constant, zeros or None, got {boundary!r}")
+        raise DTypeError(
+            f"{function_name}: boundary must be even, odd, constant, zeros or None, got {boundary!r}"
+        )
     n = x.type.shape[-1]
     if amount > n - 1:
-        raise ShapeError(f"{what}: {amount} elements cannot be mirrored at the ends of {n}")
+        raise ShapeError(f"{function_name}: {amount} elements cannot be mirrored at the ends of {n}")
     low, high = x[..., 1 : amount + 1][..., ::-1], x[..., n - amount - 1 : n - 1][..., ::-1]
     if boundary == "odd":
         low, high = 2 * x[..., :1] - low, 2 * x[..., -1:] - high
@@ -333,24 +343,24 @@ def stft(
     >>> z.shape, abs(z[:, 3]).round(3).tolist()[:3]
     ((9, 9), [1.0, 0.5, 0.0])
     """
-    what = "stft"
-    a = _signal(what, x)
-    place = normalize_axis(what, axis, a.type.ndim, a.type)
-    a = moveaxis(a, place, -1)
-    real = _real_of(a)
-    rate = _rate(what, fs, real)
-    trend = _without_trend(what, detrend)
+    function_name = "stft"
+    a = _check_signal(function_name, x)
+    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    a = moveaxis(a, resolved_axis, -1)
+    real = _real_dtype(a)
+    rate = _check_rate(function_name, fs, real)
+    trend = _detrend_function(function_name, detrend)
     onesided = return_onesided
     if onesided and a.type.kind == "c":
         warn_user("stft: the signal is complex, so that return_onesided has no effect")
         onesided = False
     if 0 in a.type.shape:
-        raise ShapeError(f"{what}: the signal must have elements, got {a.type!r}")
-    parts = _cut(what, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
-    a = _extended(what, a, boundary, parts.size // 2)
+        raise ShapeError(f"{function_name}: the signal must have elements, got {a.type!r}")
+    parts = _plan_segments(function_name, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
+    a = _extend_ends(function_name, a, boundary, parts.size // 2)
     if padded:
         a = pad(a, {-1: (0, -(a.type.shape[-1] - parts.size) % parts.step)})
-    found = _transformed(a, parts, trend, onesided) / reducing.sum(parts.window)
+    spectrum = _transform_segments(a, parts, trend, onesided) / reducing.sum(parts.window)
     n = a.type.shape[-1]
     # A part's time is that of its middle; the ends that were added have none.
     begin = 0 if boundary is not None and parts.size > 1 else parts.size / 2
@@ -358,8 +368,12 @@ def stft(
     middles = begin + np.arange(count) * parts.step
     if boundary is not None and parts.size % 2:
         middles = parts.size / 2 + np.arange(count) * parts.step - parts.size / 2
-    times = host_array(middles.astype(real)) / rate
-    return _frequencies(rate, parts, onesided), times, moveaxis(found, -1, place - a.type.ndim - 1)
+    times = to_host_array(middles.astype(real)) / rate
+    return (
+        _segment_frequencies(rate, parts, onesided),
+        times,
+        moveaxis(spectrum, -1, resolved_axis - a.type.ndim - 1),
+    )
 
 
 def istft(
@@ -396,41 +410,49 @@ def istft(
     >>> bool(abs(x - np.arange(32.0)).max() < 1e-4)
     True
     """
-    what = "istft"
-    z = _signal(what, Zxx)
+    function_name = "istft"
+    z = _check_signal(function_name, Zxx)
     if z.type.ndim < 2:
-        raise ShapeError(f"{what}: needs axes of times and frequencies, got {z.type!r}")
-    times = normalize_axis(what, time_axis, z.type.ndim, z.type)
-    frequencies = normalize_axis(what, freq_axis, z.type.ndim, z.type)
+        raise ShapeError(f"{function_name}: needs axes of times and frequencies, got {z.type!r}")
+    times = normalize_axis(function_name, time_axis, z.type.ndim, z.type)
+    frequencies = normalize_axis(function_name, freq_axis, z.type.ndim, z.type)
     if times == frequencies:
-        raise ShapeError(f"{what}: time_axis and freq_axis must differ, got {time_axis} and {freq_axis}")
+        raise ShapeError(
+            f"{function_name}: time_axis and freq_axis must differ, got {time_axis} and {freq_axis}"
+        )
     z = moveaxis(z, (times, frequencies), (-2, -1))
-    real = _real_of(z)
-    rate = _rate(what, fs, real)
+    real = _real_dtype(z)
+    rate = _check_rate(function_name, fs, real)
     count, bins = z.type.shape[-2:]
     if not bins or not count:
-        raise ShapeError(f"{what}: needs frequencies and times, got {z.type!r}")
+        raise ShapeError(f"{function_name}: needs frequencies and times, got {z.type!r}")
     usual = 2 * (bins - 1) if input_onesided else bins
-    given = None if isinstance(window, str | tuple) else as_operand(window, what)
-    size = given.type.size if given is not None and nperseg is None else usual if nperseg is None else nperseg
-    size = as_int(what, "nperseg", size)
+    window_array = None if isinstance(window, str | tuple) else as_operand(window, function_name)
+    size = (
+        window_array.type.size
+        if window_array is not None and nperseg is None
+        else usual
+        if nperseg is None
+        else nperseg
+    )
+    size = check_int(function_name, "nperseg", size)
     if nfft is None:
         points = size if input_onesided and size == usual + 1 else usual
     else:
-        points = as_int(what, "nfft", nfft)
-    parts = _cut(what, window, max(size, 1), size, noverlap, points, real)
+        points = check_int(function_name, "nfft", nfft)
+    parts = _plan_segments(function_name, window, max(size, 1), size, noverlap, points, real)
     pieces = fft.irfft(z, points) if input_onesided else fft.ifft(z, points)
     pieces = pieces[..., :size] * (parts.window * reducing.sum(parts.window))
     n = size + (count - 1) * parts.step
-    at = host_array((np.arange(count)[:, None] * parts.step + np.arange(size)).astype(np.int32))
-    empty = host_array(np.zeros(n, real))
+    at = to_host_array((np.arange(count)[:, None] * parts.step + np.arange(size)).astype(np.int32))
+    empty = to_host_array(np.zeros(n, real))
     norm = empty.at[at].add(parts.window * parts.window)
-    found = convert(host_array(np.zeros((*pieces.type.shape[:-2], n), real)), pieces.type.dtype)
-    found = found.at[..., at].add(pieces)
+    overlap_sum = convert(to_host_array(np.zeros((*pieces.type.shape[:-2], n), real)), pieces.type.dtype)
+    overlap_sum = overlap_sum.at[..., at].add(pieces)
     half = size // 2 if boundary else 0
-    norm, found = norm[half : n - half], found[..., half : n - half]
-    found = found / where(norm > 1e-10, norm, 1)
-    left = found.type.shape[-1]
-    if found.type.ndim > 1:
-        found = moveaxis(found, -1, times - (1 if frequencies < times else 0))
-    return host_array(np.arange(left).astype(real)) / rate, found
+    norm, overlap_sum = norm[half : n - half], overlap_sum[..., half : n - half]
+    overlap_sum = overlap_sum / where(norm > 1e-10, norm, 1)
+    left = overlap_sum.type.shape[-1]
+    if overlap_sum.type.ndim > 1:
+        overlap_sum = moveaxis(overlap_sum, -1, times - (1 if frequencies < times else 0))
+    return to_host_array(np.arange(left).astype(real)) / rate, overlap_sum

@@ -6,36 +6,38 @@ from itertools import pairwise
 import numpy as np
 
 from effx.array import Array, Operand, arithmetic, reducing
-from effx.array.promotion import as_operand, convert, host_array
+from effx.array.promotion import as_operand, convert, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
 from effx.errors import OptionError, ShapeError
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.transforms.jit.jit import jit
 
 __all__ = ["detrend"]
 
 
-def level(x: Array) -> Array:
+def subtract_mean(x: Array) -> Array:
     """Subtracts the mean along the last axis."""
     return x - reducing.mean(x, -1, keepdims=True)
 
 
-def slope(x: Array) -> Array:
+def subtract_line(x: Array) -> Array:
     """Subtracts the line of least squares along the last axis."""
     n = x.type.shape[-1]
-    y = level(x)
+    y = subtract_mean(x)
     t = np.arange(n) - (n - 1) / 2
     # Times with the mean 0 make the level and the slope independent.
-    times = host_array((t / np.sqrt(max(float(np.sum(t**2)), 1e-300))).astype(arithmetic.real(x).type.dtype))
+    times = to_host_array(
+        (t / np.sqrt(max(float(np.sum(t**2)), 1e-300))).astype(arithmetic.real(x).type.dtype)
+    )
     return y - times * reducing.sum(y * times, -1, keepdims=True)
 
 
 @jit(static_argnames=("axis", "ends"), inline=True)
-def _detrended(x: Array, axis: int, ends: tuple[int, ...] | None) -> Array:
+def _detrend_sections(x: Array, axis: int, ends: tuple[int, ...] | None) -> Array:
     y = moveaxis(x, axis, -1)
     if ends is None:
-        return moveaxis(level(y), -1, axis)
-    parts = [slope(y[..., i:j]) for i, j in pairwise(ends)]
+        return moveaxis(subtract_mean(y), -1, axis)
+    parts = [subtract_line(y[..., i:j]) for i, j in pairwise(ends)]
     return moveaxis(concatenate(parts, -1) if parts else y, -1, axis)
 
 
@@ -68,12 +70,12 @@ def detrend(
     x = arithmetic.to_inexact(as_operand(data, "detrend"))
     if type not in ("linear", "constant"):
         raise OptionError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
-    place = normalize_axis("detrend", axis, x.type.ndim, x.type)
-    n = x.type.shape[place]
+    resolved_axis = normalize_axis("detrend", axis, x.type.ndim, x.type)
+    n = x.type.shape[resolved_axis]
     ends = None
     if type == "linear":
-        inner = {as_int("detrend", "a break", b) for b in np.atleast_1d(np.asarray(bp)).tolist()}
+        inner = {check_int("detrend", "a break", b) for b in np.atleast_1d(np.asarray(bp)).tolist()}
         if any([b < 0 or b > n for b in inner]):
             raise ShapeError(f"detrend: breaks must lie in the axis of {n} elements, got {sorted(inner)}")
         ends = tuple(sorted({0, n} | inner))
-    return _detrended(convert(x, x.type.dtype), place, ends)
+    return _detrend_sections(convert(x, x.type.dtype), resolved_axis, ends)

@@ -18,19 +18,19 @@ Numbers = np.ndarray
 
 def _cosines(*weights: float) -> Callable[[Numbers], Numbers]:
     def values(t: Numbers) -> Numbers:
-        found: Numbers = sum(
+        result: Numbers = sum(
             [(-1) ** k * w * np.cos(2 * math.pi * k * t) for k, w in enumerate(weights)], np.zeros_like(t)
         )
-        return found
+        return result
 
     return values
 
 
 def _bohman(t: Numbers) -> Numbers:
     x = abs(2 * t - 1)
-    found: Numbers = (1 - x) * np.cos(math.pi * x) + np.sin(math.pi * x) / math.pi
-    found[x >= 1] = 0
-    return found
+    result: Numbers = (1 - x) * np.cos(math.pi * x) + np.sin(math.pi * x) / math.pi
+    result[x >= 1] = 0
+    return result
 
 
 # Functions on [0, 1].
@@ -57,7 +57,7 @@ OTHER_NAMES = {
 }  # fmt: skip
 
 
-def _of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers | None:
+def _window_of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers | None:
     """Returns the symmetric windows that are not functions on [0, 1] alone; None for an unknown name."""
     middle: Numbers = np.arange(n) - (n - 1) / 2
     distance: Numbers = np.abs(middle)
@@ -88,11 +88,11 @@ def _of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers | None:
             return None
 
 
-def named(what: str, window: str | tuple[str | float | None, ...], n: int) -> Numbers:
+def get_periodic_window(function_name: str, window: str | tuple[str | float | None, ...], n: int) -> Numbers:
     """Returns n values of a periodic window: the last one of n + 1 is left out.
 
     Args:
-        what: the function that an error names.
+        function_name: the function that an error names.
         window: a name, or a name with parameters.
         n: how many values.
 
@@ -103,17 +103,17 @@ def named(what: str, window: str | tuple[str | float | None, ...], n: int) -> Nu
     parameters = [float(p) for p in rest if p is not None]
     known = OTHER_NAMES.get(str(name), str(name))
     if n < 1:
-        raise ShapeError(f"{what}: a window must have elements, got {n}")
+        raise ShapeError(f"{function_name}: a window must have elements, got {n}")
     if n == 1:
         return np.ones(1)
     if known in PLAIN and not parameters:
         return PLAIN[known](np.arange(n) / n)
-    found = _of_size(known, n + 1, parameters)
-    if found is None:
+    symmetric = _window_of_size(known, n + 1, parameters)
+    if symmetric is None:
         names = ", ".join(
             [*PLAIN, "cosine", "triang", "parzen", "tukey", "kaiser", "gaussian", "general_gaussian"]
         )
         raise OptionError(
-            f"{what}: window must be one of {names}, general_hamming, exponential or an array, got {window!r}"
+            f"{function_name}: window must be one of {names}, general_hamming, exponential or an array, got {window!r}"
         )
-    return found[:-1]
+    return symmetric[:-1]

@@ -20,7 +20,7 @@ from effx.flatten_util import ravel_pytree
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.control.solves import custom_linear_solve
 from effx.lax.linalg import qr, triangular_solve
-from effx.numpy.creation import as_int
+from effx.numpy.creation import check_int
 from effx.numpy.elementwise import sqrt
 from effx.transforms.autodiff.core import linear_transpose
 from effx.transforms.jit.jit import jit
@@ -43,45 +43,45 @@ class SupportsMatmul(Protocol):
 Matrix = Operand | SupportsMatmul | Callable[[X], X]
 
 
-def _inner(x: Array, y: Array) -> Array:
+def _inner_product(x: Array, y: Array) -> Array:
     return total(conj(x) * y)
 
 
-def _square(x: Array) -> Array:
-    return real(_inner(x, x))
+def _squared_norm(x: Array) -> Array:
+    return real(_inner_product(x, x))
 
 
 # --- what the arguments mean ----------------------------------------------------------------------
 
 
-def _applied(what: str, name: str, A: Matrix[X]) -> Callable[[PyTree], PyTree]:
+def _as_function(function_name: str, name: str, A: Matrix[X]) -> Callable[[PyTree], PyTree]:
     """Returns the function of vectors that a matrix stands for."""
     if callable(A):
         return A
     if isinstance(A, np.ndarray | Array):
-        matrix = as_operand(A, what)
+        matrix = as_operand(A, function_name)
         if matrix.type.ndim != 2 or matrix.type.shape[0] != matrix.type.shape[1]:
-            raise ShapeError(f"{what}: {name} must be a square matrix, got {matrix.type!r}")
+            raise ShapeError(f"{function_name}: {name} must be a square matrix, got {matrix.type!r}")
         return lambda x: arithmetic.matmul(matrix, x, "highest")
     if hasattr(A, "__matmul__"):
         return lambda x: cast("SupportsMatmul", A) @ x
-    raise DTypeError(f"{what}: {name} must be a matrix or a function of a vector, got {A!r}")
+    raise DTypeError(f"{function_name}: {name} must be a matrix or a function of a vector, got {A!r}")
 
 
-def _like(what: str, name: str, value: PyTree, b: PyTree) -> list[Array]:
+def _check_like(function_name: str, name: str, value: PyTree, b: PyTree) -> list[Array]:
     """Returns the leaves of a tree that must be like the right-hand side."""
-    (leaves, tree), (expected, wanted) = flatten(value), flatten(b)
-    if tree != wanted:
-        raise TreeError(f"{what}: {name} must have the structure of b, {wanted}, got {tree}")
-    arrays = [as_operand(x, what) for x in leaves]
+    (leaves, tree), (expected, expected_tree) = flatten(value), flatten(b)
+    if tree != expected_tree:
+        raise TreeError(f"{function_name}: {name} must have the structure of b, {expected_tree}, got {tree}")
+    arrays = [as_operand(x, function_name) for x in leaves]
     for x, y in zip(arrays, expected, strict=True):
         if x.type.shape != y.type.shape:
-            raise ShapeError(f"{what}: {name} must have the shapes of b, {y.type!r}, got {x.type!r}")
+            raise ShapeError(f"{function_name}: {name} must have the shapes of b, {y.type!r}, got {x.type!r}")
     return arrays
 
 
-def _solved(
-    what: str,
+def _solve(
+    function_name: str,
     A: Matrix[X],
     b: X,
     x0: X | None,
@@ -92,10 +92,10 @@ def _solved(
     hermitian: bool,
 ) -> X:
     leaves, tree = flatten(b)
-    rights = [arithmetic.to_inexact(as_operand(leaf, what)) for leaf in leaves]
+    rights = [arithmetic.to_inexact(as_operand(leaf, function_name)) for leaf in leaves]
     if not rights:
         return b
-    matrices = [as_operand(m, what) for m in (A, M) if isinstance(m, np.ndarray | Array)]
+    matrices = [as_operand(m, function_name) for m in (A, M) if isinstance(m, np.ndarray | Array)]
     if matrices and len(rights) == 1:
         rights = [arithmetic.to_inexact(promote_dtypes(rights[0], *matrices)[0])]
     right = tree.unflatten([convert(x, x.type.dtype) for x in rights])
@@ -103,38 +103,40 @@ def _solved(
     dtype = vector.type.dtype
     guess: Array = zeros(vector.type)
     if x0 is not None:
-        start = _like(what, "x0", x0, right)
+        start = _check_like(function_name, "x0", x0, right)
         guess = convert(ravel_pytree(tree.unflatten(start))[0], dtype)
 
     def of_vectors(name: str, function: Callable[[PyTree], PyTree]) -> Vectors:
         def apply(v: Array) -> Array:
-            found = _like(what, f"the result of {name}", function(unravel(v)), right)
-            for y in found:
+            product_leaves = _check_like(function_name, f"the result of {name}", function(unravel(v)), right)
+            for y in product_leaves:
                 if y.type.kind == "c" and not dtypes.is_complex(dtype):
-                    raise DTypeError(f"{what}: the result of {name} must be real as b is, got {y.type!r}")
-            return convert(ravel_pytree(tree.unflatten(found))[0], dtype)
+                    raise DTypeError(
+                        f"{function_name}: the result of {name} must be real as b is, got {y.type!r}"
+                    )
+            return convert(ravel_pytree(tree.unflatten(product_leaves))[0], dtype)
 
         return apply
 
     def same(v: Array) -> Array:
         return v
 
-    precondition = same if M is None else of_vectors("M", _applied(what, "M", M))
+    precondition = same if M is None else of_vectors("M", _as_function(function_name, "M", M))
 
     def transposed_precondition(v: Array) -> Array:
         if M is None:
             return v
-        found: Array = linear_transpose(precondition, v)(v)[0]
-        return found
+        result: Array = linear_transpose(precondition, v)(v)[0]
+        return result
 
     def solve(matvec: Vectors, c: Array, m: Vectors) -> Array:
-        length = sqrt(_square(c))
+        length = sqrt(_squared_norm(c))
         bound = arithmetic.maximum(convert(as_operand(tol), length.type.dtype) * length, as_operand(atol))
         return solver(matvec, c, guess, convert(bound, length.type.dtype), m)
 
     symmetric = hermitian and not dtypes.is_complex(dtype)
     solution: Array = custom_linear_solve(
-        of_vectors("A", _applied(what, "A", A)),
+        of_vectors("A", _as_function(function_name, "A", A)),
         vector,
         lambda matvec, c: solve(matvec, c, precondition),
         lambda matvec, c: solve(matvec, c, precondition if symmetric else transposed_precondition),
@@ -145,11 +147,11 @@ def _solved(
 
 
 # Matrices are operands of one program, which is compiled once; functions may be anything.
-_solved_at_once = jit(_solved, static_argnames=("what", "solver", "hermitian"))
+_solved_at_once = jit(_solve, static_argnames=("function_name", "solver", "hermitian"))
 
 
-def _start(
-    what: str,
+def _prepare(
+    function_name: str,
     A: Matrix[X],
     b: X,
     x0: X | None,
@@ -161,19 +163,19 @@ def _start(
 ) -> X:
     if isinstance(A, np.ndarray | Array) and (M is None or isinstance(M, np.ndarray | Array)):
         result: X = _solved_at_once(
-            what, as_operand(A), b, x0, as_operand(tol), as_operand(atol), None if M is None else as_operand(M),
+            function_name, as_operand(A), b, x0, as_operand(tol), as_operand(atol), None if M is None else as_operand(M),
             solver, hermitian,
         )  # fmt: skip
         return result
-    return _solved(what, A, b, x0, tol, atol, M, solver, hermitian)
+    return _solve(function_name, A, b, x0, tol, atol, M, solver, hermitian)
 
 
-def _limit(what: str, maxiter: int | None) -> int | None:
+def _check_maxiter(function_name: str, maxiter: int | None) -> int | None:
     if maxiter is None:
         return None
-    count = as_int(what, "maxiter", maxiter)
+    count = check_int(function_name, "maxiter", maxiter)
     if count < 0:
-        raise ShapeError(f"{what}: maxiter must not be negative, got {count}")
+        raise ShapeError(f"{function_name}: maxiter must not be negative, got {count}")
     return count
 
 
@@ -191,23 +193,23 @@ class _ConjugateGradients:
 
         def going(state: tuple[Array, ...]) -> Array:
             _, r, _, _, k = state
-            return (_square(r) > bound * bound) & (k < limit)
+            return (_squared_norm(r) > bound * bound) & (k < limit)
 
         def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
             x, r, p, gamma, k = state
             Ap = A(p)
-            curve = _inner(p, Ap)
+            curve = _inner_product(p, Ap)
             # Products of tiny numbers vanish before these do.
             alpha = where(curve == 0, 0, gamma / where(curve == 0, 1, curve))
             x, r = x + alpha * p, r - alpha * Ap
             z = M(r)
-            new = _inner(r, z)
+            new = _inner_product(r, z)
             return x, r, z + where(gamma == 0, 0, new / where(gamma == 0, 1, gamma)) * p, new, k + 1
 
         r = b - A(x0)
         z = M(r)
         zero = scalar(0, dtypes.int32, weak=False)
-        return while_loop(going, step, (x0, r, z, _inner(r, z), zero))[0]
+        return while_loop(going, step, (x0, r, z, _inner_product(r, z), zero))[0]
 
 
 def cg(
@@ -244,15 +246,15 @@ def cg(
     >>> x.round(3).tolist()
     [1.0, 0.5]
     """
-    solver = _ConjugateGradients(_limit("cg", maxiter))
-    return _start("cg", A, b, x0, tol, atol, M, solver, True), None
+    solver = _ConjugateGradients(_check_maxiter("cg", maxiter))
+    return _prepare("cg", A, b, x0, tol, atol, M, solver, True), None
 
 
 # --- stabilized biconjugate gradients -------------------------------------------------------------
 
 
 @attrs.frozen
-class _Stabilized:
+class _StabilizedBiconjugateGradients:
     """Van der Vorst's method, preconditioned from the right."""
 
     maxiter: int | None
@@ -263,25 +265,25 @@ class _Stabilized:
 
         def going(state: tuple[Array, ...]) -> Array:
             _, r, *_, broken, k = state
-            return (_square(r) > bound * bound) & (k < limit) & ~broken
+            return (_squared_norm(r) > bound * bound) & (k < limit) & ~broken
 
         def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
             x, r, p, v, alpha, omega, rho, _, k = state
-            new = _inner(shadow, r)
+            new = _inner_product(shadow, r)
             p = r + (new / rho) * (alpha / omega) * (p - omega * v)
             towards = M(p)
             v = A(towards)
-            projected = _inner(shadow, v)
+            projected = _inner_product(shadow, v)
             # Where a product vanishes there is no next step: x stays as it is.
             stuck = (new == 0) | (projected == 0)
             alpha = where(stuck, 0, new / where(stuck, 1, projected))
             s = r - alpha * v
             half = M(s)
             t = A(half)
-            length = _square(t)
+            length = _squared_norm(t)
             flat = length == 0
-            omega = where(flat, 0, _inner(t, s) / where(flat, 1, length))
-            done = _square(s) <= bound * bound
+            omega = where(flat, 0, _inner_product(t, s) / where(flat, 1, length))
+            done = _squared_norm(s) <= bound * bound
             omega = where(done | stuck, 0, omega)
             x = x + where(stuck, 0, alpha * towards) + omega * half
             return x, where(stuck, r, s - omega * t), p, v, alpha, omega, new, stuck | (omega == 0), k + 1
@@ -315,14 +317,14 @@ def bicgstab(
     >>> x.round(3).tolist()
     [1.0, 1.0]
     """
-    solver = _Stabilized(_limit("bicgstab", maxiter))
-    return _start("bicgstab", A, b, x0, tol, atol, M, solver, False), None
+    solver = _StabilizedBiconjugateGradients(_check_maxiter("bicgstab", maxiter))
+    return _prepare("bicgstab", A, b, x0, tol, atol, M, solver, False), None
 
 
 # --- generalized minimal residuals ----------------------------------------------------------------
 
 
-def _orthogonal(V: Array, w: Array) -> tuple[Array, Array]:
+def _orthogonalize(V: Array, w: Array) -> tuple[Array, Array]:
     """Subtracts a vector's projections on rows of V, twice, so that rounding leaves none; returns them too."""
     first = arithmetic.matmul(conj(V), w, "highest")
     w = w - arithmetic.matmul(first, V, "highest")
@@ -330,12 +332,12 @@ def _orthogonal(V: Array, w: Array) -> tuple[Array, Array]:
     return w - arithmetic.matmul(second, V, "highest"), first + second
 
 
-def _extended(A: Vectors, M: Vectors, V: Array, k: Array) -> tuple[Array, Array]:
+def _extend_basis(A: Vectors, M: Vectors, V: Array, k: Array) -> tuple[Array, Array]:
     """Adds a row to an orthonormal basis; returns it with the column of coefficients, of one element more than V rows."""
     w = A(M(V[k]))
-    before = sqrt(_square(w))
-    w, h = _orthogonal(V, w)
-    length = sqrt(_square(w))
+    before = sqrt(_squared_norm(w))
+    w, h = _orthogonalize(V, w)
+    length = sqrt(_squared_norm(w))
     # What rounding leaves of a vector in the space is no direction.
     eps = float(dtypes.finfo(length.type.dtype).eps)
     new = length > eps * before
@@ -356,42 +358,42 @@ class _MinimalResiduals:
         n = b.type.size
         m = min(self.restart, n)
         limit = 10 * n if self.maxiter is None else self.maxiter
-        round_ = self._incremental if self.incremental else self._batched
+        round_ = self._solve_incremental if self.incremental else self._solve_batched
 
         def going(state: tuple[Array, ...]) -> Array:
             _, r, stalled, k = state
-            return (_square(r) > bound * bound) & (k < limit) & ~stalled
+            return (_squared_norm(r) > bound * bound) & (k < limit) & ~stalled
 
         def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
             x, r, _, k = state
-            beta = sqrt(_square(r))
+            beta = sqrt(_squared_norm(r))
             V = zeros(b.type.with_shape((m + 1, n))).at[0].set(r / beta)
             V, y = round_(A, M, V, convert(beta, b.type.dtype), bound, m)
             new = x + M(arithmetic.matmul(y, V[:m], "highest"))
             left = b - A(new)
             # Where rounding leaves nothing to gain another round does not end either.
-            better = _square(left) < _square(r)
+            better = _squared_norm(left) < _squared_norm(r)
             return where(better, new, x), where(better, left, r), ~better, k + 1
 
         stalled, zero = scalar(False, dtypes.bool_, weak=False), scalar(0, dtypes.int32, weak=False)
         return while_loop(going, step, (x0, b - A(x0), stalled, zero))[0]
 
-    def _batched(
+    def _solve_batched(
         self, A: Vectors, M: Vectors, V: Array, beta: Array, bound: Array, m: int
     ) -> tuple[Array, Array]:
         """Builds the whole basis, then solves the problem of least squares."""
 
         def extend(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             V, H = state
-            V, h = _extended(A, M, V, k)
+            V, h = _extend_basis(A, M, V, k)
             return V, H.at[:, k].set(h)
 
         H = zeros(V.type.with_shape((m + 1, m)))
         V, H = fori_loop(0, m, extend, (V, H))
         Q, R = qr(H, full_matrices=False)
-        return V, _back(R, beta * conj(Q[0]))
+        return V, _back_substitute(R, beta * conj(Q[0]))
 
-    def _incremental(
+    def _solve_incremental(
         self, A: Vectors, M: Vectors, V: Array, beta: Array, bound: Array, m: int
     ) -> tuple[Array, Array]:
         """Rotates each new column to upper triangular form; ends where the residual is small enough."""
@@ -403,7 +405,7 @@ class _MinimalResiduals:
 
         def extend(state: tuple[Array, ...]) -> tuple[Array, ...]:
             V, R, cosines, sines, rest, k = state
-            V, h = _extended(A, M, V, k)
+            V, h = _extend_basis(A, M, V, k)
 
             def rotate(i: Array, h: Array) -> Array:
                 c, s = cosines[i], sines[i]
@@ -412,7 +414,7 @@ class _MinimalResiduals:
 
             h = fori_loop(0, m, rotate, h)
             a, below = h[k], h[k + 1]
-            size = sqrt(_square(a) + _square(below))
+            size = sqrt(_squared_norm(a) + _squared_norm(below))
             flat = size == 0
             turn = where(absolute(a) == 0, 1, a / where(absolute(a) == 0, 1, absolute(a)))
             c = convert(where(flat, 1, absolute(a) / where(flat, 1, size)), dtype)
@@ -427,10 +429,10 @@ class _MinimalResiduals:
         zero = scalar(0, dtypes.int32, weak=False)
         V, R, _, _, rest, k = while_loop(going, extend, (V, R, row, row, rest, zero))
         used = as_operand(np.arange(m)) < k
-        return V, _back(R[:m], where(used, rest[:m], 0))
+        return V, _back_substitute(R[:m], where(used, rest[:m], 0))
 
 
-def _back(R: Array, y: Array) -> Array:
+def _back_substitute(R: Array, y: Array) -> Array:
     """Solves a triangular system, whose rows without a diagonal element get 0."""
     n = R.type.shape[0]
     at = np.arange(n)
@@ -479,11 +481,11 @@ def gmres(
     """
     if solve_method not in ("batched", "incremental"):
         raise OptionError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
-    size = as_int("gmres", "restart", restart)
+    size = check_int("gmres", "restart", restart)
     if size < 1:
         raise ShapeError(f"gmres: restart must be positive, got {size}")
-    solver = _MinimalResiduals(_limit("gmres", maxiter), size, solve_method == "incremental")
-    x = _start("gmres", A, b, x0, tol, atol, M, solver, False)
+    solver = _MinimalResiduals(_check_maxiter("gmres", maxiter), size, solve_method == "incremental")
+    x = _prepare("gmres", A, b, x0, tol, atol, M, solver, False)
     leaves = [as_operand(leaf) for leaf in flatten(x)[0]]
     unknown = [(leaf != leaf).any() for leaf in leaves]
     bad = unknown[0] if unknown else as_operand(False)

@@ -24,29 +24,29 @@ from effx.transforms.jit.jit import jit
 SMALL = 1e-4
 
 
-def _last(*parts: Array) -> Array:
+def _last_index(*parts: Array) -> Array:
     return stack(parts, -1)
 
 
-def _parts(q: Array) -> tuple[Array, Array]:
+def _vector_and_scalar(q: Array) -> tuple[Array, Array]:
     """Returns vector and real part, the latter with an axis of size 1."""
     return q[..., :3], q[..., 3:]
 
 
-def _root(square: Array) -> tuple[Array, Array]:
+def _safe_root(square: Array) -> tuple[Array, Array]:
     """Returns the root of a sum of squares with a finite slope, and where it is too small for its formulas."""
     small = square < SMALL
     return sqrt(where(small, 1, square)), small
 
 
 @jit(inline=True)
-def normalized(q: Array) -> Array:
+def normalize(q: Array) -> Array:
     """Returns quaternions of length 1."""
     return q / sqrt(total(q * q, -1, keepdims=True))
 
 
 @jit(inline=True)
-def canonical(q: Array) -> Array:
+def to_canonical(q: Array) -> Array:
     """Returns of q and -q the one whose last element that is not 0, from the real part on, is positive."""
     sign = where(
         q[..., 3] != 0,
@@ -57,9 +57,9 @@ def canonical(q: Array) -> Array:
 
 
 @jit(inline=True)
-def product(p: Array, q: Array) -> Array:
+def multiply(p: Array, q: Array) -> Array:
     """Returns the product of quaternions: the rotation q, then p."""
-    (u, a), (v, b) = _parts(p), _parts(q)
+    (u, a), (v, b) = _vector_and_scalar(p), _vector_and_scalar(q)
     vector = a * v + b * u + cross(u, v)
     return concatenate([vector, a * b - total(u * v, -1, keepdims=True)], -1)
 
@@ -67,14 +67,14 @@ def product(p: Array, q: Array) -> Array:
 @jit(inline=True)
 def inverse(q: Array) -> Array:
     """Returns the rotations back."""
-    u, w = _parts(q)
+    u, w = _vector_and_scalar(q)
     return concatenate([-u, w], -1)
 
 
 @jit(inline=True)
-def rotated(q: Array, vectors: Array) -> Array:
+def rotate_vectors(q: Array, vectors: Array) -> Array:
     """Returns vectors rotated: v + 2 w (u x v) + 2 u x (u x v)."""
-    u, w = _parts(q)
+    u, w = _vector_and_scalar(q)
     twice = 2 * cross(u, vectors)
     return vectors + w * twice + cross(u, twice)
 
@@ -82,8 +82,8 @@ def rotated(q: Array, vectors: Array) -> Array:
 @jit(inline=True)
 def angle(q: Array) -> Array:
     """Returns angles in [0, pi]."""
-    u, w = _parts(q)
-    length, small = _root(total(u * u, -1))
+    u, w = _vector_and_scalar(q)
+    length, small = _safe_root(total(u * u, -1))
     size = absolute(w[..., 0])
     near = total(u * u, -1)
     # The root of small squares has no slope at 0; there the angle is 0, and its slope is taken as 0.
@@ -96,7 +96,7 @@ def angle(q: Array) -> Array:
 def from_vector(v: Array) -> Array:
     """Returns the rotation about a vector by its length."""
     square = total(v * v, -1, keepdims=True)
-    a, small = _root(square)
+    a, small = _safe_root(square)
     # The sine of half the angle over the angle, and its cosine.
     scale = where(small, 0.5 - square / 48 + square * square / 3840, sin(a / 2) / a)
     real = where(small, 1 - square / 8 + square * square / 384, cos(a / 2))
@@ -106,10 +106,10 @@ def from_vector(v: Array) -> Array:
 @jit(inline=True)
 def to_vector(q: Array) -> Array:
     """Returns the axis of a rotation times its angle, at most pi."""
-    u, w = _parts(q)
+    u, w = _vector_and_scalar(q)
     u, w = where(w < 0, -u, u), absolute(w)
     square = total(u * u, -1, keepdims=True)
-    length, small = _root(square)
+    length, small = _safe_root(square)
     # 2 arctan(t) / t / w with t = |u| / w
     t = square / where(small, w * w, 1)
     series = 2 * (1 - t / 3 + t * t / 5 - t * t * t / 7) / where(small, w, 1)
@@ -121,9 +121,9 @@ def to_matrix(q: Array) -> Array:
     """Returns rotation matrices."""
     x, y, z, w = [q[..., i] for i in range(4)]
     rows = [
-        _last(1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
-        _last(2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
-        _last(2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
+        _last_index(1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
+        _last_index(2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
+        _last_index(2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
     ]
     return stack(rows, -2)
 
@@ -136,7 +136,7 @@ def from_matrix(m: Array) -> Array:
     """
     d = [m[..., i, i] for i in range(3)]
     trace = d[0] + d[1] + d[2]
-    largest = argmax(_last(*d, trace), -1)
+    largest = argmax(_last_index(*d, trace), -1)
     forms = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
@@ -145,12 +145,12 @@ def from_matrix(m: Array) -> Array:
         parts[j] = m[..., j, i] + m[..., i, j]
         parts[k] = m[..., k, i] + m[..., i, k]
         parts[3] = m[..., k, j] - m[..., j, k]
-        forms.append(_last(*parts))
+        forms.append(_last_index(*parts))
     odd = [m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]]
-    forms.append(_last(*odd, 1 + trace))
+    forms.append(_last_index(*odd, 1 + trace))
     at = expand_dims(largest, (-2, -1))
-    found = take_along_axis(stack(forms, -2), at, axis=-2)
-    return normalized(found[..., 0, :])
+    candidates = take_along_axis(stack(forms, -2), at, axis=-2)
+    return normalize(candidates[..., 0, :])
 
 
 @jit(inline=True)
@@ -163,22 +163,22 @@ def from_mrp(p: Array) -> Array:
 @jit(inline=True)
 def to_mrp(q: Array) -> Array:
     """Returns modified Rodrigues parameters of length at most 1."""
-    u, w = _parts(q)
+    u, w = _vector_and_scalar(q)
     return where(w < 0, -u, u) / (1 + absolute(w))
 
 
 @jit(static_argnames=("axes", "intrinsic"), inline=True)
 def from_axes(axes: str, intrinsic: bool, angles: Array) -> Array:
     """Returns the quaternions of rotations about axes by `[*batch, k]` angles, one after another."""
-    found: Array | None = None
+    result: Array | None = None
     for i, axis in enumerate(axes):
         half = angles[..., i] / 2
         parts = [half * 0] * 3
         parts["xyz".index(axis)] = sin(half)
-        q = _last(*parts, cos(half))
-        found = q if found is None else product(found, q) if intrinsic else product(q, found)
-    assert found is not None
-    return found
+        q = _last_index(*parts, cos(half))
+        result = q if result is None else multiply(result, q) if intrinsic else multiply(q, result)
+    assert result is not None
+    return result
 
 
 @jit(static_argnames=("axes", "intrinsic"), inline=True)
@@ -210,7 +210,7 @@ def to_axes(q: Array, axes: str, intrinsic: bool) -> Array:
         other, middle = other * sign, middle - math.pi / 2
     angles = [other, middle, one] if intrinsic else [one, middle, other]
     turn = 2 * math.pi
-    return _last(*[remainder(t + math.pi, turn) - math.pi for t in angles])
+    return _last_index(*[remainder(t + math.pi, turn) - math.pi for t in angles])
 
 
 @jit(inline=True)

@@ -25,27 +25,30 @@ __all__ = ["Rotation", "Slerp"]
 Numbers = Operand | Sequence[float] | Sequence[Sequence[float]]
 
 
-def _real(what: str, x: Numbers) -> Array:
-    a = arithmetic.to_inexact(array(x) if isinstance(x, list | tuple) else as_operand(x, what))  # type: ignore[arg-type]  # no sequence
+def _to_real(function_name: str, x: Numbers) -> Array:
+    a = arithmetic.to_inexact(array(x) if isinstance(x, list | tuple) else as_operand(x, function_name))  # type: ignore[arg-type]  # no sequence
     if a.type.kind == "c":
-        raise DTypeError(f"{what}: takes real numbers, got {a.type!r}")
+        raise DTypeError(f"{function_name}: takes real numbers, got {a.type!r}")
     return convert(a, a.type.dtype)
 
 
-def _trailing(what: str, name: str, x: Numbers, *sizes: int) -> Array:
-    a = _real(what, x)
+def _check_trailing_axis(function_name: str, name: str, x: Numbers, *sizes: int) -> Array:
+    a = _to_real(function_name, x)
     if a.type.shape[max(a.type.ndim - len(sizes), 0) :] != sizes:
-        raise ShapeError(f"{what}: {name} must be [*batch, {', '.join(map(str, sizes))}], got {a.type!r}")
+        raise ShapeError(
+            f"{function_name}: {name} must be [*batch, {', '.join(map(str, sizes))}], got {a.type!r}"
+        )
     return a
 
 
-def _axes(what: str, seq: str, least: int) -> tuple[str, bool]:
+def _check_axes(function_name: str, seq: str, least: int) -> tuple[str, bool]:
     """Returns the letters of axes in lower case, and whether they turn with the body."""
     valid = least <= len(seq) <= 3 and (set(seq) <= set("xyz") or set(seq) <= set("XYZ"))
     if not valid or any([a == b for a, b in pairwise(seq)]):
         count = "3" if least == 3 else "1 to 3"
         raise DTypeError(
-            f"{what}: seq must be {count} of the axes x, y, z, or of X, Y, Z, no two neighbours the same, got {seq!r}"
+            f"{function_name}: seq must be {count} of the axes x, y, z, or of X, Y, Z, no two neighbours the same, "
+            f"got {seq!r}"
         )
     return seq.lower(), seq.isupper()
 
@@ -94,12 +97,12 @@ class Rotation(NamedTuple):
         >>> Rotation.from_euler("xyz", [0.0, 0.0, 60.0], degrees=True).as_quat().round(3).tolist()[2]
         0.5
         """
-        what = "Rotation.from_euler"
-        axes, intrinsic = _axes(what, seq, 1)
-        values = _real(what, angles)
+        function_name = "Rotation.from_euler"
+        axes, intrinsic = _check_axes(function_name, seq, 1)
+        values = _to_real(function_name, angles)
         if len(axes) == 1 and not (values.type.ndim == 2 and values.type.shape[-1] == 1):
             values = expand_dims(values, -1)
-        values = _trailing(what, "angles", values, len(axes))
+        values = _check_trailing_axis(function_name, "angles", values, len(axes))
         if degrees:
             values = values * (math.pi / 180)
         return cls(quaternions.from_axes(axes, intrinsic, values))
@@ -111,7 +114,9 @@ class Rotation(NamedTuple):
         >>> Rotation.from_matrix(np.eye(3)).as_quat().tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(quaternions.from_matrix(_trailing("Rotation.from_matrix", "matrix", matrix, 3, 3)))
+        return cls(
+            quaternions.from_matrix(_check_trailing_axis("Rotation.from_matrix", "matrix", matrix, 3, 3))
+        )
 
     @classmethod
     def from_mrp(cls, mrp: Numbers) -> Rotation:
@@ -120,7 +125,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_mrp(np.zeros(3)).as_quat().tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(quaternions.from_mrp(_trailing("Rotation.from_mrp", "mrp", mrp, 3)))
+        return cls(quaternions.from_mrp(_check_trailing_axis("Rotation.from_mrp", "mrp", mrp, 3)))
 
     @classmethod
     def from_quat(cls, quat: Numbers) -> Rotation:
@@ -129,7 +134,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_quat(np.array([0.0, 0.0, 0.0, 2.0])).quat.tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(quaternions.normalized(_trailing("Rotation.from_quat", "quat", quat, 4)))
+        return cls(quaternions.normalize(_check_trailing_axis("Rotation.from_quat", "quat", quat, 4)))
 
     @classmethod
     def from_rotvec(cls, rotvec: Numbers, degrees: bool = False) -> Rotation:
@@ -142,7 +147,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_rotvec([0.0, 0.0, 60.0], degrees=True).as_quat().round(3).tolist()[2]
         0.5
         """
-        vectors = _trailing("Rotation.from_rotvec", "rotvec", rotvec, 3)
+        vectors = _check_trailing_axis("Rotation.from_rotvec", "rotvec", rotvec, 3)
         return cls(quaternions.from_vector(vectors * (math.pi / 180) if degrees else vectors))
 
     @classmethod
@@ -152,7 +157,7 @@ class Rotation(NamedTuple):
         >>> Rotation.identity(2).quat.shape
         (2, 4)
         """
-        unit = convert(as_operand(np.array([0, 0, 0, 1], np.int32)), dtypes.requested(dtype))
+        unit = convert(as_operand(np.array([0, 0, 0, 1], np.int32)), dtypes.canonicalize_requested(dtype))
         return cls(unit if num is None else broadcast_to(unit, (num, 4)))
 
     @classmethod
@@ -169,7 +174,7 @@ class Rotation(NamedTuple):
         >>> Rotation.random(random.PRNGKey(0), 3).quat.shape
         (3, 4)
         """
-        return cls(quaternions.normalized(random.normal(random_key, (4,) if num is None else (num, 4))))
+        return cls(quaternions.normalize(random.normal(random_key, (4,) if num is None else (num, 4))))
 
     def __getitem__(self, indexer: Index) -> Rotation:  # type: ignore[override]  # an array of rotations, no tuple
         """Chooses among an array of rotations."""
@@ -186,7 +191,7 @@ class Rotation(NamedTuple):
 
     def __mul__(self, other: Rotation) -> Rotation:  # type: ignore[override]  # composes, and repeats no tuple
         """The rotation `other`, then this one."""
-        return Rotation(quaternions.product(*promote_dtypes(self.quat, other.quat)))
+        return Rotation(quaternions.multiply(*promote_dtypes(self.quat, other.quat)))
 
     def _count(self, name: str) -> int:
         if self.single:
@@ -204,9 +209,9 @@ class Rotation(NamedTuple):
         >>> Rotation.identity().apply([1.0, 2.0, 3.0]).tolist()
         [1.0, 2.0, 3.0]
         """
-        v = _trailing("Rotation.apply", "vectors", vectors, 3)
+        v = _check_trailing_axis("Rotation.apply", "vectors", vectors, 3)
         q, v = promote_dtypes(quaternions.inverse(self.quat) if inverse else self.quat, v)
-        return quaternions.rotated(q, v)
+        return quaternions.rotate_vectors(q, v)
 
     def as_euler(self, seq: str, degrees: bool = False) -> Array:
         """The angles of rotations about three axes, one after another.
@@ -227,7 +232,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_euler("x", 0.5).as_euler("xyz").round(3).tolist()
         [0.5, 0.0, 0.0]
         """
-        angles = quaternions.to_axes(self.quat, *_axes("Rotation.as_euler", seq, 3))
+        angles = quaternions.to_axes(self.quat, *_check_axes("Rotation.as_euler", seq, 3))
         return angles * (180 / math.pi) if degrees else angles
 
     def as_matrix(self) -> Array:
@@ -256,7 +261,7 @@ class Rotation(NamedTuple):
         >>> Rotation.identity().as_quat(scalar_first=True).tolist()
         [1.0, 0.0, 0.0, 0.0]
         """
-        q = quaternions.canonical(self.quat) if canonical else self.quat
+        q = quaternions.to_canonical(self.quat) if canonical else self.quat
         return concatenate([q[..., 3:], q[..., :3]], -1) if scalar_first else q
 
     def as_rotvec(self, degrees: bool = False) -> Array:
@@ -297,7 +302,7 @@ class Rotation(NamedTuple):
         0.5
         """
         count = self._count("a mean")
-        w = _real("Rotation.mean", np.ones(count, np.float32) if weights is None else weights)
+        w = _to_real("Rotation.mean", np.ones(count, np.float32) if weights is None else weights)
         if w.type.shape != (count,) or self.quat.type.ndim != 2:
             raise ShapeError(
                 f"Rotation.mean: weights must be one for each of {count} rotations, got {w.type!r}"
@@ -342,7 +347,7 @@ class Slerp(NamedTuple):
         Raises:
             ShapeError: there is not one time for each rotation, or there are fewer than two.
         """
-        at = _real("Slerp", times)
+        at = _to_real("Slerp", times)
         q = rotations.quat
         if at.type.ndim != 1 or q.type.shape != (at.type.size, 4) or at.type.size < 2:
             raise ShapeError(
@@ -360,7 +365,7 @@ class Slerp(NamedTuple):
         Raises:
             ShapeError: times of more than one axis.
         """
-        t = _real("Slerp", times)
+        t = _to_real("Slerp", times)
         if t.type.ndim > 1:
             raise ShapeError(f"Slerp: times must be a number or a vector, got {t.type!r}")
         i = arithmetic.clip(searchsorted(self.times, t, side="right") - 1, 0, self.timedelta.type.size - 1)

@@ -51,21 +51,21 @@ def xlog1py(x: Operand, y: Operand) -> Array:
 
 @custom_jvp
 def _xlogy(x: Array, y: Array) -> Array:
-    return _product(x, exponential.log, y, 1.0)
+    return _product_with_limit(x, exponential.log, y, 1.0)
 
 
 @custom_jvp
 def _xlog1py(x: Array, y: Array) -> Array:
-    return _product(x, exponential.log1p, y, 0.0)
+    return _product_with_limit(x, exponential.log1p, y, 0.0)
 
 
-def _product(x: Array, of: Callable[[Array], Array], y: Array, root: float) -> Array:
+def _product_with_limit(x: Array, of: Callable[[Array], Array], y: Array, root: float) -> Array:
     """Returns x of(y), and 0 where x is 0, unless y is NaN; `root` is where `of` is 0."""
     zero = (x == 0.0) & (y == y)
     return where(zero, 0.0, x * of(where(zero, root, y)))
 
 
-def _ratio(x: Array, y: Array) -> Array:
+def _ratio_with_limit(x: Array, y: Array) -> Array:
     """Returns x / y, and 0 for 0 / 0: where x is 0 the product does not depend on y."""
     both = (x == 0.0) & (y == 0.0)
     return where(both, 0.0, x / where(both, 1.0, y))
@@ -74,11 +74,11 @@ def _ratio(x: Array, y: Array) -> Array:
 # The slope in x is the logarithm where x is 0 too.
 _xlogy.defjvps(
     lambda dx, product, x, y: dx * exponential.log(y),
-    lambda dy, product, x, y: dy * _ratio(x, y),
+    lambda dy, product, x, y: dy * _ratio_with_limit(x, y),
 )
 _xlog1py.defjvps(
     lambda dx, product, x, y: dx * exponential.log1p(y),
-    lambda dy, product, x, y: dy * _ratio(x, 1.0 + y),
+    lambda dy, product, x, y: dy * _ratio_with_limit(x, 1.0 + y),
 )
 
 

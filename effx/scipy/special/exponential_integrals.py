@@ -14,7 +14,7 @@ from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import digamma, lgamma
 from effx.lax.elementwise.trigonometric import cos, sin
-from effx.scipy.operands import real_floats, strong_like, with_slope
+from effx.scipy.operands import cast_strong_like, real_floats, with_derivative
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -95,7 +95,7 @@ COSINES_PART = (
 )  # fmt: skip
 
 
-def _entire(x: Array) -> Array:
+def _entire_part(x: Array) -> Array:
     """Returns expi(x) - log(abs(x)) - γ for -1 <= x <= 6."""
     return x * horner((x - 2.5) * (1 / 3.5), ENTIRE)
 
@@ -104,11 +104,11 @@ def _exp1(x: Array) -> Array:
     small, inside = x <= 1.0, (x > 0.0) & (x < math.inf)
     near, far = where(small & inside, x, 1.0), where(small | ~inside, 1.0, x)
     above = exp(-far) / far * horner((far - 4.0) / (far + 2.0), BELOW)
-    found = where(small, -log(near) - EULER - _entire(-near), above)
+    found = where(small, -log(near) - EULER - _entire_part(-near), above)
     return where(inside, found, where(x == 0.0, math.inf, where(x > 0.0, 0.0, math.nan)))
 
 
-_differentiable_exp1 = with_slope(_exp1, lambda x: -exp(-x) / x)
+_differentiable_exp1 = with_derivative(_exp1, lambda x: -exp(-x) / x)
 
 
 @jit
@@ -127,7 +127,7 @@ def exp1(x: Operand) -> Array:
     '0.2194'
     """
     (a,), first = real_floats("exp1", x)
-    return strong_like(first, _differentiable_exp1(a))
+    return cast_strong_like(first, _differentiable_exp1(a))
 
 
 def _expi(x: Array) -> Array:
@@ -138,14 +138,14 @@ def _expi(x: Array) -> Array:
     scaled = where(high, horner(24.0 / far - 1.0, FAR), horner((middle - 9.0) * (1 / 3), MIDDLE))
     # In two steps: exp(x) overflows before exp(x) / x.
     half = exp(where(low, 6.0, a) * 0.5)
-    found = where(low, log(near) + EULER + _entire(near), half * (scaled / a) * half)
+    found = where(low, log(near) + EULER + _entire_part(near), half * (scaled / a) * half)
     below = -_exp1(where(x < 0.0, -x, 1.0))
     return where(
         inside, found, where(x > 0.0, math.inf, where(x == 0.0, -math.inf, where(x < 0.0, below, x)))
     )
 
 
-_differentiable_expi = with_slope(_expi, lambda x: exp(x) / x)
+_differentiable_expi = with_derivative(_expi, lambda x: exp(x) / x)
 
 
 @jit
@@ -164,7 +164,7 @@ def expi(x: Operand) -> Array:
     '1.8951'
     """
     (a,), first = real_floats("expi", x)
-    return strong_like(first, _differentiable_expi(a))
+    return cast_strong_like(first, _differentiable_expi(a))
 
 
 def _small_expn(n: Array, x: Array) -> Array:
@@ -244,7 +244,7 @@ def expn(n: Operand, x: Operand) -> Array:
     '0.1485'
     """
     (order, a), first = real_floats("expn", n, x)
-    return strong_like(first, _expn(order, a))
+    return cast_strong_like(first, _expn(order, a))
 
 
 def _auxiliary(x: Array) -> tuple[Array, Array]:
@@ -281,8 +281,8 @@ def _sinc(x: Array) -> Array:
     return where(zero, 1.0 - x * x * (1 / 6), sin(a) / a)
 
 
-_differentiable_si = with_slope(_sine_integral, _sinc)
-_differentiable_ci = with_slope(_cosine_integral, lambda x: cos(x) / x)
+_differentiable_si = with_derivative(_sine_integral, _sinc)
+_differentiable_ci = with_derivative(_cosine_integral, lambda x: cos(x) / x)
 
 
 @jit
@@ -304,4 +304,4 @@ def sici(x: Operand) -> tuple[Array, Array]:
     ['0.9461', '0.3374']
     """
     (a,), first = real_floats("sici", x)
-    return strong_like(first, _differentiable_si(a)), strong_like(first, _differentiable_ci(a))
+    return cast_strong_like(first, _differentiable_si(a)), cast_strong_like(first, _differentiable_ci(a))

@@ -10,7 +10,7 @@ from effx.array.promotion import as_operand, convert
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.parts import complex as complex_of
 from effx.lax.elementwise.trigonometric import cos, sin
-from effx.scipy.operands import real_floats, strong_like, with_slope
+from effx.scipy.operands import cast_strong_like, real_floats, with_derivative
 from effx.transforms.jit.jit import jit
 
 __all__ = ["dawsn", "fresnel", "wofz"]
@@ -69,20 +69,20 @@ COSINES = (
 )  # fmt: skip
 
 
-def _upper(z: Array) -> Array:
+def _faddeeva_upper_half(z: Array) -> Array:
     """Returns the Faddeeva function of z with Im(z) >= 0."""
-    turned = z * 1j
-    below = 1.0 / (WIDTH - turned)
-    return below * (2.0 * below * horner((WIDTH + turned) * below, FADDEEVA) + 1 / math.sqrt(math.pi))
+    rotated = z * 1j
+    below = 1.0 / (WIDTH - rotated)
+    return below * (2.0 * below * horner((WIDTH + rotated) * below, FADDEEVA) + 1 / math.sqrt(math.pi))
 
 
 def _faddeeva(z: Array) -> Array:
     lower = imag(z) < 0.0
-    found = _upper(where(lower, -z, z))
+    found = _faddeeva_upper_half(where(lower, -z, z))
     return where(lower, 2.0 * exp(-(where(lower, z, 0.0) ** 2)) - found, found)
 
 
-_differentiable_faddeeva: Callable[[Array], Array] = with_slope(
+_differentiable_faddeeva: Callable[[Array], Array] = with_derivative(
     _faddeeva, lambda z: -2.0 * z * _differentiable_faddeeva(z) + 2j / math.sqrt(math.pi)
 )
 
@@ -133,7 +133,7 @@ def _dawson_slope(x: Array) -> Array:
     return where(far, expansion, 1.0 - 2.0 * near * _differentiable_dawson(near))
 
 
-_differentiable_dawson: Callable[[Array], Array] = with_slope(_dawson, _dawson_slope)
+_differentiable_dawson: Callable[[Array], Array] = with_derivative(_dawson, _dawson_slope)
 
 
 @jit
@@ -154,10 +154,10 @@ def dawsn(x: Operand) -> Array:
     '0.5381'
     """
     (a,), first = real_floats("dawsn", x)
-    return strong_like(first, _differentiable_dawson(a))
+    return cast_strong_like(first, _differentiable_dawson(a))
 
 
-def _quarter(x: Array) -> Array:
+def _fresnel_phase(x: Array) -> Array:
     """Returns pi x² / 2, which has the period 4 in x²."""
     return (x * x) % 4.0 * (math.pi / 2)
 
@@ -167,10 +167,10 @@ def _fresnel(x: Array, sine: bool) -> Array:
     small, finite = size <= 1.6, size < 1e15
     near, far = where(small, x, 0.0), where(small | ~finite, 1.6, size)
     root = far * (math.sqrt(math.pi) / 2)
-    w = _upper(complex_of(root, root))
+    w = _faddeeva_upper_half(complex_of(root, root))
     # g + i f is (1 + i) / 2 times w (DLMF, 7.5.10 and 7.5.13).
     g, f = (real(w) - imag(w)) * 0.5, (real(w) + imag(w)) * 0.5
-    angle = _quarter(far)
+    angle = _fresnel_phase(far)
     above = 0.5 - f * cos(angle) - g * sin(angle) if sine else 0.5 + f * sin(angle) - g * cos(angle)
     above = where(finite, above, 0.5)
     square = near * near
@@ -179,8 +179,8 @@ def _fresnel(x: Array, sine: bool) -> Array:
     return where(x == x, where(small, found, where(x < 0.0, -above, above)), x)
 
 
-_differentiable_s = with_slope(lambda x: _fresnel(x, True), lambda x: sin(_quarter(x)))
-_differentiable_c = with_slope(lambda x: _fresnel(x, False), lambda x: cos(_quarter(x)))
+_differentiable_s = with_derivative(lambda x: _fresnel(x, True), lambda x: sin(_fresnel_phase(x)))
+_differentiable_c = with_derivative(lambda x: _fresnel(x, False), lambda x: cos(_fresnel_phase(x)))
 
 
 @jit
@@ -202,4 +202,4 @@ def fresnel(x: Operand) -> tuple[Array, Array]:
     ['0.4383', '0.7799']
     """
     (a,), first = real_floats("fresnel", x)
-    return strong_like(first, _differentiable_s(a)), strong_like(first, _differentiable_c(a))
+    return cast_strong_like(first, _differentiable_s(a)), cast_strong_like(first, _differentiable_c(a))

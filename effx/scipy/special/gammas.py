@@ -38,11 +38,11 @@ def gammasgn(x: Operand) -> Array:
     -1.0
     """
     (a,) = promote_inexact(x)
-    whole = floor(a)
-    even = whole * 0.5 == floor(whole * 0.5)
+    floored = floor(a)
+    even = floored * 0.5 == floor(floored * 0.5)
     sign = where((a > 0.0) | even, 1.0 + a * 0.0, -1.0)
     sign = where(a == 0.0, where(1.0 / where(a == 0.0, a, 1.0) > 0.0, 1.0, -1.0), sign)
-    return where((a < 0.0) & (a == whole), float("nan"), where(a > 0.0, 1.0, sign))
+    return where((a < 0.0) & (a == floored), float("nan"), where(a > 0.0, 1.0, sign))
 
 
 def gamma(x: Operand) -> Array:
@@ -159,7 +159,7 @@ def i0(x: Operand) -> Array:
     1.0
     """
     (a,) = promote_inexact(x)
-    return exp(_even(a)) * special.bessel_i0e(a)
+    return exp(_even_abs(a)) * special.bessel_i0e(a)
 
 
 def i1e(x: Operand) -> Array:
@@ -178,9 +178,9 @@ def i1(x: Operand) -> Array:
     0.0
     """
     (a,) = promote_inexact(x)
-    return exp(_even(a)) * special.bessel_i1e(a)
+    return exp(_even_abs(a)) * special.bessel_i1e(a)
 
 
-def _even(x: Array) -> Array:
+def _even_abs(x: Array) -> Array:
     """Returns abs(x) with the slope 0 at 0, as that of `bessel_i0e` is."""
     return x * sign(x)

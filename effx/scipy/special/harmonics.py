@@ -24,7 +24,7 @@ __all__ = ["sph_harm_y"]
 UNKNOWN = "the largest degree of the abstract {} is not known while it is traced; give n_max"
 
 
-def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
+def _legendre_part(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     """Returns the part of a harmonic that depends on theta, for 0 <= m, by recurrences in the degree with normalised terms.
 
     The degree runs to m along the diagonal, then at this m to n (Holmes and Featherstone, "A unified approach to the
@@ -54,7 +54,7 @@ def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
 def _harmonic(n: Array, m: Array, theta: Array, phi: Array, n_max: int) -> Array:
     order = absolute(m)
     inside = (order <= n) & (n <= n_max)
-    size = _legendre(where(inside, n, 0.0), where(inside, order, 0.0), theta, n_max)
+    size = _legendre_part(where(inside, n, 0.0), where(inside, order, 0.0), theta, n_max)
     # Of -m it is the conjugate of that of m, with the sign of odd orders.
     size = where((m < 0.0) & (order % 2.0 == 1.0), -size, size)
     size = where(inside, size, where((n >= 0.0) & (n > n_max), math.nan, 0.0))
@@ -62,28 +62,28 @@ def _harmonic(n: Array, m: Array, theta: Array, phi: Array, n_max: int) -> Array
     return complex_of(size * cos(angle), size * sin(angle))
 
 
-def _by_theta(n: Array, m: Array, theta: Array, phi: Array, n_max: int, times: int) -> Array:
+def _theta_derivative(n: Array, m: Array, theta: Array, phi: Array, n_max: int, times: int) -> Array:
     """Returns a derivative by theta: half the difference of the harmonics with orders above and below."""
     if times == 0:
-        return _differentiable(n_max)(n, m, theta, phi)
+        return _differentiable_harmonic(n_max)(n, m, theta, phi)
     up, down = (n - m) * (n + m + 1.0), (n + m) * (n - m + 1.0)
     turn = complex_of(cos(phi), -sin(phi))
-    above = _by_theta(n, m + 1.0, theta, phi, n_max, times - 1) * turn
-    below = _by_theta(n, m - 1.0, theta, phi, n_max, times - 1) * complex_of(real(turn), -imag(turn))
+    above = _theta_derivative(n, m + 1.0, theta, phi, n_max, times - 1) * turn
+    below = _theta_derivative(n, m - 1.0, theta, phi, n_max, times - 1) * complex_of(real(turn), -imag(turn))
     return 0.5 * (sqrt(where(up > 0.0, up, 0.0)) * above - sqrt(where(down > 0.0, down, 0.0)) * below)
 
 
 Harmonic = custom_jvp[[Array, Array, Array, Array], Array]
 
 
-def _differentiable(n_max: int) -> Harmonic:
+def _differentiable_harmonic(n_max: int) -> Harmonic:
     function = custom_jvp(lambda n, m, theta, phi: _harmonic(n, m, theta, phi, n_max))
 
     @function.defjvp
     def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
         (n, m, theta, phi), (_, _, d_theta, d_phi) = primals, tangents
         y = function(n, m, theta, phi)
-        return y, _by_theta(n, m, theta, phi, n_max, 1) * d_theta + y * (m * 1j) * d_phi
+        return y, _theta_derivative(n, m, theta, phi, n_max, 1) * d_theta + y * (m * 1j) * d_phi
 
     return function
 
@@ -92,7 +92,7 @@ def _differentiable(n_max: int) -> Harmonic:
 def _harmonics(
     n: Array, m: Array, theta: Array, phi: Array, n_max: int, diff_n: int
 ) -> tuple[Array, Array | None, Array | None]:
-    by = [_by_theta(n, m, theta, phi, n_max, k) for k in range(diff_n + 1)]
+    by = [_theta_derivative(n, m, theta, phi, n_max, k) for k in range(diff_n + 1)]
     turn = m * 1j
     if diff_n == 0:
         return by[0], None, None
@@ -160,8 +160,8 @@ def sph_harm_y(
     if diff_n not in (None, 0, 1, 2):
         raise ShapeError(f"sph_harm_y: diff_n must be 0, 1 or 2, got {diff_n!r}")
     if n_max is None:
-        found = known_data("sph_harm_y", degrees, UNKNOWN)
-        n_max = max(int(np.max(found, initial=0)), 0)
+        known_degrees = known_data("sph_harm_y", degrees, UNKNOWN)
+        n_max = max(int(np.max(known_degrees, initial=0)), 0)
     elif n_max < 0:
         raise ShapeError(f"sph_harm_y: n_max must be an int >= 0, got {n_max!r}")
     (a, b), _ = real_floats("sph_harm_y", theta, phi)

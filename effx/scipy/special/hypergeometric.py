@@ -11,7 +11,7 @@ from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.gamma import lgamma
-from effx.scipy.operands import real_floats, strong_like
+from effx.scipy.operands import cast_strong_like, real_floats
 from effx.scipy.special.gammas import gammasgn
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
@@ -34,7 +34,7 @@ def _has_pole(bottom: Array, *top: Array) -> Array:
     return _is_pole(bottom) & ~ends
 
 
-def _sum(ratio: Callable[[Array], Array], of: Array) -> tuple[Array, Array]:
+def _sum_series(ratio: Callable[[Array], Array], of: Array) -> tuple[Array, Array]:
     """Returns 1 + ratio(0) + ratio(0) ratio(1) + …, as a number and the logarithm of its factor, so that none overflows."""
     info = dtypes.finfo(of.type.dtype)
     eps, most = float(info.eps) / 16, float(info.max) ** 0.5
@@ -67,7 +67,7 @@ def _sum(ratio: Callable[[Array], Array], of: Array) -> tuple[Array, Array]:
 
 
 def _kummer_series(a: Array, b: Array, x: Array) -> tuple[Array, Array]:
-    return _sum(lambda n: (a + n) / ((b + n) * (n + 1.0)) * x, x)
+    return _sum_series(lambda n: (a + n) / ((b + n) * (n + 1.0)) * x, x)
 
 
 def _kummer(a: Array, b: Array, x: Array) -> Array:
@@ -95,7 +95,7 @@ def _kummer(a: Array, b: Array, x: Array) -> Array:
     return where(defined, found, where(pole, math.inf, math.nan))
 
 
-def _with_slopes(function: Callable[..., Array], by_x: Callable[..., Array]) -> Callable[..., Array]:
+def _with_derivatives(function: Callable[..., Array], by_x: Callable[..., Array]) -> Callable[..., Array]:
     """Returns a function with the derivative in its last operand as given, in others that of the computation."""
     differentiable = custom_jvp(function)
 
@@ -116,7 +116,7 @@ def _with_slopes(function: Callable[..., Array], by_x: Callable[..., Array]) -> 
     return differentiable
 
 
-_hyp1f1 = _with_slopes(_kummer, lambda f, a, b, x: a / b * f(a + 1.0, b + 1.0, x))
+_hyp1f1 = _with_derivatives(_kummer, lambda f, a, b, x: a / b * f(a + 1.0, b + 1.0, x))
 
 
 @jit
@@ -140,15 +140,15 @@ def hyp1f1(a: Operand, b: Operand, x: Operand) -> Array:
     '1.7183'
     """
     operands, first = real_floats("hyp1f1", a, b, x)
-    return strong_like(first, _hyp1f1(*broadcast_arrays(operands, keep_scalars=False)))
+    return cast_strong_like(first, _hyp1f1(*broadcast_arrays(operands, keep_scalars=False)))
 
 
 def _gauss_series(a: Array, b: Array, c: Array, x: Array) -> Array:
-    total, scale = _sum(lambda n: (a + n) * (b + n) / ((c + n) * (n + 1.0)) * x, x)
+    total, scale = _sum_series(lambda n: (a + n) * (b + n) / ((c + n) * (n + 1.0)) * x, x)
     return total * exp(scale)
 
 
-def _continued(a: Array, b: Array, c: Array, x: Array) -> Array:
+def _continue_hyp2f1(a: Array, b: Array, c: Array, x: Array) -> Array:
     """Returns hyp2f1 for 0 <= x < 1: its series up to 1/2, then Taylor series of the differential equation's solution.
 
     Each step goes half of the way to the singularity at 1, so that the terms shrink by half.
@@ -190,8 +190,8 @@ def _continued(a: Array, b: Array, c: Array, x: Array) -> Array:
         )
 
     zero = x.reshape(-1).sum() * 0.0
-    found: Array = while_loop(goes_on, step, (zero, start, first, slope))[2]
-    return found
+    result: Array = while_loop(goes_on, step, (zero, start, first, slope))[2]
+    return result
 
 
 def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
@@ -205,7 +205,7 @@ def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
     negative = where(below, z, 0.0)
     shifted = where(below, negative / (negative - 1.0), z)
     factor = exp(-p * log1p(-negative))
-    found = factor * _continued(p, where(below, r - q, q), r, shifted)
+    found = factor * _continue_hyp2f1(p, where(below, r - q, q), r, shifted)
     # Finitely many terms serve all x.
     finite = polynomial & ~pole & (absolute(x) < math.inf)
     terms = _gauss_series(
@@ -225,7 +225,7 @@ def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
     return where(inside, found, where(finite, terms, where(one, at_one, beyond)))
 
 
-_hyp2f1 = _with_slopes(_gauss, lambda f, a, b, c, x: a * b / c * f(a + 1.0, b + 1.0, c + 1.0, x))
+_hyp2f1 = _with_derivatives(_gauss, lambda f, a, b, c, x: a * b / c * f(a + 1.0, b + 1.0, c + 1.0, x))
 
 
 @jit
@@ -252,4 +252,4 @@ def hyp2f1(a: Operand, b: Operand, c: Operand, x: Operand) -> Array:
     '1.3863'
     """
     operands, first = real_floats("hyp2f1", a, b, c, x)
-    return strong_like(first, _hyp2f1(*broadcast_arrays(operands, keep_scalars=False)))
+    return cast_strong_like(first, _hyp2f1(*broadcast_arrays(operands, keep_scalars=False)))

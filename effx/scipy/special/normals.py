@@ -8,7 +8,7 @@ from effx.errors import ShapeError
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
-from effx.scipy.operands import real_floats, strong_like
+from effx.scipy.operands import cast_strong_like, real_floats
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -76,7 +76,7 @@ def ndtri(p: Operand) -> Array:
     return NDTRI(*promote_inexact(p))
 
 
-def scaled_complement(x: Array) -> Array:
+def scaled_erfc(x: Array) -> Array:
     """Returns exp(x²) erfc(x) of floats."""
     positive = where(x < 0.0, -x, x)
     # 1 - 6 / (x + 3) is 1 at infinity, where (x - 3) / (x + 3) is NaN.
@@ -105,7 +105,7 @@ def erfcx(x: Operand) -> Array:
     '0.0561'
     """
     (a,), first = real_floats("erfcx", x)
-    return strong_like(first, scaled_complement(a))
+    return cast_strong_like(first, scaled_erfc(a))
 
 
 @jit
@@ -124,29 +124,29 @@ def erfcinv(y: Operand) -> Array:
     '0.4769'
     """
     (a,), first = real_floats("erfcinv", y)
-    return strong_like(first, NDTRI(a * 0.5) * -math.sqrt(0.5))
+    return cast_strong_like(first, NDTRI(a * 0.5) * -math.sqrt(0.5))
 
 
 @custom_jvp
-def log_normal_below(x: Array) -> Array:
+def log_normal_cdf(x: Array) -> Array:
     """Returns the logarithm of the standard normal distribution function, of floats."""
     upper, lower = where(x > 0.0, x, 0.0), where(x > 0.0, 0.0, x)
     inside = lower > -math.inf
     finite = where(inside, lower, 0.0)
-    below = log(scaled_complement(finite * -math.sqrt(0.5)) * 0.5) - finite * finite * 0.5
+    below = log(scaled_erfc(finite * -math.sqrt(0.5)) * 0.5) - finite * finite * 0.5
     above = log1p(special.erfc(upper * math.sqrt(0.5)) * -0.5)
     return where(x > 0.0, above, where(inside, below, lower))
 
 
-@log_normal_below.defjvp
+@log_normal_cdf.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
     # The density divided by the distribution function; below 0 both are scaled, as they underflow.
     upper, lower = where(x > 0.0, x, 0.0), where(x > 0.0, 0.0, x)
     density = exp(upper * upper * -0.5) * math.sqrt(0.5 / math.pi)
     above = density / (1.0 - special.erfc(upper * math.sqrt(0.5)) * 0.5)
-    below = math.sqrt(2 / math.pi) / scaled_complement(lower * -math.sqrt(0.5))
-    return log_normal_below(x), dx * where(x > 0.0, above, below)
+    below = math.sqrt(2 / math.pi) / scaled_erfc(lower * -math.sqrt(0.5))
+    return log_normal_cdf(x), dx * where(x > 0.0, above, below)
 
 
 @jit(static_argnames=("series_order",))
@@ -169,4 +169,4 @@ def log_ndtr(x: Operand, series_order: int = 3) -> Array:
     if series_order not in range(31):
         raise ShapeError(f"log_ndtr: series_order must be an int between 0 and 30, got {series_order!r}")
     (a,), first = real_floats("log_ndtr", x)
-    return strong_like(first, log_normal_below(a))
+    return cast_strong_like(first, log_normal_cdf(a))

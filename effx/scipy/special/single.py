@@ -7,13 +7,13 @@ import numpy as np
 
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import absolute, horner, maximum, minimum, where
-from effx.array.promotion import broadcast_arrays, convert, host_array
+from effx.array.promotion import broadcast_arrays, convert, to_host_array
 from effx.array.shaping import concatenate, expand_dims, reshape, stack
 from effx.errors import ShapeError
 from effx.lax.control.loops import fori_loop
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.special import erf, erfc
-from effx.scipy.operands import real_floats, strong_like, with_slope
+from effx.scipy.operands import cast_strong_like, real_floats, with_derivative
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -48,7 +48,7 @@ def _spence_slope(x: Array) -> Array:
     return where(near, -horner(d, [(-1) ** k / (k + 1) for k in range(8)]), -log(x) / where(near, 1.0, rest))
 
 
-_differentiable_spence = with_slope(_spence, _spence_slope)
+_differentiable_spence = with_derivative(_spence, _spence_slope)
 
 
 @jit
@@ -70,14 +70,14 @@ def spence(x: Operand) -> Array:
     '-0.8225'
     """
     (a,), first = real_floats("spence", x)
-    return strong_like(first, _differentiable_spence(a))
+    return cast_strong_like(first, _differentiable_spence(a))
 
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 
 @custom_jvp
-def _owens(h: Array, a: Array) -> Array:
+def _owens_t(h: Array, a: Array) -> Array:
     k, slope = absolute(h), absolute(a)
     steep = slope > 1.0
     c = where(steep, 1.0 / where(steep, slope, 1.0), slope)
@@ -85,23 +85,23 @@ def _owens(h: Array, a: Array) -> Array:
     level = where(level == level, level, 0.0)  # 0 times infinity
     # Beyond 9 / level nothing is left of exp(-(level t)² / 2).
     end = minimum(c, 9.0 / maximum(level, 1e-2))
-    nodes = convert(host_array(0.5 * NODES + 0.5), h.type.dtype)
+    nodes = convert(to_host_array(0.5 * NODES + 0.5), h.type.dtype)
     t = expand_dims(end, -1) * nodes
     finite = minimum(level, 100.0)
     integrand = exp(expand_dims(finite * finite, -1) * -0.5 * (t * t)) / (t * t + 1.0)
-    total = reducing.sum(integrand * convert(host_array(0.5 * WEIGHTS), h.type.dtype), -1)
+    total = reducing.sum(integrand * convert(to_host_array(0.5 * WEIGHTS), h.type.dtype), -1)
     found = end * total * exp(finite * finite * -0.5) * (0.5 / math.pi)
     p, q = erfc(k * math.sqrt(0.5)) * 0.5, erfc(level * math.sqrt(0.5)) * 0.5
     found = where(steep, 0.5 * (p + q) - p * q - found, found)
     return where((h == h) & (a == a), where(a < 0.0, -found, found), math.nan)
 
 
-@_owens.defjvp
+@_owens_t.defjvp
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (h, a), (dh, da) = primals, tangents
     by_h = exp(h * h * -0.5) * erf(a * h * math.sqrt(0.5)) * (-0.5 / math.sqrt(2 * math.pi))
     by_a = exp(h * h * (1.0 + a * a) * -0.5) / (1.0 + a * a) * (0.5 / math.pi)
-    return _owens(h, a), dh * by_h + da * by_a
+    return _owens_t(h, a), dh * by_h + da * by_a
 
 
 @jit
@@ -124,7 +124,7 @@ def owens_t(h: Operand, a: Operand) -> Array:
     '0.0785'
     """
     (x, y), first = real_floats("owens_t", h, a)
-    return strong_like(first, _owens(*broadcast_arrays([x, y], keep_scalars=False)))
+    return cast_strong_like(first, _owens_t(*broadcast_arrays([x, y], keep_scalars=False)))
 
 
 def bernoulli(n: int) -> Array:
@@ -152,10 +152,10 @@ def bernoulli(n: int) -> Array:
         total = 0 if odd else sum([math.comb(m + 1, k) * numbers[k] for k in range(m) if k < 2 or k % 2 == 0])
         numbers.append(Fraction(0) if odd else -total / Fraction(m + 1))
     with np.errstate(over="ignore"):
-        return host_array(np.array([_rounded(x) for x in numbers])).copy()
+        return to_host_array(np.array([_round_to_even(x) for x in numbers])).copy()
 
 
-def _rounded(x: Fraction) -> float:
+def _round_to_even(x: Fraction) -> float:
     try:
         return float(x)
     except OverflowError:
@@ -166,24 +166,24 @@ def _bessel(z: Array, count: int, n_iter: int) -> Array:
     """Returns the orders below a count, by Miller's algorithm: downwards from an order that is nearly 0."""
     small = absolute(z) < 1e-3
     x = where(small, 1.0, z)
-    orders = convert(host_array(np.arange(float(count))), z.type.dtype)
+    orders = convert(to_host_array(np.arange(float(count))), z.type.dtype)
     orders = reshape(orders, (count,) + (1,) * z.type.ndim)
     start = max(n_iter, count)
     limit = 1e15
 
     def step(i: Array, state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        after, here, total, found = state
+        after, here, total, order_values = state
         k = convert(start - i, z.type.dtype)
         before = 2.0 * k / x * here - after
         even = (k - 1.0) % 2.0 == 0.0
         total = total + where(even, where(k == 1.0, 1.0, 2.0), 0.0) * before
-        found = where(orders == k - 1.0, expand_dims(before, 0), found)
+        order_values = where(orders == k - 1.0, expand_dims(before, 0), order_values)
         scale = where(absolute(before) > limit, 1.0 / limit, 1.0)
-        return here * scale, before * scale, total * scale, found * scale
+        return here * scale, before * scale, total * scale, order_values * scale
 
     zero = x * 0.0
     first = (zero, zero + 1e-15, zero, expand_dims(zero, 0) + orders * 0.0)
-    _, _, total, found = fori_loop(0, start, step, first)
+    _, _, total, order_values = fori_loop(0, start, step, first)
     # The two first terms of the power series.
     half = where(small, z, 0.0) * 0.5
     square = half * half
@@ -191,7 +191,7 @@ def _bessel(z: Array, count: int, n_iter: int) -> Array:
     for k in range(1, count):
         powers.append(powers[-1] * half * (1.0 / k))
     series = stack(powers) * (1.0 - square / (orders + 1.0))
-    return where(expand_dims(small, 0), series, found / expand_dims(total, 0))
+    return where(expand_dims(small, 0), series, order_values / expand_dims(total, 0))
 
 
 def _bessel_with_slopes(v: int, n_iter: int) -> "custom_jvp[[Array], Array]":
@@ -235,4 +235,4 @@ def bessel_jn(z: Operand, *, v: int, n_iter: int = 50) -> Array:
     if type(v) is not int or v < 0 or type(n_iter) is not int or n_iter < 1:
         raise ShapeError(f"bessel_jn: v must be an int >= 0 and n_iter one >= 1, got {v!r} and {n_iter!r}")
     (x,), first = real_floats("bessel_jn", z)
-    return strong_like(first, _bessel_with_slopes(v, n_iter)(x))
+    return cast_strong_like(first, _bessel_with_slopes(v, n_iter)(x))

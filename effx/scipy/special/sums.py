@@ -4,7 +4,7 @@ import math
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
-from effx.array.indexing import positions
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert
 from effx.array.reducing import sum as total
 from effx.array.shaping import expand_dims
@@ -77,8 +77,8 @@ def comb(N: Operand, k: Operand, *, repetition: bool = False) -> Array:
     inside = (m >= 0.0) & (m <= n)
     a, b = where(inside, n, 1.0), where(inside, m, 1.0)
     found = exp(lgamma(a + 1.0) - lgamma(b + 1.0) - lgamma(a - b + 1.0))
-    whole = (lax_arithmetic.floor(a) == a) & (lax_arithmetic.floor(b) == b)
-    return where(inside, where(whole, lax_arithmetic.round(found), found), 0.0)
+    are_integers = (lax_arithmetic.floor(a) == a) & (lax_arithmetic.floor(b) == b)
+    return where(inside, where(are_integers, lax_arithmetic.round(found), found), 0.0)
 
 
 def multigammaln(a: Operand, d: Operand) -> Array:
@@ -97,7 +97,7 @@ def multigammaln(a: Operand, d: Operand) -> Array:
     if not isinstance(d, int) or d < 1:
         raise ShapeError(f"multigammaln: the dimension must be a positive int, got {d!r}")
     (x,) = promote_inexact(a)
-    halves = convert(positions((d,), 0), x.type.dtype) * 0.5
+    halves = convert(iota_along_axis((d,), 0), x.type.dtype) * 0.5
     parts = lgamma(expand_dims(x, -1) - halves)
     return total(parts, -1) + d * (d - 1) / 4 * math.log(math.pi)
 

@@ -2,12 +2,14 @@
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.scipy.stats.families import Family, weighted_log, weighted_log1p
+from effx.scipy.stats.families import DistributionFamily, weighted_log, weighted_log1p
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
-BERNOULLI = Family("bernoulli", lambda p: (0.0, 1.0), lambda p: (p >= 0.0) & (p <= 1.0), 0.0, True)
+BERNOULLI = DistributionFamily(
+    "bernoulli", lambda p: (0.0, 1.0), lambda p: (p >= 0.0) & (p <= 1.0), 0.0, True
+)
 
 
 def log_probability(k: Array, p: Array) -> Array:
@@ -47,7 +49,7 @@ def cdf(k: Operand, p: Operand) -> Array:
     >>> f"{float(cdf(0, 0.3)):.4f}"
     '0.7000'
     """
-    return BERNOULLI.below(lambda k, p: 1.0 - p, k, p)
+    return BERNOULLI.lower_probability(lambda k, p: 1.0 - p, k, p)
 
 
 @jit

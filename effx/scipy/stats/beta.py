@@ -4,13 +4,13 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import betainc
-from effx.scipy.stats.families import Family, log_of, weighted_log, weighted_log1p
+from effx.scipy.stats.families import DistributionFamily, log_of_probability, weighted_log, weighted_log1p
 from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-BETA = Family("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0) & (b > 0.0))
+BETA = DistributionFamily("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0) & (b > 0.0))
 
 
 def log_density(y: Array, a: Array, b: Array) -> Array:
@@ -18,7 +18,7 @@ def log_density(y: Array, a: Array, b: Array) -> Array:
     return weighted_log(a - 1.0, y) + weighted_log1p(b - 1.0, -y) - log_beta(a, b)
 
 
-def parts(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
+def lower_and_upper(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
     """Returns the probabilities of smaller and of larger numbers.
 
     That of the side of y that is away from the mean is computed, so that it has all its digits.
@@ -56,7 +56,7 @@ def cdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1
     >>> f"{float(cdf(0.3, 2.0, 3.0)):.4f}"
     '0.3483'
     """
-    return BETA.below(lambda *xs: parts(*xs)[0], x, a, b, loc=loc, scale=scale)
+    return BETA.lower_probability(lambda *xs: lower_and_upper(*xs)[0], x, a, b, loc=loc, scale=scale)
 
 
 @jit
@@ -66,7 +66,7 @@ def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1)
     >>> f"{float(sf(0.3, 2.0, 3.0)):.4f}"
     '0.6517'
     """
-    return BETA.above(lambda *xs: parts(*xs)[1], x, a, b, loc=loc, scale=scale)
+    return BETA.upper_probability(lambda *xs: lower_and_upper(*xs)[1], x, a, b, loc=loc, scale=scale)
 
 
 @jit
@@ -76,7 +76,9 @@ def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand 
     >>> f"{float(logcdf(0.01, 2.0, 3.0)):.4f}"
     '-7.4320'
     """
-    return BETA.log_below(lambda *xs: log_of(*parts(*xs)), x, a, b, loc=loc, scale=scale)
+    return BETA.log_lower_probability(
+        lambda *xs: log_of_probability(*lower_and_upper(*xs)), x, a, b, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -86,4 +88,6 @@ def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand =
     >>> f"{float(logsf(0.99, 2.0, 3.0)):.4f}"
     '-12.4367'
     """
-    return BETA.log_above(lambda *xs: log_of(*reversed(parts(*xs))), x, a, b, loc=loc, scale=scale)
+    return BETA.log_upper_probability(
+        lambda *xs: log_of_probability(*reversed(lower_and_upper(*xs))), x, a, b, loc=loc, scale=scale
+    )

@@ -3,13 +3,13 @@
 from effx.array import Array, Operand
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import log1p
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 
-BETA_BINOMIAL = Family(
+BETA_BINOMIAL = DistributionFamily(
     "betabinom",
     lambda n, a, b: (0.0, n),
     lambda n, a, b: (n >= 0.0) & (floor(n) == n) & (a > 0.0) & (b > 0.0),

@@ -2,13 +2,13 @@
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.arithmetic import floor
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.scipy.stats.saddle import log_binomial
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 
-BINOMIAL = Family(
+BINOMIAL = DistributionFamily(
     "binom",
     lambda n, p: (0.0, n),
     lambda n, p: (n >= 0.0) & (floor(n) == n) & (p >= 0.0) & (p <= 1.0),

@@ -5,12 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.trigonometric import atan2, tan
-from effx.scipy.stats.families import Family, log1p_square, log_of
+from effx.scipy.stats.families import DistributionFamily, log1p_square, log_of_probability
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-CAUCHY = Family("cauchy")
+CAUCHY = DistributionFamily("cauchy")
 
 
 def log_density(y: Array) -> Array:
@@ -18,14 +18,14 @@ def log_density(y: Array) -> Array:
     return -log1p_square(y) - math.log(math.pi)
 
 
-def upper(y: Array) -> Array:
+def upper_tail(y: Array) -> Array:
     """Returns the probability of larger numbers: the angle of (y, 1), with all digits for large y."""
     return atan2(y * 0.0 + 1.0, y) * (1 / math.pi)
 
 
-def log_upper(y: Array) -> Array:
+def log_upper_tail(y: Array) -> Array:
     """Returns its logarithm."""
-    return log_of(upper(y), upper(-y))
+    return log_of_probability(upper_tail(y), upper_tail(-y))
 
 
 def quantile(p: Array) -> Array:
@@ -63,7 +63,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(1.0)):.4f}"
     '0.7500'
     """
-    return CAUCHY.below(lambda y: upper(-y), x, loc=loc, scale=scale)
+    return CAUCHY.lower_probability(lambda y: upper_tail(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -73,7 +73,7 @@ def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(1.0)):.4f}"
     '0.2500'
     """
-    return CAUCHY.above(upper, x, loc=loc, scale=scale)
+    return CAUCHY.upper_probability(upper_tail, x, loc=loc, scale=scale)
 
 
 @jit
@@ -83,7 +83,7 @@ def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logcdf(-1e6)):.4f}"
     '-14.9602'
     """
-    return CAUCHY.log_below(lambda y: log_upper(-y), x, loc=loc, scale=scale)
+    return CAUCHY.log_lower_probability(lambda y: log_upper_tail(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -93,7 +93,7 @@ def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logsf(1e6)):.4f}"
     '-14.9602'
     """
-    return CAUCHY.log_above(log_upper, x, loc=loc, scale=scale)
+    return CAUCHY.log_upper_probability(log_upper_tail, x, loc=loc, scale=scale)
 
 
 @jit
@@ -113,4 +113,4 @@ def isf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(isf(0.25)):.4f}"
     '1.0000'
     """
-    return CAUCHY.quantile(lambda p: -quantile(p), q, loc=loc, scale=scale, what="isf")
+    return CAUCHY.quantile(lambda p: -quantile(p), q, loc=loc, scale=scale, function_name="isf")

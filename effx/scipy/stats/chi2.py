@@ -4,12 +4,12 @@ import math
 
 from effx.array import Array, Operand
 from effx.scipy.stats import gamma
-from effx.scipy.stats.families import Family, half_line
+from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-CHI_SQUARE = Family("chi2", half_line, lambda df: df > 0.0)
+CHI_SQUARE = DistributionFamily("chi2", nonnegative_line, lambda df: df > 0.0)
 
 
 def log_density(y: Array, df: Array) -> Array:
@@ -44,7 +44,9 @@ def cdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(2.0, 3.0)):.4f}"
     '0.4276'
     """
-    return CHI_SQUARE.below(lambda y, df: gamma.lower(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale)
+    return CHI_SQUARE.lower_probability(
+        lambda y, df: gamma.lower(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -54,7 +56,9 @@ def sf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(2.0, 3.0)):.4f}"
     '0.5724'
     """
-    return CHI_SQUARE.above(lambda y, df: gamma.upper(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale)
+    return CHI_SQUARE.upper_probability(
+        lambda y, df: gamma.upper(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -64,7 +68,9 @@ def logcdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Arr
     >>> f"{float(logcdf(0.1, 3.0)):.4f}"
     '-4.8082'
     """
-    return CHI_SQUARE.log_below(lambda y, df: gamma.log_lower(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale)
+    return CHI_SQUARE.log_lower_probability(
+        lambda y, df: gamma.log_lower(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -74,4 +80,6 @@ def logsf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Arra
     >>> f"{float(logsf(40.0, 3.0)):.4f}"
     '-18.3572'
     """
-    return CHI_SQUARE.log_above(lambda y, df: gamma.log_upper(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale)
+    return CHI_SQUARE.log_upper_probability(
+        lambda y, df: gamma.log_upper(y * 0.5, df * 0.5), x, df, loc=loc, scale=scale
+    )

@@ -80,10 +80,10 @@ class gaussian_kde:
         if weights is None:
             share = broadcast_to(convert(as_operand(1.0 / n), points.type.dtype), (n,))
         else:
-            (points, given), _ = real_floats("gaussian_kde", points, weights)
-            if given.type.shape != (n,):
-                raise ShapeError(f"gaussian_kde: weights must have shape [{n}], got {given.type!r}")
-            share = given / reducing.sum(given)
+            (points, weight_array), _ = real_floats("gaussian_kde", points, weights)
+            if weight_array.type.shape != (n,):
+                raise ShapeError(f"gaussian_kde: weights must have shape [{n}], got {weight_array.type!r}")
+            share = weight_array / reducing.sum(weight_array)
         put = object.__setattr__
         put(self, "dataset", points)
         put(self, "weights", share)
@@ -102,8 +102,8 @@ class gaussian_kde:
             factor = as_operand(bw_method, "gaussian_kde")
             if factor.type.ndim:
                 raise ShapeError(f"gaussian_kde: bw_method must be a number, got {factor.type!r}")
-        whole = covariance_of(points, aweights=share)
-        spread = convert(reshape(whole, (d, d)) * (factor * factor), points.type.dtype)
+        full_covariance = covariance_of(points, aweights=share)
+        spread = convert(reshape(full_covariance, (d, d)) * (factor * factor), points.type.dtype)
         put(self, "covariance", spread)
         put(self, "inv_cov", inv(spread))
 
@@ -155,13 +155,13 @@ class gaussian_kde:
             DTypeError: operands are complex, or no arrays.
             ShapeError: they have other shapes.
         """
-        what, d = "gaussian_kde.integrate_gaussian", self.d
-        (centre, spread, _), _ = real_floats(what, mean, cov, self.dataset)
+        function_name, d = "gaussian_kde.integrate_gaussian", self.d
+        (centre, spread, _), _ = real_floats(function_name, mean, cov, self.dataset)
         centre = reshape(centre, (1,)) if not centre.type.ndim else centre
         spread = reshape(spread, (1, 1)) if not spread.type.ndim else spread
         if centre.type.shape != (d,) or spread.type.shape != (d, d):
             raise ShapeError(
-                f"{what}: expected a mean of shape [{d}] and a cov of shape [{d}, {d}], "
+                f"{function_name}: expected a mean of shape [{d}] and a cov of shape [{d}, {d}], "
                 f"got {centre.type!r} and {spread.type!r}"
             )
         return exp(_log_sums(expand_dims(centre, 1), self.dataset, self.weights, self.covariance + spread)[0])
@@ -176,13 +176,13 @@ class gaussian_kde:
             DTypeError: bounds are complex, or no arrays.
             ShapeError: points have several coordinates, or bounds are no numbers.
         """
-        what = "gaussian_kde.integrate_box_1d"
+        function_name = "gaussian_kde.integrate_box_1d"
         if self.d != 1:
-            raise ShapeError(f"{what}: the points must have one coordinate, got {self.d}")
-        (a, b, _), _ = real_floats(what, low, high, self.dataset)
+            raise ShapeError(f"{function_name}: the points must have one coordinate, got {self.d}")
+        (a, b, _), _ = real_floats(function_name, low, high, self.dataset)
         if a.type.ndim or b.type.ndim:
-            raise ShapeError(f"{what}: bounds must be numbers, got {a.type!r} and {b.type!r}")
-        return _between(self, a, b)
+            raise ShapeError(f"{function_name}: bounds must be numbers, got {a.type!r} and {b.type!r}")
+        return _mass_between(self, a, b)
 
     def integrate_kde(self, other: "gaussian_kde") -> Array:
         """The integral of the product of two estimates.
@@ -220,14 +220,14 @@ class gaussian_kde:
         flat = matmul(cholesky(self.covariance), reshape(noise, (-1, self.d)).mT)
         return self.dataset[:, which] + reshape(flat, (self.d, *shape))
 
-    def _points(self, what: str, points: Operand) -> Array:
+    def _points(self, function_name: str, points: Operand) -> Array:
         """Returns points as `[d, m]`, in the estimate's dtype."""
-        (x, _), _ = real_floats(what, points, self.dataset)
+        (x, _), _ = real_floats(function_name, points, self.dataset)
         if x.type.ndim < 2:
             x = reshape(x, (1, -1)) if self.d == 1 else reshape(x, (-1, 1))
         if x.type.ndim != 2 or x.type.shape[0] != self.d:
             raise ShapeError(
-                f"{what}: points have {self.d} coordinates in the first axis, got {as_operand(points).type!r}"
+                f"{function_name}: points have {self.d} coordinates in the first axis, got {as_operand(points).type!r}"
             )
         return x
 
@@ -250,7 +250,7 @@ def _log_density(estimate: gaussian_kde, points: Array) -> Array:
 
 
 @jit
-def _between(estimate: gaussian_kde, low: Array, high: Array) -> Array:
+def _mass_between(estimate: gaussian_kde, low: Array, high: Array) -> Array:
     """Returns the mass between two bounds; beside a point its upper tails are subtracted, which are small there."""
     width = estimate.covariance[0, 0] ** 0.5
     a, b = (low - estimate.dataset[0]) / width, (high - estimate.dataset[0]) / width

@@ -9,21 +9,23 @@ from effx.array.shaping import concatenate, reshape
 from effx.errors import ShapeError
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.gamma import lgamma
-from effx.scipy.operands import like, real_floats
+from effx.scipy.operands import cast_like, real_floats
 from effx.scipy.stats.families import weighted_log
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 
 
-def log_density(what: str, x: Operand, alpha: Operand) -> tuple[Array, Array]:
+def log_density(function_name: str, x: Operand, alpha: Operand) -> tuple[Array, Array]:
     """Returns the logarithm of the density, and an array with the result's dtype."""
-    (point, shape), first = real_floats(what, x, alpha)
+    (point, shape), first = real_floats(function_name, x, alpha)
     if shape.type.ndim != 1:
-        raise ShapeError(f"{what}: alpha must be a vector, got {shape.type!r}")
+        raise ShapeError(f"{function_name}: alpha must be a vector, got {shape.type!r}")
     (n,) = shape.type.shape
     if not point.type.ndim or point.type.shape[0] not in (n, n - 1):
-        raise ShapeError(f"{what}: the first axis of x must have {n} or {n - 1} elements, got {point.type!r}")
+        raise ShapeError(
+            f"{function_name}: the first axis of x must have {n} or {n - 1} elements, got {point.type!r}"
+        )
     if point.type.shape[0] != n:
         point = concatenate([point, 1.0 - reducing.sum(point, 0, keepdims=True)], 0)
     tolerance = 1e-9 if point.type.dtype == dtypes.float64 else 1e-5
@@ -51,8 +53,8 @@ def logpdf(x: Operand, alpha: Operand) -> Array:
     >>> f"{float(logpdf(np.array([0.2, 0.8]), np.array([2.0, 3.0]))):.4f}"
     '0.4292'
     """
-    found, first = log_density("dirichlet.logpdf", x, alpha)
-    return like(first, found)
+    log_density_value, first = log_density("dirichlet.logpdf", x, alpha)
+    return cast_like(first, log_density_value)
 
 
 @jit
@@ -69,5 +71,5 @@ def pdf(x: Operand, alpha: Operand) -> Array:
     >>> f"{float(pdf(np.array([0.2, 0.8]), np.array([2.0, 3.0]))):.4f}"
     '1.5360'
     """
-    found, first = log_density("dirichlet.pdf", x, alpha)
-    return like(first, exp(found))
+    log_density_value, first = log_density("dirichlet.pdf", x, alpha)
+    return cast_like(first, exp(log_density_value))

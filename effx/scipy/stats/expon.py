@@ -3,12 +3,12 @@
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import exp, expm1, log1p
 from effx.nn.exponentials import log1mexp
-from effx.scipy.stats.families import Family, half_line
+from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-EXPONENTIAL = Family("expon", half_line)
+EXPONENTIAL = DistributionFamily("expon", nonnegative_line)
 
 
 def log_density(y: Array) -> Array:
@@ -43,7 +43,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(1.0)):.4f}"
     '0.6321'
     """
-    return EXPONENTIAL.below(lambda y: -expm1(-y), x, loc=loc, scale=scale)
+    return EXPONENTIAL.lower_probability(lambda y: -expm1(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -53,7 +53,7 @@ def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(1.0)):.4f}"
     '0.3679'
     """
-    return EXPONENTIAL.above(lambda y: exp(-y), x, loc=loc, scale=scale)
+    return EXPONENTIAL.upper_probability(lambda y: exp(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -63,7 +63,7 @@ def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logcdf(1.0)):.4f}"
     '-0.4587'
     """
-    return EXPONENTIAL.log_below(log1mexp, x, loc=loc, scale=scale)
+    return EXPONENTIAL.log_lower_probability(log1mexp, x, loc=loc, scale=scale)
 
 
 @jit
@@ -73,7 +73,7 @@ def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logsf(1.0)):.4f}"
     '-1.0000'
     """
-    return EXPONENTIAL.log_above(log_density, x, loc=loc, scale=scale)
+    return EXPONENTIAL.log_upper_probability(log_density, x, loc=loc, scale=scale)
 
 
 @jit

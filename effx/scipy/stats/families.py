@@ -13,29 +13,29 @@ from effx.array.shaping import stack
 from effx.lax.convert import optimization_barrier
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log, log1p
-from effx.scipy.operands import like, real_floats
+from effx.scipy.operands import cast_like, real_floats
 
 Standard = Callable[..., Array]  # of the standard form: of y and the parameters
 
 
-def line(*parameters: Array) -> tuple[Operand, Operand]:
+def real_line(*parameters: Array) -> tuple[Operand, Operand]:
     """The support of distributions on all real numbers."""
     return -math.inf, math.inf
 
 
-def half_line(*parameters: Array) -> tuple[Operand, Operand]:
+def nonnegative_line(*parameters: Array) -> tuple[Operand, Operand]:
     """The support of distributions on the numbers from 0 on."""
     return 0.0, math.inf
 
 
-def always(*parameters: Array) -> bool:
+def all_allowed(*parameters: Array) -> bool:
     """Says that all parameters are allowed."""
     return True
 
 
 @final
 @attrs.frozen
-class Family:
+class DistributionFamily:
     """A family of distributions.
 
     A function of the standard form is computed inside of the support only. Elsewhere it gets `inner` for y, so that
@@ -52,8 +52,8 @@ class Family:
     """
 
     name: str
-    support: Callable[..., tuple[Operand, Operand]] = line
-    allowed: Callable[..., Operand] = always
+    support: Callable[..., tuple[Operand, Operand]] = real_line
+    allowed: Callable[..., Operand] = all_allowed
     inner: float = 0.5
     whole: bool = False
     strong: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Family:
         value, first = self._values(
             "logpmf" if self.whole else "logpdf", of, x, parameters, loc, scale, -math.inf, -math.inf, True
         )
-        return like(first, value)
+        return cast_like(first, value)
 
     def mass(
         self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
@@ -74,35 +74,35 @@ class Family:
         value, first = self._values(
             "pmf" if self.whole else "pdf", of, x, parameters, loc, scale, -math.inf, -math.inf, True
         )
-        return like(first, exp(value))
+        return cast_like(first, exp(value))
 
-    def below(
+    def lower_probability(
         self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
     ) -> Array:
         """Returns the probability of numbers up to x."""
         value, first = self._values("cdf", of, x, parameters, loc, scale, 0.0, 1.0)
-        return like(first, value)
+        return cast_like(first, value)
 
-    def above(
+    def upper_probability(
         self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
     ) -> Array:
         """Returns the probability of numbers above x."""
         value, first = self._values("sf", of, x, parameters, loc, scale, 1.0, 0.0)
-        return like(first, value)
+        return cast_like(first, value)
 
-    def log_below(
+    def log_lower_probability(
         self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
     ) -> Array:
         """Returns the logarithm of the probability of numbers up to x."""
         value, first = self._values("logcdf", of, x, parameters, loc, scale, -math.inf, 0.0)
-        return like(first, value)
+        return cast_like(first, value)
 
-    def log_above(
+    def log_upper_probability(
         self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
     ) -> Array:
         """Returns the logarithm of the probability of numbers above x."""
         value, first = self._values("logsf", of, x, parameters, loc, scale, 0.0, -math.inf)
-        return like(first, value)
+        return cast_like(first, value)
 
     def quantile(
         self,
@@ -111,18 +111,20 @@ class Family:
         *parameters: Operand,
         loc: Operand = 0,
         scale: Operand = 1,
-        what: str = "ppf",
+        function_name: str = "ppf",
     ) -> Array:
         """Returns the number at a probability q, NaN where that is none."""
-        (p, *rest, loc, scale), first = real_floats(f"{self.name}.{what}", q, *parameters, loc, scale)
-        first = convert(first, first.type.dtype, first.type.weak and what not in self.strong)
+        (p, *rest, loc, scale), first = real_floats(
+            f"{self.name}.{function_name}", q, *parameters, loc, scale
+        )
+        first = convert(first, first.type.dtype, first.type.weak and function_name not in self.strong)
         defined = (p >= 0.0) & (p <= 1.0) & (scale > 0.0) & self.allowed(*rest)
-        found = of(where(defined, p, 0.5), *rest) * scale + loc
-        return like(first, where(defined, found, math.nan))
+        quantiles = of(where(defined, p, 0.5), *rest) * scale + loc
+        return cast_like(first, where(defined, quantiles, math.nan))
 
     def _values(
         self,
-        what: str,
+        function_name: str,
         of: Standard,
         x: Operand,
         parameters: tuple[Operand, ...],
@@ -136,8 +138,10 @@ class Family:
 
         `mass` is True for logarithms of densities, which are those of the standard form divided by the scale.
         """
-        (x, *rest, loc, scale), first = real_floats(f"{self.name}.{what}", x, *parameters, loc, scale)
-        first = convert(first, first.type.dtype, first.type.weak and what not in self.strong)
+        (x, *rest, loc, scale), first = real_floats(
+            f"{self.name}.{function_name}", x, *parameters, loc, scale
+        )
+        first = convert(first, first.type.dtype, first.type.weak and function_name not in self.strong)
         y = (x - loc) / scale
         defined = (y == y) & (scale > 0.0) & self.allowed(*rest)
         low, high = self.support(*rest)
@@ -152,7 +156,7 @@ class Family:
         return where(defined, where(inside, value, where(y >= high, over, under)), math.nan), first
 
 
-def each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:
+def apply_each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:
     """Returns the values of a function of each operand, which is compiled and performed once for all together."""
     wide = broadcast_arrays(operands, keep_scalars=False)
     # Kept apart, as XLA would compute all for each of the results that are taken.
@@ -162,20 +166,22 @@ def each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:
 
 def weighted_log(weight: Array, x: Array) -> Array:
     """Returns weight * log(x), and its limit where x is 0, where the derivatives are 0."""
-    return _weighted(weight, x, x > 0.0, log, 1.0)
+    return _weighted_function(weight, x, x > 0.0, log, 1.0)
 
 
 def weighted_log1p(weight: Array, x: Array) -> Array:
     """Returns weight * log(1 + x), and its limit where x is -1, where the derivatives are 0."""
-    return _weighted(weight, x, x > -1.0, log1p, 0.0)
+    return _weighted_function(weight, x, x > -1.0, log1p, 0.0)
 
 
-def _weighted(weight: Array, x: Array, inside: Array, of: Callable[[Array], Array], inner: float) -> Array:
+def _weighted_function(
+    weight: Array, x: Array, inside: Array, of: Callable[[Array], Array], inner: float
+) -> Array:
     limit = where(weight == 0.0, 0.0, where(weight > 0.0, -math.inf, math.inf))
     return where(inside, weight * of(where(inside, x, inner)), limit)
 
 
-def log_of(p: Array, rest: Array) -> Array:
+def log_of_probability(p: Array, rest: Array) -> Array:
     """Returns log(p) from a probability p and `rest` = 1 - p, -infinity with derivative 0 where p is 0."""
     near, some = p > 0.5, p > 0.0
     small, other = where(near | ~some, 1.0, p), where(near, rest, 0.0)

@@ -3,12 +3,12 @@
 from effx.array import Array, Operand
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import igamma, igammac, lgamma
-from effx.scipy.stats.families import Family, half_line, log_of, weighted_log
+from effx.scipy.stats.families import DistributionFamily, log_of_probability, nonnegative_line, weighted_log
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-GAMMA = Family("gamma", half_line, lambda a: a > 0.0)
+GAMMA = DistributionFamily("gamma", nonnegative_line, lambda a: a > 0.0)
 
 
 def log_density(y: Array, a: Array) -> Array:
@@ -28,12 +28,12 @@ def upper(y: Array, a: Array) -> Array:
 
 def log_lower(y: Array, a: Array) -> Array:
     """Returns the logarithm of the probability of smaller numbers."""
-    return log_of(lower(y, a), upper(y, a))
+    return log_of_probability(lower(y, a), upper(y, a))
 
 
 def log_upper(y: Array, a: Array) -> Array:
     """Returns the logarithm of the probability of larger numbers."""
-    return log_of(upper(y, a), lower(y, a))
+    return log_of_probability(upper(y, a), lower(y, a))
 
 
 @jit
@@ -63,7 +63,7 @@ def cdf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(2.0, 3.0)):.4f}"
     '0.3233'
     """
-    return GAMMA.below(lower, x, a, loc=loc, scale=scale)
+    return GAMMA.lower_probability(lower, x, a, loc=loc, scale=scale)
 
 
 @jit
@@ -73,7 +73,7 @@ def sf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(2.0, 3.0)):.4f}"
     '0.6767'
     """
-    return GAMMA.above(upper, x, a, loc=loc, scale=scale)
+    return GAMMA.upper_probability(upper, x, a, loc=loc, scale=scale)
 
 
 @jit
@@ -83,7 +83,7 @@ def logcdf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Arra
     >>> f"{float(logcdf(0.1, 3.0)):.4f}"
     '-8.7743'
     """
-    return GAMMA.log_below(log_lower, x, a, loc=loc, scale=scale)
+    return GAMMA.log_lower_probability(log_lower, x, a, loc=loc, scale=scale)
 
 
 @jit
@@ -93,4 +93,4 @@ def logsf(x: Operand, a: Operand, loc: Operand = 0, scale: Operand = 1) -> Array
     >>> f"{float(logsf(20.0, 3.0)):.4f}"
     '-14.6018'
     """
-    return GAMMA.log_above(log_upper, x, a, loc=loc, scale=scale)
+    return GAMMA.log_upper_probability(log_upper, x, a, loc=loc, scale=scale)

@@ -7,12 +7,12 @@ from effx.array.arithmetic import absolute, where
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac, lgamma
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-GENERALISED = Family("gennorm", allowed=lambda beta: beta > 0.0)
+GENERALISED = DistributionFamily("gennorm", allowed=lambda beta: beta > 0.0)
 
 
 def power(x: Array, beta: Array) -> Array:
@@ -61,4 +61,4 @@ def cdf(x: Operand, beta: Operand) -> Array:
     >>> f"{float(cdf(1.0, 3.0)):.4f}"
     '0.9521'
     """
-    return GENERALISED.below(lower, x, beta)
+    return GENERALISED.lower_probability(lower, x, beta)

@@ -4,12 +4,12 @@ import math
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log
-from effx.scipy.stats.families import Family, weighted_log1p
+from effx.scipy.stats.families import DistributionFamily, weighted_log1p
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 
-GEOMETRIC = Family("geom", lambda p: (1.0, math.inf), lambda p: (p > 0.0) & (p <= 1.0), 1.0, True)
+GEOMETRIC = DistributionFamily("geom", lambda p: (1.0, math.inf), lambda p: (p > 0.0) & (p <= 1.0), 1.0, True)
 
 
 def log_probability(k: Array, p: Array) -> Array:

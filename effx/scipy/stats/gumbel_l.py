@@ -3,12 +3,12 @@
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
 from effx.scipy.stats import gumbel_r
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-GUMBEL = Family("gumbel_l")
+GUMBEL = DistributionFamily("gumbel_l")
 
 
 @jit
@@ -38,7 +38,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(0.0)):.4f}"
     '0.6321'
     """
-    return GUMBEL.below(lambda y: gumbel_r.upper(-y), x, loc=loc, scale=scale)
+    return GUMBEL.lower_probability(lambda y: gumbel_r.upper(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -48,7 +48,7 @@ def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(0.0)):.4f}"
     '0.3679'
     """
-    return GUMBEL.above(lambda y: gumbel_r.lower(-y), x, loc=loc, scale=scale)
+    return GUMBEL.upper_probability(lambda y: gumbel_r.lower(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -58,7 +58,7 @@ def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logcdf(-20.0)):.4f}"
     '-20.0000'
     """
-    return GUMBEL.log_below(lambda y: gumbel_r.log_upper(-y), x, loc=loc, scale=scale)
+    return GUMBEL.log_lower_probability(lambda y: gumbel_r.log_upper(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -68,7 +68,7 @@ def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logsf(1.0)):.4f}"
     '-2.7183'
     """
-    return GUMBEL.log_above(lambda y: gumbel_r.log_lower(-y), x, loc=loc, scale=scale)
+    return GUMBEL.log_upper_probability(lambda y: gumbel_r.log_lower(-y), x, loc=loc, scale=scale)
 
 
 @jit

@@ -7,20 +7,20 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import minimum, where
 from effx.lax.elementwise.exponential import exp, expm1, log
 from effx.nn.exponentials import log1mexp
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-GUMBEL = Family("gumbel_r")
+GUMBEL = DistributionFamily("gumbel_r")
 
 
 def log_density(y: Array) -> Array:
     """Returns the logarithm of the density."""
-    return -y - bounded_exp(-y)
+    return -y - exp_with_bounded_derivative(-y)
 
 
-def bounded_exp(y: Array) -> Array:
+def exp_with_bounded_derivative(y: Array) -> Array:
     """Returns exp(y), with derivative 0 where it is infinite, so that its product with a density of 0 is 0."""
     most = math.log(float(dtypes.finfo(y.type.dtype).max)) * (1 - 1e-6)
     return where(y > most, math.inf, exp(minimum(y, most)))
@@ -28,7 +28,7 @@ def bounded_exp(y: Array) -> Array:
 
 def log_lower(y: Array) -> Array:
     """Returns the logarithm of the probability of smaller numbers."""
-    return -bounded_exp(-y)
+    return -exp_with_bounded_derivative(-y)
 
 
 def lower(y: Array) -> Array:
@@ -43,7 +43,7 @@ def upper(y: Array) -> Array:
 
 def log_upper(y: Array) -> Array:
     """Returns the logarithm of the probability of larger numbers."""
-    return log1mexp(bounded_exp(-y))
+    return log1mexp(exp_with_bounded_derivative(-y))
 
 
 @jit
@@ -73,7 +73,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(0.0)):.4f}"
     '0.3679'
     """
-    return GUMBEL.below(lower, x, loc=loc, scale=scale)
+    return GUMBEL.lower_probability(lower, x, loc=loc, scale=scale)
 
 
 @jit
@@ -83,7 +83,7 @@ def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(0.0)):.4f}"
     '0.6321'
     """
-    return GUMBEL.above(upper, x, loc=loc, scale=scale)
+    return GUMBEL.upper_probability(upper, x, loc=loc, scale=scale)
 
 
 @jit
@@ -93,7 +93,7 @@ def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logcdf(-1.0)):.4f}"
     '-2.7183'
     """
-    return GUMBEL.log_below(log_lower, x, loc=loc, scale=scale)
+    return GUMBEL.log_lower_probability(log_lower, x, loc=loc, scale=scale)
 
 
 @jit
@@ -103,7 +103,7 @@ def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logsf(20.0)):.4f}"
     '-20.0000'
     """
-    return GUMBEL.log_above(log_upper, x, loc=loc, scale=scale)
+    return GUMBEL.log_upper_probability(log_upper, x, loc=loc, scale=scale)
 
 
 @jit

@@ -5,12 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, where
 from effx.lax.elementwise.exponential import exp
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-LAPLACE = Family("laplace")
+LAPLACE = DistributionFamily("laplace")
 
 
 def log_density(y: Array) -> Array:
@@ -51,4 +51,4 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(1.0)):.4f}"
     '0.8161'
     """
-    return LAPLACE.below(lower, x, loc=loc, scale=scale)
+    return LAPLACE.lower_probability(lower, x, loc=loc, scale=scale)

@@ -3,12 +3,12 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute
 from effx.lax.elementwise.exponential import exp, log, log1p, logistic
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
-LOGISTIC = Family("logistic")
+LOGISTIC = DistributionFamily("logistic")
 
 
 def log_density(y: Array) -> Array:
@@ -49,7 +49,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(1.0)):.4f}"
     '0.7311'
     """
-    return LOGISTIC.below(logistic, x, loc=loc, scale=scale)
+    return LOGISTIC.lower_probability(logistic, x, loc=loc, scale=scale)
 
 
 @jit
@@ -59,7 +59,7 @@ def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(1.0)):.4f}"
     '0.2689'
     """
-    return LOGISTIC.above(lambda y: logistic(-y), x, loc=loc, scale=scale)
+    return LOGISTIC.upper_probability(lambda y: logistic(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -79,4 +79,4 @@ def isf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(isf(0.1)):.4f}"
     '2.1972'
     """
-    return LOGISTIC.quantile(lambda p: -log_odds(p), x, loc=loc, scale=scale, what="isf")
+    return LOGISTIC.quantile(lambda p: -log_odds(p), x, loc=loc, scale=scale, function_name="isf")

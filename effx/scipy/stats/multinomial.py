@@ -7,24 +7,24 @@ from effx.array.arithmetic import where
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.gamma import lgamma
-from effx.scipy.operands import like, real_floats
+from effx.scipy.operands import cast_like, real_floats
 from effx.scipy.stats.families import weighted_log
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 
 
-def log_probability(what: str, x: Operand, n: Operand, p: Operand) -> tuple[Array, Array]:
+def log_probability(function_name: str, x: Operand, n: Operand, p: Operand) -> tuple[Array, Array]:
     """Returns the logarithm of the probability, and an array with the result's dtype."""
-    (counts, trials, chances), first = real_floats(what, x, n, p)
-    whole = (counts >= 0.0) & (floor(counts) == counts)
-    inside = reducing.all(whole, -1) & (reducing.sum(counts, -1) == trials)
+    (counts, trials, chances), first = real_floats(function_name, x, n, p)
+    are_counts = (counts >= 0.0) & (floor(counts) == counts)
+    inside = reducing.all(are_counts, -1) & (reducing.sum(counts, -1) == trials)
     defined = (
         reducing.all((chances >= 0.0) & (chances <= 1.0), -1)
         & reducing.all(counts == counts, -1)
         & (trials >= 0.0)
     )
-    k = where(whole, counts, 0.0)
+    k = where(are_counts, counts, 0.0)
     found = lgamma(where(trials >= 0.0, trials, 0.0) + 1.0) + reducing.sum(
         weighted_log(k, chances) - lgamma(k + 1.0), -1
     )
@@ -44,8 +44,8 @@ def logpmf(x: Operand, n: Operand, p: Operand) -> Array:
     >>> f"{float(logpmf(np.array([1, 2]), 3, np.array([0.4, 0.6]))):.4f}"
     '-0.8393'
     """
-    found, first = log_probability("multinomial.logpmf", x, n, p)
-    return like(first, found)
+    log_probability_value, first = log_probability("multinomial.logpmf", x, n, p)
+    return cast_like(first, log_probability_value)
 
 
 @jit
@@ -59,5 +59,5 @@ def pmf(x: Operand, n: Operand, p: Operand) -> Array:
     >>> f"{float(pmf(np.array([1, 2]), 3, np.array([0.4, 0.6]))):.4f}"
     '0.4320'
     """
-    found, first = log_probability("multinomial.pmf", x, n, p)
-    return like(first, exp(found))
+    log_probability_value, first = log_probability("multinomial.pmf", x, n, p)
+    return cast_like(first, exp(log_probability_value))

@@ -12,7 +12,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.eigen import eigh
 from effx.lax.linalg.factors import cholesky, triangular_solve
-from effx.scipy.operands import like, real_floats
+from effx.scipy.operands import cast_like, real_floats
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
@@ -21,16 +21,17 @@ LOG_TWO_PI = math.log(2 * math.pi)
 
 
 def log_density(
-    what: str, x: Operand, mean: Operand, cov: Operand, allow_singular: bool = False
+    function_name: str, x: Operand, mean: Operand, cov: Operand, allow_singular: bool = False
 ) -> tuple[Array, Array]:
     """Returns the logarithm of the density, and an array with the result's dtype."""
-    (point, centre, matrix), first = real_floats(what, x, mean, cov)
+    (point, centre, matrix), first = real_floats(function_name, x, mean, cov)
     vectors = point.type.ndim > 0 and centre.type.ndim > 0
     n = max(point.type.shape[-1], centre.type.shape[-1]) if vectors else 1
     if not vectors:
         if matrix.type.ndim:
             raise ShapeError(
-                f"{what}: numbers x and mean need a number cov, got {point.type!r}, {centre.type!r} and {matrix.type!r}"
+                f"{function_name}: numbers x and mean need a number cov, got {point.type!r}, {centre.type!r} and "
+                f"{matrix.type!r}"
             )
         rest = point - centre
         square, size = rest * rest / matrix, log(matrix)
@@ -40,14 +41,14 @@ def log_density(
         return -0.5 * (reducing.sum(rest * rest, -1) / matrix + n * (log(matrix) + LOG_TWO_PI)), first
     if matrix.type.ndim < 2 or matrix.type.shape[-2:] != (n, n):
         raise ShapeError(
-            f"{what}: cov must be a number or end in sizes {n}, {n}, as x and mean end in {n}; "
+            f"{function_name}: cov must be a number or end in sizes {n}, {n}, as x and mean end in {n}; "
             f"got {point.type!r}, {centre.type!r} and {matrix.type!r}"
         )
     rest = point - centre
     sizes = broadcast_shapes(rest.type.shape[:-1], matrix.type.shape[:-2])
     rest = broadcast_to(rest, (*sizes, n))
     if allow_singular:
-        return _degenerate(rest, matrix), first
+        return _degenerate_log_density(rest, matrix), first
     factor = cholesky(matrix)
     half = reducing.sum(log(diagonal(factor, axis1=-2, axis2=-1)), -1)
     scaled = triangular_solve(
@@ -56,7 +57,7 @@ def log_density(
     return -0.5 * (reducing.sum(scaled * scaled, (-2, -1)) + n * LOG_TWO_PI) - half, first
 
 
-def _degenerate(rest: Array, matrix: Array) -> Array:
+def _degenerate_log_density(rest: Array, matrix: Array) -> Array:
     """Returns the logarithm of the density on the span of a matrix that need not have full rank."""
     vectors, values = eigh(matrix)
     eps = float(dtypes.finfo(matrix.type.dtype).eps)
@@ -97,8 +98,8 @@ def logpdf(x: Operand, mean: Operand, cov: Operand, allow_singular: bool | None 
         raise DTypeError(
             f"multivariate_normal.logpdf: allow_singular must be a bool or None, got {allow_singular!r}"
         )
-    found, first = log_density("multivariate_normal.logpdf", x, mean, cov, bool(allow_singular))
-    return like(first, found)
+    log_density_value, first = log_density("multivariate_normal.logpdf", x, mean, cov, bool(allow_singular))
+    return cast_like(first, log_density_value)
 
 
 @jit
@@ -115,5 +116,5 @@ def pdf(x: Operand, mean: Operand, cov: Operand) -> Array:
     >>> f"{float(pdf(np.array([1.0, 2.0]), np.zeros(2), np.eye(2))):.4f}"
     '0.0131'
     """
-    found, first = log_density("multivariate_normal.pdf", x, mean, cov)
-    return like(first, exp(found))
+    log_density_value, first = log_density("multivariate_normal.pdf", x, mean, cov)
+    return cast_like(first, exp(log_density_value))

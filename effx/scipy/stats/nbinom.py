@@ -2,13 +2,15 @@
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log1p
-from effx.scipy.stats.families import Family, half_line
+from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.scipy.stats.saddle import log_binomial
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
 
-NEGATIVE_BINOMIAL = Family("nbinom", half_line, lambda n, p: (n > 0.0) & (p > 0.0) & (p <= 1.0), 0.0, True)
+NEGATIVE_BINOMIAL = DistributionFamily(
+    "nbinom", nonnegative_line, lambda n, p: (n > 0.0) & (p > 0.0) & (p <= 1.0), 0.0, True
+)
 
 
 def log_probability(k: Array, n: Array, p: Array) -> Array:

@@ -5,13 +5,13 @@ import math
 from effx.array import Array, Operand
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise.special import erfc
-from effx.scipy.special.normals import log_normal_below
-from effx.scipy.stats.families import Family
+from effx.scipy.special.normals import log_normal_cdf
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-NORMAL = Family("norm", strong=("cdf", "sf", "logcdf", "logsf", "ppf", "isf"))
+NORMAL = DistributionFamily("norm", strong=("cdf", "sf", "logcdf", "logsf", "ppf", "isf"))
 
 
 def log_density(y: Array) -> Array:
@@ -46,7 +46,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(1.0)):.4f}"
     '0.8413'
     """
-    return NORMAL.below(lambda y: erfc(y * -math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
+    return NORMAL.lower_probability(lambda y: erfc(y * -math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
 
 
 @jit
@@ -56,7 +56,7 @@ def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(1.0)):.4f}"
     '0.1587'
     """
-    return NORMAL.above(lambda y: erfc(y * math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
+    return NORMAL.upper_probability(lambda y: erfc(y * math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
 
 
 @jit
@@ -66,7 +66,7 @@ def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logcdf(-10.0)):.4f}"
     '-53.2313'
     """
-    return NORMAL.log_below(log_normal_below, x, loc=loc, scale=scale)
+    return NORMAL.log_lower_probability(log_normal_cdf, x, loc=loc, scale=scale)
 
 
 @jit
@@ -76,7 +76,7 @@ def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(logsf(10.0)):.4f}"
     '-53.2313'
     """
-    return NORMAL.log_above(lambda y: log_normal_below(-y), x, loc=loc, scale=scale)
+    return NORMAL.log_upper_probability(lambda y: log_normal_cdf(-y), x, loc=loc, scale=scale)
 
 
 @jit
@@ -96,4 +96,4 @@ def isf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(isf(0.025)):.4f}"
     '1.9600'
     """
-    return NORMAL.quantile(lambda p: -NDTRI(p), q, loc=loc, scale=scale, what="isf")
+    return NORMAL.quantile(lambda p: -NDTRI(p), q, loc=loc, scale=scale, function_name="isf")

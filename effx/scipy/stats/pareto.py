@@ -5,12 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
 from effx.nn.exponentials import log1mexp
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-PARETO = Family("pareto", lambda b: (1.0, math.inf), lambda b: b > 0.0, inner=2.0)
+PARETO = DistributionFamily("pareto", lambda b: (1.0, math.inf), lambda b: b > 0.0, inner=2.0)
 
 
 def log_density(y: Array, b: Array) -> Array:
@@ -50,7 +50,7 @@ def cdf(x: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(2.0, 3.0)):.4f}"
     '0.8750'
     """
-    return PARETO.below(lambda y, b: -expm1(-minus_log_upper(y, b)), x, b, loc=loc, scale=scale)
+    return PARETO.lower_probability(lambda y, b: -expm1(-minus_log_upper(y, b)), x, b, loc=loc, scale=scale)
 
 
 @jit
@@ -60,7 +60,7 @@ def sf(x: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(sf(2.0, 3.0)):.4f}"
     '0.1250'
     """
-    return PARETO.above(lambda y, b: exp(-minus_log_upper(y, b)), x, b, loc=loc, scale=scale)
+    return PARETO.upper_probability(lambda y, b: exp(-minus_log_upper(y, b)), x, b, loc=loc, scale=scale)
 
 
 @jit
@@ -70,7 +70,9 @@ def logcdf(x: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Arra
     >>> f"{float(logcdf(2.0, 3.0)):.4f}"
     '-0.1335'
     """
-    return PARETO.log_below(lambda y, b: log1mexp(minus_log_upper(y, b)), x, b, loc=loc, scale=scale)
+    return PARETO.log_lower_probability(
+        lambda y, b: log1mexp(minus_log_upper(y, b)), x, b, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -80,7 +82,7 @@ def logsf(x: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array
     >>> f"{float(logsf(2.0, 3.0)):.4f}"
     '-2.0794'
     """
-    return PARETO.log_above(lambda y, b: -minus_log_upper(y, b), x, b, loc=loc, scale=scale)
+    return PARETO.log_upper_probability(lambda y, b: -minus_log_upper(y, b), x, b, loc=loc, scale=scale)
 
 
 @jit

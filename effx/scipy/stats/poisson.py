@@ -7,18 +7,18 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import horner, where
-from effx.array.promotion import broadcast_arrays, convert, host_array
+from effx.array.promotion import broadcast_arrays, convert, to_host_array
 from effx.array.shaping import expand_dims
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac
-from effx.scipy.operands import real_floats, strong_like
-from effx.scipy.stats.families import Family, half_line
+from effx.scipy.operands import cast_strong_like, real_floats
+from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.scipy.stats.saddle import log_poisson
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
-POISSON = Family("poisson", half_line, lambda mu: mu >= 0.0, 0.0, True)
+POISSON = DistributionFamily("poisson", nonnegative_line, lambda mu: mu >= 0.0, 0.0, True)
 # The entropy less log(2 pi e mu) / 2 in powers of 1 / mu, from the first on, times -1.
 ENTROPY = (1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520, 1375 / 1008, 33953 / 5040, 57281 / 1440)
 
@@ -58,7 +58,7 @@ def cdf(k: Operand, mu: Operand, loc: Operand = 0) -> Array:
     >>> f"{float(cdf(2, 3.0)):.4f}"
     '0.4232'
     """
-    return POISSON.below(lower, k, mu, loc=loc)
+    return POISSON.lower_probability(lower, k, mu, loc=loc)
 
 
 @jit
@@ -80,11 +80,11 @@ def entropy(mu: Operand, loc: Operand = 0) -> Array:
     small, positive = mean < start, mean > 0.0
     few = where(small & positive, mean, 1.0)
     k = np.arange(terms)
-    factorials = convert(host_array(np.array([math.lgamma(i + 1.0) for i in k])), mean.type.dtype)
-    powers = convert(host_array(k), mean.type.dtype)
+    factorials = convert(to_host_array(np.array([math.lgamma(i + 1.0) for i in k])), mean.type.dtype)
+    powers = convert(to_host_array(k), mean.type.dtype)
     logs = powers * expand_dims(log(few), -1) - expand_dims(few, -1) - factorials
     exact = few - few * log(few) + reducing.sum(exp(logs) * factorials, -1)
     many = where(small, start, mean)
     expanded = 0.5 * (log(many) + math.log(2 * math.pi) + 1.0) - horner(1.0 / many, ENTROPY) / many
     found = where(small, where(positive, exact, 0.0), expanded)
-    return strong_like(first, where((mean >= 0.0) & (shift == shift), found, math.nan))
+    return cast_strong_like(first, where((mean >= 0.0) & (shift == shift), found, math.nan))

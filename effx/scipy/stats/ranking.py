@@ -7,7 +7,7 @@ from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import inexact_dtype, to_inexact, where
 from effx.array.indexing import take_along_axis
-from effx.array.promotion import as_operand, broadcast_to, convert, host_array, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, reshape
 from effx.errors import DTypeError, OptionError
 from effx.lax.elementwise.exponential import sqrt
@@ -32,31 +32,31 @@ class ModeResult(NamedTuple):
     count: Array  # type: ignore[assignment]  # the name in SciPy, which hides the method of tuples
 
 
-def _elements(what: str, a: Operand, axis: int | None, nan_policy: str) -> Array:
+def _check_elements(function_name: str, a: Operand, axis: int | None, nan_policy: str) -> Array:
     """Returns real elements with the axis last; all elements for None."""
-    x = as_operand(a, what)
+    x = as_operand(a, function_name)
     if x.type.kind == "c":
-        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
+        raise DTypeError(f"{function_name}: complex numbers have no order, got {x.type!r}")
     if nan_policy not in ("propagate", "omit"):
-        raise OptionError(f"{what}: nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
+        raise OptionError(f"{function_name}: nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
     if axis is None:
         return reshape(x, (-1,))
-    return moveaxis(x, normalize_axis(what, axis, x.type.ndim, x.type), -1)
+    return moveaxis(x, normalize_axis(function_name, axis, x.type.ndim, x.type), -1)
 
 
-def _missing(x: Array) -> Array:
+def _is_missing(x: Array) -> Array:
     return x != x
 
 
-def _runs(ordered: Array) -> tuple[Array, Array, Array]:
+def _find_runs(ordered: Array) -> tuple[Array, Array, Array]:
     """Returns, for sorted elements along the last axis, positions, whether another element begins, and where its run began.
 
     NaNs are alike.
     """
     position = iota(dtypes.canonicalize(dtypes.int64), ordered.type.shape[-1])
     before, after = ordered[..., :-1], ordered[..., 1:]
-    fresh = (before != after) & ~(_missing(before) & _missing(after))
-    first = broadcast_to(host_array([True]), (*ordered.type.shape[:-1], 1))
+    fresh = (before != after) & ~(_is_missing(before) & _is_missing(after))
+    first = broadcast_to(to_host_array([True]), (*ordered.type.shape[:-1], 1))
     fresh = concatenate([first, fresh], -1)
     return position, fresh, reducing.cummax(where(fresh, position, 0), -1)
 
@@ -84,27 +84,27 @@ def mode(
     >>> mode(np.array([3, 1, 2, 2]))
     ModeResult(mode=Array(2, dtype=int32), count=Array(2, dtype=int32))
     """
-    x = _elements("mode", a, axis, nan_policy)
+    x = _check_elements("mode", a, axis, nan_policy)
     dtype = dtypes.canonicalize(dtypes.int64)
     if x.type.shape[-1] == 0:
         sizes = x.type.shape[:-1]
-        found = broadcast_to(scalar(math.nan, inexact_dtype(x.type.dtype), False), sizes)
+        result_dtype = broadcast_to(scalar(math.nan, inexact_dtype(x.type.dtype), False), sizes)
         count = broadcast_to(scalar(0, dtype, False), sizes)
     else:
         ordered = sort(x, axis=-1)
-        position, _, start = _runs(ordered)
+        position, _, start = _find_runs(ordered)
         counts = position - start + 1
         if nan_policy == "omit":
-            counts = where(_missing(ordered), 0, counts)
+            counts = where(_is_missing(ordered), 0, counts)
         index = reducing.argmax(counts, -1, True)
         # Where all are left out, so is the first, which is NaN.
-        found = take_along_axis(ordered, index, -1)[..., 0]
+        result_dtype = take_along_axis(ordered, index, -1)[..., 0]
         count = take_along_axis(counts, index, -1)[..., 0]
     if keepdims:
         full = as_operand(a).type.shape
-        kept = tuple([1 if axis is None or i == axis % len(full) else n for i, n in enumerate(full)])
-        found, count = reshape(found, kept), reshape(count, kept)
-    return ModeResult(found, convert(count, dtype))
+        kept_shape = tuple([1 if axis is None or i == axis % len(full) else n for i, n in enumerate(full)])
+        result_dtype, count = reshape(result_dtype, kept_shape), reshape(count, kept_shape)
+    return ModeResult(result_dtype, convert(count, dtype))
 
 
 @jit(static_argnames=("method", "axis", "nan_policy"))
@@ -133,17 +133,17 @@ def rankdata(
     """
     if method not in RANKS:
         raise OptionError(f"rankdata: method must be one of {', '.join(RANKS)}, got {method!r}")
-    x = _elements("rankdata", a, axis, nan_policy)
+    x = _check_elements("rankdata", a, axis, nan_policy)
     dtype = dtypes.canonicalize(dtypes.float64)
     n = x.type.shape[-1]
     if n == 0:
         return convert(x, dtype)
     order = argsort(x, axis=-1)
-    place = argsort(order, axis=-1)  # the inverse
+    inverse_order = argsort(order, axis=-1)  # the inverse
     if method == "ordinal":
-        ranks = convert(place, dtype) + 1.0
+        ranks = convert(inverse_order, dtype) + 1.0
     else:
-        position, fresh, start = _runs(take_along_axis(x, order, -1))
+        position, fresh, start = _find_runs(take_along_axis(x, order, -1))
         low = convert(start, dtype) + 1.0
         last = concatenate([fresh[..., 1:], fresh[..., :1]], -1)  # the first is always fresh
         high = convert(reducing.cummin(where(last, position, n), -1, reverse=True), dtype) + 1.0
@@ -153,8 +153,8 @@ def rankdata(
             "average": (low + high) * 0.5,
             "dense": convert(reducing.cumsum(convert(fresh, position.type.dtype), -1), dtype),
         }[method]
-        ranks = take_along_axis(each, place, -1)
-    missing = _missing(x)
+        ranks = take_along_axis(each, inverse_order, -1)
+    missing = _is_missing(x)
     bad = missing if nan_policy == "omit" else reducing.any(missing, -1, keepdims=True)
     ranks = where(bad, math.nan, ranks)
     return ranks if axis is None else moveaxis(ranks, -1, axis)
@@ -181,8 +181,8 @@ def sem(
     >>> f"{float(sem(np.array([1.0, 2.0, 4.0]))):.4f}"
     '0.8819'
     """
-    x = to_inexact(_elements("sem", a, axis, nan_policy))
-    used = ~_missing(x) if nan_policy == "omit" else x.type.shape[-1] > -1
+    x = to_inexact(_check_elements("sem", a, axis, nan_policy))
+    used = ~_is_missing(x) if nan_policy == "omit" else x.type.shape[-1] > -1
     wide = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
     here = broadcast_to(as_operand(used), x.type.shape)
     count = convert(reducing.sum(here, -1, keepdims=True), wide.type.dtype)

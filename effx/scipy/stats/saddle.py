@@ -10,7 +10,7 @@ from effx.array.arithmetic import horner, where
 from effx.families.incomplete import log_excess
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.gamma import lgamma
-from effx.scipy.stats.families import each, weighted_log, weighted_log1p
+from effx.scipy.stats.families import apply_each, weighted_log, weighted_log1p
 
 # Stirling's series in 1 / x², times x (DLMF, 5.11.1).
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -26,8 +26,8 @@ def stirling_rest(x: Array) -> Array:
 
 def log_beta(a: Array, b: Array) -> Array:
     """Returns log(B(a, b)) for a, b > 0."""
-    of_a, of_b, of_sum = each(stirling_rest, a, b, a + b)
-    less_a, less_b = each(log1p, a / b, b / a)
+    of_a, of_b, of_sum = apply_each(stirling_rest, a, b, a + b)
+    less_a, less_b = apply_each(log1p, a / b, b / a)
     root = 0.5 * (math.log(2 * math.pi) + less_a - log(a))
     return of_a + of_b - of_sum + root - a * less_b - b * less_a
 
@@ -39,9 +39,9 @@ def log_binomial(k: Array, n: Array, p: Array) -> Array:
     i, j, chance = where(inside, k, 1.0), where(inside, rest, 1.0), where(inside, p, 0.5)
     total = i + j
     excess = total * chance - i
-    of_total, of_i, of_j = each(stirling_rest, total, i, j)
+    of_total, of_i, of_j = apply_each(stirling_rest, total, i, j)
     # i log(i / m) + m - i, where the mean m is i + excess, is i times an excess; so are those of the other trials.
-    less_i, less_j = each(log_excess, excess / i, -excess / j)
+    less_i, less_j = apply_each(log_excess, excess / i, -excess / j)
     bulk = of_total - of_i - of_j - i * less_i - j * less_j
     bulk = bulk - 0.5 * (math.log(2 * math.pi) + log(i) + log(j) - log(total))
     # At the ends, all trials are alike.

@@ -6,13 +6,13 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import log, sqrt
 from effx.scipy.stats import norm
-from effx.scipy.stats.families import Family, log1p_square
+from effx.scipy.stats.families import DistributionFamily, log1p_square
 from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 
-STUDENT = Family("t", allowed=lambda df: df > 0.0)
+STUDENT = DistributionFamily("t", allowed=lambda df: df > 0.0)
 
 
 def log_density(y: Array, df: Array) -> Array:

@@ -6,14 +6,14 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import exp, log1p
 from effx.nn.exponentials import log1mexp
-from effx.scipy.special.normals import log_normal_below
+from effx.scipy.special.normals import log_normal_cdf
 from effx.scipy.stats import norm
-from effx.scipy.stats.families import Family, each
+from effx.scipy.stats.families import DistributionFamily, apply_each
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-TRUNCATED = Family(
+TRUNCATED = DistributionFamily(
     "truncnorm",
     lambda a, b: (a, b),
     lambda a, b: a < b,
@@ -26,9 +26,9 @@ Point = tuple[
 ]  # x, and the logarithms of the normal distribution's probabilities below and above x
 
 
-def points(*xs: Array) -> list[Point]:
+def log_tail_probabilities(*xs: Array) -> list[Point]:
     """Returns numbers with the logarithms of the probabilities on both sides."""
-    found = each(log_normal_below, *xs, *[-x for x in xs])
+    found = apply_each(log_normal_cdf, *xs, *[-x for x in xs])
     return list(zip(xs, found[: len(xs)], found[len(xs) :], strict=True))
 
 
@@ -52,18 +52,18 @@ def log_between(low: Point, high: Point) -> Array:
 
 def log_density(y: Array, a: Array, b: Array) -> Array:
     """Returns the logarithm of the density."""
-    return norm.log_density(y) - log_between(*points(a, b))
+    return norm.log_density(y) - log_between(*log_tail_probabilities(a, b))
 
 
-def log_parts(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
+def log_lower_and_upper(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
     """Returns the logarithms of the probabilities of smaller and of larger numbers."""
-    low, middle, high = points(a, y, b)
-    whole = log_between(low, high)
-    below, above = log_between(low, middle) - whole, log_between(middle, high) - whole
-    return _part(below, above), _part(above, below)
+    low, middle, high = log_tail_probabilities(a, y, b)
+    log_total = log_between(low, high)
+    below, above = log_between(low, middle) - log_total, log_between(middle, high) - log_total
+    return _log_probability(below, above), _log_probability(above, below)
 
 
-def _part(value: Array, rest: Array) -> Array:
+def _log_probability(value: Array, rest: Array) -> Array:
     """Returns the logarithm of a probability, by the rest where it is nearly 1."""
     near = value > -0.1
     return where(near, log1p(-exp(where(near, rest, -1.0))), value)
@@ -96,7 +96,9 @@ def cdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1
     >>> f"{float(cdf(1.0, -1.0, 2.0)):.4f}"
     '0.8340'
     """
-    return TRUNCATED.below(lambda *xs: exp(log_parts(*xs)[0]), x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.lower_probability(
+        lambda *xs: exp(log_lower_and_upper(*xs)[0]), x, a, b, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -106,7 +108,9 @@ def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1)
     >>> f"{float(sf(1.0, -1.0, 2.0)):.4f}"
     '0.1660'
     """
-    return TRUNCATED.above(lambda *xs: exp(log_parts(*xs)[1]), x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.upper_probability(
+        lambda *xs: exp(log_lower_and_upper(*xs)[1]), x, a, b, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -116,7 +120,9 @@ def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand 
     >>> f"{float(logcdf(-20.0, -21.0, 2.0)):.4f}"
     '-203.8941'
     """
-    return TRUNCATED.log_below(lambda *xs: log_parts(*xs)[0], x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.log_lower_probability(
+        lambda *xs: log_lower_and_upper(*xs)[0], x, a, b, loc=loc, scale=scale
+    )
 
 
 @jit
@@ -126,4 +132,6 @@ def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand =
     >>> f"{float(logsf(20.0, -1.0, 21.0)):.4f}"
     '-203.7444'
     """
-    return TRUNCATED.log_above(lambda *xs: log_parts(*xs)[1], x, a, b, loc=loc, scale=scale)
+    return TRUNCATED.log_upper_probability(
+        lambda *xs: log_lower_and_upper(*xs)[1], x, a, b, loc=loc, scale=scale
+    )

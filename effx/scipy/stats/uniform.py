@@ -1,12 +1,12 @@
 """The uniform distribution, with density 1 for y in [0, 1]."""
 
 from effx.array import Array, Operand
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
-UNIFORM = Family("uniform", lambda: (0.0, 1.0))
+UNIFORM = DistributionFamily("uniform", lambda: (0.0, 1.0))
 
 
 def log_density(y: Array) -> Array:
@@ -41,7 +41,7 @@ def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
     >>> f"{float(cdf(1.5, 1.0, 2.0)):.4f}"
     '0.2500'
     """
-    return UNIFORM.below(lambda y: y, x, loc=loc, scale=scale)
+    return UNIFORM.lower_probability(lambda y: y, x, loc=loc, scale=scale)
 
 
 @jit

@@ -7,12 +7,12 @@ from effx.dtypes import finfo
 from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.special import bessel_i0e
 from effx.lax.elementwise.trigonometric import sin
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 
-VON_MISES = Family("vonmises", allowed=lambda kappa: kappa >= 0.0)
+VON_MISES = DistributionFamily("vonmises", allowed=lambda kappa: kappa >= 0.0)
 
 
 def log_density(x: Array, kappa: Array) -> Array:

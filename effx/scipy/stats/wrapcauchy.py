@@ -5,12 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.trigonometric import sin
-from effx.scipy.stats.families import Family
+from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
 
-WRAPPED = Family("wrapcauchy", lambda c: (0.0, 2 * math.pi), lambda c: (c > 0.0) & (c < 1.0))
+WRAPPED = DistributionFamily("wrapcauchy", lambda c: (0.0, 2 * math.pi), lambda c: (c > 0.0) & (c < 1.0))
 
 
 def log_density(x: Array, c: Array) -> Array:

@@ -8,32 +8,38 @@ import attrs
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.errors import RefGivenError, TransformError, check_function, resolve
+from effx.errors import RefGivenError, TransformError, check_function, resolve_source
 from effx.handlers.staging.stage import stage
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
-from effx.ir.passes import inline
+from effx.ir.passes import inline_calls
 from effx.ir.program import Equation, Var
 from effx.ir.values.refs import has_refs
 from effx.tracing.arguments import (
     Arguments,
     FlatFunction,
-    adapted,
+    adapt_arguments,
     argument_path,
     as_arrays,
-    positional_names,
-    signature_of,
+    function_signature,
+    positional_parameter_names,
 )
 from effx.transforms.jit.function import Function
-from effx.transforms.jit.options import Options, counted, matched, names_of, numbers_of
+from effx.transforms.jit.options import (
+    Options,
+    match_names_and_numbers,
+    parse_argnames,
+    parse_argnums,
+    valid_argument_numbers,
+)
 from effx.tree.registry import PyTree, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Given = tuple[tuple[object, ...], dict[str, object]]
+ArgsKwargs = tuple[tuple[object, ...], dict[str, object]]
 
 
-class Decorator(Protocol):
+class CheckpointDecorator(Protocol):
     """What `checkpoint(...)` without a function returns."""
 
     def __call__(self, fun: Callable[P, R]) -> Callable[P, R]:
@@ -60,7 +66,7 @@ def checkpoint(
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
     static_argnames: "str | Iterable[str]" = (),
-) -> Decorator: ...
+) -> CheckpointDecorator: ...
 def checkpoint(
     fun: Callable[P, R] | None = None,
     *,
@@ -69,7 +75,7 @@ def checkpoint(
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
     static_argnames: "str | Iterable[str]" = (),
-) -> "Callable[P, R] | Decorator":
+) -> "Callable[P, R] | CheckpointDecorator":
     """Makes reverse-mode differentiation compute a function's intermediate values again, not keep them.
 
     The value does not change. Differentiating keeps the arguments, and of the intermediate values what
@@ -102,7 +108,7 @@ def checkpoint(
     """
     if fun is None:
         return cast(
-            "Decorator",
+            "CheckpointDecorator",
             partial(
                 checkpoint,
                 concrete=concrete,
@@ -122,76 +128,82 @@ def checkpoint(
         raise TransformError(
             f"checkpoint: policy must be callable, got {policy!r} of type {type(policy).__name__}"
         )
-    numbers = numbers_of("checkpoint: static_argnums", static_argnums)
-    names = names_of("checkpoint: static_argnames", static_argnames)
-    signature = signature_of(fun)
+    numbers = parse_argnums("checkpoint: static_argnums", static_argnums)
+    names = parse_argnames("checkpoint: static_argnames", static_argnames)
+    signature = function_signature(fun)
     if signature is not None and names:
-        numbers, names = matched("checkpoint", signature, fun, "static", numbers, names)
+        numbers, names = match_names_and_numbers("checkpoint", signature, fun, "static", numbers, names)
     options = Options(numbers, names, (), (), False, False, None)
     function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
 
-    def recomputing(*args: P.args, **kwargs: P.kwargs) -> R:
-        found = None
-        given: Given = args, kwargs
-        staged = function
+    def call_checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
+        prepared = None
+        arguments: ArgsKwargs = args, kwargs
+        staged_function = function
         if numbers or names:
-            held = _held(options, given)
-            if held is not given:
-                given = held
-                staged = Function(adapted(fun, _released), options, "checkpoint", function.operation)
+            wrapped = _wrap_unhashable(options, arguments)
+            if wrapped is not arguments:
+                arguments = wrapped
+                staged_function = Function(
+                    adapt_arguments(fun, _unwrap_unhashable), options, "checkpoint", function.operation
+                )
         try:
-            found = staged.prepare(*given)
+            prepared = staged_function.prepare_call(*arguments)
         except RefGivenError:
-            if not has_refs(given):
+            if not has_refs(arguments):
                 raise
-        if found is None:
+        if prepared is None:
             from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
-                closing_over,
-                without_refs,
+                close_over_refs,
+                extract_refs,
             )
 
             # Not found again: the program says which references it reads and writes.
-            (inner, named), refs = without_refs(given)
-            closed = Function(closing_over(staged.fun, refs), options, "checkpoint", function.operation)
-            trace, _, arrays, _ = closed.prepare(inner, named)
+            (inner, named), refs = extract_refs(arguments)
+            closed = Function(
+                close_over_refs(staged_function.fun, refs), options, "checkpoint", function.operation
+            )
+            trace, _, arrays, _ = closed.prepare_call(inner, named)
             return closed.perform(trace, arrays)
-        trace, _, arrays, _ = found
-        return staged.perform(trace, arrays)
+        trace, _, arrays, _ = prepared
+        return staged_function.perform(trace, arrays)
 
-    return cast("Callable[P, R]", update_wrapper(recomputing, fun))
+    return cast("Callable[P, R]", update_wrapper(call_checkpointed, fun))
 
 
 @final
 @attrs.frozen(eq=False)
-class _Held:
+class _UnhashableStatic:
     """A static argument that does not hash, equal only to itself."""
 
     value: object
 
 
-def _held(options: Options, arguments: Given) -> Given:
+def _wrap_unhashable(options: Options, arguments: ArgsKwargs) -> ArgsKwargs:
     """Wraps the static arguments that do not hash; returns the same object if there are none."""
     args, kwargs = arguments
-    static = counted(options.static_argnums, len(args))
-    loose = [i for i in static if not _hashes(args[i])]
-    named = [name for name in options.static_argnames if name in kwargs and not _hashes(kwargs[name])]
-    if not loose and not named:
+    static = valid_argument_numbers(options.static_argnums, len(args))
+    unhashable = [i for i in static if not _is_hashable(args[i])]
+    unhashable_names = [
+        name for name in options.static_argnames if name in kwargs and not _is_hashable(kwargs[name])
+    ]
+    if not unhashable and not unhashable_names:
         return arguments
     return (
-        tuple([_Held(x) if i in loose else x for i, x in enumerate(args)]),
-        {name: _Held(x) if name in named else x for name, x in kwargs.items()},
+        tuple([_UnhashableStatic(x) if i in unhashable else x for i, x in enumerate(args)]),
+        {name: _UnhashableStatic(x) if name in unhashable_names else x for name, x in kwargs.items()},
     )
 
 
-def _released(arguments: Arguments) -> Arguments:
+def _unwrap_unhashable(arguments: Arguments) -> Arguments:
     args, kwargs = arguments
     return (
-        tuple([x.value if isinstance(x, _Held) else x for x in args]),
-        {name: x.value if isinstance(x, _Held) else x for name, x in kwargs.items()},
+        tuple([x.value if isinstance(x, _UnhashableStatic) else x for x in args]),
+        {name: x.value if isinstance(x, _UnhashableStatic) else x for name, x in kwargs.items()},
     )
 
 
-def _hashes(x: object) -> bool:
+def _is_hashable(x: object) -> bool:
     try:
         hash(x)
     except TypeError:
@@ -246,12 +258,12 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
         return list(linear.residuals)
 
     staged = stage(body, [x.type for x in arrays], flat.name, "saved_residuals")
-    program = inline(staged.program)
-    made: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
+    program = inline_calls(staged.program)
+    producers: dict[Var, Equation] = {v: e for e in program.equations for v in e.outputs}
     first = len(staged.captured)
-    names = positional_names(fun)
+    names = positional_parameter_names(fun)
     indices = {x: i - first for i, x in enumerate(program.inputs)}
-    found: list[tuple[object, str]] = []
+    residuals: list[tuple[object, str]] = []
     for x in dict.fromkeys(program.outputs):
         if type(x) is not Var:
             text = "from a literal"
@@ -259,17 +271,17 @@ def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree)
             i = indices[x]
             text = "from a constant" if i < 0 else f"from the {argument_path((args, kwargs), i, names)}"
         else:
-            text = _origin(made[x])
-        found.append((x.type, text))
-    return found
+            text = _describe_origin(producers[x])
+        residuals.append((x.type, text))
+    return residuals
 
 
-def _origin(e: Equation) -> str:
-    what = f"named {e.op.label!r}" if isinstance(e.op, CheckpointName) else f"output of {e.op.name}"
+def _describe_origin(e: Equation) -> str:
+    description = f"named {e.op.label!r}" if isinstance(e.op, CheckpointName) else f"output of {e.op.name}"
     if e.source is None:
-        return what
-    file, line, function = resolve(e.source)
-    return f"{what} from {file}:{line} ({function})"
+        return description
+    file, line, function = resolve_source(e.source)
+    return f"{description} from {file}:{line} ({function})"
 
 
 def print_saved_residuals(f: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:

@@ -14,24 +14,38 @@ from effx.array import Array, HostArray
 from effx.array.promotion import as_operand, convert, zeros
 from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
-from effx.handlers.sharding_types.axes_in_types import tracked
+from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.passes.pruning import needed_only
+from effx.ir.passes.pruning import drop_unneeded
 from effx.ir.program import Program, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import AnyRank, Numeric
-from effx.ir.values.refs import Reference, has_refs
-from effx.tracing.arguments import Auxiliary, FlatFunction, abstract, as_arrays, name_of, origin_of, plain
-from effx.transforms.autodiff.pullbacks import Form, as_tree, flags_of, places_of, pull_back_of
-from effx.transforms.maps.mapped_axes import axis_names
+from effx.ir.values.refs import ReferenceBase, has_refs
+from effx.tracing.arguments import (
+    AuxiliaryData,
+    FlatFunction,
+    as_arrays,
+    callable_name,
+    finalize_result,
+    function_origin,
+    leaf_type,
+)
+from effx.transforms.autodiff.pullbacks import (
+    PullbackInfo,
+    flatten_flags,
+    make_pullback,
+    residual_sources,
+    unflatten_flags,
+)
+from effx.transforms.maps.mapped_axes import parse_axis_names
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
-    from effx.tracing.signatures import KeptPullback, OfOperand, Pullback, Pushforward
+    from effx.tracing.signatures import OfOperand, Pullback, Pushforward, ResidualPullback
 
 __all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
 
@@ -52,37 +66,45 @@ def float0_zeros(t: ArrayType) -> PyTree:
     return np.zeros(t.shape, dtypes.float0)
 
 
-def _tangent(what: str, t: ArrayType, value: PyTree) -> Array | None:
+def _check_tangent(function_name: str, t: ArrayType, value: PyTree) -> Array | None:
     """Checks one tangent (or cotangent) against its primal's type; integers have float0 ones, which count as zero."""
-    word = "tangent" if what in ("jvp", "linearize") else "cotangent"
+    word = "tangent" if function_name in ("jvp", "linearize") else "cotangent"
     if getattr(value, "dtype", None) == dtypes.float0:
         if t.kind in "fc":
-            raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got float0")
+            raise DTypeError(f"{function_name}: the {word} of {t!r} must have its dtype, got float0")
         return None
-    given = as_operand(value, what)
+    tangent = as_operand(value, function_name)
     if t.kind not in "fc":
         raise DTypeError(
-            f"{what}: the {word} of {t!r} must have dtype float0, got {given.type!r}; "
+            f"{function_name}: the {word} of {t!r} must have dtype float0, got {tangent.type!r}; "
             f"integers and booleans have no tangents"
         )
-    if given.type.shape != t.shape:
-        raise ShapeError(f"{what}: the {word} of {t!r} must have its shape, got {given.type!r}")
-    if given.type.dtype != t.dtype and not given.type.weak:
-        raise DTypeError(f"{what}: the {word} of {t!r} must have its dtype, got {given.type!r}")
-    return convert(given, t.dtype, t.weak)
+    if tangent.type.shape != t.shape:
+        raise ShapeError(f"{function_name}: the {word} of {t!r} must have its shape, got {tangent.type!r}")
+    if tangent.type.dtype != t.dtype and not tangent.type.weak:
+        raise DTypeError(f"{function_name}: the {word} of {t!r} must have its dtype, got {tangent.type!r}")
+    return convert(tangent, t.dtype, t.weak)
 
 
-def _pairs(what: str, primals: PyTree, tangents: PyTree) -> tuple[list[Array], list[Array | None], PyTreeDef]:
+def _flatten_primals_and_tangents(
+    function_name: str, primals: PyTree, tangents: PyTree
+) -> tuple[list[Array], list[Array | None], PyTreeDef]:
     leaves, tree = flatten(primals)
-    moved, moved_tree = flatten(tangents)
-    if tree != moved_tree:
-        raise TreeError(f"{what}: primals and tangents differ in structure: {tree} and {moved_tree}")
-    arrays = as_arrays(what, leaves, (primals, {}))
-    return arrays, [_tangent(what, x.type, t) for x, t in zip(arrays, moved, strict=True)], tree
+    tangent_leaves, tangent_tree = flatten(tangents)
+    if tree != tangent_tree:
+        raise TreeError(
+            f"{function_name}: primals and tangents differ in structure: {tree} and {tangent_tree}"
+        )
+    arrays = as_arrays(function_name, leaves, (primals, {}))
+    return (
+        arrays,
+        [_check_tangent(function_name, x.type, t) for x, t in zip(arrays, tangent_leaves, strict=True)],
+        tree,
+    )
 
 
 @final
-class WithAuxiliary(FlatFunction):
+class FunctionWithAuxiliary(FlatFunction):
     """A user's function of positional arguments whose result may be a pair with auxiliary data.
 
     Attributes:
@@ -93,34 +115,36 @@ class WithAuxiliary(FlatFunction):
     """
 
     __slots__ = ("extra", "has_aux")
-    extra: Auxiliary
+    extra: AuxiliaryData
 
-    def __init__(self, what: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, has_aux: bool) -> None:
-        super().__init__(what, fun, in_tree)
+    def __init__(
+        self, transform_name: str, fun: Callable[..., PyTree], in_tree: PyTreeDef, has_aux: bool
+    ) -> None:
+        super().__init__(transform_name, fun, in_tree)
         self.has_aux = has_aux
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
         """Calls the user's function, and checks that it returns a pair where it must."""
         result = self.fun(*self.in_tree.unflatten(arrays))
         if not self.has_aux:
-            return self.flat(result)
+            return self.flatten_result(result)
         if not isinstance(result, tuple) or len(result) != 2:
             raise TransformError(
-                f"{self.what}: with has_aux=True {self.name} must return a pair (result, aux), "
+                f"{self.transform_name}: with has_aux=True {self.name} must return a pair (result, aux), "
                 f"got {type(result).__name__}"
             )
-        found = self.flat(result[0])
-        self.extra = Auxiliary(self.what, self.name, result[1])
-        return [*found, *self.extra.arrays]
+        outputs = self.flatten_result(result[0])
+        self.extra = AuxiliaryData(self.transform_name, self.name, result[1])
+        return [*outputs, *self.extra.arrays]
 
-    def result(self, values: Sequence[PyTree]) -> Any:
+    def rebuild_result(self, values: Sequence[PyTree]) -> Any:
         """Rebuilds the differentiated result from the first of the values."""
         tree = self.out_tree
-        return tree.unflatten([plain(v) for v in values[: tree.num_leaves]])
+        return tree.unflatten([finalize_result(v) for v in values[: tree.num_leaves]])
 
-    def auxiliary(self, values: Sequence[PyTree]) -> Any:
+    def rebuild_auxiliary(self, values: Sequence[PyTree]) -> Any:
         """Rebuilds the auxiliary data from the last of the values."""
-        return self.extra.rebuilt(values[self.out_tree.num_leaves :])
+        return self.extra.rebuild(values[self.out_tree.num_leaves :])
 
 
 @overload
@@ -179,44 +203,51 @@ def jvp(
             f"got {type(primals).__name__} and {type(tangents).__name__}"
         )
     if has_refs(tuple(primals)):
-        return _jvp_of_refs(fun, tuple(primals), tuple(tangents), has_aux)
-    arrays, moved, tree = _pairs("jvp", tuple(primals), tuple(tangents))
-    flat = WithAuxiliary("jvp", fun, tree, has_aux)
-    outputs, out_tangents = handlers.jvp.jvp(flat, arrays, moved, origin_of(fun))
-    results = flat.result(outputs)
-    derivative = flat.result([_tangent_out(y, t) for y, t in zip(outputs, out_tangents, strict=True)])
-    return (results, derivative, flat.auxiliary(outputs)) if has_aux else (results, derivative)
+        return _jvp_with_refs(fun, tuple(primals), tuple(tangents), has_aux)
+    arrays, tangent_arrays, tree = _flatten_primals_and_tangents("jvp", tuple(primals), tuple(tangents))
+    flat = FunctionWithAuxiliary("jvp", fun, tree, has_aux)
+    outputs, out_tangents = handlers.jvp.jvp(flat, arrays, tangent_arrays, function_origin(fun))
+    results = flat.rebuild_result(outputs)
+    derivative = flat.rebuild_result(
+        [_tangent_result(y, t) for y, t in zip(outputs, out_tangents, strict=True)]
+    )
+    return (results, derivative, flat.rebuild_auxiliary(outputs)) if has_aux else (results, derivative)
 
 
-def _jvp_of_refs(
+def _jvp_with_refs(
     fun: Callable[..., PyTree], primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...], has_aux: bool
 ) -> tuple[PyTree, ...]:
     """Evaluates the derivative along what references hold; they hold the results' afterwards."""
-    from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+    from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+        RefArguments,
+        functionalize_refs,
+    )
 
-    name = name_of(fun)
-    whole = borrowing(fun, always=True, has_aux=has_aux)
-    moved = Lending("jvp", name, tangents, {})
-    point = Lending("jvp", name, primals, {})
-    if moved.places != point.places:
+    name = callable_name(fun)
+    borrowed = functionalize_refs(fun, always_return=True, has_aux=has_aux)
+    tangent_refs = RefArguments("jvp", name, tangents, {})
+    primal_refs = RefArguments("jvp", name, primals, {})
+    if tangent_refs.leaf_indices != primal_refs.leaf_indices:
         raise RefError(
             f"jvp: a primal of {name} that is a Ref needs a tangent that is one, and no other primal does"
         )
 
-    def along(*directions: PyTree) -> tuple[PyTree, list[PyTree]]:
-        def at(*given: PyTree) -> tuple[PyTree, list[PyTree]]:
+    def jvp_along(*directions: PyTree) -> tuple[PyTree, list[PyTree]]:
+        def jvp_at(*contents: PyTree) -> tuple[PyTree, list[PyTree]]:
             untyped: Callable[..., tuple[PyTree, ...]] = jvp  # what it returns depends on has_aux
-            (result, finals), (derivative, ends), *aux = untyped(whole, given, directions, has_aux)
-            return ((result, derivative, *aux), ends), finals
+            (result, finals), (derivative, final_tangents), *aux = untyped(
+                borrowed, contents, directions, has_aux
+            )
+            return ((result, derivative, *aux), final_tangents), finals
 
-        results, ends = point.to(at)
-        return results, ends
+        results, final_tangents = primal_refs.call_with_contents(jvp_at)
+        return results, final_tangents
 
-    found: tuple[PyTree, ...] = moved.to(along)
-    return found
+    outputs: tuple[PyTree, ...] = tangent_refs.call_with_contents(jvp_along)
+    return outputs
 
 
-def _tangent_out(y: Array, t: Array | None) -> PyTree:
+def _tangent_result(y: Array, t: Array | None) -> PyTree:
     if y.type.kind not in "fc":
         return float0_zeros(y.type)
     return zeros(y.type) if t is None else t
@@ -224,7 +255,7 @@ def _tangent_out(y: Array, t: Array | None) -> PyTree:
 
 @final
 @attrs.frozen(eq=False)
-class PushForward:
+class RecordedPushforward:
     """A recorded derivative as a function of residuals and tangents.
 
     Attributes:
@@ -233,7 +264,7 @@ class PushForward:
         in_types, out_types: of all primals and results.
         dependent: for each result whether it has a tangent.
         in_tree, out_tree: the structures of the primals and the result.
-        wanted: for each primal whether it may have a tangent.
+        perturbed: for each primal whether it may have a tangent.
     """
 
     program: Program
@@ -242,7 +273,7 @@ class PushForward:
     dependent: tuple[bool, ...]
     in_tree: PyTreeDef
     out_tree: PyTreeDef
-    wanted: tuple[bool, ...]
+    perturbed: tuple[bool, ...]
 
     def __call__(self, residuals: tuple[Array, ...], *tangents: PyTree) -> Any:
         """Applies the derivative."""
@@ -251,68 +282,72 @@ class PushForward:
             raise TreeError(
                 f"linearize: the structure of the tangents is {tree}, that of the primals {self.in_tree}"
             )
-        moved = [_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
+        checked = [_check_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
         active = [
             zeros(t) if m is None else m
-            for t, m, w in zip(self.in_types, moved, self.wanted, strict=True)
-            if w and t.kind in "fc"
+            for t, m, is_perturbed in zip(self.in_types, checked, self.perturbed, strict=True)
+            if is_perturbed and t.kind in "fc"
         ]
         results = iter(run_program(self.program, [*residuals, *active]))
         return self.out_tree.unflatten(
             [
-                float0_zeros(t) if t.kind not in "fc" else plain(next(results) if d else zeros(t))
-                for t, d in zip(self.out_types, self.dependent, strict=True)
+                float0_zeros(t)
+                if t.kind not in "fc"
+                else finalize_result(next(results) if is_dependent else zeros(t))
+                for t, is_dependent in zip(self.out_types, self.dependent, strict=True)
             ]
         )
 
 
 @final
 @attrs.frozen(eq=False)
-class PullBack:
+class RecordedPullback:
     """A recorded derivative's transpose as a function of residuals and cotangents.
 
     Attributes:
-        what: the transformation, for errors.
+        transform_name: the transformation, for errors.
         program: takes the residuals, then the inputs or their tangents, in which it is linear; returns the
             dependent results or theirs.
         in_types, out_types: of all inputs and results.
         dependent: for each result whether it depends on the inputs.
         in_tree, out_tree: the structures of the inputs and the result.
-        wanted: for each input whether it may have a tangent.
+        perturbed: for each input whether it may have a tangent.
     """
 
-    what: str
+    transform_name: str
     program: Program
     in_types: tuple[ArrayType, ...]
     out_types: tuple[ArrayType, ...]
     dependent: tuple[bool, ...]
     in_tree: PyTreeDef
     out_tree: PyTreeDef
-    wanted: tuple[bool, ...]
+    perturbed: tuple[bool, ...]
 
     def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
         """Applies the transpose."""
         leaves, tree = flatten(cotangent)
         if tree != self.out_tree:
             raise TreeError(
-                f"{self.what}: the structure of the cotangent is {tree}, that of the result {self.out_tree}"
+                f"{self.transform_name}: the structure of the cotangent is {tree}, that of the result {self.out_tree}"
             )
-        given = [_tangent(self.what, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)]
-        kept = [ct for ct, d in zip(given, self.dependent, strict=True) if d]
-        found = iter(handlers.transpose.pull_back(self.program, residuals, kept))
+        out_cts = [
+            _check_tangent(self.transform_name, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)
+        ]
+        dependent_cts = [ct for ct, is_dependent in zip(out_cts, self.dependent, strict=True) if is_dependent]
+        in_cts = iter(handlers.transpose.pull_back(self.program, residuals, dependent_cts))
         results: list[PyTree] = []
-        for t, w in zip(self.in_types, self.wanted, strict=True):
+        for t, is_perturbed in zip(self.in_types, self.perturbed, strict=True):
             if t.kind not in "fc":
                 results.append(float0_zeros(t))
                 continue
-            ct = next(found) if w else None
-            results.append(plain(zeros(t) if ct is None else ct))
+            ct = next(in_cts) if is_perturbed else None
+            results.append(finalize_result(zeros(t) if ct is None else ct))
         return self.in_tree.unflatten(results)
 
 
 @final
 @attrs.frozen(eq=False)
-class Shared:
+class SummedPullback:
     """A pull-back that sums, over named axes, the cotangents of values that do not vary along them.
 
     Attributes:
@@ -320,24 +355,26 @@ class Shared:
         axes: the axes' names.
     """
 
-    pull: PullBack
+    pull: RecordedPullback
     axes: tuple[Hashable, ...]
 
     def __call__(self, residuals: tuple[Array, ...], primals: tuple[Array, ...], cotangent: PyTree) -> PyTree:
         """Applies the transpose, and adds up."""
         leaves, tree = flatten(self.pull(residuals, cotangent))
-        return tree.unflatten([self.summed(ct, x) for ct, x in zip(leaves, primals, strict=True)])
+        return tree.unflatten(
+            [self.sum_over_shared_axes(ct, x) for ct, x in zip(leaves, primals, strict=True)]
+        )
 
-    def summed(self, ct: PyTree, x: Array) -> PyTree:
+    def sum_over_shared_axes(self, ct: PyTree, x: Array) -> PyTree:
         """Returns the sum of one cotangent over the axes along which its primal is shared."""
         if x.type.kind in "fc":
             for axis in self.axes:
-                if axis not in tracked.value:  # where types say what varies, it has been summed
+                if axis not in tracked_axes.value:  # where types say what varies, it has been summed
                     ct = PSumShared(axis)(ct, x)
         return ct
 
 
-def _first(linear: LinearProgram, dependent: Sequence[bool], count: int) -> LinearProgram:
+def _drop_auxiliary_outputs(linear: LinearProgram, dependent: Sequence[bool], count: int) -> LinearProgram:
     """Drops the outputs of auxiliary data."""
     n = sum(dependent[:count])
     if n == len(linear.program.outputs):
@@ -391,26 +428,26 @@ def linearize(
     check_function("linearize", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
-    flat = WithAuxiliary("linearize", fun, tree, has_aux)
-    wanted = flags_of("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
-    active = [w and x.type.kind in "fc" for x, w in zip(arrays, wanted, strict=True)]
-    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
+    flat = FunctionWithAuxiliary("linearize", fun, tree, has_aux)
+    perturbed = flatten_flags("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
+    active = [is_perturbed and x.type.kind in "fc" for x, is_perturbed in zip(arrays, perturbed, strict=True)]
+    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, function_origin(fun))
     out_tree = flat.out_tree
     n = out_tree.num_leaves
-    kept = _first(linear, dependent, n)
-    push = PushForward(
-        needed_only(kept.program, final=False),  # the rest may lack a forward rule
+    main_linear = _drop_auxiliary_outputs(linear, dependent, n)
+    push = RecordedPushforward(
+        drop_unneeded(main_linear.program, final=False),  # the rest may lack a forward rule
         types_of(arrays),
         types_of(outputs[:n]),
         tuple(dependent[:n]),
         tree,
         out_tree,
-        tuple(wanted),
+        tuple(perturbed),
     )
-    results = flat.result(outputs)
-    f_jvp = Partial(push, kept.residuals)
-    vars(f_jvp)["out_nzs"] = as_tree(out_tree, push.dependent)
-    return (results, f_jvp, flat.auxiliary(outputs)) if has_aux else (results, f_jvp)
+    results = flat.rebuild_result(outputs)
+    f_jvp = Partial(push, main_linear.residuals)
+    vars(f_jvp)["out_nzs"] = unflatten_flags(out_tree, push.dependent)
+    return (results, f_jvp, flat.rebuild_auxiliary(outputs)) if has_aux else (results, f_jvp)
 
 
 def types_of(arrays: Sequence[Array]) -> tuple[ArrayType, ...]:
@@ -426,7 +463,7 @@ def vjp(
     reduce_axes: Hashable | Sequence[Hashable] = (),
     saveable_args: PyTree = True,
     in_nzs: PyTree = None,
-) -> tuple[R, KeptPullback[R, Unpack[Ts]]]: ...
+) -> tuple[R, ResidualPullback[R, Unpack[Ts]]]: ...
 @overload
 def vjp(
     fun: Callable[[Unpack[Ts]], tuple[R, Aux]],
@@ -435,7 +472,7 @@ def vjp(
     reduce_axes: Hashable | Sequence[Hashable] = (),
     saveable_args: PyTree = True,
     in_nzs: PyTree = None,
-) -> tuple[R, KeptPullback[R, Unpack[Ts]], Aux]: ...
+) -> tuple[R, ResidualPullback[R, Unpack[Ts]], Aux]: ...
 def vjp(
     fun: Callable[[Unpack[Ts]], PyTree],
     *primals: Unpack[Ts],
@@ -475,26 +512,33 @@ def vjp(
     """
     check_function("vjp", fun)
     leaves, tree = flatten(primals)
-    axes = axis_names("vjp", reduce_axes)
-    lent = [isinstance(x, Reference) for x in leaves]
-    saved = flags_of("vjp", "saveable_args", saveable_args, tree)
-    wanted = flags_of("vjp", "in_nzs", True if in_nzs is None else in_nzs, tree)
-    if not any(lent):
+    axes = parse_axis_names("vjp", reduce_axes)
+    is_ref = [isinstance(x, ReferenceBase) for x in leaves]
+    saveable = flatten_flags("vjp", "saveable_args", saveable_args, tree)
+    perturbed = flatten_flags("vjp", "in_nzs", True if in_nzs is None else in_nzs, tree)
+    if not any(is_ref):
         arrays = as_arrays("vjp", leaves, (primals, {}))
-        return _vjp(fun, tree, arrays, has_aux, axes, tree, lent, saved, wanted)
+        return _vjp(fun, tree, arrays, has_aux, axes, tree, is_ref, saveable, perturbed)
 
-    from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+    from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+        RefArguments,
+        functionalize_refs,
+    )
 
     # What references hold is among the primals, and what they hold at the end among the results.
-    def of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:
+    def vjp_of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:
         contents, inner = flatten(args)
         arrays = as_arrays("vjp", contents, (args, {}))
-        whole = borrowing(fun, always=True, has_aux=has_aux)
-        (result, finals), *others = _vjp(whole, inner, arrays, has_aux, axes, tree, lent, saved, wanted)
+        borrowed = functionalize_refs(fun, always_return=True, has_aux=has_aux)
+        (result, finals), *others = _vjp(
+            borrowed, inner, arrays, has_aux, axes, tree, is_ref, saveable, perturbed
+        )
         return (result, *others), finals
 
-    found: tuple[PyTree, ...] = Lending("vjp", name_of(fun), primals, {}).to(of_contents)
-    return found
+    results: tuple[PyTree, ...] = RefArguments("vjp", callable_name(fun), primals, {}).call_with_contents(
+        vjp_of_contents
+    )
+    return results
 
 
 def _vjp(
@@ -503,46 +547,46 @@ def _vjp(
     arrays: list[Array],
     has_aux: bool,
     axes: tuple[Hashable, ...],
-    shown: PyTreeDef,
-    lent: Sequence[bool],
-    saved: Sequence[bool],
-    wanted: Sequence[bool],
+    public_tree: PyTreeDef,
+    is_ref: Sequence[bool],
+    saveable: Sequence[bool],
+    perturbed: Sequence[bool],
 ) -> tuple[PyTree, ...]:
-    flat, outputs, linear, dependent = record("vjp", fun, arrays, tree, wanted, has_aux)
+    flat, outputs, linear, dependent = record_linearization("vjp", fun, arrays, tree, perturbed, has_aux)
     out_tree = flat.out_tree
     n = out_tree.num_leaves
-    types, depends = types_of(arrays), tuple(dependent[:n])
-    pull = PullBack(
-        "vjp", linear.program, types, types_of(outputs[:n]), depends, tree, out_tree, tuple(wanted)
+    types, is_dependent = types_of(arrays), tuple(dependent[:n])
+    pull = RecordedPullback(
+        "vjp", linear.program, types, types_of(outputs[:n]), is_dependent, tree, out_tree, tuple(perturbed)
     )
-    results = flat.result(outputs)
-    form = Form(
+    results = flat.rebuild_result(outputs)
+    form = PullbackInfo(
         flat.name,
-        Shared(pull, axes) if axes else pull,
+        SummedPullback(pull, axes) if axes else pull,
         bool(axes),
-        places_of(arrays, linear.residuals),
+        residual_sources(arrays, linear.residuals),
         types,
-        shown,
-        tuple(lent),
+        public_tree,
+        tuple(is_ref),
         out_tree,
-        depends,
+        is_dependent,
     )
-    f_vjp = pull_back_of(form, arrays, linear.residuals, saved)
-    return (results, f_vjp, flat.auxiliary(outputs)) if has_aux else (results, f_vjp)
+    f_vjp = make_pullback(form, arrays, linear.residuals, saveable)
+    return (results, f_vjp, flat.rebuild_auxiliary(outputs)) if has_aux else (results, f_vjp)
 
 
-def record(
-    what: str,
+def record_linearization(
+    function_name: str,
     fun: Callable[..., object],
     arrays: list[Array],
     tree: PyTreeDef,
-    wanted: Sequence[bool],
+    perturbed: Sequence[bool],
     has_aux: bool,
-) -> tuple[WithAuxiliary, list[Array], LinearProgram, list[bool]]:
-    flat = WithAuxiliary(what, fun, tree, has_aux)
-    active = [w and x.type.kind in "fc" for w, x in zip(wanted, arrays, strict=True)]
-    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, origin_of(fun))
-    return flat, outputs, _first(linear, dependent, flat.out_tree.num_leaves), dependent
+) -> tuple[FunctionWithAuxiliary, list[Array], LinearProgram, list[bool]]:
+    flat = FunctionWithAuxiliary(function_name, fun, tree, has_aux)
+    active = [is_perturbed and x.type.kind in "fc" for is_perturbed, x in zip(perturbed, arrays, strict=True)]
+    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, function_origin(fun))
+    return flat, outputs, _drop_auxiliary_outputs(linear, dependent, flat.out_tree.num_leaves), dependent
 
 
 @overload
@@ -574,11 +618,11 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
     """
     check_function("linear_transpose", fun)
     leaves, tree = flatten(primals)
-    types = [abstract("linear_transpose", x) for x in leaves]
+    types = [leaf_type("linear_transpose", x) for x in leaves]
     for t in types:
         if t.kind not in "fc":
             raise DTypeError(f"linear_transpose: primals must be floating or complex, got {t!r}")
-    flat = WithAuxiliary("linear_transpose", fun, tree, False)
+    flat = FunctionWithAuxiliary("linear_transpose", fun, tree, False)
     results: list[Array] = []
 
     def function(arrays: list[Array]) -> list[Array]:
@@ -586,7 +630,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
         return results
 
     linear, dependent = handlers.linear.record_linear(function, [Var(t) for t in types])
-    pull = PullBack(
+    pull = RecordedPullback(
         "linear_transpose",
         linear.program,
         tuple(types),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
-from effx.tracing.arguments import selecting
+from effx.tracing.arguments import select_arguments
 from effx.transforms.autodiff.core import vjp
 from effx.transforms.jit.jit import jit
 from effx.tree.registry import PyTree
@@ -37,7 +37,7 @@ def fwd_and_bwd(
     """
 
     def fwd(*args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, ...]:
-        selected, chosen = selecting("fwd_and_bwd", fun, argnums, args, kwargs)
+        selected, chosen = select_arguments("fwd_and_bwd", fun, argnums, args, kwargs)
         # What it returns depends on has_aux, whose value is not known here.
         untyped: Callable[..., tuple[PyTree, ...]] = vjp
         return untyped(selected, *chosen, has_aux=has_aux)

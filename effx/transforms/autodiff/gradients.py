@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 from effx.array.promotion import scalar
 from effx.errors import DTypeError, RefError, RefGivenError, ShapeError, check_function
 from effx.ir.types import ArrayType
-from effx.tracing.arguments import as_arrays, name_of, selecting
-from effx.transforms.autodiff.core import PullBack, Shared, record, types_of
-from effx.transforms.maps.mapped_axes import axis_names
+from effx.tracing.arguments import as_arrays, callable_name, select_arguments
+from effx.transforms.autodiff.core import RecordedPullback, SummedPullback, record_linearization, types_of
+from effx.transforms.maps.mapped_axes import parse_axis_names
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ def _value_and_grad(
     reduce_axes: Hashable | Sequence[Hashable],
 ) -> Callable[..., tuple[PyTree, PyTree]]:
     check_function("grad", fun)
-    name, axes = name_of(fun), axis_names("grad", reduce_axes)
+    name, axes = callable_name(fun), parse_axis_names("grad", reduce_axes)
 
     @wraps(fun)
     def value_and_gradient(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
-        function, chosen = selecting("grad", fun, argnums, args, kwargs)
+        function, chosen = select_arguments("grad", fun, argnums, args, kwargs)
         leaves, tree = flatten(chosen)
         try:
             arrays = as_arrays("grad", leaves, (chosen, {}))
@@ -148,25 +148,29 @@ def _value_and_grad(
         for x in arrays:
             _check_input(name, x.type, holomorphic, allow_int)
 
-        wanted = (True,) * len(arrays)
-        flat, outputs, linear, dependent = record("grad", function, arrays, tree, wanted, has_aux)
+        perturbed = (True,) * len(arrays)
+        flat, outputs, linear, dependent = record_linearization(
+            "grad", function, arrays, tree, perturbed, has_aux
+        )
         n = flat.out_tree.num_leaves
         if n != 1 or outputs[0].type.shape:
             got = ", ".join(repr(y.type) for y in outputs[:n])
             raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")
         y = outputs[0]
         _check_output(name, y.type, holomorphic)
-        one = scalar(1, y.type.dtype, y.type.weak)
+        seed = scalar(1, y.type.dtype, y.type.weak)
         depends = tuple(dependent[:1])
-        pull = PullBack(
-            "grad", linear.program, types_of(arrays), (y.type,), depends, tree, leaf_structure, wanted
+        pull = RecordedPullback(
+            "grad", linear.program, types_of(arrays), (y.type,), depends, tree, leaf_structure, perturbed
         )
         gradients = (
-            Shared(pull, axes)(linear.residuals, tuple(arrays), one) if axes else pull(linear.residuals, one)
+            SummedPullback(pull, axes)(linear.residuals, tuple(arrays), seed)
+            if axes
+            else pull(linear.residuals, seed)
         )
         result = gradients if isinstance(argnums, Sequence) else gradients[0]
-        value = flat.result(outputs)
-        return ((value, flat.auxiliary(outputs)) if has_aux else value), result
+        value = flat.rebuild_result(outputs)
+        return ((value, flat.rebuild_auxiliary(outputs)) if has_aux else value), result
 
     value_and_gradient.argnums = argnums  # type: ignore[attr-defined]  # for ValueAndGradient
     return value_and_gradient
@@ -282,11 +286,11 @@ def grad(
     >>> print(f"{effx.grad(enp.tanh)(0.2):.6f}")
     0.961043
     """
-    both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+    compute_both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     @wraps(fun)
     def gradient(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        value, result = both(*args, **kwargs)
+        value, result = compute_both(*args, **kwargs)
         return (result, value[1]) if has_aux else result
 
     gradient.argnums = argnums  # type: ignore[attr-defined]  # for Gradient

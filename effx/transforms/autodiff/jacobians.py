@@ -14,7 +14,7 @@ from effx.errors import DTypeError
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
-from effx.tracing.arguments import Auxiliary, as_arrays, name_of, selecting
+from effx.tracing.arguments import AuxiliaryData, as_arrays, callable_name, select_arguments
 from effx.transforms.autodiff.core import jvp, vjp
 from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree, flatten
@@ -32,7 +32,7 @@ _jvp: Callable[..., PyTree] = jvp
 _vjp: Callable[..., PyTree] = vjp
 
 
-def _basis(types: Sequence[ArrayType]) -> list[Array]:
+def _standard_basis(types: Sequence[ArrayType]) -> list[Array]:
     """Returns for each type a stack of tangents: together the standard basis of all elements."""
     total = sum(t.size for t in types)
     start = 0
@@ -46,20 +46,30 @@ def _basis(types: Sequence[ArrayType]) -> list[Array]:
     return result
 
 
-def _check_argument(what: str, name: str, t: ArrayType, holomorphic: bool, allow_int: bool = False) -> None:
+def _check_argument(
+    function_name: str, name: str, t: ArrayType, holomorphic: bool, allow_int: bool = False
+) -> None:
     if holomorphic:
         if t.kind != "c":
-            raise DTypeError(f"{what}: with holomorphic=True arguments of {name} must be complex, got {t!r}")
-    elif t.kind != "f" and not (allow_int and t.kind in "biu") and not (what == "jacrev" and t.kind == "c"):
-        raise DTypeError(f"{what}: {name} must be differentiated by floating arguments, got {t!r}")
+            raise DTypeError(
+                f"{function_name}: with holomorphic=True arguments of {name} must be complex, got {t!r}"
+            )
+    elif (
+        t.kind != "f"
+        and not (allow_int and t.kind in "biu")
+        and not (function_name == "jacrev" and t.kind == "c")
+    ):
+        raise DTypeError(f"{function_name}: {name} must be differentiated by floating arguments, got {t!r}")
 
 
-def _check_result(what: str, name: str, t: ArrayType, holomorphic: bool) -> None:
+def _check_result(function_name: str, name: str, t: ArrayType, holomorphic: bool) -> None:
     if holomorphic:
         if t.kind != "c":
-            raise DTypeError(f"{what}: with holomorphic=True {name} must return complex values, got {t!r}")
-    elif t.kind != "f" and not (what == "jacfwd" and t.kind == "c"):
-        raise DTypeError(f"{what}: {name} must return floating values, got {t!r}")
+            raise DTypeError(
+                f"{function_name}: with holomorphic=True {name} must return complex values, got {t!r}"
+            )
+    elif t.kind != "f" and not (function_name == "jacfwd" and t.kind == "c"):
+        raise DTypeError(f"{function_name}: {name} must return floating values, got {t!r}")
 
 
 @overload
@@ -100,41 +110,41 @@ def jacfwd(
     [[3. 2.]
      [4. 0.]]
     """
-    name = name_of(fun)
+    name = callable_name(fun)
 
     @wraps(fun)
     def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        selected, chosen = selecting("jacfwd", fun, argnums, args, kwargs)
+        selected, chosen = select_arguments("jacfwd", fun, argnums, args, kwargs)
         leaves, tree = flatten(chosen)
         arrays = as_arrays("jacfwd", leaves, (chosen, {}))
         for x in arrays:
             _check_argument("jacfwd", name, x.type, holomorphic)
         types = [x.type for x in arrays]
 
-        extra: list[Auxiliary] = []
+        extra: list[AuxiliaryData] = []
 
         def push(*tangents: Array) -> tuple[PyTree, list[Array]]:
-            moved, *aux = _jvp(selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux)[
-                1:
-            ]
-            extra[:] = [Auxiliary("jacfwd", name, data) for data in aux]
-            return moved, [x for data in extra for x in data.arrays]
+            out_tangents, *aux = _jvp(
+                selected, tree.unflatten(arrays), tree.unflatten(tangents), has_aux=has_aux
+            )[1:]
+            extra[:] = [AuxiliaryData("jacfwd", name, data) for data in aux]
+            return out_tangents, [x for data in extra for x in data.arrays]
 
-        columns, gone_by = vmap(push, out_axes=(0, None))(*_basis(types))
+        columns, aux_arrays = vmap(push, out_axes=(0, None))(*_standard_basis(types))
         out_leaves, out_tree = flatten(columns)
         parts = []
         for column in out_leaves:
             _check_result("jacfwd", name, column.type.with_shape(column.type.shape[1:]), holomorphic)
-            moved = moveaxis(column, 0, -1)
+            columns_last = moveaxis(column, 0, -1)
             pieces, start = [], 0
             for t in types:
-                piece = moved[..., start : start + t.size]
+                piece = columns_last[..., start : start + t.size]
                 pieces.append(reshape(piece, (*column.type.shape[1:], *t.shape)))
                 start += t.size
             per_argument = tree.unflatten(pieces)
             parts.append(per_argument if isinstance(argnums, Sequence) else per_argument[0])
         result = out_tree.unflatten(parts)
-        return (result, extra[0].rebuilt(gone_by)) if has_aux else result
+        return (result, extra[0].rebuild(aux_arrays)) if has_aux else result
 
     return jacobian_of
 
@@ -172,11 +182,11 @@ def jacrev(
     [[3. 2.]
      [4. 0.]]
     """
-    name = name_of(fun)
+    name = callable_name(fun)
 
     @wraps(fun)
     def jacobian_of(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        selected, chosen = selecting("jacrev", fun, argnums, args, kwargs)
+        selected, chosen = select_arguments("jacrev", fun, argnums, args, kwargs)
         leaves, tree = flatten(chosen)
         arrays = as_arrays("jacrev", leaves, (chosen, {}))
         for x in arrays:
@@ -187,7 +197,7 @@ def jacrev(
         for t in types:
             _check_result("jacrev", name, t, holomorphic)
         total = sum(t.size for t in types)
-        rows = vmap(lambda *cts: pull(out_tree.unflatten(cts)))(*_basis(types)) if total else pull(y)
+        rows = vmap(lambda *cts: pull(out_tree.unflatten(cts)))(*_standard_basis(types)) if total else pull(y)
         row_leaves = flatten(rows)[0]
         if not total:  # nothing to pull back: no rows
             row_leaves = [x.reshape((1, *x.shape))[:0] for x in row_leaves]

@@ -11,7 +11,7 @@ from effx.array import Array
 from effx.array.promotion import zeros
 from effx.errors import DTypeError, RefError, TransformError, TreeError
 from effx.ir.types import ArrayType
-from effx.ir.values.refs import Reference
+from effx.ir.values.refs import ReferenceBase
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_node
@@ -19,54 +19,56 @@ from effx.tree.registry import PyTree, PyTreeDef, flatten, register_node
 __all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "NotSaveable"]
 
 
-def flags_of(what: str, name: str, given: PyTree, tree: PyTreeDef) -> list[bool]:
+def flatten_flags(function_name: str, name: str, flag_tree: PyTree, tree: PyTreeDef) -> list[bool]:
     """Returns a bool for each leaf of the primals.
 
     Args:
-        what, name: the transformation and its parameter, for errors.
-        given: a bool, or a prefix of the primals, whose containers need only have as many children as theirs.
+        function_name, name: the transformation and its parameter, for errors.
+        flag_tree: a bool, or a prefix of the primals, whose containers need only have as many children as theirs.
         tree: the structure of the primals, a tuple's.
 
     Raises:
         TransformError: a leaf is no bool.
         TreeError: it is no prefix.
     """
-    if given is True:
+    if flag_tree is True:
         return [True] * tree.num_leaves
-    flags, form = flatten(given, is_leaf=lambda x: x is None)
+    flags, form = flatten(flag_tree, is_leaf=lambda x: x is None)
     for flag in flags:
         if type(flag) is not bool:
             raise TransformError(
-                f"{what}: {name} must hold bools, got {flag!r} of type {type(flag).__name__}"
+                f"{function_name}: {name} must hold bools, got {flag!r} of type {type(flag).__name__}"
             )
-    return list(_spread(what, name, form, iter(flags), tree))
+    return list(_broadcast_flags(function_name, name, form, iter(flags), tree))
 
 
-def _spread(what: str, name: str, form: PyTreeDef, flags: Iterator[bool], tree: PyTreeDef) -> Iterator[bool]:
+def _broadcast_flags(
+    function_name: str, name: str, form: PyTreeDef, flags: Iterator[bool], tree: PyTreeDef
+) -> Iterator[bool]:
     if form.node_data() is None:
         flag = next(flags)
         yield from [flag] * tree.num_leaves
         return
     parts, children = form.children(), tree.children()
     if tree.node_data() is None or len(parts) != len(children):
-        of = "an array" if tree.node_data() is None else f"a container of {len(children)}"
+        container = "an array" if tree.node_data() is None else f"a container of {len(children)}"
         raise TreeError(
-            f"{what}: {name} must be a prefix of the primals, but has a container of {len(parts)} for {of}"
+            f"{function_name}: {name} must be a prefix of the primals, but has a container of {len(parts)} for {container}"
         )
     for part, child in zip(parts, children, strict=True):
-        yield from _spread(what, name, part, flags, child)
+        yield from _broadcast_flags(function_name, name, part, flags, child)
 
 
-def as_tree(tree: PyTreeDef, flags: Sequence[bool]) -> PyTree:
+def unflatten_flags(tree: PyTreeDef, flags: Sequence[bool]) -> PyTree:
     """Returns bools in a structure, in which tuples stand for containers that are neither tuple, list nor dict."""
-    return _built(tree, iter(flags))
+    return _unflatten_node(tree, iter(flags))
 
 
-def _built(tree: PyTreeDef, flags: Iterator[bool]) -> PyTree:
+def _unflatten_node(tree: PyTreeDef, flags: Iterator[bool]) -> PyTree:
     data = tree.node_data()
     if data is None:
         return next(flags)
-    parts = [_built(child, flags) for child in tree.children()]
+    parts = [_unflatten_node(child, flags) for child in tree.children()]
     if data[0] is dict:
         return dict(zip(data[1], parts, strict=True))
     return parts if data[0] is list else tuple(parts)
@@ -119,46 +121,46 @@ for _marker in (GradRef, DidntWant, NotNeeded, NotSaveable):
     _register(_marker)
 
 
-def _is_wish(x: object) -> bool:
+def _is_cotangent_request(x: object) -> bool:
     return isinstance(x, GradValue | DontWant)
 
 
-def _is_not_kept(x: object) -> bool:
+def _is_unsaved_marker(x: object) -> bool:
     return isinstance(x, NotNeeded | NotSaveable)
 
 
 @final
 @attrs.frozen(eq=False)
-class Form:
+class PullbackInfo:
     """What of a pull-back is no array; equal only to itself.
 
     Attributes:
         name: of the function, for errors.
-        pull: takes residuals and a cotangent of the result, and of what lent references held at the end; with axes the
+        apply: takes residuals and a cotangent of the result, and of what lent references held at the end; with axes the
             primals too. Gives the primals' cotangents.
-        sums: whether `pull` takes the primals.
-        kept: for each residual the number of the primal that it is; -1 for another value.
+        needs_primals: whether `apply` takes the primals.
+        residual_sources: for each residual the number of the primal that it is; -1 for another value.
         in_types: the primals'.
         in_tree: their structure, in which references are leaves.
-        lent: for each primal whether it is what a reference held.
+        is_ref: for each primal whether it is what a reference held.
         out_tree: the structure of the result; with lent references, of a pair of it and what they held at the end.
         dependent: for each of its leaves whether it depends on the primals.
     """
 
     name: str
-    pull: Callable[..., PyTree]
-    sums: bool
-    kept: tuple[int, ...]
+    apply: Callable[..., PyTree]
+    needs_primals: bool
+    residual_sources: tuple[int, ...]
     in_types: tuple[ArrayType, ...]
     in_tree: PyTreeDef
-    lent: tuple[bool, ...]
+    is_ref: tuple[bool, ...]
     out_tree: PyTreeDef
     dependent: tuple[bool, ...]
 
-    def path(self, leaf: int) -> str:
+    def primal_path(self, leaf: int) -> str:
         """Returns `args[0]['w']` for a primal."""
-        whole = self.in_tree.unflatten(range(len(self.in_types)))
-        return f"args{keystr(flatten_with_path(whole)[0][leaf][0])}"
+        index_tree = self.in_tree.unflatten(range(len(self.in_types)))
+        return f"args{keystr(flatten_with_path(index_tree)[0][leaf][0])}"
 
 
 @final
@@ -182,17 +184,21 @@ class VJP:
     Ref([0., 2.], dtype=float32)
     """
 
-    __slots__ = ("_bound", "_form", "args_res", "opaque_residuals")
+    __slots__ = ("_bound", "_info", "args_res", "opaque_residuals")
 
     def __init__(
-        self, form: Form, args_res: list[PyTree], opaque_residuals: list[Array], bound: Sequence[Any] = ()
+        self,
+        info: PullbackInfo,
+        args_res: list[PyTree],
+        opaque_residuals: list[Array],
+        bound: Sequence[Any] = (),
     ) -> None:
-        self._form, self._bound = form, tuple(bound)
+        self._info, self._bound = info, tuple(bound)
         self.args_res, self.opaque_residuals = args_res, opaque_residuals
 
     def __repr__(self) -> str:
         return (
-            f"VJP({self._form.name}, args_res={self.args_res!r}, opaque_residuals={self.opaque_residuals!r})"
+            f"VJP({self._info.name}, args_res={self.args_res!r}, opaque_residuals={self.opaque_residuals!r})"
         )
 
     @property
@@ -204,8 +210,8 @@ class VJP:
         >>> effx.vjp(lambda x, y: {"a": x * y, "b": 2 * y}, 1.0, 2.0, in_nzs=(True, False))[1].out_nzs
         {'a': True, 'b': False}
         """
-        found = as_tree(self._form.out_tree, self._form.dependent)
-        return found[0] if any(self._form.lent) else found
+        tree = unflatten_flags(self._info.out_tree, self._info.dependent)
+        return tree[0] if any(self._info.is_ref) else tree
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> VJP:
         """Says where cotangents go.
@@ -224,25 +230,25 @@ class VJP:
             TransformError: a leaf is none of these.
             DTypeError: a ref is not of its primal's type.
         """
-        form = self._form
-        leaves, tree = flatten(maybe_ct_refs, is_leaf=_is_wish)
-        if tree != form.in_tree:
+        info = self._info
+        leaves, tree = flatten(maybe_ct_refs, is_leaf=_is_cotangent_request)
+        if tree != info.in_tree:
             raise TreeError(
-                f"with_refs: the structure is {tree}, that of the primals of {form.name} {form.in_tree}"
+                f"with_refs: the structure is {tree}, that of the primals of {info.name} {info.in_tree}"
             )
-        for i, (x, t) in enumerate(zip(leaves, form.in_types, strict=True)):
+        for i, (x, t) in enumerate(zip(leaves, info.in_types, strict=True)):
             if isinstance(x, GradValue | DontWant):
                 continue
-            if not isinstance(x, Reference):
+            if not isinstance(x, ReferenceBase):
                 raise TransformError(
-                    f"with_refs: {form.path(i)} must be a Ref, GradValue() or DontWant(), got {x!r}"
+                    f"with_refs: {info.primal_path(i)} must be a Ref, GradValue() or DontWant(), got {x!r}"
                 )
             if not x.type.matches(t) or t.kind not in "fc":
                 raise DTypeError(
-                    f"with_refs: {form.path(i)} of {form.name} is {t!r}, whose cotangent cannot be added to a Ref "
+                    f"with_refs: {info.primal_path(i)} of {info.name} is {t!r}, whose cotangent cannot be added to a Ref "
                     f"{x.type!r}"
                 )
-        return VJP(form, self.args_res, self.opaque_residuals, leaves)
+        return VJP(info, self.args_res, self.opaque_residuals, leaves)
 
     def __call__(self, cotangent: PyTree, /) -> PyTree:
         """Applies the transpose.
@@ -252,82 +258,90 @@ class VJP:
             TransformError: an argument that is needed was taken out of `args_res`.
             TreeError, ShapeError, DTypeError: the cotangent does not fit the result.
         """
-        form = self._form
-        bound: Sequence[Any] = self._bound or [GradValue()] * len(form.in_types)
-        ends: list[Array] = []
-        for i, (ref, lent) in enumerate(zip(bound, form.lent, strict=True)):
-            if lent and type(ref) is GradValue:
+        info = self._info
+        bound: Sequence[Any] = self._bound or [GradValue()] * len(info.in_types)
+        ref_cts: list[Array] = []
+        for i, (ref, is_ref) in enumerate(zip(bound, info.is_ref, strict=True)):
+            if is_ref and type(ref) is GradValue:
                 raise RefError(
-                    f"vjp: {form.path(i)} of {form.name} is a Ref, whose cotangent needs one too: "
+                    f"vjp: {info.primal_path(i)} of {info.name} is a Ref, whose cotangent needs one too: "
                     f"f_vjp.with_refs(ref)(cotangent); or effx.ad.DontWant() for it"
                 )
-            if lent:
-                ends.append(zeros(form.in_types[i]) if type(ref) is DontWant else ref[...])
+            if is_ref:
+                ref_cts.append(zeros(info.in_types[i]) if type(ref) is DontWant else ref[...])
         residuals, primals = self._residuals()
-        whole = (cotangent, ends) if any(form.lent) else cotangent
-        found = form.pull(residuals, primals, whole) if form.sums else form.pull(residuals, whole)
+        full_cotangent = (cotangent, ref_cts) if any(info.is_ref) else cotangent
+        cts = (
+            info.apply(residuals, primals, full_cotangent)
+            if info.needs_primals
+            else info.apply(residuals, full_cotangent)
+        )
         if not self._bound:
-            return found
+            return cts
         results: list[PyTree] = []
-        for ct, ref, lent in zip(flatten(found)[0], bound, form.lent, strict=True):
+        for ct, ref, is_ref in zip(flatten(cts)[0], bound, info.is_ref, strict=True):
             if type(ref) is GradValue:
                 results.append(ct)
             elif type(ref) is DontWant:
                 results.append(DidntWant())
             else:
-                if lent:
+                if is_ref:
                     ref[...] = ct
                 else:
                     ref.addupdate(ct)
                 results.append(GradRef())
-        return form.in_tree.unflatten(results)
+        return info.in_tree.unflatten(results)
 
     def _residuals(self) -> tuple[tuple[Array, ...], tuple[PyTree, ...]]:
-        form = self._form
-        leaves = flatten(tuple(self.args_res), is_leaf=_is_not_kept)[0]
-        if len(leaves) != len(form.in_types):
+        info = self._info
+        leaves = flatten(tuple(self.args_res), is_leaf=_is_unsaved_marker)[0]
+        if len(leaves) != len(info.in_types):
             raise TransformError(
-                f"vjp: args_res of {form.name} must keep an entry for each array, got {len(leaves)} in place of "
-                f"{len(form.in_types)}; an array that was taken out must be put back before the call"
+                f"vjp: args_res of {info.name} must keep an entry for each array, got {len(leaves)} in place of "
+                f"{len(info.in_types)}; an array that was taken out must be put back before the call"
             )
-        needed = form.kept if not form.sums else (*form.kept, *range(len(leaves)))
+        needed = (
+            info.residual_sources if not info.needs_primals else (*info.residual_sources, *range(len(leaves)))
+        )
         for k in needed:
-            if k >= 0 and not (isinstance(leaves[k], Array) and leaves[k].type.matches(form.in_types[k])):
+            if k >= 0 and not (isinstance(leaves[k], Array) and leaves[k].type.matches(info.in_types[k])):
                 raise TransformError(
-                    f"vjp: going back needs {form.path(k)} of {form.name}, {form.in_types[k]!r}, but args_res has "
+                    f"vjp: going back needs {info.primal_path(k)} of {info.name}, {info.in_types[k]!r}, but args_res has "
                     f"{leaves[k]!r} there"
                 )
         others = iter(self.opaque_residuals)
-        return tuple([leaves[k] if k >= 0 else next(others) for k in form.kept]), tuple(leaves)
+        return tuple([leaves[k] if k >= 0 else next(others) for k in info.residual_sources]), tuple(leaves)
 
 
-def pull_back_of(
-    form: Form, primals: Sequence[Array], residuals: Sequence[Array], saved: Sequence[bool]
+def make_pullback(
+    info: PullbackInfo, primals: Sequence[Array], residuals: Sequence[Array], saveable: Sequence[bool]
 ) -> VJP:
     """Returns a pull-back with its residuals apart: those that are primals, if they may be saved, and the others."""
-    needed = range(len(primals)) if form.sums else {*form.kept}
-    shown = form.in_tree.unflatten(
+    needed = range(len(primals)) if info.needs_primals else {*info.residual_sources}
+    args_res = info.in_tree.unflatten(
         [
-            NotNeeded() if i not in needed else x if save else NotSaveable()
-            for i, (x, save) in enumerate(zip(primals, saved, strict=True))
+            NotNeeded() if i not in needed else x if is_saveable else NotSaveable()
+            for i, (x, is_saveable) in enumerate(zip(primals, saveable, strict=True))
         ]
     )
-    return VJP(form, list(shown), [x for x, k in zip(residuals, form.kept, strict=True) if k < 0])
+    return VJP(
+        info, list(args_res), [x for x, k in zip(residuals, info.residual_sources, strict=True) if k < 0]
+    )
 
 
-def places_of(primals: Sequence[Array], residuals: Sequence[Array]) -> tuple[int, ...]:
+def residual_sources(primals: Sequence[Array], residuals: Sequence[Array]) -> tuple[int, ...]:
     """Returns for each residual the number of the primal that it is; -1 for another value."""
-    known = {id(x): i for i, x in reversed(list(enumerate(primals)))}
-    return tuple([known.get(id(x), -1) for x in residuals])
+    primal_numbers = {id(x): i for i, x in reversed(list(enumerate(primals)))}
+    return tuple([primal_numbers.get(id(x), -1) for x in residuals])
 
 
-def _apart(f_vjp: VJP) -> tuple[tuple[PyTree, PyTree, PyTree], Form]:
-    return (f_vjp.args_res, f_vjp.opaque_residuals, f_vjp._bound), f_vjp._form
+def _flatten_vjp(f_vjp: VJP) -> tuple[tuple[PyTree, PyTree, PyTree], PullbackInfo]:
+    return (f_vjp.args_res, f_vjp.opaque_residuals, f_vjp._bound), f_vjp._info
 
 
-def _together(form: Form, children: tuple[PyTree, PyTree, PyTree]) -> VJP:
+def _unflatten_vjp(info: PullbackInfo, children: tuple[PyTree, PyTree, PyTree]) -> VJP:
     args_res, opaque, bound = children
-    return VJP(form, args_res, opaque, bound)
+    return VJP(info, args_res, opaque, bound)
 
 
-register_node(VJP, _apart, _together)
+register_node(VJP, _flatten_vjp, _unflatten_vjp)

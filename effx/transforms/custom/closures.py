@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TreeError, check_function
 from effx.handlers.staging.stage import run_program
-from effx.tracing.arguments import FlatFunction, abstract, as_arrays, name_of
+from effx.tracing.arguments import FlatFunction, as_arrays, callable_name, leaf_type
 from effx.tracing.traces import trace
 from effx.tree.registry import PyTree, flatten
 
@@ -49,14 +49,14 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
     9.0 19.0
     """
     check_function("closure_convert", fun)
-    name = name_of(fun)
+    name = callable_name(fun)
     leaves, tree = flatten((example_args, {}))
-    types = [abstract("closure_convert", x) for x in leaves]
+    types = [leaf_type("closure_convert", x) for x in leaves]
     staged = trace(FlatFunction("closure_convert", fun, tree), types)
     hoisted = [type(x) is Box and x.type.kind in "fc" for x in staged.captured]
     consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
 
-    def converted(*args: PyTree) -> R:
+    def call_converted(*args: PyTree) -> R:
         """Returns what the function returns; the hoisted values are the last arguments."""
         n = len(args) - len(consts)
         if n < 0:
@@ -64,13 +64,13 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
                 f"closure_convert: {name} takes {len(consts)} hoisted values behind its arguments, "
                 f"got {len(args)} arguments in all"
             )
-        given, given_tree = flatten((args[:n], {}))
-        if given_tree != tree:
+        arg_leaves, arg_tree = flatten((args[:n], {}))
+        if arg_tree != tree:
             raise TreeError(
                 f"closure_convert: {name} was converted for arguments of structure {tree.children()[0]}, "
-                f"got {given_tree.children()[0]}"
+                f"got {arg_tree.children()[0]}"
             )
-        arrays = as_arrays("closure_convert", given, (args[:n], {}))
+        arrays = as_arrays("closure_convert", arg_leaves, (args[:n], {}))
         for i, (x, t) in enumerate(zip(arrays, types, strict=True)):
             if not x.type.matches(t):
                 kind = ShapeError if x.type.shape != t.shape else DTypeError
@@ -83,5 +83,5 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
         result: R = staged.out_tree.unflatten(results)
         return result
 
-    converted.__name__ = name
-    return converted, consts
+    call_converted.__name__ = name
+    return call_converted, consts

@@ -8,9 +8,9 @@ from effx.array import Array
 from effx.errors import ShapeError, TransformError, TreeError, check_function
 from effx.ir.ops.control import Scan
 from effx.ir.ops.custom import CustomRules
-from effx.tracing.arguments import PartlyFixed, flatten_output, name_of
+from effx.tracing.arguments import PartialLeafFunction, callable_name, flatten_output
 from effx.tracing.traces import trace
-from effx.transforms.custom.invocation import Invocation, kind_of, perform_custom, positional
+from effx.transforms.custom.invocation import Invocation, bind_positional_arguments, perform_custom, type_name
 from effx.tree.registry import PyTree, flatten
 
 P = ParamSpec("P")
@@ -44,7 +44,7 @@ class custom_vmap(Generic[P, R]):
     def __init__(self, fun: Callable[P, R]) -> None:
         check_function("custom_vmap", fun)
         update_wrapper(self, fun)
-        self.__name__ = name_of(fun)
+        self.__name__ = callable_name(fun)
         self.fun = fun
         self.vmap_rule: Callable[..., PyTree] | None = None
 
@@ -77,22 +77,24 @@ class custom_vmap(Generic[P, R]):
             raise TransformError(
                 f"custom_vmap: {self.__name__} was called before its rule was defined with def_vmap"
             )
-        call = Invocation("custom_vmap", self.fun, positional("custom_vmap", self.fun, args, kwargs), ())
+        call = Invocation(
+            "custom_vmap", self.fun, bind_positional_arguments("custom_vmap", self.fun, args, kwargs), ()
+        )
 
-        def batch(
+        def apply_vmap_rule(
             size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
         ) -> tuple[list[Array], list[bool]]:
             flags = list(call.in_tree.unflatten(batched))
-            with call.closure(constants) as settled:
+            with call.substitute_constants(constants) as substitute:
                 result = rule(size, flags, *call.in_tree.unflatten(values))
-                ys, out_flags = _outputs(call, name_of(rule), size, result)
-                return [settled(y) for y in ys], out_flags
+                ys, out_flags = _check_outputs(call, callable_name(rule), size, result)
+                return [substitute(y) for y in ys], out_flags
 
-        result: R = perform_custom(call, CustomRules("custom_vmap", self.__name__, batch=batch))
+        result: R = perform_custom(call, CustomRules("custom_vmap", self.__name__, batch=apply_vmap_rule))
         return result
 
 
-def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[list[Array], list[bool]]:
+def _check_outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[list[Array], list[bool]]:
     """Flattens and checks what a rule gave.
 
     Raises:
@@ -100,17 +102,17 @@ def _outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[li
     """
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TransformError(
-            f"custom_vmap: {name} must return a pair (result, out_batched), got {kind_of(result)}"
+            f"custom_vmap: {name} must return a pair (result, out_batched), got {type_name(result)}"
         )
-    out, marks = result
+    out, out_batched = result
     ys, tree = flatten_output("custom_vmap", name, out)
-    call.match(name, "a result", tree)
-    flags = [marks] * len(ys) if isinstance(marks, bool) else flatten(marks)[0]
-    if not isinstance(marks, bool) and (
-        flatten(marks)[1] != tree or not all([isinstance(b, bool) for b in flags])
+    call.check_result_tree(name, "a result", tree)
+    flags = [out_batched] * len(ys) if isinstance(out_batched, bool) else flatten(out_batched)[0]
+    if not isinstance(out_batched, bool) and (
+        flatten(out_batched)[1] != tree or not all([isinstance(b, bool) for b in flags])
     ):
         raise TreeError(
-            f"custom_vmap: {name} must give out_batched as bools in the structure of the result, {tree}, got {marks!r}"
+            f"custom_vmap: {name} must give out_batched as bools in the structure of the result, {tree}, got {out_batched!r}"
         )
     for i, (y, b) in enumerate(zip(ys, flags, strict=True)):
         t = y.type
@@ -147,21 +149,21 @@ def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
     function = custom_vmap(f)
     by_position: Callable[..., PyTree] = function
 
-    def one_by_one(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
+    def map_sequentially(size: int, in_batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
         leaves, tree = flatten((args, {}))
         flags = flatten(tuple(in_batched))[0]
         # The inputs of the scan: constants first.
         order = sorted(range(len(leaves)), key=lambda i: flags[i])
-        fixed = len(leaves) - sum(flags)
+        unbatched_count = len(leaves) - sum(flags)
         inputs = [leaves[i] for i in order]
-        types = [x.type for x in inputs[:fixed]] + [
-            x.type.with_shape(x.type.shape[1:]) for x in inputs[fixed:]
+        types = [x.type for x in inputs[:unbatched_count]] + [
+            x.type.with_shape(x.type.shape[1:]) for x in inputs[unbatched_count:]
         ]
         # The function with its rule, so that a batch of batches is a loop of loops.
-        element = PartlyFixed("sequential_vmap", by_position, tree, leaves, order, function.__name__)
+        element = PartialLeafFunction("sequential_vmap", by_position, tree, leaves, order, function.__name__)
         body = trace(element, types)
-        results = Scan(body.program, size, len(body.captured) + fixed)(*body.captured, *inputs)
+        results = Scan(body.program, size, len(body.captured) + unbatched_count)(*body.captured, *inputs)
         return body.out_tree.unflatten(results), True
 
-    function.def_vmap(one_by_one)
+    function.def_vmap(map_sequentially)
     return function

@@ -11,11 +11,22 @@ from effx.effects import current_frame
 from effx.errors import RefGivenError, TransformError, check_function
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.custom import CustomRules
-from effx.ir.values.refs import Reference, has_refs
-from effx.tracing.arguments import flatten_output, name_of, signature_of
+from effx.ir.values.refs import ReferenceBase, has_refs
+from effx.tracing.arguments import callable_name, flatten_output, function_signature
 from effx.transforms.autodiff.core import float0_zeros
-from effx.transforms.custom.custom_rules import ForwardRule, ReverseRule, SymbolicZero, pair, zero_for
-from effx.transforms.custom.invocation import Invocation, perform_custom, positional, positions_of
+from effx.transforms.custom.custom_rules import (
+    ForwardRule,
+    ReverseRule,
+    SymbolicZero,
+    check_pair,
+    zero_tangent,
+)
+from effx.transforms.custom.invocation import (
+    Invocation,
+    bind_positional_arguments,
+    nondiff_positions,
+    perform_custom,
+)
 from effx.tree.mapping import map as tree_map
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, flatten
@@ -37,7 +48,7 @@ class _Custom(Generic[P, R]):
         nondiff_argnums: positions of the arguments that rules do not differentiate by.
     """
 
-    what = "custom"
+    transform_name = "custom"
 
     def __init__(
         self,
@@ -45,14 +56,17 @@ class _Custom(Generic[P, R]):
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        check_function(self.what, fun)
+        check_function(self.transform_name, fun)
         update_wrapper(self, fun)
-        self.__name__ = name_of(fun)
+        self.__name__ = callable_name(fun)
         self.fun = fun
-        self.nondiff_argnums = positions_of(
-            self.what, fun, _numbers(self.what, nondiff_argnums), _names(self.what, nondiff_argnames)
+        self.nondiff_argnums = nondiff_positions(
+            self.transform_name,
+            fun,
+            _check_argnums(self.transform_name, nondiff_argnums),
+            _check_argnames(self.transform_name, nondiff_argnames),
         )
-        signature = signature_of(fun)
+        signature = function_signature(fun)
         parameters = () if signature is None else signature.parameters.values()
         self._by_name = any([p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters])
         self._forward: ForwardRule | None = None
@@ -61,8 +75,9 @@ class _Custom(Generic[P, R]):
             # One function with rules for both modes, each of which takes its own.
             if fun.nondiff_argnums != self.nondiff_argnums:
                 raise TransformError(
-                    f"{self.what}: {fun.what} of {self.__name__} has nondiff_argnums {fun.nondiff_argnums}, "
-                    f"but {self.what} has {self.nondiff_argnums}; they must be the same"
+                    f"{self.transform_name}: {fun.transform_name} of {self.__name__} has nondiff_argnums "
+                    f"{fun.nondiff_argnums}, "
+                    f"but {self.transform_name} has {self.nondiff_argnums}; they must be the same"
                 )
             self._forward, self._reverse = fun._forward, fun._reverse
             self._inner: _Custom[P, R] | None = fun
@@ -72,76 +87,79 @@ class _Custom(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function; a handler that differentiates uses the rules."""
-        forward, reverse = self._rules()
+        forward, reverse = self._resolve_rules()
         if current_frame() is None and not kwargs and not self._by_name:
             return self.fun(*args, **kwargs)  # nothing looks at the rules
-        arguments = positional(self.what, self.fun, args, kwargs)
+        arguments = bind_positional_arguments(self.transform_name, self.fun, args, kwargs)
         call: Invocation | None = None
         try:
-            call = Invocation(self.what, self.fun, arguments, self.nondiff_argnums)
+            call = Invocation(self.transform_name, self.fun, arguments, self.nondiff_argnums)
         except RefGivenError:
             if not has_refs(arguments):
                 raise
         if call is None:
-            return self._with_refs(forward, reverse, arguments)
+            return self._call_with_refs(forward, reverse, arguments)
         rules = CustomRules(
-            self.what,
+            self.transform_name,
             self.__name__,
-            None if forward is None else forward.of(call),
-            None if reverse is None else reverse.of(call),
-            shares=reverse is not None and reverse.shares,
+            None if forward is None else forward.bind_call(call),
+            None if reverse is None else reverse.bind_call(call),
+            shares_results=reverse is not None and reverse.shares,
         )
         result: R = perform_custom(call, rules)
         return result
 
-    def _with_refs(
+    def _call_with_refs(
         self, forward: ForwardRule | None, reverse: ReverseRule | None, arguments: tuple[PyTree, ...]
     ) -> R:
         """Calls the function with rules that close over the references among its arguments."""
         from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
-            closing_over,
-            with_refs,
-            without_refs,
+            close_over_refs,
+            extract_refs,
+            insert_refs,
         )
 
-        inner, refs = without_refs(arguments)
-        kept: list[Reference] = []
+        inner, refs = extract_refs(arguments)
+        residual_refs: list[ReferenceBase] = []
 
         def fwd(*args: PyTree) -> tuple[PyTree, PyTree]:
             assert reverse is not None
-            result, residuals = pair(
-                self.what, reverse.fwd_name, "(result, residuals)", closing_over(reverse.fwd, refs)(*args)
+            result, residuals = check_pair(
+                self.transform_name,
+                reverse.fwd_name,
+                "(result, residuals)",
+                close_over_refs(reverse.fwd, refs)(*args),
             )
-            residuals, kept[:] = without_refs(residuals)
+            residuals, residual_refs[:] = extract_refs(residuals)
             return result, residuals
 
         def bwd(*args: PyTree) -> PyTree:
             assert reverse is not None
             *nondiff, residuals, ct = args
-            return reverse.bwd(*with_refs(nondiff, refs), with_refs(residuals, kept), ct)
+            return reverse.bwd(*insert_refs(nondiff, refs), insert_refs(residuals, residual_refs), ct)
 
-        whole = type(self)(closing_over(self.fun, refs), self.nondiff_argnums)
+        wrapped = type(self)(close_over_refs(self.fun, refs), self.nondiff_argnums)
         if reverse is not None:
             fwd.__name__, bwd.__name__ = reverse.fwd_name, reverse.bwd_name
-            whole._reverse = ReverseRule(fwd, bwd, reverse.symbolic, reverse.shares)
+            wrapped._reverse = ReverseRule(fwd, bwd, reverse.symbolic, reverse.shares)
         if forward is not None:
-            whole._forward = ForwardRule(closing_over(forward.rule, refs), forward.symbolic)
-        call: Callable[..., R] = whole
+            wrapped._forward = ForwardRule(close_over_refs(forward.rule, refs), forward.symbolic)
+        call: Callable[..., R] = wrapped
         return call(*inner)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the function."""
-        return {name: vars(self)[name] for name in _REACHED}
+        return {name: vars(self)[name] for name in _HASHED_FIELDS}
 
-    def _rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
+    def _resolve_rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
         """Returns the rules, also those that the function inside got later."""
         forward, reverse = self._forward, self._reverse
         if self._inner is not None:
             forward, reverse = forward or self._inner._forward, reverse or self._inner._reverse
         if forward is None and reverse is None:
-            needed = "defjvp" if self.what == "custom_jvp" else "defvjp"
+            needed = "defjvp" if self.transform_name == "custom_jvp" else "defvjp"
             raise TransformError(
-                f"{self.what}: {self.__name__} was called before its rule was defined with {needed}"
+                f"{self.transform_name}: {self.__name__} was called before its rule was defined with {needed}"
             )
         return forward, reverse
 
@@ -169,7 +187,7 @@ class _Custom(Generic[P, R]):
         Returns:
             The rule, so that this can be a decorator.
         """
-        _as_rule(self.what, "defjvp", jvp)
+        _check_rule(self.transform_name, "defjvp", jvp)
         self._forward = ForwardRule(jvp, symbolic_zeros)
         return jvp
 
@@ -185,18 +203,18 @@ class _Custom(Generic[P, R]):
         """
         if self.nondiff_argnums:
             raise TransformError(
-                f"{self.what}: defjvps of {self.__name__} cannot serve a function with nondiff_argnums; use defjvp"
+                f"{self.transform_name}: defjvps of {self.__name__} cannot serve a function with nondiff_argnums; use defjvp"
             )
         for rule in jvps:
             if rule is not None:
-                _as_rule(self.what, "defjvps", rule)
+                _check_rule(self.transform_name, "defjvps", rule)
 
         function: Callable[..., PyTree] = self
 
         def jvp(primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
             if len(jvps) != len(primals):
                 raise TransformError(
-                    f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
+                    f"{self.transform_name}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
                     f"{len(primals)} arguments"
                 )
             out = function(*primals)
@@ -205,21 +223,21 @@ class _Custom(Generic[P, R]):
                 leaves, tree = flatten(dx)
                 if rule is None or all([type(t) is SymbolicZero for t in leaves]):
                     continue
-                moved = [
-                    zero_for(p.type, False) if type(t) is SymbolicZero else t
+                tangent_leaves = [
+                    zero_tangent(p.type, False) if type(t) is SymbolicZero else t
                     for t, p in zip(leaves, flatten(x)[0], strict=True)
                 ]
-                part = rule(tree.unflatten(moved), out, *primals)
-                total = part if total is None else tree_map(_sum, total, part)
+                part = rule(tree.unflatten(tangent_leaves), out, *primals)
+                total = part if total is None else tree_map(_add_tangents, total, part)
             return out, tree_map(
-                lambda y: zero_for(as_operand(y).type, True), out
+                lambda y: zero_tangent(as_operand(y).type, True), out
             ) if total is None else total
 
         jvp.__name__ = f"defjvps of {self.__name__}"
-        count = _count(self.fun)
+        count = _parameter_count(self.fun)
         if count is not None and count != len(jvps):
             raise TransformError(
-                f"{self.what}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
+                f"{self.transform_name}: defjvps of {self.__name__} got {len(jvps)} rules, but the function takes "
                 f"{count} arguments"
             )
         self._forward = ForwardRule(jvp, True)
@@ -283,38 +301,44 @@ class _Custom(Generic[P, R]):
                 batch element gets its cotangent, the others zero; where `fwd` gives each element another, the first's is
                 taken. Without effect where there is a rule for forward mode too.
         """
-        _as_rule(self.what, "defvjp", fwd)
-        _as_rule(self.what, "defvjp", bwd)
+        _check_rule(self.transform_name, "defvjp", fwd)
+        _check_rule(self.transform_name, "defvjp", bwd)
         self._reverse = ReverseRule(fwd, bwd, symbolic_zeros, generic_batching)
 
 
-_REACHED = ("fun", "nondiff_argnums", "_by_name", "_forward", "_reverse", "_inner")
+_HASHED_FIELDS = ("fun", "nondiff_argnums", "_by_name", "_forward", "_reverse", "_inner")
 
 
-def _as_rule(what: str, method: str, rule: object) -> None:
+def _check_rule(function_name: str, method: str, rule: object) -> None:
     if not callable(rule):
-        raise TransformError(f"{what}: {method} takes functions, got {rule!r} of type {type(rule).__name__}")
-
-
-def _numbers(what: str, nums: object) -> tuple[int, ...]:
-    listed = tuple(nums) if isinstance(nums, Sequence) else (nums,)
-    if not all([isinstance(n, int) for n in listed]):
-        raise TransformError(f"{what}: nondiff_argnums must be an int or a sequence of ints, got {nums!r}")
-    return listed
-
-
-def _names(what: str, names: object) -> tuple[str, ...]:
-    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
-    if not all([isinstance(n, str) for n in listed]):
         raise TransformError(
-            f"{what}: nondiff_argnames must be a string or a sequence of strings, got {names!r}"
+            f"{function_name}: {method} takes functions, got {rule!r} of type {type(rule).__name__}"
         )
-    return listed
 
 
-def _count(fun: Callable[..., object]) -> int | None:
+def _check_argnums(function_name: str, nums: object) -> tuple[int, ...]:
+    numbers = tuple(nums) if isinstance(nums, Sequence) else (nums,)
+    if not all([isinstance(n, int) for n in numbers]):
+        raise TransformError(
+            f"{function_name}: nondiff_argnums must be an int or a sequence of ints, got {nums!r}"
+        )
+    return numbers
+
+
+def _check_argnames(function_name: str, names: object) -> tuple[str, ...]:
+    strings = (
+        (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
+    )
+    if not all([isinstance(n, str) for n in strings]):
+        raise TransformError(
+            f"{function_name}: nondiff_argnames must be a string or a sequence of strings, got {names!r}"
+        )
+    return strings
+
+
+def _parameter_count(fun: Callable[..., object]) -> int | None:
     """Returns the number of a function's arguments; None where it is open."""
-    signature = signature_of(fun)
+    signature = function_signature(fun)
     if signature is None:
         return None
     parameters = signature.parameters.values()
@@ -323,7 +347,7 @@ def _count(fun: Callable[..., object]) -> int | None:
     return len(parameters)
 
 
-def _sum(x: PyTree, y: PyTree) -> PyTree:
+def _add_tangents(x: PyTree, y: PyTree) -> PyTree:
     return x if getattr(y, "dtype", None) == dtypes.float0 else x + y
 
 
@@ -351,7 +375,7 @@ class custom_jvp(_Custom[P, R]):
     1.0
     """
 
-    what = "custom_jvp"
+    transform_name = "custom_jvp"
 
     @property
     def jvp(self) -> Callable[..., PyTree] | None:
@@ -392,7 +416,7 @@ class custom_vjp(_Custom[P, R]):
     0.75
     """
 
-    what = "custom_vjp"
+    transform_name = "custom_vjp"
 
 
 def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callable[P, R]:
@@ -416,28 +440,30 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
     9.0 3.0
     """
     check_function("custom_gradient", fun)
-    name = name_of(fun)
+    name = callable_name(fun)
     by_position: Callable[..., PyTree] = fun
 
-    def value(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        return pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
+    def call_value(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        return check_pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
 
-    def forward(*args: PyTree) -> tuple[PyTree, PyTree]:
-        result, back = pair("custom_gradient", name, "(value, vjp_fun)", by_position(*args))
+    def call_forward(*args: PyTree) -> tuple[PyTree, PyTree]:
+        result, vjp_fun = check_pair("custom_gradient", name, "(value, vjp_fun)", by_position(*args))
         leaves, tree = flatten_output("custom_gradient", name, result)
         floating = [i for i, y in enumerate(leaves) if y.type.kind in "fc"]
-        kept: list[PyTree] = []
+        flat_cts: list[PyTree] = []
 
         def body(arrays: list[Array]) -> list[Array]:
             cts: list[PyTree] = [float0_zeros(y.type) for y in leaves]
             for i, ct in zip(floating, arrays, strict=True):
                 cts[i] = ct
-            found = back(tree.unflatten(cts))
-            kept[:] = flatten(tuple(found) if isinstance(found, tuple | list) else (found,))
-            return [x for x in kept[0] if isinstance(x, Array)]
+            result_cts = vjp_fun(tree.unflatten(cts))
+            flat_cts[:] = flatten(
+                tuple(result_cts) if isinstance(result_cts, tuple | list) else (result_cts,)
+            )
+            return [x for x in flat_cts[0] if isinstance(x, Array)]
 
         staged = stage(body, [leaves[i].type for i in floating], f"{name}_vjp", "custom_gradient")
-        rest, structure = kept
+        rest, structure = flat_cts
 
         def backward(captured: Sequence[Array], ct: PyTree) -> PyTree:
             cts = flatten(ct)[0]
@@ -447,13 +473,13 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
         # What vjp_fun closes over are its residuals.
         return result, Partial(backward, staged.captured)
 
-    update_wrapper(value, fun)
-    forward.__name__ = name
-    wrapped: custom_vjp[P, R] = custom_vjp(value)
+    update_wrapper(call_value, fun)
+    call_forward.__name__ = name
+    wrapped: custom_vjp[P, R] = custom_vjp(call_value)
 
-    def go_back(backward: Callable[[PyTree], PyTree], ct: PyTree) -> PyTree:
+    def apply_vjp(backward: Callable[[PyTree], PyTree], ct: PyTree) -> PyTree:
         return backward(ct)
 
-    go_back.__name__ = f"the vjp_fun of {name}"
-    wrapped.defvjp(forward, go_back)
+    apply_vjp.__name__ = f"the vjp_fun of {name}"
+    wrapped.defvjp(call_forward, apply_vjp)
     return wrapped

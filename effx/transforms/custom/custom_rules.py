@@ -10,9 +10,9 @@ from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.ir.ops.custom import BackwardRule, JvpRule, VjpRule
 from effx.ir.types import ArrayType
 from effx.ir.values.typed import Typed
-from effx.tracing.arguments import name_of
+from effx.tracing.arguments import callable_name
 from effx.transforms.autodiff.core import float0_zeros
-from effx.transforms.custom.invocation import Invocation, kind_of
+from effx.transforms.custom.invocation import Invocation, type_name
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTree, flatten
 
@@ -101,7 +101,7 @@ def custom_vjp_primal_tree_values(tree: PyTree) -> PyTree:
     return structure.unflatten([x.value for x in leaves])
 
 
-def zero_for(t: ArrayType, symbolic: bool) -> PyTree:
+def zero_tangent(t: ArrayType, symbolic: bool) -> PyTree:
     """Returns what a rule sees for a zero tangent of a value."""
     if symbolic:
         return SymbolicZero(t.to_tangent_aval())
@@ -122,14 +122,16 @@ def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
     {'a': Array(0., dtype=float32, weak_type=True)} [SymbolicZero(float0[])]
     """
     leaves, tree = flatten(val)
-    return tree.unflatten([zero_for(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves])
+    return tree.unflatten(
+        [zero_tangent(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves]
+    )
 
 
 def _is_zero(x: PyTree) -> bool:
     return x is None or type(x) is SymbolicZero
 
 
-def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
+def _check_tangent(function_name: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
     """Returns a tangent that a rule gave, as wide as its primal; None for zero.
 
     Raises:
@@ -139,27 +141,33 @@ def _checked(what: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array |
         return None
     if getattr(x, "dtype", None) == dtypes.float0:
         if t.kind in "fc":
-            raise DTypeError(f"{what}: {where} has dtype float0, but {of} is {t!r}")
+            raise DTypeError(f"{function_name}: {where} has dtype float0, but {of} is {t!r}")
         return None
     try:
-        given = as_operand(x, what)
+        tangent = as_operand(x, function_name)
     except DTypeError:
-        raise DTypeError(f"{what}: {where} must be an array, got {x!r} of type {type(x).__name__}") from None
+        raise DTypeError(
+            f"{function_name}: {where} must be an array, got {x!r} of type {type(x).__name__}"
+        ) from None
     if t.kind not in "fc":
         raise DTypeError(
-            f"{what}: {where} is {given.type!r}, but {of} is {t!r}, whose derivative has dtype float0 or is None"
+            f"{function_name}: {where} is {tangent.type!r}, but {of} is {t!r}, whose derivative has dtype float0 or is None"
         )
-    if given.type.shape != t.shape:
-        raise ShapeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their shapes must agree")
-    if given.type.dtype != t.dtype and not given.type.weak:
-        raise DTypeError(f"{what}: {where} is {given.type!r}, but {of} is {t!r}; their dtypes must agree")
-    return convert(given, t.dtype, t.weak)
+    if tangent.type.shape != t.shape:
+        raise ShapeError(
+            f"{function_name}: {where} is {tangent.type!r}, but {of} is {t!r}; their shapes must agree"
+        )
+    if tangent.type.dtype != t.dtype and not tangent.type.weak:
+        raise DTypeError(
+            f"{function_name}: {where} is {tangent.type!r}, but {of} is {t!r}; their dtypes must agree"
+        )
+    return convert(tangent, t.dtype, t.weak)
 
 
-def pair(what: str, rule: str, parts: str, result: object) -> tuple[PyTree, PyTree]:
+def check_pair(function_name: str, rule: str, parts: str, result: object) -> tuple[PyTree, PyTree]:
     if not isinstance(result, tuple | list) or len(result) != 2:
-        got = f"{len(result)} values" if isinstance(result, tuple | list) else kind_of(result)
-        raise TransformError(f"{what}: {rule} must return a pair {parts}, got {got}")
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else type_name(result)
+        raise TransformError(f"{function_name}: {rule} must return a pair {parts}, got {got}")
     return result[0], result[1]
 
 
@@ -169,40 +177,51 @@ class ForwardRule:
 
     def __init__(self, rule: Callable[..., PyTree], symbolic_zeros: bool) -> None:
         self.rule, self.symbolic = rule, symbolic_zeros
-        self.name = name_of(rule)
+        self.name = callable_name(rule)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the rule."""
         return {"rule": self.rule, "symbolic": self.symbolic}
 
-    def of(self, call: Invocation) -> JvpRule:
+    def bind_call(self, call: Invocation) -> JvpRule:
         """Returns the rule on lists of arrays for one call."""
 
         def jvp(
             constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
         ) -> tuple[list[Array], list[Array | None]]:
-            moved = [
-                zero_for(x.type, self.symbolic) if t is None else t
+            tangent_leaves = [
+                zero_tangent(x.type, self.symbolic) if t is None else t
                 for x, t in zip(primals, tangents, strict=True)
             ]
-            with call.closure(constants) as settled:
+            with call.substitute_constants(constants) as substitute:
                 result = self.rule(
-                    *call.fixed(constants), call.in_tree.unflatten(primals), call.in_tree.unflatten(moved)
+                    *call.nondiff_arguments(constants),
+                    call.in_tree.unflatten(primals),
+                    call.in_tree.unflatten(tangent_leaves),
                 )
-                out, out_tangent = pair(call.what, self.name, "(primal_out, tangent_out)", result)
-                ys = [settled(y) for y in call.outputs(self.name, out, "primal_out")]
+                out, out_tangent = check_pair(
+                    call.transform_name, self.name, "(primal_out, tangent_out)", result
+                )
+                ys = [substitute(y) for y in call.flatten_outputs(self.name, out, "primal_out")]
                 leaves, tree = flatten(out_tangent)
-                leaves = [settled(t) for t in leaves]
+                leaves = [substitute(t) for t in leaves]
             if tree != call.out_tree:
                 raise TreeError(
-                    f"{call.what}: {self.name} gives a primal_out of structure {call.out_tree} and a tangent_out of "
+                    f"{call.transform_name}: {self.name} gives a primal_out of structure {call.out_tree} and a "
+                    "tangent_out of "
                     f"structure {tree}; they must be the same"
                 )
             dys: list[Array | None] = []
             for i, (dy, y) in enumerate(zip(leaves, ys, strict=True)):
                 path = call.result_path(i)
                 dys.append(
-                    _checked(call.what, f"tangent_out{path} of {self.name}", dy, y.type, f"primal_out{path}")
+                    _check_tangent(
+                        call.transform_name,
+                        f"tangent_out{path} of {self.name}",
+                        dy,
+                        y.type,
+                        f"primal_out{path}",
+                    )
                 )
             return ys, dys
 
@@ -217,29 +236,31 @@ class ReverseRule:
         self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool, shares: bool
     ) -> None:
         self.fwd, self.bwd, self.symbolic, self.shares = fwd, bwd, symbolic_zeros, shares
-        self.fwd_name, self.bwd_name = name_of(fwd), name_of(bwd)
+        self.fwd_name, self.bwd_name = callable_name(fwd), callable_name(bwd)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the rules."""
         return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic, "shares": self.shares}
 
-    def of(self, call: Invocation) -> VjpRule:
+    def bind_call(self, call: Invocation) -> VjpRule:
         """Returns the rules on lists of arrays for one call."""
 
         def vjp(
             constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
         ) -> tuple[list[Array], list[Array], BackwardRule]:
-            given: Sequence[PyTree] = primals
+            fwd_primals: Sequence[PyTree] = primals
             if self.symbolic:
-                given = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
-            with call.closure(constants) as settled:
-                result = self.fwd(*call.arguments(constants, given))
-                out, kept = pair(call.what, self.fwd_name, "(primal_out, residuals)", result)
-                ys = [settled(y) for y in call.outputs(self.fwd_name, out, "primal_out")]
-                leaves, tree = flatten(kept)
-                leaves = [settled(x) for x in leaves]
+                fwd_primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
+            with call.substitute_constants(constants) as substitute:
+                result = self.fwd(*call.all_arguments(constants, fwd_primals))
+                out, residual_tree = check_pair(
+                    call.transform_name, self.fwd_name, "(primal_out, residuals)", result
+                )
+                ys = [substitute(y) for y in call.flatten_outputs(self.fwd_name, out, "primal_out")]
+                leaves, tree = flatten(residual_tree)
+                leaves = [substitute(x) for x in leaves]
             indices = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
-            boxes = call.needed_back(constants)
+            boxes = call.backward_constants(constants)
             types = [y.type for y in ys]
             in_types = [x.type for x in primals]
 
@@ -248,12 +269,18 @@ class ReverseRule:
                 for i, x in zip(indices, residuals[: len(indices)], strict=True):
                     known[i] = x
                 ct = call.out_tree.unflatten(
-                    [zero_for(t, self.symbolic) if g is None else g for g, t in zip(cts, types, strict=True)]
+                    [
+                        zero_tangent(t, self.symbolic) if g is None else g
+                        for g, t in zip(cts, types, strict=True)
+                    ]
                 )
-                constants = call.from_needed(residuals[len(indices) :])
-                with call.closure(constants) as settled:
-                    found = self.bwd(*call.fixed(constants), tree.unflatten(known), ct)
-                    return [x if x is None else settled(x) for x in self.cotangents(call, found, in_types)]
+                constants = call.restore_constants(residuals[len(indices) :])
+                with call.substitute_constants(constants) as substitute:
+                    result = self.bwd(*call.nondiff_arguments(constants), tree.unflatten(known), ct)
+                    return [
+                        x if x is None else substitute(x)
+                        for x in self.flatten_cotangents(call, result, in_types)
+                    ]
 
             residuals = [leaves[i] for i in indices]
             for i in indices:
@@ -262,36 +289,38 @@ class ReverseRule:
 
         return vjp
 
-    def cotangents(self, call: Invocation, found: PyTree, types: Sequence[ArrayType]) -> list[Array | None]:
+    def flatten_cotangents(
+        self, call: Invocation, result: PyTree, types: Sequence[ArrayType]
+    ) -> list[Array | None]:
         """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
-        what, count = call.what, len(call.active)
-        if not isinstance(found, tuple | list):
+        transform_name, count = call.transform_name, len(call.active)
+        if not isinstance(result, tuple | list):
             raise TreeError(
-                f"{what}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
-                f"differentiable arguments of {call.name}, got {kind_of(found)}"
+                f"{transform_name}: {self.bwd_name} must return a tuple with one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {type_name(result)}"
             )
-        if len(found) != count:
+        if len(result) != count:
             raise TreeError(
-                f"{what}: {self.bwd_name} must return one cotangent for each of the {count} "
-                f"differentiable arguments of {call.name}, got {len(found)}"
+                f"{transform_name}: {self.bwd_name} must return one cotangent for each of the {count} "
+                f"differentiable arguments of {call.name}, got {len(result)}"
             )
-        leaves, tree = flatten(tuple(found))
+        leaves, tree = flatten(tuple(result))
         if tree != call.in_tree:
-            leaves = self._with_zeros(call, tuple(found), len(types))
+            leaves = self._expand_zeros(call, tuple(result), len(types))
         cts: list[Array | None] = []
         for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
             # The path is computed for errors only.
             if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
                 cts.append(None if _is_zero(ct) else ct)
             else:
-                where = f"the cotangent of argument {call.path_of(i)} that {self.bwd_name} gives"
-                cts.append(_checked(what, where, ct, t, f"the argument of {call.name}"))
+                where = f"the cotangent of argument {call.primal_path(i)} that {self.bwd_name} gives"
+                cts.append(_check_tangent(transform_name, where, ct, t, f"the argument of {call.name}"))
         return cts
 
-    def _with_zeros(self, call: Invocation, found: tuple[PyTree, ...], count: int) -> list[PyTree]:
+    def _expand_zeros(self, call: Invocation, result: tuple[PyTree, ...], count: int) -> list[PyTree]:
         """Flattens cotangents in which None stands for the zeros of a whole subtree."""
-        leaves, tree = flatten(found, lambda x: x is None)
-        whole: list[PyTree] = []
+        leaves, tree = flatten(result, lambda x: x is None)
+        expanded: list[PyTree] = []
         fits = True
         try:
             # PyTree leaf that is no node will do for the arguments'.
@@ -301,10 +330,10 @@ class ReverseRule:
         for leaf, part in zip(leaves, parts, strict=False):
             below = flatten(part)[0]
             fits = fits and (leaf is None or (len(below) == 1 and below[0] is part))
-            whole += [leaf] * len(below)
+            expanded += [leaf] * len(below)
         if not fits:
             raise TreeError(
-                f"{call.what}: {self.bwd_name} gives cotangents of structure {flatten(found)[1]}, but the "
+                f"{call.transform_name}: {self.bwd_name} gives cotangents of structure {flatten(result)[1]}, but the "
                 f"differentiable arguments of {call.name} have the structure {call.in_tree}"
             )
-        return whole
+        return expanded

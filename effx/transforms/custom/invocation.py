@@ -15,76 +15,78 @@ import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand, convert
-from effx.effects import Frame, current_frame, resumed
+from effx.effects import Frame, current_frame, use_frame
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion import PayloadHandler
-from effx.handlers.staging.renewal import renewed
+from effx.handlers.staging.renewal import substitute_boxes
 from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
-from effx.tracing.arguments import FlatFunction, flatten_output, leaf_path, name_of, signature_of
+from effx.tracing.arguments import FlatFunction, callable_name, flatten_output, function_signature, leaf_path
 from effx.tracing.traces import trace
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import PyTree, PyTreeDef, SequenceKey, flatten
 
 
-def positional(
-    what: str, fun: Callable[..., object], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+def bind_positional_arguments(
+    function_name: str, fun: Callable[..., object], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
 ) -> tuple[PyTree, ...]:
     """Returns a call's arguments by position, with defaults in place.
 
     Raises:
         TransformError: a keyword argument has no position.
     """
-    signature = signature_of(fun)
+    signature = function_signature(fun)
     if signature is None:
         if kwargs:
             raise TransformError(
-                f"{what}: {name_of(fun)} has no signature, so its keyword arguments have no positions: {', '.join(kwargs)}"
+                f"{function_name}: {callable_name(fun)} has no signature, so its keyword arguments have no positions: "
+                f"{', '.join(kwargs)}"
             )
         return args
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TransformError(f"{what}: {name_of(fun)}: {error}") from None
+        raise TransformError(f"{function_name}: {callable_name(fun)}: {error}") from None
     bound.apply_defaults()
     if bound.kwargs:
         raise TransformError(
-            f"{what}: rules take arguments by position, but these of {name_of(fun)} are keyword-only: "
+            f"{function_name}: rules take arguments by position, but these of {callable_name(fun)} are keyword-only: "
             f"{', '.join(bound.kwargs)}"
         )
     return bound.args
 
 
-def positions_of(
-    what: str, fun: Callable[..., object], nums: Sequence[int], names: Sequence[str]
+def nondiff_positions(
+    function_name: str, fun: Callable[..., object], nums: Sequence[int], names: Sequence[str]
 ) -> tuple[int, ...]:
     """Returns the positions of arguments that rules do not differentiate by; negative ones count from the end.
 
     Raises:
         TransformError: there is no such argument.
     """
-    signature = signature_of(fun)
+    signature = function_signature(fun)
     parameters = [] if signature is None else list(signature.parameters.values())
     fixed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_end = signature is None or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
-    found: list[int] = []
+    positions: list[int] = []
     for n in nums:
         if not open_end and not -len(fixed) <= n < len(fixed):
             raise TransformError(
-                f"{what}: nondiff_argnums names argument {n}, but {name_of(fun)} takes {len(fixed)} positional arguments"
+                f"{function_name}: nondiff_argnums names argument {n}, but {callable_name(fun)} takes {len(fixed)} "
+                "positional arguments"
             )
-        found.append(n if open_end else n % len(fixed))
+        positions.append(n if open_end else n % len(fixed))
     for name in names:
         if name not in fixed:
             raise TransformError(
-                f"{what}: nondiff_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+                f"{function_name}: nondiff_argnames names {name!r}, but {callable_name(fun)} has no such parameter"
             )
-        found.append(fixed.index(name))
-    return tuple(sorted(set(found)))
+        positions.append(fixed.index(name))
+    return tuple(sorted(set(positions)))
 
 
-def kind_of(x: object) -> str:
+def type_name(x: object) -> str:
     """Names the class of what a rule gave."""
     return "Array" if isinstance(x, Array) else type(x).__name__
 
@@ -98,93 +100,101 @@ class Invocation(FlatFunction):
         nondiff: positions of the arguments that rules do not differentiate by.
         primals: the leaves of the other arguments.
         in_tree: their structure, a tuple's.
-        boxes: the boxes among the leaves of the nondiff arguments: constants of the operation.
+        boxes: the boxes among the leaves of the nondiff all_arguments: constants of the operation.
         captured: what the function closes over, once it has been staged: the operation's first constants.
         out_tree: set once the function or a rule has run.
         out_types: the types of the result, once the function has been staged.
     """
 
     def __init__(
-        self, what: str, fun: Callable[..., object], args: tuple[PyTree, ...], nondiff: tuple[int, ...]
+        self,
+        transform_name: str,
+        fun: Callable[..., object],
+        args: tuple[PyTree, ...],
+        nondiff: tuple[int, ...],
     ) -> None:
         self.args = args
         count = len(args)
         for n in nondiff:
             if not -count <= n < count:
                 raise TransformError(
-                    f"{what}: nondiff_argnums names argument {n}, but {name_of(fun)} got {count} positional arguments"
+                    f"{transform_name}: nondiff_argnums names argument {n}, but {callable_name(fun)} got {count} "
+                    "positional arguments"
                 )
         self.nondiff = tuple(sorted({n % count for n in nondiff}))
         self.active = tuple([i for i in range(count) if i not in self.nondiff])
         leaves, in_tree = flatten(tuple([args[i] for i in self.active]))
-        super().__init__(what, fun, in_tree)
-        self.primals = [self._operand(leaf, i) for i, leaf in enumerate(leaves)]
+        super().__init__(transform_name, fun, in_tree)
+        self.primals = [self._as_operand(leaf, i) for i, leaf in enumerate(leaves)]
         # Only boxes: a rule may look at anything else, a function, a number, a concrete array.
-        self._fixed = tuple([args[i] for i in self.nondiff])
-        fixed, self._fixed_tree = flatten(self._fixed)
-        self._fixed_leaves = fixed
+        self._nondiff_values = tuple([args[i] for i in self.nondiff])
+        fixed, self._nondiff_tree = flatten(self._nondiff_values)
+        self._nondiff_leaves = fixed
         self._boxed = [i for i, x in enumerate(fixed) if type(x) is Box]
         self.boxes: list[Array] = [fixed[i] for i in self._boxed]
         self.captured: tuple[Array, ...] = ()
         self.out_types: Sequence[ArrayType] | None = None
 
-    def _operand(self, leaf: PyTree, index: int) -> Array:
+    def _as_operand(self, leaf: PyTree, index: int) -> Array:
         if isinstance(leaf, Array):
             return leaf
         try:
-            return as_operand(leaf, self.what)
+            return as_operand(leaf, self.transform_name)
         except DTypeError:
             raise DTypeError(
-                f"{self.what}: argument {self.path_of(index)} of {self.name} must be an array, a number, or a pytree "
+                f"{self.transform_name}: argument {self.primal_path(index)} of {self.name} must be an array, a "
+                "number, or a pytree "
                 f"of them, got {leaf!r} of type {type(leaf).__name__}; name arguments of other kinds in nondiff_argnums"
             ) from None
 
-    def path_of(self, leaf: int) -> str:
+    def primal_path(self, leaf: int) -> str:
         """Returns `0['w']` for a leaf of the arguments that are differentiated."""
         leaves = list(range(self.in_tree.num_leaves))
         path = flatten_with_path(self.in_tree.unflatten(leaves))[0][leaf][0]
         first = cast("SequenceKey", path[0])
         return f"{self.active[first.idx]}{keystr(path[1:])}"
 
-    def fixed(self, constants: Sequence[Array]) -> tuple[PyTree, ...]:
+    def nondiff_arguments(self, constants: Sequence[Array]) -> tuple[PyTree, ...]:
         """Returns the nondiff arguments; the operation's last constants stand for the boxes in them."""
         if not self._boxed:
-            return self._fixed
-        leaves = list(self._fixed_leaves)
+            return self._nondiff_values
+        leaves = list(self._nondiff_leaves)
         for i, x in zip(self._boxed, constants[len(constants) - len(self._boxed) :], strict=True):
             leaves[i] = x
-        result: tuple[PyTree, ...] = self._fixed_tree.unflatten(leaves)
+        result: tuple[PyTree, ...] = self._nondiff_tree.unflatten(leaves)
         return result
 
-    def closure(self, constants: Sequence[Array]) -> AbstractContextManager[Callable[[PyTree], PyTree]]:
+    def substitute_constants(
+        self, constants: Sequence[Array]
+    ) -> AbstractContextManager[Callable[[PyTree], PyTree]]:
         """Lets what the function closes over stand for the operation's constants while a rule runs."""
         n = len(constants) - len(self._boxed)
-        return renewed(self.captured[:n], constants[:n])
+        return substitute_boxes(self.captured[:n], constants[:n])
 
-    def needed_back(self, constants: Sequence[Array]) -> list[Array]:
+    def backward_constants(self, constants: Sequence[Array]) -> list[Array]:
         """Returns the constants that a backward rule needs beside its residuals."""
         n = len(constants) - len(self._boxed)
         return [x for i, x in enumerate(constants) if i >= n or type(self.captured[i]) is Box]
 
-    def from_needed(self, needed: Sequence[Array]) -> list[Array]:
+    def restore_constants(self, needed: Sequence[Array]) -> list[Array]:
         """The inverse of `needed_back`; a constant that no rule needs renewed stays what it was."""
-        given = iter(needed)
+        remaining = iter(needed)
         n = len(self.captured) if len(needed) > len(self._boxed) else 0
-        captured = [next(given) if type(x) is Box else x for x in self.captured[:n]]
-        return [*captured, *given]
+        captured = [next(remaining) if type(x) is Box else x for x in self.captured[:n]]
+        return [*captured, *remaining]
 
     def release(self) -> None:
         """Forgets the arguments of this call: programs that hold the rules may live much longer."""
         self.args, self.primals, self.boxes = (), [], []
         for i in self._boxed:
-            self._fixed_leaves[i] = None
+            self._nondiff_leaves[i] = None
         if self._boxed:
-            self._fixed = ()
+            self._nondiff_values = ()
 
-    def arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
+    def all_arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
         """Returns all arguments, with `leaves` for those that are differentiated."""
         args: list[PyTree] = [None] * (len(self.nondiff) + len(self.active))
-        for i, value in zip(self.nondiff, self.fixed(constants), strict=True):
+        for i, value in zip(self.nondiff, self.nondiff_arguments(constants), strict=True):
             args[i] = value
         for i, value in zip(self.active, self.in_tree.unflatten(leaves), strict=True):
             args[i] = value
@@ -193,9 +203,9 @@ class Invocation(FlatFunction):
     def __call__(self, arrays: list[Array]) -> list[Array]:
         """Calls the function on the boxes' and the primals' arrays."""
         n = len(self._boxed)
-        return self.flat(self.fun(*self.arguments(arrays[:n], arrays[n:])))
+        return self.flatten_result(self.fun(*self.all_arguments(arrays[:n], arrays[n:])))
 
-    def match(self, rule: str, part: str, tree: PyTreeDef) -> None:
+    def check_result_tree(self, rule: str, part: str, tree: PyTreeDef) -> None:
         """Compares the structure of what a rule gives with that of the function's result, if it is known.
 
         Raises:
@@ -204,25 +214,25 @@ class Invocation(FlatFunction):
         known = getattr(self, "out_tree", tree)
         if tree != known:
             raise TreeError(
-                f"{self.what}: {rule} gives {part} of structure {tree}, but {self.name} gives {known}"
+                f"{self.transform_name}: {rule} gives {part} of structure {tree}, but {self.name} gives {known}"
             )
         self.out_tree = tree
 
-    def outputs(self, rule: str, result: PyTree, part: str) -> list[Array]:
+    def flatten_outputs(self, rule: str, result: PyTree, part: str) -> list[Array]:
         """Flattens what a rule gives as the function's result.
 
         Raises:
             TreeError, ShapeError, DTypeError: the function's own result is another.
         """
-        ys, tree = flatten_output(self.what, rule, result)
-        self.match(rule, part, tree)
+        ys, tree = flatten_output(self.transform_name, rule, result)
+        self.check_result_tree(rule, part, tree)
         if self.out_types is None:
             return ys
         for i, (y, t) in enumerate(zip(ys, self.out_types, strict=True)):
             if not y.type.matches(t) and not (y.type.weak and y.type.shape == t.shape):
                 kind = ShapeError if y.type.shape != t.shape else DTypeError
                 raise kind(
-                    f"{self.what}: {rule} gives {part}{self.result_path(i)} of type {y.type!r}, "
+                    f"{self.transform_name}: {rule} gives {part}{self.result_path(i)} of type {y.type!r}, "
                     f"but {self.name} gives {t!r}"
                 )
         return [convert(y, t.dtype, t.weak) for y, t in zip(ys, self.out_types, strict=True)]
@@ -240,7 +250,7 @@ class _Owner:
     applies: bool
 
 
-def _owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
+def _find_owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
     """Finds the frame that takes a call; None where no handler has a use for the rules."""
     frame = current_frame()
     if frame is None:
@@ -263,13 +273,13 @@ def _owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
 
 def perform_custom(call: Invocation, rules: CustomRules) -> PyTree:
     """Calls a function with rules under the current handlers."""
-    owner = _owner(rules, [*call.boxes, *call.primals])
+    owner = _find_owner(rules, [*call.boxes, *call.primals])
     if owner is None:
         return call.fun(*call.args)
     handler = owner.frame.handler
     # A named function is staged first: its rule's results are boxed by the types of its own.
     if owner.applies and rules.function is None and isinstance(handler, PayloadHandler):
-        with resumed(owner.frame.outer):
+        with use_frame(owner.frame.outer):
             outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)
         if outputs is not None:
             return call.out_tree.unflatten(outputs)

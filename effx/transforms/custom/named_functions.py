@@ -8,8 +8,8 @@ from effx.errors import check_function
 from effx.handlers.authoring.rule_handler import NamedFunction
 from effx.ir.ops.custom import CustomRules, NamedCall
 from effx.ir.types import ArrayType
-from effx.tracing.arguments import name_of
-from effx.transforms.custom.invocation import Invocation, perform_custom, positional
+from effx.tracing.arguments import callable_name
+from effx.transforms.custom.invocation import Invocation, bind_positional_arguments, perform_custom
 from effx.tree.registry import PyTreeDef
 
 P = ParamSpec("P")
@@ -45,20 +45,22 @@ class named_function(NamedFunction, Generic[P, R]):
         check_function("named_function", fun)
         self.fun = fun
         update_wrapper(self, fun)
-        self.__name__ = name_of(fun)
+        self.__name__ = callable_name(fun)
 
     def __repr__(self) -> str:
         return f"<named_function {self.__name__}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function, or the rule of an installed handler for it."""
-        what = "named_function"
-        call = Invocation(what, self.fun, positional(what, self.fun, args, kwargs), ())
+        transform_name = "named_function"
+        call = Invocation(
+            transform_name, self.fun, bind_positional_arguments(transform_name, self.fun, args, kwargs), ()
+        )
 
         def result() -> tuple[PyTreeDef, Sequence[ArrayType]]:
             assert call.out_types is not None
             return call.out_tree, call.out_types
 
         named = NamedCall(self, call.in_tree, result)
-        found: R = perform_custom(call, CustomRules(what, self.__name__, function=named))
-        return found
+        outputs: R = perform_custom(call, CustomRules(transform_name, self.__name__, function=named))
+        return outputs

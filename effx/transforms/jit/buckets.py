@@ -23,27 +23,27 @@ from effx.errors import (
     TransformError,
     hide_internal_frames,
 )
-from effx.handlers.evaluate.debugging import debugging
+from effx.handlers.evaluate.debugging import is_debugging
 from effx.ir.sizes.dimensions import SymbolicScope, has_symbolic, is_symbolic
 from effx.ir.sizes.evaluation import substitute
 from effx.ir.types import Shape
 from effx.ir.values.array import HostData
 from effx.ir.values.refs import has_refs
-from effx.lower.placement.concrete import ConcreteArray, as_concrete, is_spread, put
-from effx.lower.placement.transfer_guards import guarding
-from effx.tracing.arguments import as_arrays, flatten_output, name_of
-from effx.transforms.jit.abstracted_axes import AbstractedAxes, replaced, size_of
+from effx.lower.placement.concrete import ConcreteArray, is_on_several_devices, place_on_device, to_concrete
+from effx.lower.placement.transfer_guards import has_active_guards
+from effx.tracing.arguments import as_arrays, callable_name, flatten_output
+from effx.transforms.jit.abstracted_axes import AbstractedAxes, parse_size_cached, replace_dynamic_arguments
 from effx.transforms.jit.function import Function, Jitted
-from effx.transforms.jit.options import Options, counted
+from effx.transforms.jit.options import Options, valid_argument_numbers
 from effx.transforms.jit.stages import Lowered, Traced
 from effx.tree.registry import PyTree, flatten, register_record
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SMALLEST: Final = 8
+SMALLEST_BUCKET: Final = 8
 # The keyword by which a padded function gets the lengths; no parameter of a user's can have this name.
-LENGTHS: Final = "lengths of abstracted_axes"
+LENGTHS_KEYWORD: Final = "lengths of abstracted_axes"
 
 
 @register_record
@@ -62,10 +62,10 @@ class Lengths:
     smallest: int = attrs.field(metadata={"static": True})
 
 
-def bucket(length: int, smallest: int = SMALLEST) -> int:
+def bucket_size(length: int, smallest: int = SMALLEST_BUCKET) -> int:
     """Returns the padded size for a length.
 
-    >>> [bucket(n) for n in (1, 8, 9, 100)]
+    >>> [bucket_size(n) for n in (1, 8, 9, 100)]
     [8, 8, 16, 128]
     """
     return max(smallest, 1 << (length - 1).bit_length())
@@ -74,7 +74,7 @@ def bucket(length: int, smallest: int = SMALLEST) -> int:
 @register_record
 @final
 @attrs.frozen(eq=False)
-class Cut:
+class PaddedResult:
     """A padded result.
 
     Attributes:
@@ -88,7 +88,7 @@ class Cut:
 
 
 @final
-class Bucketed(Generic[P, R]):
+class BucketedFunction(Generic[P, R]):
     """The Python side of a jitted function with sizes that vary.
 
     Attributes:
@@ -100,96 +100,104 @@ class Bucketed(Generic[P, R]):
 
     def __init__(self, fun: Callable[P, R], options: Options, names: PyTree) -> None:
         self.fun, self.options, self.names = fun, options, names
-        self.axes = AbstractedAxes("jit", name_of(fun), names)
-        self.smallest = SMALLEST
+        self.axes = AbstractedAxes("jit", callable_name(fun), names)
+        self.smallest = SMALLEST_BUCKET
         self.function = Function(fun, options)
-        self.exact = self.function.public()
-        self.padded: Jitted[..., Cut] = Function(_padded(fun, options, self.axes), options).public()
+        self.exact = self.function.user_function()
+        self.padded: Jitted[..., PaddedResult] = Function(
+            _make_padded_function(fun, options, self.axes), options
+        ).user_function()
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """What has been compiled is left out."""
-        return Bucketed, (self.fun, self.options, self.names)
+        return BucketedFunction, (self.fun, self.options, self.names)
 
-    def public(self) -> Jitted[P, R]:
+    def user_function(self) -> Jitted[P, R]:
         """Returns the function that users call; this object must not refer to it, since a cycle would keep it."""
 
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        def call_bucketed(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return self.call(*args, **kwargs)
             except Exception as error:
                 hide_internal_frames(error)
                 raise
 
-        public: PyTree = update_wrapper(called, self.fun)
+        public: PyTree = update_wrapper(call_bucketed, self.fun)
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache, public._cache_size = self.clear_cache, self.cache_size
         return cast("Jitted[P, R]", public)
 
-    def fixed(self, args: tuple[object, ...], kwargs: dict[str, object]) -> frozenset[int]:
+    def static_numbers(self, args: tuple[object, ...], kwargs: dict[str, object]) -> frozenset[int]:
         """Returns the numbers of static arguments, after the checks that a call of `jit` makes.
 
         Raises:
             TransformError: there is a keyword argument that is not static, or static ones are wrong.
         """
-        _, named, _ = self.function.split(args, kwargs)
-        self.axes.refuse_named(named)
-        return frozenset(counted(self.options.static_argnums, len(args)))
+        _, named, _ = self.function.split_static_arguments(args, kwargs)
+        self.axes.refuse_keywords(named)
+        return frozenset(valid_argument_numbers(self.options.static_argnums, len(args)))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the function on arrays that are padded where their sizes have names."""
-        fixed = self.fixed(args, kwargs)
+        static = self.static_numbers(args, kwargs)
         if has_refs((args, kwargs)):
             return self.exact(*args, **kwargs)
-        dynamic = [x for i, x in enumerate(args) if i not in fixed]
+        dynamic = [x for i, x in enumerate(args) if i not in static]
         leaves, form = flatten(dynamic)
         arrays = as_arrays("jit", leaves, (dynamic, {}))
-        given = self.axes.sizes(replaced(args, form.unflatten(arrays), fixed), fixed)
-        lengths = given.values(least=0)
-        if not lengths or not all(lengths.values()) or not may_pad(arrays):
+        argument_sizes = self.axes.argument_sizes(
+            replace_dynamic_arguments(args, form.unflatten(arrays), static), static
+        )
+        lengths = argument_sizes.solve_names(least=0)
+        if not lengths or not all(lengths.values()) or not can_pad(arrays):
             return self.exact(*args, **kwargs)
 
         padded_size: Callable[[int, tuple[tuple[str, int], ...]], int] = ports.padding.handler.padded_size
 
-        def run(smallest: int) -> Cut:
-            sizes = tuple([(name, bucket(n, smallest)) for name, n in lengths.items()])
-            filled = [
-                _filled(y, tuple([padded_size(n, sizes) if is_symbolic(n) else n for n in shape]))
+        def run_padded(smallest: int) -> PaddedResult:
+            sizes = tuple([(name, bucket_size(n, smallest)) for name, n in lengths.items()])
+            padded = [
+                _pad_array(y, tuple([padded_size(n, sizes) if is_symbolic(n) else n for n in shape]))
                 if has_symbolic(shape)
                 else x
-                for x, y, shape in zip(leaves, arrays, given.shapes, strict=True)
+                for x, y, shape in zip(leaves, arrays, argument_sizes.shapes, strict=True)
             ]
-            small = smallest if min(lengths.values()) <= SMALLEST else SMALLEST
+            small = smallest if min(lengths.values()) <= SMALLEST_BUCKET else SMALLEST_BUCKET
             counts = Lengths({name: np.int32(n) for name, n in lengths.items()}, small)
             try:
                 return self.padded(
-                    *replaced(args, form.unflatten(filled), fixed), **kwargs, **{LENGTHS: counts}
+                    *replace_dynamic_arguments(args, form.unflatten(padded), static),
+                    **kwargs,
+                    **{LENGTHS_KEYWORD: counts},
                 )
             except (NoRuleError, InconclusiveDimensionOperation, ConcretizationError, ShapeError) as error:
-                told = ", ".join([f"{name} = {size}" for name, size in sizes])
+                size_text = ", ".join([f"{name} = {size}" for name, size in sizes])
                 error.add_note(
-                    f"jit: abstracted_axes runs {self.axes.name} for many sizes at once, on arrays padded to {told}; a "
+                    f"jit: abstracted_axes runs {self.axes.name} for many sizes at once, on arrays padded to {size_text}; a "
                     f"size without a name is known, and {self.axes.name} compiled for each of its values"
                 )
                 raise
 
-        cut: Cut | None = None
+        padded_result: PaddedResult | None = None
         try:
-            cut = run(self.smallest)
+            padded_result = run_padded(self.smallest)
         except InconclusiveDimensionOperation:
             if min(lengths.values()) > self.smallest or self.smallest == 1:
                 raise
-        if cut is None:  # outside of the clause, so that its errors stand alone
-            cut = run(1)
+        if padded_result is None:  # outside of the clause, so that its errors stand alone
+            padded_result = run_padded(1)
             self.smallest = 1
-        results, out = flatten(cut.result)
-        found: R = out.unflatten(
-            [_cut(y, shape, lengths) for y, shape in zip(results, cut.shapes, strict=True)]
+        results, out = flatten(padded_result.result)
+        result: R = out.unflatten(
+            [_unpad_array(y, shape, lengths) for y, shape in zip(results, padded_result.shapes, strict=True)]
         )
-        return found
+        return result
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stages the function for all sizes that have names."""
-        return self.function.trace(*self.axes.abstracted(args, self.fixed(args, kwargs)), **kwargs)
+        return self.function.trace(
+            *self.axes.abstract_arguments(args, self.static_numbers(args, kwargs)), **kwargs
+        )
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stages and lowers to StableHLO."""
@@ -197,7 +205,7 @@ class Bucketed(Generic[P, R]):
 
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> PyTree:
         """Returns shapes and dtypes of the result without computing."""
-        self.axes.sizes(args, self.fixed(args, kwargs)).values(least=0)
+        self.axes.argument_sizes(args, self.static_numbers(args, kwargs)).solve_names(least=0)
         return self.exact.eval_shape(*args, **kwargs)
 
     def clear_cache(self) -> None:
@@ -211,7 +219,7 @@ class Bucketed(Generic[P, R]):
         return sum(sizes)
 
 
-def jitted(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]:
+def jit_bucketed(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]:
     """Returns what `jit` gives for a function with sizes that vary.
 
     Raises:
@@ -219,82 +227,85 @@ def jitted(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]
     """
     if options.donate_argnums or options.donate_argnames:
         raise TransformError(
-            f"jit: {name_of(fun)} has both donated arguments and abstracted_axes, for which arguments are copied "
+            f"jit: {callable_name(fun)} has both donated arguments and abstracted_axes, for which arguments are copied "
             f"to padded arrays, so that no result could have their memory; leave out one of them"
         )
-    return Bucketed(fun, options, names).public()
+    return BucketedFunction(fun, options, names).user_function()
 
 
-def _padded(fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes) -> Callable[..., Cut]:
+def _make_padded_function(
+    fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes
+) -> Callable[..., PaddedResult]:
     """Returns the function of padded arrays, which takes the lengths by keyword."""
 
-    def padded(*args: PyTree, **kwargs: PyTree) -> Cut:
-        lengths: Lengths = kwargs.pop(LENGTHS)
-        fixed = frozenset(counted(options.static_argnums, len(args)))
-        known = axes.sizes(args, fixed)
-        sizes = known.values()
-        shapes = axes.sizes(args, fixed, _known_of(sizes, lengths.smallest)).shapes
-        leaves, form = flatten(known.args)
+    def call_padded(*args: PyTree, **kwargs: PyTree) -> PaddedResult:
+        lengths: Lengths = kwargs.pop(LENGTHS_KEYWORD)
+        fixed = frozenset(valid_argument_numbers(options.static_argnums, len(args)))
+        argument_sizes = axes.argument_sizes(args, fixed)
+        sizes = argument_sizes.solve_names()
+        shapes = axes.argument_sizes(args, fixed, _bucket_constraints(sizes, lengths.smallest)).shapes
+        leaves, form = flatten(argument_sizes.args)
 
-        def of_leaves(xs: list[Array]) -> PyTree:
-            result = fun(*replaced(args, form.unflatten(xs), fixed), **kwargs)
-            found, structure = flatten_output("jit", axes.name, result)
-            return structure.unflatten(found)
+        def call_with_leaves(xs: list[Array]) -> PyTree:
+            result = fun(*replace_dynamic_arguments(args, form.unflatten(xs), fixed), **kwargs)
+            outputs, structure = flatten_output("jit", axes.name, result)
+            return structure.unflatten(outputs)
 
-        arrays = as_arrays("jit", leaves, (known.args, {}))
+        arrays = as_arrays("jit", leaves, (argument_sizes.args, {}))
         handler = ports.padding.handler.Padding(lengths.values, dict(sizes))
-        results, out = ports.padding.functions.padded_call(of_leaves, arrays, shapes, handler)
+        results, out = ports.padding.functions.padded_call(call_with_leaves, arrays, shapes, handler)
         shown = [tuple([str(n) if is_symbolic(n) else n for n in y.shape]) for y in results]
-        return Cut(out.unflatten([y.value for y in results]), tuple(shown))
+        return PaddedResult(out.unflatten([y.value for y in results]), tuple(shown))
 
-    update_wrapper(padded, fun)
-    padded.__name__ = name_of(fun)
-    return padded
+    update_wrapper(call_padded, fun)
+    call_padded.__name__ = callable_name(fun)
+    return call_padded
 
 
-def _known_of(sizes: Mapping[str, int], smallest: int) -> SymbolicScope:
+def _bucket_constraints(sizes: Mapping[str, int], smallest: int) -> SymbolicScope:
     """Returns what is known of the lengths in buckets."""
     known = [f"{name} <= {size}" for name, size in sizes.items()]
     known += [f"{name} >= {size // 2 + 1}" for name, size in sizes.items() if size > smallest]
     return SymbolicScope(known)
 
 
-def may_pad(arrays: Sequence[Array]) -> bool:
+def can_pad(arrays: Sequence[Array]) -> bool:
     """Says whether these arrays may be padded, here and now.
 
     Under handlers sizes are known and stay what they are. Flags that look at values would find what lies beyond the lengths.
     """
-    if current_frame() is not None or flags.disable_jit.value or debugging() or guarding():
+    if current_frame() is not None or flags.disable_jit.value or is_debugging() or has_active_guards():
         return False
     return all(
         [
-            type(x) is HostArray or (type(x) is ConcreteArray and not x.is_deleted() and not is_spread(x))
+            type(x) is HostArray
+            or (type(x) is ConcreteArray and not x.is_deleted() and not is_on_several_devices(x))
             for x in arrays
         ]
     )
 
 
-def _filled(x: Array, shape: Shape) -> Array:
+def _pad_array(x: Array, shape: Shape) -> Array:
     """Returns an array with zeros behind its elements, on the device where it lies."""
     if x.type.shape == shape:
-        return as_concrete(x)  # C++ tells arrays on the host apart
+        return to_concrete(x)  # C++ tells arrays on the host apart
     assert isinstance(x, ConcreteArray | HostArray)
-    found = np.zeros(shape, x.type.dtype)
-    found[tuple([slice(0, n) for n in x.type.shape])] = x.host("jit")
-    return _put(found, x, shape)
+    padded = np.zeros(shape, x.type.dtype)
+    padded[tuple([slice(0, n) for n in x.type.shape])] = x.host("jit")
+    return _put_like(padded, x, shape)
 
 
-def _cut(y: Array, shape: tuple[int | str, ...], lengths: Mapping[str, int]) -> Array:
+def _unpad_array(y: Array, shape: tuple[int | str, ...], lengths: Mapping[str, int]) -> Array:
     """Returns the elements of a padded array that count, on the device where it lies."""
-    sizes = tuple([substitute(size_of(n), lengths) if isinstance(n, str) else n for n in shape])
+    sizes = tuple([substitute(parse_size_cached(n), lengths) if isinstance(n, str) else n for n in shape])
     if sizes == y.type.shape:
         return y
     assert isinstance(y, ConcreteArray)
-    return _put(np.array(y.host("jit")[tuple([slice(0, n) for n in sizes])]), y, sizes)
+    return _put_like(np.array(y.host("jit")[tuple([slice(0, n) for n in sizes])]), y, sizes)
 
 
-def _put(data: HostData, like: Array, shape: Shape) -> Array:
+def _put_like(data: HostData, like: Array, shape: Shape) -> Array:
     data.flags.writeable = False  # nobody else has it, so that the device may take it as it is
     if isinstance(like, ConcreteArray):
-        return put(data, like.type.with_shape(shape), like.device, like.committed)
-    return put(data, like.type.with_shape(shape))
+        return place_on_device(data, like.type.with_shape(shape), like.device, like.committed)
+    return place_on_device(data, like.type.with_shape(shape))

@@ -7,16 +7,16 @@ from typing import final
 import attrs
 
 from effx.array import Array
-from effx.caching import exact
+from effx.caching import exact_key
 from effx.ir.types import ArrayType
-from effx.lower.placement.concrete import ConcreteArray, as_concrete, on_device
-from effx.tracing.arguments import Arguments, Statics, merged
+from effx.lower.placement.concrete import ConcreteArray, to_concrete, to_device_operand
+from effx.tracing.arguments import Arguments, StaticArguments, merge_static_arguments
 from effx.tree.registry import PyTree, PyTreeDef
 
 
 @final
 @attrs.define(eq=False)
-class Given:
+class CallArguments:
     """The arguments of one call.
 
     Attributes:
@@ -28,22 +28,26 @@ class Given:
 
     tree: PyTreeDef
     types: tuple[ArrayType, ...]
-    static: Statics
+    static: StaticArguments
     donated: tuple[bool, ...]
     leaves: list[PyTree]
     arrays: list[Array]
     _concrete: list[ConcreteArray] | None = None
 
-    def concrete(self) -> list[ConcreteArray]:
+    def concrete_arrays(self) -> list[ConcreteArray]:
         """Returns the arrays on a device, moved there once."""
         if self._concrete is None:
             pairs = zip(self.arrays, self.donated, strict=True)  # what is donated is nobody else's
-            self._concrete = [as_concrete(x) if donated else on_device(x) for x, donated in pairs]
+            self._concrete = [to_concrete(x) if donated else to_device_operand(x) for x, donated in pairs]
         return self._concrete
 
 
-def adding(static: Statics) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
+def bind_static_arguments(
+    static: StaticArguments,
+) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
     """Returns what adds static arguments to the dynamic ones, and before it the key for what it adds."""
     if not static:
         return None, None
-    return tuple([(where, exact(value)) for where, value in static]), partial(merged, static)
+    return tuple([(where, exact_key(value)) for where, value in static]), partial(
+        merge_static_arguments, static
+    )

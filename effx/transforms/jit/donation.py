@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 from effx.array import Array
 from effx.errors import DonatedArrayError, TransformError, warn_user
 from effx.lower.placement.concrete import ConcreteArray
-from effx.lower.runtime.donated_memory import unused
+from effx.lower.runtime.donated_memory import find_unused_donations
 from effx.lower.runtime.executables import Executable
-from effx.tracing.arguments import Statics, argument_path, positional_names
-from effx.transforms.jit.options import Options, counted
+from effx.tracing.arguments import StaticArguments, argument_path, positional_parameter_names
+from effx.transforms.jit.options import Options, valid_argument_numbers
 from effx.tree.registry import PyTreeDef, flatten
 
 
-def donated_leaves(
+def donation_flags(
     where: tuple[str, str],
     options: Options,
     dynamic: tuple[object, ...],
     named: dict[str, object],
-    static: Statics,
+    static: StaticArguments,
     leaves: int,
 ) -> tuple[bool, ...]:
     """Says for each dynamic leaf whether the user donated it.
@@ -36,7 +36,7 @@ def donated_leaves(
         return (False,) * leaves
     fixed = {number for number, _ in static if isinstance(number, int)}
     count = len(dynamic) + len(fixed)
-    donated = counted(options.donate_argnums, count)
+    donated = valid_argument_numbers(options.donate_argnums, count)
     if donated & fixed:
         raise TransformError(
             f"{where[0]}: arguments cannot be both static and donated: {sorted(donated & fixed)} of the "
@@ -50,60 +50,65 @@ def donated_leaves(
     return tuple(flags)
 
 
-def check_held(
-    where: tuple[str, str], held: Sequence[Array], donated: Sequence[bool], arrays: Sequence[ConcreteArray]
+def check_captured(
+    where: tuple[str, str],
+    closed_over: Sequence[Array],
+    donated: Sequence[bool],
+    arrays: Sequence[ConcreteArray],
 ) -> None:
     """Checks that no array is gone, and that none is donated that the function holds and needs itself.
 
     Args:
         where: the transformation and the function's name, for errors.
-        held: what the function closes over.
+        closed_over: what the function closes over.
         donated: for each argument. arrays: the arguments.
 
     Raises:
         DonatedArrayError: with the array's type.
     """
-    what, name = where
+    transform_name, name = where
     for x in arrays:
         x._check_alive(name)
-    captured = [c for c in held if type(c) is ConcreteArray]
+    captured = [c for c in closed_over if type(c) is ConcreteArray]
     for c in captured:
         if c.is_deleted():
             raise DonatedArrayError(
-                f"{what}: {name} closes over the array {c.type!r}, which is gone: it was donated to a "
+                f"{transform_name}: {name} closes over the array {c.type!r}, which is gone: it was donated to a "
                 f"computation or deleted; keep a copy, or pass it as an argument"
             )
-    for x, gone in zip(arrays, donated, strict=True):
-        if gone and any([x.buffer is c.buffer for c in captured]):
+    for x, is_donated in zip(arrays, donated, strict=True):
+        if is_donated and any([x.buffer is c.buffer for c in captured]):
             raise DonatedArrayError(
-                f"{what}: {name} closes over the array {x.type!r} that it is given as a donated "
+                f"{transform_name}: {name} closes over the array {x.type!r} that it is given as a donated "
                 f"argument; donate a copy, or leave it out of donate_argnums"
             )
 
 
-def check_once(
-    where: tuple[str, str], kept: Sequence[bool], donated: Sequence[bool], arrays: Sequence[ConcreteArray]
+def check_donated_once(
+    where: tuple[str, str], used: Sequence[bool], donated: Sequence[bool], arrays: Sequence[ConcreteArray]
 ) -> None:
     """Checks that no array is donated that the call reads as another argument too.
 
     Args:
         where: the transformation and the function's name, for errors.
-        kept: for each argument whether it is passed.
+        used: for each argument whether it is passed.
         donated: for each argument. arrays: the arguments.
 
     Raises:
         DonatedArrayError: with the array's type.
     """
-    passed = [(x, gone) for x, keep, gone in zip(arrays, kept, donated, strict=True) if keep]
-    for i, (x, gone) in enumerate(passed):
-        if gone and any([x.buffer is y.buffer for j, (y, _) in enumerate(passed) if j != i]):
+    passed = [
+        (x, is_donated) for x, is_used, is_donated in zip(arrays, used, donated, strict=True) if is_used
+    ]
+    for i, (x, is_donated) in enumerate(passed):
+        if is_donated and any([x.buffer is y.buffer for j, (y, _) in enumerate(passed) if j != i]):
             raise DonatedArrayError(
                 f"{where[0]}: {where[1]} is given the array {x.type!r} twice, once as a donated argument; "
                 f"donate a copy, or leave it out of donate_argnums"
             )
 
 
-def warn_unused(
+def warn_unused_donations(
     where: tuple[str, str],
     fun: Callable[..., object],
     options: Options,
@@ -120,15 +125,15 @@ def warn_unused(
         executable: what was compiled.
         donated: for each leaf of the arguments.
     """
-    found = unused(executable, donated)
-    if not found:
+    unused_leaves = find_unused_donations(executable, donated)
+    if not unused_leaves:
         return
-    names = positional_names(fun)
-    fixed = counted(options.static_argnums, len(names))
+    names = positional_parameter_names(fun)
+    fixed = valid_argument_numbers(options.static_argnums, len(names))
     dynamic = [name for i, name in enumerate(names) if i not in fixed]
-    numbered = tree.unflatten(range(len(donated)))
-    shown = [f"{argument_path(numbered, i, dynamic)} {executable.in_types[i]!r}" for i in found[:4]]
-    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    index_tree = tree.unflatten(range(len(donated)))
+    shown = [f"{argument_path(index_tree, i, dynamic)} {executable.in_types[i]!r}" for i in unused_leaves[:4]]
+    more = f" and {len(unused_leaves) - 4} more" if len(unused_leaves) > 4 else ""
     warn_user(
         f"{where[0]}: {where[1]} cannot reuse the donated memory of {', '.join(shown)}{more}: no result takes it; "
         f"leave it out of donate_argnums"

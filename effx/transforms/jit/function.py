@@ -26,80 +26,91 @@ from typing import (
 
 from effx import flags, ports, presence
 from effx.array import Array
-from effx.effects import are_optional, current_frame, isolated
+from effx.effects import all_optional, current_frame, isolated
 from effx.errors import (
     BackendError,
     RefGivenError,
     TransformError,
     hide_internal_frames,
 )
-from effx.handlers.evaluate.debugging import debugging, not_finite
-from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.evaluate.debugging import find_not_finite, is_debugging
+from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.ir.values.refs import has_refs
 from effx.lower.compile_options import CompilerOptions
-from effx.lower.placement.assignment import Assignment, Wanted
-from effx.lower.placement.concrete import ConcreteArray, as_concrete, bury, is_spread
-from effx.lower.placement.transfer_guards import check_execution, guarding
+from effx.lower.placement.assignment import Assignment, RequestedShardings
+from effx.lower.placement.concrete import ConcreteArray, is_on_several_devices, mark_deleted, to_concrete
+from effx.lower.placement.transfer_guards import check_execution, has_active_guards
 from effx.lower.runtime.dispatch import (
     KEYED,
     FastPath,
-    fast_function,
     fast_path,
+    make_fast_function,
     reads_scalars,
     refuse_pending,
 )
 from effx.lower.runtime.executables import Executable, compile_program
-from effx.tracing.arguments import Statics, abstract, as_arrays, name_of, signature_of
-from effx.tracing.traces import Trace, key_of, traced, traces_of
-from effx.transforms.jit.call_arguments import Given, adding
-from effx.transforms.jit.device_assignment import placed, planned, usual_place
-from effx.transforms.jit.donation import check_held, check_once, donated_leaves, warn_unused
-from effx.transforms.jit.function_cache import Form, SharedKey, shared_key
-from effx.transforms.jit.options import Options, Places, Static, counted, exactly
-from effx.transforms.jit.shardings import constrained, lying
+from effx.tracing.arguments import StaticArguments, as_arrays, callable_name, function_signature, leaf_type
+from effx.tracing.traces import Trace, trace_cached, trace_key, traces_of
+from effx.transforms.jit.call_arguments import CallArguments, bind_static_arguments
+from effx.transforms.jit.device_assignment import assign_devices, default_placement, plan_devices
+from effx.transforms.jit.donation import (
+    check_captured,
+    check_donated_once,
+    donation_flags,
+    warn_unused_donations,
+)
+from effx.transforms.jit.function_cache import SharedKey, TraceVariant, shared_key
+from effx.transforms.jit.options import (
+    ExactStatic,
+    Options,
+    PositionalRoles,
+    valid_argument_numbers,
+    wrap_static_argument,
+)
+from effx.transforms.jit.shardings import argument_shardings, with_shardings
 from effx.transforms.jit.stages import Lowered, Signature, Traced
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
-    from effx.program_cache.entries import Restored
-    from effx.program_cache.lookup import Question
+    from effx.program_cache.entries import RestoredProgram
+    from effx.program_cache.lookup import ProgramQuery
 
-__all__ = ["Decorator", "Jitted"]
+__all__ = ["JitDecorator", "Jitted"]
 
 
 @runtime_checkable
-class Owner(Protocol):
+class JittedOwner(Protocol):
     """The Python side of a jitted function; see `effx.transforms.jit.function.Function`."""
 
-    what: str
+    transform_name: str
 
-    def public(self) -> object:
+    def user_function(self) -> object:
         """Returns what `jit` gives."""
         ...
 
 
-def reduced(function: Callable[..., object]) -> "str | tuple[object, ...]":
+def reduce_jitted(function: Callable[..., object]) -> "str | tuple[object, ...]":
     """How pickle and copy see C++ functions: by name where they have one, else as what `jit` was given.
 
     Those of jax are of the same class, and none of effx's business.
     """
     owner = getattr(getattr(function, "trace", None), "__self__", None)
-    if not isinstance(owner, Owner):
+    if not isinstance(owner, JittedOwner):
         return function.__reduce_ex__(2)
     name = getattr(function, "__qualname__", "")  # none where Python looks at static arguments before
-    found: object = sys.modules.get(getattr(function, "__module__", ""))
+    named: object = sys.modules.get(getattr(function, "__module__", ""))
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return name if found is function else (again, (owner,))
+        named = getattr(named, part, None)
+    return name if named is function else (rebuild_jitted, (owner,))
 
 
-def again(owner: Owner) -> object:
+def rebuild_jitted(owner: JittedOwner) -> object:
     """Returns the jitted function of what was pickled."""
-    return owner.public()
+    return owner.user_function()
 
 
 P = ParamSpec("P")
@@ -145,7 +156,7 @@ class Jitted(Protocol[P, R_co]):
         ...
 
 
-class Decorator(Protocol):
+class JitDecorator(Protocol):
     """What `jit(...)` without a function returns."""
 
     def __call__(self, fun: Callable[P, R]) -> Jitted[P, R]:
@@ -153,14 +164,14 @@ class Decorator(Protocol):
         ...
 
 
-Way: TypeAlias = Literal["call", "shapes", "trace"]
+CallMode: TypeAlias = Literal["call", "shapes", "trace"]
 
 
 class Function(Generic[P, R]):
     """The Python side of one function that is staged for each kind of arguments.
 
     Attributes:
-        what: the transformation, for errors.
+        transform_name: the transformation, for errors.
         operation: what performs the program where handlers are installed.
     """
 
@@ -168,105 +179,121 @@ class Function(Generic[P, R]):
         self,
         fun: Callable[P, R],
         options: Options,
-        what: str = "jit",
+        transform_name: str = "jit",
         operation: Callable[[Program], HigherOrder] = Call,
     ) -> None:
         self.fun = fun
         self.options = options
-        self.what = what
+        self.transform_name = transform_name
         self.operation = operation
-        self.name = name_of(fun)
-        self.where = what, self.name
+        self.name = callable_name(fun)
+        self.where = transform_name, self.name
         # Only what `jit` itself is given is found again: others stage functions that they make.
-        self.traces = traces_of(fun) if what == "jit" else {}
-        self.lender: Any = None
-        self.key = shared_key(fun, options) if what == "jit" else SharedKey()
+        self.traces = traces_of(fun) if transform_name == "jit" else {}
+        self.ref_function: Any = None
+        self.key = shared_key(fun, options) if transform_name == "jit" else SharedKey()
 
     def __reaches__(self) -> dict[str, object]:
         """Returns what a key of a program on disk must say of the function."""
-        return {"fun": self.fun, "options": self.options, "what": self.what, "operation": self.operation}
+        return {
+            "fun": self.fun,
+            "options": self.options,
+            "what": self.transform_name,
+            "operation": self.operation,
+        }
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """What has been staged is left out."""
-        return Function, (self.fun, self.options, self.what, self.operation)
+        return Function, (self.fun, self.options, self.transform_name, self.operation)
 
     # From arguments to a staged program
 
-    def split(
+    def split_static_arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[tuple[object, ...], dict[str, object], Statics]:
+    ) -> tuple[tuple[object, ...], dict[str, object], StaticArguments]:
         """Separates dynamic arguments from static ones, each of these with its number or name."""
         o = self.options
         if not o.static_argnums and not o.static_argnames:
             return args, kwargs, ()
         count = len(args)
-        numbers = counted(o.static_argnums, count)
+        numbers = valid_argument_numbers(o.static_argnums, count)
         for n in o.static_argnums:
             if not -count <= n < count:
-                signature = signature_of(self.fun)
+                signature = function_signature(self.fun)
                 names = [] if signature is None else list(signature.parameters)
                 if n >= 0 and n < len(names) and (names[n] in kwargs or names[n] in o.static_argnames):
                     continue
                 raise TransformError(
-                    f"{self.what}: {self.name} was called with {count} positional arguments, fewer than "
+                    f"{self.transform_name}: {self.name} was called with {count} positional arguments, fewer than "
                     f"static_argnums {o.static_argnums} needs"
                 )
-        given: list[tuple[int | str, object]] = [(n, args[n]) for n in sorted(numbers)]
-        given += [(name, kwargs[name]) for name in o.static_argnames if name in kwargs]
-        static = [(where, x.value if type(x) is Static else x) for where, x in given]
+        static_pairs: list[tuple[int | str, object]] = [(n, args[n]) for n in sorted(numbers)]
+        static_pairs += [(name, kwargs[name]) for name in o.static_argnames if name in kwargs]
+        static = [(where, x.value if type(x) is ExactStatic else x) for where, x in static_pairs]
         for where, value in static:
             try:
                 hash(value)
             except TypeError:
-                what = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
+                description = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
                 raise TransformError(
-                    f"{self.what}: static {what} of {self.name} must be hashable, "
+                    f"{self.transform_name}: static {description} of {self.name} must be hashable, "
                     f"got {value!r} of type {type(value).__name__}"
                 ) from None
         dynamic = tuple([a for i, a in enumerate(args) if i not in numbers])
         named = {k: v for k, v in kwargs.items() if k not in o.static_argnames}
         return dynamic, named, tuple(static)
 
-    def given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Given:
+    def flatten_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> CallArguments:
         """Takes the arguments of a call apart."""
-        dynamic, named, static = self.split(args, kwargs)
+        dynamic, named, static = self.split_static_arguments(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        arrays = as_arrays(self.what, leaves, (dynamic, named))
-        donated = donated_leaves(self.where, self.options, dynamic, named, static, len(leaves))
-        types = self.said(tuple([x.type for x in arrays]), dynamic, named)
-        return Given(tree, types, static, donated, leaves, arrays)
+        arrays = as_arrays(self.transform_name, leaves, (dynamic, named))
+        donated = donation_flags(self.where, self.options, dynamic, named, static, len(leaves))
+        types = self.apply_in_shardings(tuple([x.type for x in arrays]), dynamic, named)
+        return CallArguments(tree, types, static, donated, leaves, arrays)
 
-    def said(
+    def apply_in_shardings(
         self, types: tuple[ArrayType, ...], dynamic: tuple[object, ...], named: dict[str, object]
     ) -> tuple[ArrayType, ...]:
         """Returns the arguments' types with what `in_shardings` say of Explicit axes."""
-        asked = self.options.shardings
-        return types if asked is None else asked.said(dynamic, len(flatten(named)[0]), types)
+        shardings = self.options.shardings
+        return (
+            types if shardings is None else shardings.apply_to_types(dynamic, len(flatten(named)[0]), types)
+        )
 
-    def staged(self, given: Given) -> tuple[Trace, Form]:
+    def find_trace(self, call: CallArguments) -> tuple[Trace, TraceVariant]:
         """Finds the trace for arguments, staging the function the first time."""
-        trace = traced(self.what, self.fun, given.tree, given.types, *adding(given.static), self.traces)
-        return trace, self.form(trace, given.donated, given.tree)
+        trace = trace_cached(
+            self.transform_name,
+            self.fun,
+            call.tree,
+            call.types,
+            *bind_static_arguments(call.static),
+            self.traces,
+        )
+        return trace, self.find_variant(trace, call.donated, call.tree)
 
-    def form(self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef) -> Form:
+    def find_variant(self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef) -> TraceVariant:
         """Returns what is known of a trace under the options."""
-        found, asked = trace.derived.get(self.key), self.options.shardings
-        if found is None:
+        variant, in_out_shardings = trace.derived.get(self.key), self.options.shardings
+        if variant is None:
             types = trace.program.in_types[len(trace.captured) :]
-            wanted = (
+            shardings = (
                 None
-                if asked is None
-                else asked.wanted(self.name, tree, types, trace.out_tree, trace.out_types)
+                if in_out_shardings is None
+                else in_out_shardings.resolve_shardings(
+                    self.name, tree, types, trace.out_tree, trace.out_types
+                )
             )
-            found = trace.derived[self.key] = Form(donated, tree, wanted)
-        return cast("Form", found)
+            variant = trace.derived[self.key] = TraceVariant(donated, tree, shardings)
+        return cast("TraceVariant", variant)
 
-    def prepare(
+    def prepare_call(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[Trace, Form, list[Array], list[PyTree]]:
+    ) -> tuple[Trace, TraceVariant, list[Array], list[PyTree]]:
         """Finds the trace for arguments, staging the function the first time, and the arguments' arrays."""
-        given = self.given(args, kwargs)
-        return *self.staged(given), given.arrays, given.leaves
+        call = self.flatten_arguments(args, kwargs)
+        return *self.find_trace(call), call.arrays, call.leaves
 
     # Running
 
@@ -274,136 +301,168 @@ class Function(Generic[P, R]):
         """Stages, compiles and runs; returns what C++ needs to run the next such call itself."""
         refuse_pending(args, kwargs)
         if flags.disable_jit.value:
-            given = [x.value if type(x) is Static else x for x in args]
-            named = {name: x.value if type(x) is Static else x for name, x in kwargs.items()}
-            return cast("Callable[..., R]", self.fun)(*given, **named), None, False
+            unwrapped_args = [x.value if type(x) is ExactStatic else x for x in args]
+            unwrapped_kwargs = {name: x.value if type(x) is ExactStatic else x for name, x in kwargs.items()}
+            return cast("Callable[..., R]", self.fun)(*unwrapped_args, **unwrapped_kwargs), None, False
         return self.run(args, kwargs)
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
-        found: tuple[Given, Question | None, Restored | None, tuple[Trace, Form] | None] | None
+        prepared: (
+            tuple[
+                CallArguments, ProgramQuery | None, RestoredProgram | None, tuple[Trace, TraceVariant] | None
+            ]
+            | None
+        )
         try:
-            given = self.given(args, kwargs)
-            question = self.question(given)
-            restored = None if question is None else self.restored(question, given)
-            found = given, question, restored, None if restored is not None else self.staged(given)
+            call = self.flatten_arguments(args, kwargs)
+            query = self.make_query(call)
+            restored = None if query is None else self.look_up_program(query, call)
+            prepared = call, query, restored, None if restored is not None else self.find_trace(call)
         except RefGivenError:
             if not has_refs((args, kwargs)):
                 raise
-            found = None  # the rest happens outside of the clause, so that its errors stand alone
-        if found is None:
-            return self.lend(args, kwargs), None, False
-        given, question, restored, staged = found
+            prepared = None  # the rest happens outside of the clause, so that its errors stand alone
+        if prepared is None:
+            return self.call_with_refs(args, kwargs), None, False
+        call, query, restored, staged = prepared
         if restored is not None:
-            check_held(self.where, restored.captured, given.donated, given.concrete())
-            return self.compute(restored.executable, restored.out_tree, given, None)
+            check_captured(self.where, restored.captured, call.donated, call.concrete_arrays())
+            return self.execute(restored.executable, restored.out_tree, call, None)
         assert staged is not None
-        trace, form = staged
-        if current_frame() is not None or trace.foreign or not are_optional(trace.program.effects):
-            return self.perform(trace, given.arrays, form.wanted), None, False
-        concrete = given.concrete()
-        check_held(self.where, trace.captured, form.donated, concrete)
-        executable = self.executable(trace, form, concrete)
-        if question is not None:
-            question.keep(trace, executable)
-        return self.compute(executable, trace.out_tree, given, trace)
+        trace, variant = staged
+        if current_frame() is not None or trace.foreign or not all_optional(trace.program.effects):
+            return self.perform(trace, call.arrays, variant.shardings), None, False
+        concrete = call.concrete_arrays()
+        check_captured(self.where, trace.captured, variant.donated, concrete)
+        executable = self.find_executable(trace, variant, concrete)
+        if query is not None:
+            query.store(trace, executable)
+        return self.execute(executable, trace.out_tree, call, trace)
 
-    def compute(
-        self, executable: Executable, out_tree: PyTreeDef, given: Given, trace: Trace | None
+    def execute(
+        self, executable: Executable, out_tree: PyTreeDef, call: CallArguments, trace: Trace | None
     ) -> tuple[R, FastPath | None, bool]:
         """Runs what was compiled; `trace` is there to find the operation that gave NaN."""
-        concrete = given.concrete()
+        concrete = call.concrete_arrays()
         # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
-        consumed = given.donated if debugging() else (False,) * len(concrete)
-        check_execution(f"{self.what}: {self.name}")
-        settled = executable.takes_as_is(concrete) and not debugging()
-        settled = settled and (all([type(x) is ConcreteArray for x in given.leaves]) or reads_scalars())
+        consumed = call.donated if is_debugging() else (False,) * len(concrete)
+        check_execution(f"{self.transform_name}: {self.name}")
+        is_fast = executable.can_dispatch_in_cpp(concrete) and not is_debugging()
+        is_fast = is_fast and (all([type(x) is ConcreteArray for x in call.leaves]) or reads_scalars())
         if trace is not None and flags.debug_key_reuse.value:
-            held = [*trace.captured, *concrete]
-            results = ports.random_keys.reuse.watched(trace.program, held, lambda: executable.run(concrete))
+            inputs = [*trace.captured, *concrete]
+            results = ports.random_keys.reuse.watched(trace.program, inputs, lambda: executable.run(concrete))
         else:
             results = executable.run(concrete)
-        if trace is not None and debugging() and (found := not_finite(results)) is not None:
+        if trace is not None and is_debugging() and (failure := find_not_finite(results)) is not None:
             with isolated():  # to find the operation: this raises
                 run_program(trace.program, [*trace.captured, *concrete])
-            raise found.error(f"{self.what}: {self.name}")
-        for x, gone in zip(concrete, consumed, strict=True):
-            if gone:
+            raise failure.make_error(f"{self.transform_name}: {self.name}")
+        for x, is_consumed in zip(concrete, consumed, strict=True):
+            if is_consumed:
                 x.delete()
         result: R = out_tree.unflatten(results)
-        return result, fast_path(executable, result) if settled else None, False
+        return result, fast_path(executable, result) if is_fast else None, False
 
-    def lend(self, args: tuple[object, ...], kwargs: dict[str, object], way: Way = "call") -> Any:
+    def call_with_refs(
+        self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode = "call"
+    ) -> Any:
         """Calls the function as one of its mutable references' contents, or says what it would return, or stages it."""
-        from effx.transforms.refs.ref_arguments import Lending, borrowing  # not loaded before it is needed
-
-        if self.lender is None:
-            borrowed = borrowing(self.fun, bool(self.options.donate_argnums or self.options.donate_argnames))
-            self.lender = Function(borrowed, self.options, self.what, self.operation).public()
-        lending = Lending(self.what, self.name, args, kwargs)
-        if way == "trace":
-            from effx.transforms.jit.stages import traced_lent
-
-            return traced_lent(lending, self.lender.trace, flatten(self.split(args, kwargs)[:2])[1])
-        return lending.to(self.lender if way == "call" else self.lender.eval_shape, writes=way == "call")
-
-    def question(self, given: Given) -> "Question | None":
-        """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
-        if flags.cache_dir.value is None or self.what != "jit":
-            return None
-        from effx.program_cache.lookup import Question, askable  # most processes have no cache on disk
-
-        if not askable():
-            return None
-        key = key_of(given.tree, given.types, adding(given.static)[0])
-        if key in self.traces:
-            return None
-        concrete = given.concrete()
-        if any([is_spread(x) for x in concrete]):
-            return None
-        o = self.options
-        place = placed(self.where, o.device, None, concrete)
-        return Question(
-            self.fun, self.name, key, given.static, o, place.device, place.committed, o.compiler_options
+        from effx.transforms.refs.ref_arguments import (  # not loaded before it is needed
+            RefArguments,
+            functionalize_refs,
         )
 
-    def restored(self, question: "Question", given: Given) -> "Restored | None":
-        """Returns the program that another process left on disk, which is read once."""
-        found = self.key.restored.get(question.here())
-        if found is None and (found := question.answer()) is not None:
-            self.key.restored[question.here()] = found
-        return found
+        if self.ref_function is None:
+            borrowed = functionalize_refs(
+                self.fun, bool(self.options.donate_argnums or self.options.donate_argnames)
+            )
+            self.ref_function = Function(
+                borrowed, self.options, self.transform_name, self.operation
+            ).user_function()
+        lending = RefArguments(self.transform_name, self.name, args, kwargs)
+        if mode == "trace":
+            from effx.transforms.jit.stages import trace_with_refs
 
-    def perform(self, trace: Trace, arrays: Sequence[Array], wanted: Wanted | None = None) -> R:
+            return trace_with_refs(
+                lending, self.ref_function.trace, flatten(self.split_static_arguments(args, kwargs)[:2])[1]
+            )
+        return lending.call_with_contents(
+            self.ref_function if mode == "call" else self.ref_function.eval_shape, writes_back=mode == "call"
+        )
+
+    def make_query(self, call: CallArguments) -> "ProgramQuery | None":
+        """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
+        if flags.cache_dir.value is None or self.transform_name != "jit":
+            return None
+        from effx.program_cache.lookup import ProgramQuery, can_query  # most processes have no cache on disk
+
+        if not can_query():
+            return None
+        key = trace_key(call.tree, call.types, bind_static_arguments(call.static)[0])
+        if key in self.traces:
+            return None
+        concrete = call.concrete_arrays()
+        if any([is_on_several_devices(x) for x in concrete]):
+            return None
+        o = self.options
+        assignment = assign_devices(self.where, o.device, None, concrete)
+        return ProgramQuery(
+            self.fun,
+            self.name,
+            key,
+            call.static,
+            o,
+            assignment.device,
+            assignment.committed,
+            o.compiler_options,
+        )
+
+    def look_up_program(self, question: "ProgramQuery", call: CallArguments) -> "RestoredProgram | None":
+        """Returns the program that another process left on disk, which is read once."""
+        restored = self.key.restored.get(question.local_key())
+        if restored is None and (restored := question.look_up()) is not None:
+            self.key.restored[question.local_key()] = restored
+        return restored
+
+    def perform(
+        self, trace: Trace, arrays: Sequence[Array], shardings: RequestedShardings | None = None
+    ) -> R:
         """Performs the program as a call under the current handlers."""
-        if wanted is not None:
-            arrays = constrained(arrays, wanted.inputs)
+        if shardings is not None:
+            arrays = with_shardings(arrays, shardings.inputs)
         inputs = [*trace.captured, *arrays]
         if self.options.inline:
             results: Sequence[Array] = run_program(trace.program, inputs)
         else:
             results = self.operation(trace.program)(*inputs)
-        if wanted is not None:
-            results = constrained(results, wanted.outputs)
+        if shardings is not None:
+            results = with_shardings(results, shardings.outputs)
         result: R = trace.out_tree.unflatten(results)
         return result
 
-    def executable(self, trace: Trace, form: Form, arrays: list[ConcreteArray]) -> Executable:
+    def find_executable(self, trace: Trace, variant: TraceVariant, arrays: list[ConcreteArray]) -> Executable:
         """Returns the compiled form for where the arrays lie, compiling it the first time."""
-        place = usual_place(arrays)
-        if place is not None and (found := form.executables.get((place, debugging()))) is not None:
-            return found
+        usual_placement = default_placement(arrays)
+        if (
+            usual_placement is not None
+            and (compiled := variant.executables.get((usual_placement, is_debugging()))) is not None
+        ):
+            return compiled
         o = self.options
-        assignment = placed(self.where, o.device, trace.program, arrays, form.wanted, trace.captured)
-        key = (assignment, debugging())
-        found = form.executables.get(key)
-        if found is None:
-            donated = (False,) * len(form.donated) if debugging() else form.donated
-            found = form.executables[key] = self.compile(
-                trace.program, trace.captured, form.tree, assignment, donated
+        assignment = assign_devices(
+            self.where, o.device, trace.program, arrays, variant.shardings, trace.captured
+        )
+        key = (assignment, is_debugging())
+        compiled = variant.executables.get(key)
+        if compiled is None:
+            donated = (False,) * len(variant.donated) if is_debugging() else variant.donated
+            compiled = variant.executables[key] = self.compile(
+                trace.program, trace.captured, variant.tree, assignment, donated
             )
-        form.executables[key if place is None else (place, debugging())] = found
-        return found
+        variant.executables[key if usual_placement is None else (usual_placement, is_debugging())] = compiled
+        return compiled
 
     def compile(
         self,
@@ -416,9 +475,9 @@ class Function(Generic[P, R]):
     ) -> Executable:
         """Compiles a program for some devices, with options of XLA's beside those of the function."""
         with isolated():
-            constants = [as_concrete(x) for x in captured]
-        found = compile_program(
-            in_order(program),
+            constants = [to_concrete(x) for x in captured]
+        executable = compile_program(
+            order_effects(program),
             constants,
             assignment,
             donated=donated,
@@ -426,18 +485,18 @@ class Function(Generic[P, R]):
             options=tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items())),
         )
         if any(donated):
-            warn_unused(self.where, self.fun, self.options, tree, found, donated)
-        return found
+            warn_unused_donations(self.where, self.fun, self.options, tree, executable, donated)
+        return executable
 
-    def fast(
+    def make_fast_function(
         self, miss: Callable[..., tuple[R, FastPath | None, bool]], settings: tuple[object, ...] = ()
     ) -> Callable[..., R]:
         """Makes a C++ function; those of equal settings share what they have seen."""
         o, key = self.options, (self.key, settings)
         self.key.settings.add(settings)
-        return fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
+        return make_fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
 
-    def public(self) -> Jitted[P, R]:
+    def user_function(self) -> Jitted[P, R]:
         """Returns the function that users call: jaxlib's C++ object itself, unless it has more to do.
 
         It must not be referred to by this object: a cycle would keep dropped functions and their arrays.
@@ -447,76 +506,80 @@ class Function(Generic[P, R]):
         def miss(*args: P.args, **kwargs: P.kwargs) -> tuple[R, FastPath | None, bool]:
             try:
                 refuse_pending(args, kwargs)
-                if not presence.anywhere():
+                if not presence.is_any_present():
                     return self.miss(*args, **kwargs)
                 # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.
-                if ((frame := current_frame()) is not None and frame.opaque) or guarding():
+                if ((frame := current_frame()) is not None and frame.opaque) or has_active_guards():
                     return self.miss(*args, **kwargs)[0], None, False
                 keyed = (*KEYED, *flags.user_contexts)
                 settings = () if flags.overrides() is None else tuple([flag.value for flag in keyed])
                 fast = others.get(settings)
                 if fast is None:
-                    fast = others[settings] = self.fast(self.miss, (True, *settings))
+                    fast = others[settings] = self.make_fast_function(self.miss, (True, *settings))
                 return fast(*args, **kwargs), None, False
             except Exception as error:
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
 
-        plain = self.fast(miss)
+        plain = self.make_fast_function(miss)
 
         def clear_cache() -> None:
             self.traces.clear()
             self.key.restored.clear()
             for settings in list(self.key.settings):
-                self.fast(miss, settings)._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
+                self.make_fast_function(miss, settings)._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
-        public: Any = self.guard(plain) if self.options.needs_guard else plain
+        public: Any = self.wrap_guarded(plain) if self.options.needs_guard else plain
         update_wrapper(public, self.fun)
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
         if public is not plain:
-            plain.trace = self.trace  # type: ignore[attr-defined]  # of jaxlib's C++ functions: by it `reduced` knows it
+            plain.trace = self.trace  # type: ignore[attr-defined]  # of jaxlib's C++ functions: by it `reduce_jitted` knows it
             # C++'s own bound method does not pickle.
             public._cache_size = lambda: plain._cache_size()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
         return cast("Jitted[P, R]", public)
 
-    def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def explain_failure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises an error that says what C++ does not: which array is gone or donated twice."""
-        trace, form, arrays, _ = self.prepare(args, kwargs)
-        concrete = [as_concrete(x) for x in arrays]
-        check_held(self.where, trace.captured, form.donated, concrete)
-        check_once(self.where, self.executable(trace, form, concrete).kept, form.donated, concrete)
+        trace, variant, arrays, _ = self.prepare_call(args, kwargs)
+        concrete = [to_concrete(x) for x in arrays]
+        check_captured(self.where, trace.captured, variant.donated, concrete)
+        check_donated_once(
+            self.where, self.find_executable(trace, variant, concrete).kept, variant.donated, concrete
+        )
 
-    def guard(self, call: Callable[..., R]) -> Callable[P, R]:
+    def wrap_guarded(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function where C++ alone would leave users with puzzles."""
         o = self.options
         donates = bool(o.donate_argnums or o.donate_argnames)
-        places = Places(o)
+        positions_by_count = PositionalRoles(o)
 
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            given: Sequence[object] = args
-            named: dict[str, object] = kwargs
-            static, gone = places[len(args)]
+            call_args: Sequence[object] = args
+            call_kwargs: dict[str, object] = kwargs
+            static, donated = positions_by_count[len(args)]
             try:
                 if static:
-                    given = list(args)
+                    call_args = list(args)
                     for i in static:
-                        given[i] = exactly(args[i])
+                        call_args[i] = wrap_static_argument(args[i])
                 if kwargs and o.static_argnames:
-                    named = {k: exactly(x) if k in o.static_argnames else x for k, x in kwargs.items()}
+                    call_kwargs = {
+                        k: wrap_static_argument(x) if k in o.static_argnames else x for k, x in kwargs.items()
+                    }
             except TypeError:
-                self.split(args, kwargs)  # an unhashable static argument: say which
+                self.split_static_arguments(args, kwargs)  # an unhashable static argument: say which
                 raise
             try:
-                result = call(*given, **named)
+                result = call(*call_args, **call_kwargs)
             except Exception as error:
                 if isinstance(error, ValueError | BackendError) and "INVALID_ARGUMENT" in str(error):
-                    self.explain(args, kwargs)
+                    self.explain_failure(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
             if donates:
                 rest = [kwargs.get(name) for name in o.donate_argnames]
-                bury(flatten([*[args[i] for i in gone], *rest])[0])
+                mark_deleted(flatten([*[args[i] for i in donated], *rest])[0])
             return result
 
         return guarded
@@ -526,26 +589,30 @@ class Function(Generic[P, R]):
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Stages the function for arguments, or for things with their shapes and dtypes."""
         if has_refs((args, kwargs)):
-            return cast("Traced", self.lend(args, kwargs, "trace"))
-        dynamic, named, static = self.split(args, kwargs)
+            return cast("Traced", self.call_with_refs(args, kwargs, "trace"))
+        dynamic, named, static = self.split_static_arguments(args, kwargs)
         leaves, tree = flatten((dynamic, named))
-        types = self.said(tuple([abstract(self.what, x) for x in leaves]), dynamic, named)
+        types = self.apply_in_shardings(
+            tuple([leaf_type(self.transform_name, x) for x in leaves]), dynamic, named
+        )
         with isolated():
-            trace = traced(self.what, self.fun, tree, types, *adding(static), self.traces)
-            donated = donated_leaves(self.where, self.options, dynamic, named, static, len(types))
-            form = self.form(trace, donated, tree)
+            trace = trace_cached(
+                self.transform_name, self.fun, tree, types, *bind_static_arguments(static), self.traces
+            )
+            donated = donation_flags(self.where, self.options, dynamic, named, static, len(types))
+            variant = self.find_variant(trace, donated, tree)
         device = self.options.device
-        wanted = lying(leaves, form.wanted)
-        signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, form.donated)
+        shardings = argument_shardings(leaves, variant.shardings)
+        signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, variant.donated)
         return Traced(
             signature,
             trace.program,
             trace.captured,
-            lambda program, captured, where: planned(
-                self.name, program, captured, wanted, where, device is not None
+            lambda program, captured, where: plan_devices(
+                self.name, program, captured, shardings, where, device is not None
             ),
             lambda program, captured, assignment, options: self.compile(
-                program, captured, tree, assignment, form.donated, options
+                program, captured, tree, assignment, variant.donated, options
             ),
             device,
         )
@@ -557,8 +624,9 @@ class Function(Generic[P, R]):
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the result without computing."""
         if has_refs((args, kwargs)):
-            return self.lend(args, kwargs, "shapes")
+            return self.call_with_refs(args, kwargs, "shapes")
         return self.trace(*args, **kwargs).out_info
 
 
-copyreg.pickle(type(fast_function("f", counted, lambda: ((), None, False))), reduced)  # type: ignore[arg-type]  # wants Any
+_FAST_FUNCTION = type(make_fast_function("f", valid_argument_numbers, lambda: ((), None, False)))
+copyreg.pickle(_FAST_FUNCTION, reduce_jitted)  # type: ignore[arg-type]  # wants Any

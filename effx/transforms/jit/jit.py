@@ -5,8 +5,8 @@ from functools import partial
 from typing import ParamSpec, TypeVar, cast, overload
 
 from effx.errors import check_function
-from effx.transforms.jit.function import Decorator, Function, Jitted
-from effx.transforms.jit.options import options_for
+from effx.transforms.jit.function import Function, JitDecorator, Jitted
+from effx.transforms.jit.options import make_options
 from effx.tree.registry import PyTree
 
 __all__ = ["jit"]
@@ -48,7 +48,7 @@ def jit(
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
     abstracted_axes: PyTree = None,
-) -> "Decorator": ...
+) -> "JitDecorator": ...
 def jit(
     fun: Callable[P, R] | None = None,
     *,
@@ -64,7 +64,7 @@ def jit(
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
     abstracted_axes: PyTree = None,
-) -> "Jitted[P, R] | Decorator":
+) -> "Jitted[P, R] | JitDecorator":
     """Compiles a function with XLA: staged once for each kind of arguments, then run in C++.
 
     Args:
@@ -103,7 +103,7 @@ def jit(
     """
     if fun is None:
         return cast(
-            "Decorator",
+            "JitDecorator",
             partial(
                 jit,
                 in_shardings=in_shardings,
@@ -121,7 +121,7 @@ def jit(
             ),
         )
     check_function("jit", fun)
-    options = options_for(
+    options = make_options(
         fun,
         static_argnums,
         static_argnames,
@@ -136,7 +136,7 @@ def jit(
         out_shardings,
     )
     if abstracted_axes is None:
-        return Function(fun, options).public()
-    from effx.transforms.jit.buckets import jitted  # symbolic sizes, which few functions have
+        return Function(fun, options).user_function()
+    from effx.transforms.jit.buckets import jit_bucketed  # symbolic sizes, which few functions have
 
-    return jitted(fun, options, abstracted_axes)
+    return jit_bucketed(fun, options, abstracted_axes)

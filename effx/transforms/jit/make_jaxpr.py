@@ -7,13 +7,20 @@ from typing import Any, ParamSpec
 import attrs
 
 from effx.effects import handle
-from effx.handlers.staging.compile_time_eval import Known
+from effx.handlers.staging.compile_time_eval import EvaluateKnown
 from effx.ir.types import ArrayType
 from effx.ir.values.refs import has_refs
-from effx.tracing.arguments import FlatFunction, abstract, adapted, argument_numbers, merged, name_of
-from effx.tracing.axis_environments import AxisEnv, axes_of, bound
+from effx.tracing.arguments import (
+    FlatFunction,
+    adapt_arguments,
+    callable_name,
+    leaf_type,
+    merge_static_arguments,
+    normalize_argnums,
+)
+from effx.tracing.axis_environments import AxisEnv, bind_axes, parse_axis_env
 from effx.tracing.traces import Trace, trace
-from effx.transforms.jit.stages import shape_of
+from effx.transforms.jit.stages import shape_struct
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typeof"]
@@ -21,8 +28,8 @@ __all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typ
 P = ParamSpec("P")
 
 
-def flat(
-    what: str,
+def flatten_function(
+    function_name: str,
     fun: Callable[..., Any],
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
@@ -30,13 +37,17 @@ def flat(
 ) -> tuple[FlatFunction, list[ArrayType]]:
     """Returns a function of the dynamic arguments' leaves, and their types."""
     leaves, tree = flatten(([a for i, a in enumerate(args) if i not in static], kwargs))
-    called = adapted(fun, partial(merged, [(i, args[i]) for i in static])) if static else fun
-    return FlatFunction(what, called, tree), [abstract(what, x) for x in leaves]
+    function = (
+        adapt_arguments(fun, partial(merge_static_arguments, [(i, args[i]) for i in static]))
+        if static
+        else fun
+    )
+    return FlatFunction(function_name, function, tree), [leaf_type(function_name, x) for x in leaves]
 
 
-def shapes(found: Trace) -> PyTree:
+def result_shapes(staged_trace: Trace) -> PyTree:
     """Returns the shapes and dtypes of a function's result, in its structure."""
-    return found.out_tree.unflatten([shape_of(t) for t in found.out_types])
+    return staged_trace.out_tree.unflatten([shape_struct(t) for t in staged_trace.out_types])
 
 
 def make_jaxpr(
@@ -86,30 +97,39 @@ def make_jaxpr(
       return c
     }
     """
-    axes = axes_of("make_jaxpr", axis_env)
+    axes = parse_axis_env("make_jaxpr", axis_env)
 
     @wraps(fun)
-    def staged(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def stage_function(*args: P.args, **kwargs: P.kwargs) -> Any:
         if has_refs((args, kwargs)):
-            from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+            from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+                RefArguments,
+                functionalize_refs,
+            )
 
-            inner, named = Lending("make_jaxpr", name_of(fun), args, kwargs).arguments
-            lent = make_jaxpr(borrowing(fun), static_argnums, axis_env, return_shape, abstracted_axes)
-            return lent(*inner, **named)
-        numbers = argument_numbers("make_jaxpr", static_argnums, len(args))
-        given: tuple[PyTree, ...] = args
+            contents_args, contents_kwargs = RefArguments(
+                "make_jaxpr", callable_name(fun), args, kwargs
+            ).arguments
+            stage_contents = make_jaxpr(
+                functionalize_refs(fun), static_argnums, axis_env, return_shape, abstracted_axes
+            )
+            return stage_contents(*contents_args, **contents_kwargs)
+        numbers = normalize_argnums("make_jaxpr", static_argnums, len(args))
+        positional: tuple[PyTree, ...] = args
         if abstracted_axes is not None:
             from effx.transforms.jit.abstracted_axes import AbstractedAxes  # rare, and not loaded before
 
-            named_axes = AbstractedAxes("make_jaxpr", name_of(fun), abstracted_axes)
-            named_axes.refuse_named(kwargs)
-            given = named_axes.abstracted(args, numbers)
-        with bound(axes):
-            found = trace(*flat("make_jaxpr", fun, given, kwargs, tuple(sorted(numbers))))
-        program = attrs.evolve(found.program, constants=found.captured, derived={})
-        return (program, shapes(found)) if return_shape else program
+            named_axes = AbstractedAxes("make_jaxpr", callable_name(fun), abstracted_axes)
+            named_axes.refuse_keywords(kwargs)
+            positional = named_axes.abstract_arguments(args, numbers)
+        with bind_axes(axes):
+            staged_trace = trace(
+                *flatten_function("make_jaxpr", fun, positional, kwargs, tuple(sorted(numbers)))
+            )
+        program = attrs.evolve(staged_trace.program, constants=staged_trace.captured, derived={})
+        return (program, result_shapes(staged_trace)) if return_shape else program
 
-    return staged
+    return stage_function
 
 
 stage = make_jaxpr
@@ -133,11 +153,16 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     ShapeDtypeStruct(shape=(2000, 5), dtype=float32)
     """
     if has_refs((args, kwargs)):
-        from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
+        from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+            RefArguments,
+            functionalize_refs,
+        )
 
-        lent = Lending("eval_shape", name_of(fun), args, kwargs)
-        return lent.to(partial(eval_shape, borrowing(fun)), writes=False)
-    return shapes(trace(*flat("eval_shape", fun, args, kwargs, ())))
+        ref_arguments = RefArguments("eval_shape", callable_name(fun), args, kwargs)
+        return ref_arguments.call_with_contents(
+            partial(eval_shape, functionalize_refs(fun)), writes_back=False
+        )
+    return result_shapes(trace(*flatten_function("eval_shape", fun, args, kwargs, ())))
 
 
 def typeof(x: PyTree) -> ArrayType:
@@ -150,7 +175,7 @@ def typeof(x: PyTree) -> ArrayType:
     >>> effx.typeof(1.5), effx.typeof(effx.numpy.ones((2, 3)))
     (f32[]~, f32[2,3])
     """
-    return abstract("typeof", x)
+    return leaf_type("typeof", x)
 
 
 def ensure_compile_time_eval() -> handle:
@@ -167,4 +192,4 @@ def ensure_compile_time_eval() -> handle:
     >>> f(2.0)
     Array(8., dtype=float32, weak_type=True)
     """
-    return handle(Known())
+    return handle(EvaluateKnown())

@@ -7,13 +7,13 @@ from typing import final
 
 import attrs
 
-from effx.caching import exact
+from effx.caching import exact_key
 from effx.errors import TransformError
 from effx.lower.compile_options import EFFORTS, CompilerEffortLevel, CompilerOptions
 from effx.lower.placement.backends import local_devices
-from effx.lower.placement.shardings import Device, device_of
-from effx.tracing.arguments import name_of, signature_of
-from effx.transforms.jit.shardings import JitShardings, jit_shardings, one_device
+from effx.lower.placement.shardings import Device, resolve_device
+from effx.tracing.arguments import callable_name, function_signature
+from effx.transforms.jit.shardings import JitShardings, common_device, jit_shardings
 from effx.tree.registry import PyTree
 
 
@@ -40,13 +40,13 @@ class Options:
         )
 
 
-def counted(numbers: tuple[int, ...], count: int) -> set[int]:
+def valid_argument_numbers(numbers: tuple[int, ...], count: int) -> set[int]:
     """Returns those of the argument numbers that a call with `count` positional arguments has, from 0."""
     return {n % count for n in numbers if -count <= n < count}
 
 
 @final
-class Places(dict[int, tuple[set[int], set[int]]]):
+class PositionalRoles(dict[int, tuple[set[int], set[int]]]):
     """By the number of positional arguments: which of them are static, and which donated."""
 
     def __init__(self, options: Options) -> None:
@@ -54,55 +54,58 @@ class Places(dict[int, tuple[set[int], set[int]]]):
 
     def __missing__(self, count: int) -> tuple[set[int], set[int]]:
         o = self.options
-        self[count] = found = counted(o.static_argnums, count), counted(o.donate_argnums, count)
-        return found
+        self[count] = roles = (
+            valid_argument_numbers(o.static_argnums, count),
+            valid_argument_numbers(o.donate_argnums, count),
+        )
+        return roles
 
 
 @final
-class Static:
+class ExactStatic:
     """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
 
     __slots__ = ("hash", "key", "value")
 
     def __init__(self, value: object) -> None:
         self.value = value
-        self.key = exact(value)
+        self.key = exact_key(value)
         self.hash = hash(self.key)  # C++ asks for it more than once, and a model's structure takes long
 
     def __hash__(self) -> int:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Static and self.hash == other.hash and self.key == other.key
+        return type(other) is ExactStatic and self.hash == other.hash and self.key == other.key
 
 
-def exactly(x: object) -> object:
+def wrap_static_argument(x: object) -> object:
     """Returns a static argument as C++ may compare it."""
     if type(x) in (bool, int, str, type(None)):
         return x
-    return Static(x)
+    return ExactStatic(x)
 
 
-def numbers_of(what: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
+def parse_argnums(parameter: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
     """Returns argument numbers in order, each once; none for None."""
     if value is None:
         return ()
     try:
         return tuple(sorted({index(n) for n in (value if isinstance(value, Iterable) else (value,))}))
     except TypeError:
-        raise TransformError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
+        raise TransformError(f"{parameter} must be an int or a sequence of ints, got {value!r}") from None
 
 
-def names_of(what: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
+def parse_argnames(parameter: str, value: "str | Iterable[str] | None") -> tuple[str, ...]:
     """Returns argument names; none for None."""
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for n in names:
         if not isinstance(n, str):
-            raise TransformError(f"{what} must be a string or a sequence of strings, got {value!r}")
+            raise TransformError(f"{parameter} must be a string or a sequence of strings, got {value!r}")
     return names
 
 
-def options_for(
+def make_options(
     fun: Callable[..., object],
     static_argnums: "int | Iterable[int] | None",
     static_argnames: "str | Iterable[str] | None",
@@ -117,32 +120,36 @@ def options_for(
     out_shardings: PyTree = None,
 ) -> Options:
     nums, names = (
-        numbers_of("jit: static_argnums", static_argnums),
-        names_of("jit: static_argnames", static_argnames),
+        parse_argnums("jit: static_argnums", static_argnums),
+        parse_argnames("jit: static_argnames", static_argnames),
     )
     donated, donated_names = (
-        numbers_of("jit: donate_argnums", donate_argnums),
-        names_of("jit: donate_argnames", donate_argnames),
+        parse_argnums("jit: donate_argnums", donate_argnums),
+        parse_argnames("jit: donate_argnames", donate_argnames),
     )
-    signature = signature_of(fun)
+    signature = function_signature(fun)
     if signature is not None:
-        nums, names = matched("jit", signature, fun, "static", nums, names)
-        donated, donated_names = matched("jit", signature, fun, "donate", donated, donated_names)
-    both = set(nums) & set(donated) or set(names) & set(donated_names)
-    if both:
-        raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, both))}")
-    where, shardings = device_of(device), jit_shardings(in_shardings, out_shardings)
-    if shardings is not None and (where is not None or backend is not None):
+        nums, names = match_names_and_numbers("jit", signature, fun, "static", nums, names)
+        donated, donated_names = match_names_and_numbers(
+            "jit", signature, fun, "donate", donated, donated_names
+        )
+    overlap = set(nums) & set(donated) or set(names) & set(donated_names)
+    if overlap:
+        raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, overlap))}")
+    bound_device, shardings = resolve_device(device), jit_shardings(in_shardings, out_shardings)
+    if shardings is not None and (bound_device is not None or backend is not None):
         raise TransformError("jit: give shardings or a device, not both")
-    if (alone := one_device(shardings)) is not None:
-        where = alone
-    if where is None and backend is not None:
-        where = local_devices(backend)[0]
-    chosen = compiler_options_for("jit", compiler_options)
-    return Options(nums, names, donated, donated_names, keep_unused, inline, where, chosen, shardings)
+    if (single_device := common_device(shardings)) is not None:
+        bound_device = single_device
+    if bound_device is None and backend is not None:
+        bound_device = local_devices(backend)[0]
+    xla_options = parse_compiler_options("jit", compiler_options)
+    return Options(
+        nums, names, donated, donated_names, keep_unused, inline, bound_device, xla_options, shardings
+    )
 
 
-def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> CompilerOptions:
+def parse_compiler_options(function_name: str, options: "Mapping[str, object] | None") -> CompilerOptions:
     """Returns options of XLA's compiler in the order of their names.
 
     Raises:
@@ -150,27 +157,28 @@ def compiler_options_for(what: str, options: "Mapping[str, object] | None") -> C
     """
     if options is None:
         return ()
-    given: object = options  # what users give is not always what the types say
-    chosen: list[tuple[str, str | bool | int | float]] = []
-    for name, value in sorted(options.items(), key=str) if isinstance(given, Mapping) else [(None, None)]:
+    untyped: object = options  # what users give is not always what the types say
+    parsed: list[tuple[str, str | bool | int | float]] = []
+    for name, value in sorted(options.items(), key=str) if isinstance(untyped, Mapping) else [(None, None)]:
         if not (isinstance(name, str) and isinstance(value, str | bool | int | float)):
             raise TransformError(
-                f"{what}: compiler_options must be a mapping of names to strings, bools and numbers, got {options!r}"
+                f"{function_name}: compiler_options must be a mapping of names to strings, bools and numbers, got "
+                f"{options!r}"
             )
         if name in EFFORTS and not isinstance(value, CompilerEffortLevel):
             raise TransformError(
-                f"{what}: compiler_options: {name} must be a CompilerEffortLevel, got {value!r} of type "
+                f"{function_name}: compiler_options: {name} must be a CompilerEffortLevel, got {value!r} of type "
                 f"{type(value).__name__}"
             )
-        chosen.append((name, value))
-    return tuple(chosen)
+        parsed.append((name, value))
+    return tuple(parsed)
 
 
-def matched(
+def match_names_and_numbers(
     transform: str,
     signature: inspect.Signature,
     fun: Callable[..., object],
-    what: str,
+    role: str,
     nums: tuple[int, ...],
     names: tuple[str, ...],
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -182,13 +190,13 @@ def matched(
     for n in nums:
         if not variadic and not -len(positional) <= n < len(positional):
             raise TransformError(
-                f"{transform}: {what}_argnums names argument {n}, but {name_of(fun)} takes {len(positional)} "
+                f"{transform}: {role}_argnums names argument {n}, but {callable_name(fun)} takes {len(positional)} "
                 f"positional arguments"
             )
     for name in names:
         if not open_names and name not in signature.parameters:
             raise TransformError(
-                f"{transform}: {what}_argnames names {name!r}, but {name_of(fun)} has no such parameter"
+                f"{transform}: {role}_argnames names {name!r}, but {callable_name(fun)} has no such parameter"
             )
     if not variadic:
         nums = tuple(n % len(positional) for n in nums)

@@ -9,13 +9,18 @@ from effx.array import Array, Box
 from effx.errors import ShardingError, TransformError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
-from effx.lower.placement.assignment import Place, Wanted
+from effx.lower.placement.assignment import ArraySharding, RequestedShardings
 from effx.lower.placement.meshes import ambient
-from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSharding, said_by_types
-from effx.transforms.meshes.meshes import in_force, is_sharding, laid_out, shardings_for
+from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSharding, type_sharding_of
+from effx.transforms.meshes.meshes import (
+    broadcast_shardings,
+    is_sharding,
+    sharding_on_current_mesh,
+    with_sharding,
+)
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["JitShardings", "constrained", "jit_shardings", "lying", "one_device"]
+__all__ = ["JitShardings", "argument_shardings", "common_device", "jit_shardings", "with_shardings"]
 
 Leaf = object
 
@@ -35,7 +40,7 @@ class JitShardings:
     outputs: tuple[Leaf, ...]
     out_tree: PyTreeDef
 
-    def said(
+    def apply_to_types(
         self, args: tuple[object, ...], named: int, types: tuple[ArrayType, ...]
     ) -> tuple[ArrayType, ...]:
         """Returns the types of arguments where `in_shardings` say how Explicit axes cut them.
@@ -45,26 +50,28 @@ class JitShardings:
         """
         if not any([_is_explicit(x) for x in self.inputs]):
             return types
-        given = self.in_tree.unflatten(self.inputs)
-        asked = shardings_for("jit: in_shardings", tuple(given) if isinstance(given, list) else given, args)
-        found: list[ArrayType] = []
-        for s, t in zip([*asked, *[None] * named], types, strict=True):
-            if isinstance(s, PartitionSpec):
-                s = in_force("jit: in_shardings", s)
-            if t.cut is None and _is_explicit(s):
-                s.shard_shape(t.shape)  # refuses unequal parts
-                t = t.lying(said_by_types(s))
-            found.append(t)
-        return tuple(found)
+        in_shardings = self.in_tree.unflatten(self.inputs)
+        leaf_shardings = broadcast_shardings(
+            "jit: in_shardings", tuple(in_shardings) if isinstance(in_shardings, list) else in_shardings, args
+        )
+        sharded_types: list[ArrayType] = []
+        for sharding, t in zip([*leaf_shardings, *[None] * named], types, strict=True):
+            if isinstance(sharding, PartitionSpec):
+                sharding = sharding_on_current_mesh("jit: in_shardings", sharding)
+            if t.explicit_sharding is None and _is_explicit(sharding):
+                sharding.shard_shape(t.shape)  # refuses unequal parts
+                t = t.with_sharding(type_sharding_of(sharding))
+            sharded_types.append(t)
+        return tuple(sharded_types)
 
-    def wanted(
+    def resolve_shardings(
         self,
         name: str,
         tree: PyTreeDef,
         in_types: Sequence[ArrayType],
         result: PyTreeDef,
         out_types: Sequence[ArrayType],
-    ) -> Wanted:
+    ) -> RequestedShardings:
         """Returns the shardings of all arrays in arguments `(args, kwargs)` and in a result.
 
         Raises:
@@ -73,22 +80,25 @@ class JitShardings:
             TransformError: there are arguments by name.
         """
         args, kwargs = tree.unflatten(in_types)
-        given = self.in_tree.unflatten(self.inputs)
+        in_shardings = self.in_tree.unflatten(self.inputs)
         if flatten(kwargs)[0] and self.inputs != (None,):
             raise TransformError(
                 f"jit: {name} has in_shardings, which speak of positional arguments; call it without arguments by name, "
                 f"got {', '.join(sorted(kwargs))}"
             )
-        if isinstance(given, list):
-            given = tuple(given)
-        asked = [*shardings_for("jit: in_shardings", given, args), *[None] * len(flatten(kwargs)[0])]
-        returned = shardings_for(
+        if isinstance(in_shardings, list):
+            in_shardings = tuple(in_shardings)
+        input_shardings = [
+            *broadcast_shardings("jit: in_shardings", in_shardings, args),
+            *[None] * len(flatten(kwargs)[0]),
+        ]
+        output_shardings = broadcast_shardings(
             "jit: out_shardings", self.out_tree.unflatten(self.outputs), result.unflatten(out_types)
         )
-        alone = one_device(self) is not None
-        return Wanted(
-            _settled("in_shardings", asked, in_types, alone),
-            _settled("out_shardings", returned, out_types, alone),
+        is_single_device = common_device(self) is not None
+        return RequestedShardings(
+            _check_leaf_shardings("in_shardings", input_shardings, in_types, is_single_device),
+            _check_leaf_shardings("out_shardings", output_shardings, out_types, is_single_device),
         )
 
 
@@ -98,31 +108,31 @@ def _is_explicit(x: Leaf) -> bool:
     return mesh is not None and bool(mesh.explicit_axes)
 
 
-def constrained(arrays: Sequence[Array], shardings: Sequence[Place | None]) -> list[Array]:
+def with_shardings(arrays: Sequence[Array], shardings: Sequence[ArraySharding | None]) -> list[Array]:
     """Says how arrays lie in a program that is being staged, or under another handler."""
     pairs = zip(arrays, shardings, strict=True)
-    return [x if sharding is None else laid_out("jit", sharding, x) for x, sharding in pairs]
+    return [x if sharding is None else with_sharding("jit", sharding, x) for x, sharding in pairs]
 
 
-def _settled(
-    what: str, shardings: Sequence[Any], types: Sequence[ArrayType], alone: bool
-) -> tuple[Place | None, ...]:
-    found: list[Place | None] = []
+def _check_leaf_shardings(
+    parameter: str, shardings: Sequence[Any], types: Sequence[ArrayType], is_single_device: bool
+) -> tuple[ArraySharding | None, ...]:
+    checked: list[ArraySharding | None] = []
     for sharding, t in zip(shardings, types, strict=True):
         if isinstance(sharding, PartitionSpec):
-            sharding = in_force(f"jit: {what}", sharding)
-        if alone and isinstance(sharding, SingleDeviceSharding):
-            found.append(sharding)
+            sharding = sharding_on_current_mesh(f"jit: {parameter}", sharding)
+        if is_single_device and isinstance(sharding, SingleDeviceSharding):
+            checked.append(sharding)
             continue
         if sharding is not None and not isinstance(sharding, NamedSharding):
             raise ShardingError(
-                f"jit: {what} must hold NamedShardings, PartitionSpecs and None, got {sharding!r} of type "
+                f"jit: {parameter} must hold NamedShardings, PartitionSpecs and None, got {sharding!r} of type "
                 f"{type(sharding).__name__}; for one device use `device`"
             )
         if sharding is not None:
             sharding.shard_shape(t.shape)
-        found.append(sharding)
-    return tuple(found)
+        checked.append(sharding)
+    return tuple(checked)
 
 
 def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings | None:
@@ -137,32 +147,40 @@ def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings |
         flatten(in_shardings, is_sharding),
         flatten(out_shardings, is_sharding),
     )
-    for what, leaves in (("in_shardings", inputs), ("out_shardings", outputs)):
+    for parameter, leaves in (("in_shardings", inputs), ("out_shardings", outputs)):
         for x in leaves:
             if not is_sharding(x):
                 raise ShardingError(
-                    f"jit: {what} must hold NamedShardings, PartitionSpecs and None, got {x!r} of type {type(x).__name__}"
+                    f"jit: {parameter} must hold NamedShardings, PartitionSpecs and None, got {x!r} of type "
+                    f"{type(x).__name__}"
                 )
     return JitShardings(tuple(inputs), in_tree, tuple(outputs), out_tree)
 
 
-def one_device(given: JitShardings | None) -> Device | None:
+def common_device(shardings: JitShardings | None) -> Device | None:
     """Returns the device where everything that was said names one and the same."""
-    said = () if given is None else [x for x in (*given.inputs, *given.outputs) if x is not None]
-    found = {x.device if isinstance(x, SingleDeviceSharding) else None for x in said}
-    return found.pop() if len(found) == 1 else None
+    leaves = (
+        () if shardings is None else [x for x in (*shardings.inputs, *shardings.outputs) if x is not None]
+    )
+    devices = {x.device if isinstance(x, SingleDeviceSharding) else None for x in leaves}
+    return devices.pop() if len(devices) == 1 else None
 
 
-def lying(leaves: Sequence[PyTree], wanted: Wanted | None) -> Wanted | None:
+def argument_shardings(
+    leaves: Sequence[PyTree], shardings: RequestedShardings | None
+) -> RequestedShardings | None:
     """Returns how arguments lie that are arrays, or descriptions with a sharding, where nothing else was asked for."""
-    found = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
-    own: list[Place | None] = [s if _says_more(s) else None for s in found]
-    if wanted is not None:
-        return attrs.evolve(wanted, inputs=tuple([w or s for w, s in zip(wanted.inputs, own, strict=True)]))
-    return Wanted(tuple(own)) if any([s is not None for s in own]) else None
+    leaf_shardings = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
+    significant: list[ArraySharding | None] = [s if _is_more_than_device(s) else None for s in leaf_shardings]
+    if shardings is not None:
+        return attrs.evolve(
+            shardings,
+            inputs=tuple([asked or s for asked, s in zip(shardings.inputs, significant, strict=True)]),
+        )
+    return RequestedShardings(tuple(significant)) if any([s is not None for s in significant]) else None
 
 
-def _says_more(s: object) -> bool:
+def _is_more_than_device(s: object) -> bool:
     """Says whether a sharding is more than a device."""
     return isinstance(s, NamedSharding) or (
         isinstance(s, SingleDeviceSharding) and s.other_memory is not None

@@ -9,31 +9,31 @@ from effx.array import Array
 from effx.dtypes import DType, DTypeLike, canonicalize
 from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
-from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.ir.program import Program
-from effx.ir.refs import OnCell
+from effx.ir.refs import CellEffect
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
-from effx.lower.placement.concrete import as_concrete
-from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, sharding_of
+from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, user_sharding
 from effx.lower.runtime.executables import Executable, cost_estimate
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.text.module import module_text
-from effx.tracing.arguments import abstract, as_arrays
-from effx.transforms.jit.donation import check_once
-from effx.transforms.jit.options import compiler_options_for
-from effx.transforms.refs.ref_arguments import Lending
+from effx.tracing.arguments import as_arrays, leaf_type
+from effx.transforms.jit.donation import check_donated_once
+from effx.transforms.jit.options import parse_compiler_options
+from effx.transforms.refs.ref_arguments import RefArguments
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
 
 if TYPE_CHECKING:
-    from effx.handlers.refs import OfContents
+    from effx.handlers.refs import DischargedProgram
     from effx.lower.text.hlo import Module
 
 
-class Changes(TypedDict, total=False):
+class StructChanges(TypedDict, total=False):
     """The attributes of a `ShapeDtypeStruct` that `update` can replace."""
 
     shape: Sequence[int]
@@ -102,19 +102,19 @@ class ShapeDtypeStruct:
         >>> ShapeDtypeStruct.like(1.5)
         ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
         """
-        t = abstract("ShapeDtypeStruct.like", x)
+        t = leaf_type("ShapeDtypeStruct.like", x)
         return cls(t.shape, t.dtype, sharding=getattr(x, "sharding", None), weak_type=t.weak)
 
-    def update(self, **changes: Unpack[Changes]) -> Self:
+    def update(self, **changes: Unpack[StructChanges]) -> Self:
         """Returns one like this, with other values of the attributes that are named."""
-        given: Changes = {
+        attributes: StructChanges = {
             "shape": self.shape,
             "dtype": self.dtype,
             "sharding": self.sharding,
             "weak_type": self.weak_type,
             **changes,
         }
-        return type(self)(**given)
+        return type(self)(**attributes)
 
     @property
     def ndim(self) -> int:
@@ -133,11 +133,11 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        lies = "" if self.sharding is None else f", sharding={self.sharding!r}"
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{lies}{weak})"
+        sharding = "" if self.sharding is None else f", sharding={self.sharding!r}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
 
 
-def shape_of(t: ArrayType) -> ShapeDtypeStruct:
+def shape_struct(t: ArrayType) -> ShapeDtypeStruct:
     """Returns the public description of a type."""
     return ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak)
 
@@ -182,7 +182,7 @@ class Signature:
 
 
 @attrs.frozen(eq=False)
-class OfFunction:
+class CompilationStage:
     """A stage of a function.
 
     Attributes:
@@ -218,18 +218,18 @@ class OfFunction:
     @property
     def in_avals(self) -> PyTree:
         """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
-        return self.in_tree.unflatten([shape_of(t) for t in self.signature.in_types])
+        return self.in_tree.unflatten([shape_struct(t) for t in self.signature.in_types])
 
     @property
     def args_info(self) -> PyTree:
         """Shapes, dtypes and donation in the structure of the arguments `(args, kwargs)`."""
-        found = zip(self.signature.in_types, self.signature.donated, strict=True)
-        return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in found])
+        leaves = zip(self.signature.in_types, self.signature.donated, strict=True)
+        return self.in_tree.unflatten([ArgInfo(t.shape, t.dtype, donated) for t, donated in leaves])
 
     @property
     def out_info(self) -> PyTree:
         """Shapes and dtypes in the structure of the result."""
-        return self.out_tree.unflatten([shape_of(t) for t in self.signature.out_types])
+        return self.out_tree.unflatten([shape_struct(t) for t in self.signature.out_types])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -239,7 +239,7 @@ class OfFunction:
 
 @final
 @attrs.frozen(eq=False)
-class Traced(OfFunction):
+class Traced(CompilationStage):
     """A function staged for one kind of arguments.
 
     Attributes:
@@ -277,21 +277,21 @@ class Traced(OfFunction):
         return self.signature.name
 
     @property
-    def of_contents(self) -> "OfContents | None":
+    def of_contents(self) -> "DischargedProgram | None":
         """The program as one of what the references hold that the function closes over; None where there are none."""
-        if not any([isinstance(effect, OnCell) for effect in self.program.effects]):
+        if not any([isinstance(effect, CellEffect) for effect in self.program.effects]):
             return None
-        from effx.handlers.refs import of_contents  # not loaded before it is needed
+        from effx.handlers.refs import discharge_program  # not loaded before it is needed
 
-        return of_contents(self.program)
+        return discharge_program(self.program)
 
     @property
     def pure(self) -> tuple[Program, tuple[Array, ...]]:
         """The program as it is compiled, and the values of its first inputs."""
-        found = self.of_contents
-        if found is None:
+        contents = self.of_contents
+        if contents is None:
             return self.program, self.captured
-        return found.staged.program, (*found.staged.captured, *self.captured)
+        return contents.staged.program, (*contents.staged.captured, *self.captured)
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Lowers to StableHLO.
@@ -305,19 +305,21 @@ class Traced(OfFunction):
         """
         device = self._device or default_device()
         # Arguments may lie on a topology of another platform.
-        here = platform_of(device if lowering_platforms else self._assign(*self.pure, device).device)
-        wanted = (here,) if lowering_platforms is None else tuple(lowering_platforms)
-        for p in wanted:
+        platform = platform_of(device if lowering_platforms else self._assign(*self.pure, device).device)
+        platforms = (platform,) if lowering_platforms is None else tuple(lowering_platforms)
+        for p in platforms:
             if p not in PLATFORMS:
                 raise BackendError(f"lower: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")
-        if len(wanted) != 1:
-            raise BackendError(f"lower: one module is for one platform, got {wanted}; lower for each in turn")
-        return Lowered(self.signature, self, wanted[0], device if wanted[0] == here else None)
+        if len(platforms) != 1:
+            raise BackendError(
+                f"lower: one module is for one platform, got {platforms}; lower for each in turn"
+            )
+        return Lowered(self.signature, self, platforms[0], device if platforms[0] == platform else None)
 
 
 @final
 @attrs.frozen(eq=False)
-class Lowered(OfFunction):
+class Lowered(CompilationStage):
     """A function lowered to StableHLO.
 
     Attributes:
@@ -366,7 +368,7 @@ class Lowered(OfFunction):
         flags = [False] * len(captured) + list(self.signature.donated)
         assignment = self.traced._assign(program, captured, self._device or default_device())
         return module_text(
-            in_order(program),
+            order_effects(program),
             self.platform,
             flags,
             debug_info,
@@ -387,7 +389,7 @@ class Lowered(OfFunction):
             raise BackendError(
                 f"compile: the module is for {self.platform}, which is not the platform that runs here"
             )
-        chosen = compiler_options_for("compile", compiler_options)
+        chosen = parse_compiler_options("compile", compiler_options)
         traced = self.traced
         assignment = traced._assign(*traced.pure, self._device)
         executable = traced._compile(*traced.pure, assignment, chosen)
@@ -400,7 +402,7 @@ class Lowered(OfFunction):
 
 @final
 @attrs.frozen(eq=False)
-class Compiled(OfFunction):
+class Compiled(CompilationStage):
     """A compiled function, callable with arguments of exactly the types it was compiled for.
 
     Attributes:
@@ -411,7 +413,7 @@ class Compiled(OfFunction):
 
     executable: Executable
     lent: Signature | None = None
-    contents: "OfContents | None" = None
+    contents: "DischargedProgram | None" = None
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
         """Runs the program on the dynamic arguments. References are read and written as in a call of the function.
@@ -422,11 +424,15 @@ class Compiled(OfFunction):
         """
         if self.lent is None:
             return self._run(self.signature, args, kwargs)
-        from effx.transforms.refs.ref_arguments import call_lent  # not loaded before it is needed
+        from effx.transforms.refs.ref_arguments import (
+            call_compiled_with_refs,  # not loaded before it is needed
+        )
 
         run, lent = self._run, self.lent
         trees = self.in_tree, lent.in_tree
-        return call_lent(self.signature.name, trees, lambda *a, **named: run(lent, a, named), args, kwargs)
+        return call_compiled_with_refs(
+            self.signature.name, trees, lambda *a, **named: run(lent, a, named), args, kwargs
+        )
 
     def _run(self, signature: Signature, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
         leaves, tree = flatten((args, kwargs))
@@ -434,10 +440,10 @@ class Compiled(OfFunction):
             raise TreeError(
                 f"{self.signature.name}: compiled for arguments of structure {self.in_tree}, got {tree}"
             )
-        given = as_arrays("jit", leaves, (args, kwargs))
+        operands = as_arrays("jit", leaves, (args, kwargs))
         if self.contents is not None:
-            given += self.contents.read()
-        arrays = [as_concrete(x) for x in given]
+            operands += self.contents.read()
+        arrays = [to_concrete(x) for x in operands]
         expected = self.executable.in_types
         for i, (x, t) in enumerate(zip(arrays, expected, strict=True)):
             if not x.type.matches(t):
@@ -449,7 +455,7 @@ class Compiled(OfFunction):
         except BackendError as error:
             if "INVALID_ARGUMENT" in str(error):  # XLA does not say which array it is
                 donated = [*signature.donated, *[False] * (len(arrays) - len(signature.donated))]
-                check_once(("jit", signature.name), self.executable.kept, donated, arrays)
+                check_donated_once(("jit", signature.name), self.executable.kept, donated, arrays)
             raise
         if self.contents is not None:
             count = len(signature.out_types)
@@ -465,14 +471,16 @@ class Compiled(OfFunction):
     @property
     def input_shardings(self) -> PyTree:
         """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
-        places = [SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations]
-        return self.in_tree.unflatten(places[: len(self.signature.in_types)])
+        shardings = [
+            SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations
+        ]
+        return self.in_tree.unflatten(shardings[: len(self.signature.in_types)])
 
     @property
     def output_shardings(self) -> PyTree:
         """Where the arrays of the result lie, in its structure."""
-        places = list(map(sharding_of, self.executable.out_shardings))
-        return self.out_tree.unflatten(places[: len(self.signature.out_types)])
+        shardings = list(map(user_sharding, self.executable.out_shardings))
+        return self.out_tree.unflatten(shardings[: len(self.signature.out_types)])
 
     def as_text(self) -> str:
         """Returns the HLO text that XLA has optimised."""
@@ -499,7 +507,7 @@ class Compiled(OfFunction):
         return self.executable.runnable()
 
 
-def traced_lent(lending: Lending, trace: Callable[..., Traced], tree: PyTreeDef) -> Traced:
+def trace_with_refs(lending: RefArguments, trace: Callable[..., Traced], tree: PyTreeDef) -> Traced:
     """Stages a function for arguments with references.
 
     Args:
@@ -511,13 +519,16 @@ def traced_lent(lending: Lending, trace: Callable[..., Traced], tree: PyTreeDef)
         RefError: the function uses one of the references in another way.
     """
 
-    def staged(*args: PyTree, **kwargs: PyTree) -> tuple[Traced, list[None]]:
+    def trace_contents(*args: PyTree, **kwargs: PyTree) -> tuple[Traced, list[None]]:
         return trace(*args, **kwargs), [None] * len(lending.refs)
 
-    inner: Traced = lending.to(staged, writes=False)
-    lent = inner.signature
-    out_tree = lent.out_tree.children()[0]  # of a pair: the result, and contents
+    inner: Traced = lending.call_with_contents(trace_contents, writes_back=False)
+    contents_signature = inner.signature
+    out_tree = contents_signature.out_tree.children()[0]  # of a pair: the result, and contents
     signature = attrs.evolve(
-        lent, in_tree=tree, out_tree=out_tree, out_types=lent.out_types[: out_tree.num_leaves]
+        contents_signature,
+        in_tree=tree,
+        out_tree=out_tree,
+        out_types=contents_signature.out_types[: out_tree.num_leaves],
     )
-    return attrs.evolve(inner, signature=signature, lent=lent)
+    return attrs.evolve(inner, signature=signature, lent=contents_signature)

@@ -7,17 +7,17 @@ from typing import Literal, ParamSpec, TypeAlias, overload
 
 from effx.effects import isolated
 from effx.errors import ShapeError, TransformError, TreeError, check_function
-from effx.handlers.evaluate.lowering_passes import in_order
+from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import default_device, platform_of
-from effx.lower.placement.concrete import as_concrete
-from effx.lower.text.computation import Parts, computation
+from effx.lower.placement.concrete import to_concrete
+from effx.lower.text.computation import PartitionCounts, computation
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import XlaComputation
-from effx.tracing.arguments import argument_numbers
-from effx.tracing.axis_environments import AxisEnv, axes_of, bound
+from effx.tracing.arguments import normalize_argnums
+from effx.tracing.axis_environments import AxisEnv, bind_axes, parse_axis_env
 from effx.tracing.traces import trace
-from effx.transforms.jit.make_jaxpr import flat, shapes
+from effx.transforms.jit.make_jaxpr import flatten_function, result_shapes
 from effx.tree.prefixes import broadcast_prefix, prefix_errors
 from effx.tree.registry import PyTree, flatten
 
@@ -29,7 +29,7 @@ PartsTree: TypeAlias = PyTree
 """A tuple of ints, None, or a pytree prefix whose leaves are these."""
 
 # More arguments than some platforms take one by one.
-MANY = 100
+TUPLE_ARGS_THRESHOLD = 100
 
 
 @overload
@@ -116,7 +116,7 @@ def xla_computation(
     <BLANKLINE>
     """
     check_function("xla_computation", fun)
-    axes = axes_of("xla_computation", axis_env)
+    axes = parse_axis_env("xla_computation", axis_env)
     if instantiate_const_outputs is not None and not instantiate_const_outputs:
         raise TransformError(
             "xla_computation: instantiate_const_outputs=False is not supported: results that do not depend on "
@@ -124,48 +124,50 @@ def xla_computation(
         )
 
     @wraps(fun)
-    def computed(*args: P.args, **kwargs: P.kwargs) -> XlaComputation | tuple[XlaComputation, PyTree]:
-        static = set(argument_numbers("xla_computation", static_argnums, len(args)))
-        donated = set(argument_numbers("xla_computation", donate_argnums, len(args)))
+    def build_computation(
+        *args: P.args, **kwargs: P.kwargs
+    ) -> XlaComputation | tuple[XlaComputation, PyTree]:
+        static = set(normalize_argnums("xla_computation", static_argnums, len(args)))
+        donated = set(normalize_argnums("xla_computation", donate_argnums, len(args)))
         if static & donated:
             raise TransformError(
                 f"xla_computation: arguments cannot be both static and donated: {sorted(static & donated)}"
             )
-        function, types = flat("xla_computation", fun, args, kwargs, tuple(sorted(static)))
-        with bound(axes):
-            found = trace(function, types)
-        if found.foreign:
+        function, types = flatten_function("xla_computation", fun, args, kwargs, tuple(sorted(static)))
+        with bind_axes(axes):
+            traced = trace(function, types)
+        if traced.foreign:
             raise TransformError(
-                f"xla_computation: {function.name} closes over a value of {found.foreign[0].handler.describe()}, which a "
+                f"xla_computation: {function.name} closes over a value of {traced.foreign[0].handler.describe()}, which a "
                 f"computation cannot hold; pass it as an argument"
             )
-        numbered = [i for i in range(len(args)) if i not in static]
-        sizes = [len(flatten(args[i])[0]) for i in numbered]
-        named = len(types) - sum(sizes)
-        flags = [i in donated for i, n in zip(numbered, sizes, strict=True) for _ in range(n)]
-        positional = tuple([args[i] for i in numbered])
-        cut_in, cut_out = _parts(
+        dynamic_numbers = [i for i in range(len(args)) if i not in static]
+        sizes = [len(flatten(args[i])[0]) for i in dynamic_numbers]
+        keyword_count = len(types) - sum(sizes)
+        flags = [i in donated for i, n in zip(dynamic_numbers, sizes, strict=True) for _ in range(n)]
+        positional = tuple([args[i] for i in dynamic_numbers])
+        in_partitions, out_partitions = _flatten_parts(
             [
-                ("in_parts", in_parts, positional, types[: len(types) - named]),
-                ("out_parts", out_parts, found.out_tree.unflatten(found.out_types), found.out_types),
+                ("in_parts", in_parts, positional, types[: len(types) - keyword_count]),
+                ("out_parts", out_parts, traced.out_tree.unflatten(traced.out_types), traced.out_types),
             ]
         )
-        if cut_in or cut_out:
-            cut_in += [None] * named
+        if in_partitions or out_partitions:
+            in_partitions += [None] * keyword_count
         with isolated():
-            made = computation(
-                in_order(found.program),
-                [as_concrete(x) for x in found.captured],
+            result = computation(
+                order_effects(traced.program),
+                [to_concrete(x) for x in traced.captured],
                 _platform(backend),
                 axes=axes,
-                donated=[*flags, *[False] * named],
-                in_parts=cut_in,
-                out_parts=cut_out,
-                tuple_args=len(types) > MANY if tuple_args is None else tuple_args,
+                donated=[*flags, *[False] * keyword_count],
+                in_parts=in_partitions,
+                out_parts=out_partitions,
+                tuple_args=len(types) > TUPLE_ARGS_THRESHOLD if tuple_args is None else tuple_args,
             )
-        return (made, shapes(found)) if return_shape else made
+        return (result, result_shapes(traced)) if return_shape else result
 
-    return computed
+    return build_computation
 
 
 def _platform(backend: str | None) -> str:
@@ -184,40 +186,48 @@ def _is_parts(x: object) -> bool:
     return x is None or (isinstance(x, tuple) and bool(x) and all([isinstance(n, int) for n in x]))
 
 
-def _parts(
+def _flatten_parts(
     sides: Sequence[tuple[str, PartsTree, PyTree, Sequence[ArrayType]]],
-) -> list[list[Parts]]:
+) -> list[list[PartitionCounts]]:
     """Returns the parts of each array of the arguments and of the results; empty where nothing is partitioned.
 
     Args:
         sides: for each the option's name, what the user gave, the tree of arrays, and their types.
     """
-    if all([given is None for _, given, _, _ in sides]):
+    if all([parts_tree is None for _, parts_tree, _, _ in sides]):
         return [[] for _ in sides]
-    found = [_of_arrays(*side) for side in sides]
-    counts = {math.prod(p) for parts in found for p in parts if p is not None}
+    leaf_parts = [_leaf_parts(*side) for side in sides]
+    counts = {math.prod(p) for parts in leaf_parts for p in parts if p is not None}
     if len(counts) > 1:
         raise TransformError(
             f"xla_computation: in_parts and out_parts must all have one number of partitions, got {sorted(counts)}"
         )
-    return found
+    return leaf_parts
 
 
-def _of_arrays(what: str, given: PartsTree, tree: PyTree, types: Sequence[ArrayType]) -> list[Parts]:
+def _leaf_parts(
+    parameter: str, parts_tree: PartsTree, tree: PyTree, types: Sequence[ArrayType]
+) -> list[PartitionCounts]:
     try:
-        leaves = broadcast_prefix(given, tree, _is_parts)
+        leaves = broadcast_prefix(parts_tree, tree, _is_parts)
     except TreeError:
-        said = prefix_errors(
-            given, tree, _is_parts, what, "the arguments" if what == "in_parts" else "the result"
+        problems = prefix_errors(
+            parts_tree,
+            tree,
+            _is_parts,
+            parameter,
+            "the arguments" if parameter == "in_parts" else "the result",
         )
-        raise TreeError(f"xla_computation: {'; '.join(said)}") from None
-    parts: list[Parts] = []
+        raise TreeError(f"xla_computation: {'; '.join(problems)}") from None
+    parts: list[PartitionCounts] = []
     for leaf, t in zip(leaves, types, strict=True):
         if not _is_parts(leaf):
-            raise TransformError(f"xla_computation: {what} must hold tuples of ints and None, got {leaf!r}")
+            raise TransformError(
+                f"xla_computation: {parameter} must hold tuples of ints and None, got {leaf!r}"
+            )
         if leaf is not None and (len(leaf) != t.ndim or min(leaf) < 1):
             raise ShapeError(
-                f"xla_computation: {what} must give a positive number of parts for each axis, got {leaf} for {t!r}"
+                f"xla_computation: {parameter} must give a positive number of parts for each axis, got {leaf} for {t!r}"
             )
         parts.append(None if leaf is None else (*leaf,))
     return parts

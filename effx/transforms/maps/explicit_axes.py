@@ -11,7 +11,7 @@ from effx.ir.meshes import AxisType, MeshAxisName
 from effx.ir.ops.sharding import Release
 from effx.lower.placement.meshes import ambient
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.meshes import MeshInForce, reshard_as
+from effx.transforms.meshes.meshes import MeshContext, reshard_as
 from effx.tree import PyTree
 from effx.tree.registry import flatten
 
@@ -23,23 +23,23 @@ R = TypeVar("R")
 Names: TypeAlias = "str | tuple[MeshAxisName, ...] | None"
 
 
-def _axes(what: str, axes: Names) -> tuple[MeshAxisName, ...]:
+def _select_axes(function_name: str, axes: Names) -> tuple[MeshAxisName, ...]:
     """Returns the axes of the mesh in force that are meant."""
     mesh = ambient.value
     if mesh is None:
-        raise ShardingError(f"{what}: there is no mesh in force; use effx.set_mesh")
+        raise ShardingError(f"{function_name}: there is no mesh in force; use effx.set_mesh")
     named = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
     for name in named:
         if name not in mesh.axis_names:
-            raise ShardingError(f"{what}: the mesh has no axis {name!r}; it has {mesh.axis_names}")
+            raise ShardingError(f"{function_name}: the mesh has no axis {name!r}; it has {mesh.axis_names}")
     return named
 
 
-def _in_force(names: tuple[MeshAxisName, ...], kind: AxisType) -> MeshInForce:
+def _use_axis_types(names: tuple[MeshAxisName, ...], kind: AxisType) -> MeshContext:
     """Returns the mesh in force, with other types of some axes."""
     mesh = ambient.value
     assert mesh is not None
-    return MeshInForce(mesh.update_axis_types(dict.fromkeys(names, kind)))
+    return MeshContext(mesh.update_axis_types(dict.fromkeys(names, kind)))
 
 
 @overload
@@ -76,31 +76,31 @@ def auto_axes(
     function = f
 
     @wraps(function)
-    def left_alone(*args: Any, **kwargs: Any) -> Any:
-        lies = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
-        if lies is None:
+    def call_auto(*args: Any, **kwargs: Any) -> Any:
+        result_sharding = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
+        if result_sharding is None:
             raise ShardingError(
                 "auto_axes: types cannot say how the results lie; give out_sharding, to auto_axes or to the function"
             )
-        names = _axes("auto_axes", axes)
-        given, kw = _each((args, kwargs), lambda x: _released(x, names))
-        with _in_force(names, AxisType.Auto):
-            results = function(*given, **kw)
-        return reshard_as("auto_axes", results, lies)
+        names = _select_axes("auto_axes", axes)
+        released_args, released_kwargs = _map_leaves((args, kwargs), lambda x: _release(x, names))
+        with _use_axis_types(names, AxisType.Auto):
+            results = function(*released_args, **released_kwargs)
+        return reshard_as("auto_axes", results, result_sharding)
 
-    return left_alone
+    return call_auto
 
 
-def _each(tree: PyTree, change: Callable[[Any], Any]) -> Any:
+def _map_leaves(tree: PyTree, change: Callable[[Any], Any]) -> Any:
     leaves, form = flatten(tree)
     return form.unflatten([change(x) for x in leaves])
 
 
-def _released(x: Any, names: tuple[MeshAxisName, ...]) -> Any:
+def _release(x: Any, names: tuple[MeshAxisName, ...]) -> Any:
     if not isinstance(x, Array):
         return x
     array = as_operand(x, "auto_axes")
-    return array if array.type.cut is None else Release(names)(array)
+    return array if array.type.explicit_sharding is None else Release(names)(array)
 
 
 @overload
@@ -141,26 +141,26 @@ def explicit_axes(
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
     function = f
 
-    def inner(lies: PyTree) -> Callable[..., Any]:
+    def jit_with_sharding(sharding: PyTree) -> Callable[..., Any]:
         # Staged by itself: what is around does not ask types how arrays lie.
-        return jit(lambda args, kwargs: function(*reshard_as("explicit_axes", args, lies), **kwargs))
+        return jit(lambda args, kwargs: function(*reshard_as("explicit_axes", args, sharding), **kwargs))
 
-    given = None if in_sharding is None else inner(in_sharding)
+    compiled = None if in_sharding is None else jit_with_sharding(in_sharding)
 
     @wraps(function)
-    def explicit(*args: Any, **kwargs: Any) -> Any:
-        run = given
+    def call_explicit(*args: Any, **kwargs: Any) -> Any:
+        run = compiled
         if run is None:
-            lies = kwargs.pop("in_sharding", None)
-            if lies is None:
+            argument_sharding = kwargs.pop("in_sharding", None)
+            if argument_sharding is None:
                 raise ShardingError(
                     "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the "
                     "function"
                 )
-            run = inner(lies)
-        names = _axes("explicit_axes", axes)
-        with _in_force(names, AxisType.Explicit):
+            run = jit_with_sharding(argument_sharding)
+        names = _select_axes("explicit_axes", axes)
+        with _use_axis_types(names, AxisType.Explicit):
             results = run(args, kwargs)
-        return _each(results, lambda x: _released(x, names))
+        return _map_leaves(results, lambda x: _release(x, names))
 
-    return cast("Any", explicit)
+    return cast("Any", call_explicit)

@@ -24,18 +24,18 @@ class MappedAxes:
     """What a user said of the axes of one mapped function.
 
     Attributes:
-        what: the transformation, for errors. name: the function's, for errors.
+        transform_name: the transformation, for errors. name: the function's, for errors.
         in_axes, out_axes: the mapped axis of arguments and results.
         axis_size: its size, if the user gave it.
     """
 
-    what: str
+    transform_name: str
     name: str
     in_axes: AxisTree
     out_axes: AxisTree
     axis_size: int | None
 
-    def inputs(
+    def find_mapped_inputs(
         self, leaves: Sequence[PyTree], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
     ) -> tuple[list[int], list[Array], list[int], int]:
         """Finds the mapped leaves of a call.
@@ -51,27 +51,27 @@ class MappedAxes:
         """
         if isinstance(self.in_axes, tuple) and len(self.in_axes) != len(args):
             raise TransformError(
-                f"{self.what}: in_axes has {len(self.in_axes)} entries, but {self.name} got {len(args)} "
+                f"{self.transform_name}: in_axes has {len(self.in_axes)} entries, but {self.name} got {len(args)} "
                 f"positional arguments"
             )
-        wanted = self.axes_of(args, kwargs)
+        leaf_axes = self.input_axes(args, kwargs)
         indices: list[int] = []
         arrays: list[Array] = []
         axes: list[int] = []
-        for i, (leaf, axis) in enumerate(zip(leaves, wanted, strict=True)):
+        for i, (leaf, axis) in enumerate(zip(leaves, leaf_axes, strict=True)):
             if axis is None:
                 continue
-            x = as_operand(leaf, self.what)
+            x = as_operand(leaf, self.transform_name)
             ndim = x.type.ndim
             if not -ndim <= axis < ndim:
-                why = (
+                problem = (
                     f"{x.type!r} with {ndim} axes"
                     if ndim
                     else f"a scalar {x.type!r}; use in_axes=None for it"
                 )
                 raise ShapeError(
-                    f"{self.what}: in_axes asks for axis {axis} of {argument_path((args, kwargs), i)} of "
-                    f"{self.name}, which is {why}"
+                    f"{self.transform_name}: in_axes asks for axis {axis} of {argument_path((args, kwargs), i)} of "
+                    f"{self.name}, which is {problem}"
                 )
             indices.append(i)
             arrays.append(x)
@@ -79,7 +79,7 @@ class MappedAxes:
         sizes = [x.type.shape[axis] for x, axis in zip(arrays, axes, strict=True)]
         if not sizes and self.axis_size is None:
             raise TransformError(
-                f"{self.what}: no argument of {self.name} is mapped; give axis_size, or an axis in in_axes for at "
+                f"{self.transform_name}: no argument of {self.name} is mapped; give axis_size, or an axis in in_axes for at "
                 f"least one"
             )
         size = sizes[0] if self.axis_size is None else as_size(self.axis_size)
@@ -88,30 +88,30 @@ class MappedAxes:
                 f"{argument_path((args, kwargs), i)} {x.type!r} axis {axis} is {n}"
                 for i, x, axis, n in zip(indices, arrays, axes, sizes, strict=True)
             ]
-            given = "" if self.axis_size is None else f", axis_size is {self.axis_size}"
+            size_note = "" if self.axis_size is None else f", axis_size is {self.axis_size}"
             raise ShapeError(
-                f"{self.what}: sizes of the mapped axes of {self.name} differ: {', '.join(parts)}{given}"
+                f"{self.transform_name}: sizes of the mapped axes of {self.name} differ: {', '.join(parts)}{size_note}"
             )
         return indices, arrays, axes, size
 
-    def axes_of(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[int | None]:
+    def input_axes(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[int | None]:
         """Returns the axis in `in_axes` for each leaf of a call's arguments; keyword arguments are mapped over axis 0.
 
         Raises:
             TreeError, TransformError: as `inputs`.
         """
-        return [*self._of_leaves("in_axes", args), *[0] * len(flatten(kwargs)[0])]
+        return [*self._broadcast_axes("in_axes", args), *[0] * len(flatten(kwargs)[0])]
 
-    def outputs(self, result: PyTree) -> list[int | None]:
+    def output_axes(self, result: PyTree) -> list[int | None]:
         """Returns the axis in `out_axes` for each leaf of a result.
 
         Raises:
             TreeError: `out_axes` is no prefix of the result.
             TransformError: an axis is no int.
         """
-        return self._of_leaves("out_axes", result)
+        return self._broadcast_axes("out_axes", result)
 
-    def out_axis(self, axis: int, ndim: int) -> int:
+    def normalize_out_axis(self, axis: int, ndim: int) -> int:
         """Returns an axis in `out_axes`, counted from 0, of a result with `ndim` axes, the mapped one among them.
 
         Raises:
@@ -119,24 +119,26 @@ class MappedAxes:
         """
         if not -ndim <= axis < ndim:
             raise ShapeError(
-                f"{self.what}: out_axes asks for axis {axis} of a result of {self.name} with {ndim} axes"
+                f"{self.transform_name}: out_axes asks for axis {axis} of a result of {self.name} with {ndim} axes"
             )
         return axis % ndim
 
-    def _of_leaves(self, which: str, full: PyTree) -> list[int | None]:
+    def _broadcast_axes(self, which: str, full: PyTree) -> list[int | None]:
         try:
-            found = broadcast_prefix(getattr(self, which), full, is_leaf=_is_none)
+            entries = broadcast_prefix(getattr(self, which), full, is_leaf=_is_none)
         except TreeError as error:
             raise TreeError(
-                f"{self.what}: {which} must be an int, None, or a pytree prefix of the "
+                f"{self.transform_name}: {which} must be an int, None, or a pytree prefix of the "
                 f"{'arguments' if which == 'in_axes' else 'results'}: {error.message}"
             ) from None
         axes: list[int | None] = []
-        for axis in found:
+        for axis in entries:
             try:
                 axes.append(None if axis is None else index(axis))
             except TypeError:
-                raise TransformError(f"{self.what}: {which} must hold ints and None, got {axis!r}") from None
+                raise TransformError(
+                    f"{self.transform_name}: {which} must hold ints and None, got {axis!r}"
+                ) from None
         return axes
 
 
@@ -144,8 +146,8 @@ def _is_none(x: object) -> bool:
     return x is None
 
 
-def mapped_axes(
-    what: str, name: str, in_axes: AxisTree, out_axes: AxisTree, axis_size: int | None
+def make_mapped_axes(
+    transform_name: str, name: str, in_axes: AxisTree, out_axes: AxisTree, axis_size: int | None
 ) -> MappedAxes:
     """Checks what a user said of the axes.
 
@@ -156,21 +158,23 @@ def mapped_axes(
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, int | tuple)):
         raise TransformError(
-            f"{what}: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
+            f"{transform_name}: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
         )
-    return MappedAxes(what, name, in_axes, out_axes, axis_size)
+    return MappedAxes(transform_name, name, in_axes, out_axes, axis_size)
 
 
-def axis_names(what: str, names: Hashable | Sequence[Hashable]) -> tuple[Hashable, ...]:
+def parse_axis_names(transform_name: str, names: Hashable | Sequence[Hashable]) -> tuple[Hashable, ...]:
     """Returns the names in `reduce_axes`.
 
     Raises:
         TransformError: one does not hash.
     """
-    found: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
-    for name in found:
+    parsed: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
+    for name in parsed:
         try:
             hash(name)
         except TypeError:
-            raise TransformError(f"{what}: reduce_axes must hold names of axes, got {name!r}") from None
-    return found
+            raise TransformError(
+                f"{transform_name}: reduce_axes must hold names of axes, got {name!r}"
+            ) from None
+    return parsed

@@ -9,18 +9,25 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
 from effx.errors import DeviceCountError, ShapeError, TransformError, check_function
-from effx.handlers.staging.parallel_maps import replicas_around, stage_replica
+from effx.handlers.staging.parallel_maps import enclosing_replicas, stage_replica
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.parallel import parallel_map
-from effx.ir.passes.varying_axes import varying, with_plain_sums
+from effx.ir.passes.varying_axes import find_varying_outputs, replace_shared_sums
 from effx.ir.program import Program
 from effx.lower.placement.backends import local_devices
-from effx.lower.placement.parallel_maps import check_count
+from effx.lower.placement.parallel_maps import check_device_count
 from effx.lower.placement.shardings import Device, device_name
-from effx.tracing.arguments import Arguments, FlatFunction, adapted, name_of, origin_of, signature_of
+from effx.tracing.arguments import (
+    Arguments,
+    FlatFunction,
+    adapt_arguments,
+    callable_name,
+    function_origin,
+    function_signature,
+)
 from effx.transforms.jit.function import Jitted
-from effx.transforms.jit.options import Options, numbers_of
-from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, mapped_axes
+from effx.transforms.jit.options import Options, parse_argnums
+from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, make_mapped_axes
 from effx.transforms.maps.pmap_processes import ParallelFunction
 from effx.tree.registry import flatten
 
@@ -93,33 +100,33 @@ def pmap(
             "pmap: global_arg_shapes is not supported: it described values that are partitioned over several "
             "processes; leave it out"
         )
-    mapping = mapped_axes("pmap", name_of(fun), in_axes, out_axes, axis_size)
-    chosen = None if devices is None else tuple(devices)
-    if chosen is not None:
-        _check_devices(chosen, backend)
-    static = _numbers("static_broadcasted_argnums", static_broadcasted_argnums, fun)
-    donated = _numbers("donate_argnums", donate_argnums, fun)
+    mapping = make_mapped_axes("pmap", callable_name(fun), in_axes, out_axes, axis_size)
+    own_devices = None if devices is None else tuple(devices)
+    if own_devices is not None:
+        _check_devices(own_devices, backend)
+    static = _parse_argnums("static_broadcasted_argnums", static_broadcasted_argnums, fun)
+    donated = _parse_argnums("donate_argnums", donate_argnums, fun)
     if set(static) & set(donated):
         raise TransformError(
             f"pmap: arguments cannot be both static and donated: {sorted(set(static) & set(donated))}"
         )
     if static and isinstance(mapping.in_axes, tuple):
         # A static argument has no leaves, so no axes either.
-        given = tuple([None if i in static else a for i, a in enumerate(mapping.in_axes)])
-        mapping = attrs.evolve(mapping, in_axes=given)
-    parallel = Parallel(
+        unmapped_static = tuple([None if i in static else a for i, a in enumerate(mapping.in_axes)])
+        mapping = attrs.evolve(mapping, in_axes=unmapped_static)
+    parallel = PmapParameters(
         fun,
         UNNAMED if axis_name is None else axis_name,
         mapping,
         frozenset(static),
-        None if chosen is None else tuple([d.id for d in chosen]),
-        backend if chosen is None else chosen[0].platform,
+        None if own_devices is None else tuple([d.id for d in own_devices]),
+        backend if own_devices is None else own_devices[0].platform,
     )
     options = Options(static, (), donated, (), False, False, None)
-    found = ParallelFunction(
-        parallel.function(), options, mapping, parallel.devices, parallel.backend, parallel.widened
+    function = ParallelFunction(
+        parallel.make_function(), options, mapping, parallel.devices, parallel.backend, parallel.make_widened
     )
-    return cast("Jitted[P, R]", found.public())
+    return cast("Jitted[P, R]", function.user_function())
 
 
 def _check_devices(devices: tuple[Device, ...], backend: str | None) -> None:
@@ -134,9 +141,11 @@ def _check_devices(devices: tuple[Device, ...], backend: str | None) -> None:
         raise TransformError("pmap: give devices or backend, not both")
 
 
-def _numbers(what: str, given: "int | Iterable[int]", fun: Callable[..., object]) -> tuple[int, ...]:
-    numbers = numbers_of(f"pmap: {what}", given)
-    signature = signature_of(fun)
+def _parse_argnums(
+    parameter: str, argnums: "int | Iterable[int]", fun: Callable[..., object]
+) -> tuple[int, ...]:
+    numbers = parse_argnums(f"pmap: {parameter}", argnums)
+    signature = function_signature(fun)
     if signature is None:
         return numbers
     kinds = [p.kind for p in signature.parameters.values()]
@@ -146,14 +155,14 @@ def _numbers(what: str, given: "int | Iterable[int]", fun: Callable[..., object]
     for n in numbers:
         if not -count <= n < count:
             raise TransformError(
-                f"pmap: {what} names argument {n}, but {name_of(fun)} takes {count} positional arguments"
+                f"pmap: {parameter} names argument {n}, but {callable_name(fun)} takes {count} positional arguments"
             )
     return tuple(sorted({n % count for n in numbers}))
 
 
 @final
 @attrs.frozen(eq=False)
-class Parallel:
+class PmapParameters:
     """The parameters of one parallel map.
 
     Attributes:
@@ -171,27 +180,27 @@ class Parallel:
     devices: tuple[int, ...] | None
     backend: str | None
 
-    def function(self) -> Callable[..., Any]:
+    def make_function(self) -> Callable[..., Any]:
         """Returns the function that `jit` stages: it performs the parallel map on whole arrays."""
 
-        def mapped(*args: Any, **kwargs: Any) -> Any:
+        def call_mapped(*args: Any, **kwargs: Any) -> Any:
             return self.run(args, kwargs)
 
-        mapped.__name__ = self.mapping.name
-        mapped.__wrapped__ = self.fun  # type: ignore[attr-defined]  # for signatures and origins
-        return mapped
+        call_mapped.__name__ = self.mapping.name
+        call_mapped.__wrapped__ = self.fun  # type: ignore[attr-defined]  # for signatures and origins
+        return call_mapped
 
-    def widened(self, devices: tuple[int, ...], backend: str, mapping: MappedAxes) -> Callable[..., Any]:
+    def make_widened(self, devices: tuple[int, ...], backend: str, mapping: MappedAxes) -> Callable[..., Any]:
         """Returns the same on other devices, with other axes."""
-        return attrs.evolve(self, devices=devices, backend=backend, mapping=mapping).function()
+        return attrs.evolve(self, devices=devices, backend=backend, mapping=mapping).make_function()
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Performs the parallel map."""
-        held = {i: a for i, a in enumerate(args) if i in self.static}
+        static_args = {i: a for i, a in enumerate(args) if i in self.static}
         # None stands for a static argument, which has no leaves.
-        dynamic = tuple([None if i in held else a for i, a in enumerate(args)])
+        dynamic = tuple([None if i in static_args else a for i, a in enumerate(args)])
         leaves, tree = flatten((dynamic, kwargs))
-        indices, arrays, axes, size = self.mapping.inputs(leaves, dynamic, kwargs)
+        indices, arrays, axes, size = self.mapping.find_mapped_inputs(leaves, dynamic, kwargs)
         self.check_devices(size)
         mapped = {i: moveaxis(x, a, 0) if a else x for i, x, a in zip(indices, arrays, axes, strict=True)}
         operands = [mapped[i] if i in mapped else as_operand(x, "pmap") for i, x in enumerate(leaves)]
@@ -199,29 +208,29 @@ class Parallel:
             x.type.with_shape(x.type.shape[1:]) if i in mapped else x.type for i, x in enumerate(operands)
         ]
 
-        def every(given: Arguments) -> Arguments:
-            return [held.get(i, a) for i, a in enumerate(given[0])], given[1]
+        def insert_static(arguments: Arguments) -> Arguments:
+            return [static_args.get(i, a) for i, a in enumerate(arguments[0])], arguments[1]
 
-        called = adapted(self.fun, every) if held else self.fun
-        replica = FlatFunction("pmap", called, tree, self.mapping.name)
-        bound = ((self.axis_name, size),)
-        staged = stage_replica(replica, types, bound, replica.name, origin_of(self.fun))
+        function = adapt_arguments(self.fun, insert_static) if static_args else self.fun
+        replica = FlatFunction("pmap", function, tree, self.mapping.name)
+        axes_env = ((self.axis_name, size),)
+        staged = stage_replica(replica, types, axes_env, replica.name, function_origin(self.fun))
         mapped_in = (*[False] * len(staged.captured), *[i in mapped for i in range(len(operands))])
-        program = with_plain_sums(staged.program, mapped_in, self.axis_name)
-        wanted = self.mapping.outputs(replica.out_tree.unflatten(program.out_types))
-        self.check_shared(program, mapped_in, wanted)
+        program = replace_shared_sums(staged.program, mapped_in, self.axis_name)
+        out_axes = self.mapping.output_axes(replica.out_tree.unflatten(program.out_types))
+        self.check_unmapped_results(program, mapped_in, out_axes)
         op = parallel_map(
             program,
             size,
             mapped_in,
-            tuple([w is not None for w in wanted]),
+            tuple([w is not None for w in out_axes]),
             self.axis_name,
             self.devices,
             self.backend,
         )
         results = op(*staged.captured, *operands)
         return replica.out_tree.unflatten(
-            [x if w is None else self.placed(x, w) for x, w in zip(results, wanted, strict=True)]
+            [x if w is None else self.move_replica_axis(x, w) for x, w in zip(results, out_axes, strict=True)]
         )
 
     def check_devices(self, size: int) -> None:
@@ -231,34 +240,34 @@ class Parallel:
             raise ShapeError(
                 f"pmap: {name} is mapped over an axis of size {size}; it needs at least one replica"
             )
-        above = replicas_around()
-        if "shard_map" in above:
+        outer_maps = enclosing_replicas()
+        if "shard_map" in outer_maps:
             raise TransformError(
                 f"pmap: {name} is inside shard_map, where each device is at work already; use vmap, or another axis of "
                 f"the mesh"
             )
-        around = above.get("pmap", 1)
-        if self.devices is not None and around > 1:
+        outer_count = outer_maps.get("pmap", 1)
+        if self.devices is not None and outer_count > 1:
             raise DeviceCountError(
                 f"pmap: {name} has devices of its own inside another parallel map; give devices to the outermost"
             )
-        there = len(local_devices(self.backend)) if self.devices is None else len(self.devices)
-        check_count(name, size * around, there)
+        device_count = len(local_devices(self.backend)) if self.devices is None else len(self.devices)
+        check_device_count(name, size * outer_count, device_count)
 
-    def check_shared(
-        self, program: Program, mapped_in: tuple[bool, ...], wanted: Sequence[int | None]
+    def check_unmapped_results(
+        self, program: Program, mapped_in: tuple[bool, ...], out_axes: Sequence[int | None]
     ) -> None:
         """Raises a ShapeError if a result with `out_axes=None` differs between replicas."""
-        if None not in wanted:
+        if None not in out_axes:
             return
-        differs = varying(program, mapped_in, self.axis_name)
-        for t, want, d in zip(program.out_types, wanted, differs, strict=True):
-            if want is None and d:
+        differs = find_varying_outputs(program, mapped_in, self.axis_name)
+        for t, out_axis, differs_here in zip(program.out_types, out_axes, differs, strict=True):
+            if out_axis is None and differs_here:
                 raise ShapeError(
                     f"pmap: out_axes is None for a result of {self.mapping.name} that differs between replicas: {t!r}"
                 )
 
-    def placed(self, x: Array, want: int) -> Array:
+    def move_replica_axis(self, x: Array, out_axis: int) -> Array:
         """Returns a result with the replicas' axis at its index in `out_axes`."""
-        axis = self.mapping.out_axis(want, x.type.ndim)
+        axis = self.mapping.normalize_out_axis(out_axis, x.type.ndim)
         return moveaxis(x, 0, axis) if axis else x

@@ -12,19 +12,19 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import ShardingError, TransformError, TreeError, check_function
-from effx.handlers.sharding_types.axes_in_types import differing
-from effx.handlers.staging.parallel_maps import replicas_around, stage_replica
-from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.handlers.sharding_types.axes_in_types import cast_to_varying
+from effx.handlers.staging.parallel_maps import enclosing_replicas, stage_replica
+from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
 from effx.ir.ops.parallel import NamedSizes, ParallelMap
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
-from effx.ir.passes.sharding_propagation import cuts_of
-from effx.ir.types import ArrayType, names_shown, type_sharding, without_axes
+from effx.ir.passes.sharding_propagation import mesh_axes_by_dimension
+from effx.ir.types import ArrayType, axis_name_texts, drop_mesh_axes, type_sharding
 from effx.lower.placement.meshes import Mesh, ambient
-from effx.tracing.arguments import FlatFunction, argument_path, name_of, origin_of
+from effx.tracing.arguments import FlatFunction, argument_path, callable_name, function_origin
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import Options
-from effx.transforms.meshes.meshes import constrain, mapped_over
+from effx.transforms.meshes.meshes import make_mesh_constraint, manual_axes
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
 from effx.tree.registry import PyTree, flatten
@@ -125,7 +125,7 @@ def shard_map(
     Array(6., dtype=float32)
     """
 
-    def mapped(fun: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(fun: Callable[..., Any]) -> Callable[..., Any]:
         check_function("shard_map", fun)
         return _shard_map(
             fun, "shard_map", mesh, in_specs, out_specs, frozenset(axis_names), bool(check_vma), _is_spec
@@ -137,7 +137,7 @@ def shard_map(
         raise ShardingError(
             f"shard_map: axis_names must be a set of names of mesh axes, got {axis_names!r}; write {{{axis_names!r}}}"
         )
-    return mapped if f is None else mapped(f)
+    return transform if f is None else transform(f)
 
 
 @overload
@@ -176,18 +176,18 @@ def smap(
         if axis is None:
             return PartitionSpec()
         try:
-            at = index(cast("int", axis))
+            position = index(cast("int", axis))
         except TypeError:
-            at = -1
-        if at < 0:
+            position = -1
+        if position < 0:
             raise TransformError(f"smap: in_axes and out_axes hold ints from 0 and None, got {axis!r}")
-        return PartitionSpec(*[None] * at, axis_name)
+        return PartitionSpec(*[None] * position, axis_name)
 
     def specs(axes: object) -> PyTree:
         leaves, form = flatten(axes, lambda x: x is None)
         return form.unflatten(list(map(spec, leaves)))
 
-    found = _shard_map(
+    mapped_function = _shard_map(
         f,
         "smap",
         None,
@@ -197,7 +197,7 @@ def smap(
         True,
         _is_spec,
     )
-    return cast("Callable[P, R]", found)
+    return cast("Callable[P, R]", mapped_function)
 
 
 def _is_spec(x: object) -> bool:
@@ -206,7 +206,7 @@ def _is_spec(x: object) -> bool:
 
 def _shard_map(
     fun: Callable[..., Any],
-    what: str,
+    transform_name: str,
     mesh: Mesh | AbstractMesh | None,
     in_specs: Specs,
     out_specs: Specs,
@@ -222,38 +222,42 @@ def _shard_map(
         for spec in flatten(specs, is_leaf)[0]:
             if not isinstance(spec, PartitionSpec):
                 raise ShardingError(
-                    f"{what}: {which} must hold PartitionSpecs, got {spec!r} of type {type(spec).__name__}; P() is for "
+                    f"{transform_name}: {which} must hold PartitionSpecs, got {spec!r} of type {type(spec).__name__}; "
+                    "P() is for "
                     f"what is whole on each device"
                 )
             if PartitionSpec.UNCONSTRAINED in spec.partitions:
                 raise ShardingError(
-                    f"{what}: {which}: {spec!r}: inside, each axis is cut or whole, so UNCONSTRAINED says nothing; "
+                    f"{transform_name}: {which}: {spec!r}: inside, each axis is cut or whole, so UNCONSTRAINED says "
+                    "nothing; "
                     f"leave mesh axes out of axis_names for the partitioner"
                 )
-    shards = Shards(fun, what, name_of(fun), mesh, in_specs, out_specs, axis_names, checked)
+    shards = ShardMapParameters(
+        fun, transform_name, callable_name(fun), mesh, in_specs, out_specs, axis_names, checked
+    )
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def call_mapped(*args: Any, **kwargs: Any) -> Any:
         return shards.run(args, kwargs)
 
-    mapped.__name__ = shards.name
-    mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
-    return Function(mapped, Options((), (), (), (), False, False, None), what).public()
+    call_mapped.__name__ = shards.name
+    call_mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
+    return Function(call_mapped, Options((), (), (), (), False, False, None), transform_name).user_function()
 
 
 @final
 @attrs.frozen(eq=False)
-class Shards:
+class ShardMapParameters:
     """The parameters of one `shard_map`.
 
     Attributes:
-        fun: what each device runs. what: "shard_map" or "smap", for errors. name: the function's.
+        fun: what each device runs. transform_name: "shard_map" or "smap", for errors. name: the function's.
         mesh: None for the mesh in force. in_specs, out_specs: prefixes.
         axis_names: the mesh axes that are the function's; empty for all.
         checked: whether types say what differs.
     """
 
     fun: Callable[..., Any]
-    what: str
+    transform_name: str
     name: str
     mesh: Mesh | AbstractMesh | None
     in_specs: Specs
@@ -265,103 +269,113 @@ class Shards:
         """Performs the parallel map."""
         if kwargs:
             raise TransformError(
-                f"{self.what}: {self.name} takes arguments by position, as in_specs says how each is cut; got "
+                f"{self.transform_name}: {self.name} takes arguments by position, as in_specs says how each is cut; got "
                 f"{', '.join(sorted(kwargs))} by name"
             )
-        mesh, axes = self.place()
+        mesh, axes = self.resolve_mesh()
         leaves, tree = flatten((args, {}))
         paths = [argument_path((args, {}), i) for i in range(len(leaves))]
-        operands = [as_operand(x, self.what) for x in leaves]
+        operands = [as_operand(x, self.transform_name) for x in leaves]
         if self.in_specs is Infer:
-            specs = [self.inferred(x.type, mesh, axes) for x in operands]
+            specs = [self.infer_spec(x.type, mesh, axes) for x in operands]
         else:
-            specs = self.specs_of("in_specs", self.in_specs, args, mesh, axes)
-        cutters = [
-            Cutter(self, mesh, axes, spec, f"{path} of {self.name}")
+            specs = self.broadcast_specs("in_specs", self.in_specs, args, mesh, axes)
+        in_partitioners = [
+            Partitioner(self, mesh, axes, spec, f"{path} of {self.name}")
             for spec, path in zip(specs, paths, strict=True)
         ]
-        for c, x in zip(cutters, operands, strict=True):
+        for c, x in zip(in_partitioners, operands, strict=True):
             c.check_type(x.type)
-        types = [c.part(x.type) for c, x in zip(cutters, operands, strict=True)]
-        replica = FlatFunction(self.what, self.fun, tree, self.name)
-        joiners: list[Cutter] = []
+        types = [c.shard_type(x.type) for c, x in zip(in_partitioners, operands, strict=True)]
+        replica = FlatFunction(self.transform_name, self.fun, tree, self.name)
+        out_partitioners: list[Partitioner] = []
 
-        def part(arrays: list[Array]) -> list[Array]:
-            found = replica(arrays)
-            result = replica.out_tree.unflatten(found)
-            wanted = self.specs_of("out_specs", self.out_specs, result, mesh, axes)
-            for y, spec, (path, _) in zip(found, wanted, flatten_with_path(result)[0], strict=True):
-                joiner = Cutter(self, mesh, axes, spec, f"result{keystr(path)} of {self.name}")
-                joiner.check_result(y.type)
-                joiners.append(joiner)
+        def run_shard(arrays: list[Array]) -> list[Array]:
+            outputs = replica(arrays)
+            result = replica.out_tree.unflatten(outputs)
+            out_specs = self.broadcast_specs("out_specs", self.out_specs, result, mesh, axes)
+            for y, spec, (path, _) in zip(outputs, out_specs, flatten_with_path(result)[0], strict=True):
+                partitioner = Partitioner(self, mesh, axes, spec, f"result{keystr(path)} of {self.name}")
+                partitioner.check_result(y.type)
+                out_partitioners.append(partitioner)
             if not self.checked:
-                return found
-            return [differing(y, joiner.names) for y, joiner in zip(found, joiners, strict=True)]
+                return outputs
+            return [
+                cast_to_varying(y, partitioner.names)
+                for y, partitioner in zip(outputs, out_partitioners, strict=True)
+            ]
 
-        origin = origin_of(self.fun)
-        staged = stage_replica(part, types, axes, self.name, origin, self.checked, "shard_map", mesh)
+        origin = function_origin(self.fun)
+        staged = stage_replica(run_shard, types, axes, self.name, origin, self.checked, "shard_map", mesh)
         op = ParallelMap(
             staged.program,
             axes,
-            (*[()] * len(staged.captured), *[c.cut for c in cutters]),
-            tuple([j.cut for j in joiners]),
+            (*[()] * len(staged.captured), *[c.cut for c in in_partitioners]),
+            tuple([j.cut for j in out_partitioners]),
             mesh.shape_tuple,
             tuple([d.id for d in mesh.ordered]) if isinstance(mesh, Mesh) else None,
             mesh.ordered[0].platform if isinstance(mesh, Mesh) else None,
             self.checked,
         )
-        parts = [c.divided(x) for c, x in zip(cutters, operands, strict=True)]
+        parts = [c.split_array(x) for c, x in zip(in_partitioners, operands, strict=True)]
         results = op(*staged.captured, *parts)
-        return replica.out_tree.unflatten([j.joined(y) for j, y in zip(joiners, results, strict=True)])
+        return replica.out_tree.unflatten(
+            [j.join_shards(y) for j, y in zip(out_partitioners, results, strict=True)]
+        )
 
-    def place(self) -> tuple[Mesh | AbstractMesh, NamedSizes]:
+    def resolve_mesh(self) -> tuple[Mesh | AbstractMesh, NamedSizes]:
         """Returns the mesh, and names and sizes of the axes to bind."""
         mesh = ambient.value if self.mesh is None else self.mesh
         if mesh is None or mesh.empty:
             raise ShardingError(
-                f"{self.what}: {self.name} has no mesh, and none is in force; give mesh, or use effx.set_mesh"
+                f"{self.transform_name}: {self.name} has no mesh, and none is in force; give mesh, or use effx.set_mesh"
             )
-        above = replicas_around()
-        if "pmap" in above:
+        outer_maps = enclosing_replicas()
+        if "pmap" in outer_maps:
             raise TransformError(
-                f"{self.what}: {self.name} is inside pmap, whose replicas are on no mesh; map over two mesh axes instead"
+                f"{self.transform_name}: {self.name} is inside pmap, whose replicas are on no mesh; map over two mesh "
+                "axes instead"
             )
         sizes = dict(mesh.shape_tuple)
         unknown = [n for n in self.axis_names if n not in sizes]
         if unknown:
             raise ShardingError(
-                f"{self.what}: the mesh has no axis {unknown[0]!r}, which axis_names names; it has {mesh.axis_names}"
+                f"{self.transform_name}: the mesh has no axis {unknown[0]!r}, which axis_names names; it has "
+                f"{mesh.axis_names}"
             )
-        taken = mapped_over(mesh)
-        again = [n for n in mesh.axis_names if n in taken and n in self.axis_names]
-        if again:
+        bound_axes = manual_axes(mesh)
+        repeated = [n for n in mesh.axis_names if n in bound_axes and n in self.axis_names]
+        if repeated:
             raise ShardingError(
-                f"{self.what}: {self.name} maps over the mesh axis {again[0]!r}, over which a shard_map around it maps"
+                f"{self.transform_name}: {self.name} maps over the mesh axis {repeated[0]!r}, over which a shard_map "
+                "around it maps"
             )
-        wanted = self.axis_names or sizes.keys()
-        axes = tuple([(n, k) for n, k in mesh.shape_tuple if n in wanted and n not in taken])
+        chosen_names = self.axis_names or sizes.keys()
+        axes = tuple([(n, k) for n, k in mesh.shape_tuple if n in chosen_names and n not in bound_axes])
         if not axes:
             raise ShardingError(
-                f"{self.what}: {self.name} has no axis to map over: shard_maps around it map over {mesh.axis_names}"
+                f"{self.transform_name}: {self.name} has no axis to map over: shard_maps around it map over "
+                f"{mesh.axis_names}"
             )
         return mesh, axes
 
-    def inferred(self, t: ArrayType, mesh: Mesh | AbstractMesh, axes: NamedSizes) -> PartitionSpec:
+    def infer_spec(self, t: ArrayType, mesh: Mesh | AbstractMesh, axes: NamedSizes) -> PartitionSpec:
         """Returns the spec that a type says.
 
         Raises:
             ShardingError: types do not speak of one of the axes.
         """
         names = [name for name, _ in axes]
-        silent = [name for name in names if name not in mesh.explicit_axes]
-        if silent:
+        undescribed = [name for name in names if name not in mesh.explicit_axes]
+        if undescribed:
             raise ShardingError(
-                f"{self.what}: in_specs must say how the arguments of {self.name} are cut along {silent[0]!r}: it is an "
+                f"{self.transform_name}: in_specs must say how the arguments of {self.name} are cut along "
+                f"{undescribed[0]!r}: it is an "
                 f"{AxisType.Auto} axis, of which types say nothing; use P() for what each device gets whole"
             )
-        return PartitionSpec(*[tuple([n for n in cut if n in names]) for cut in cuts_of(t)])
+        return PartitionSpec(*[tuple([n for n in cut if n in names]) for cut in mesh_axes_by_dimension(t)])
 
-    def specs_of(
+    def broadcast_specs(
         self, which: str, specs: Specs, full: PyTree, mesh: Mesh | AbstractMesh, axes: NamedSizes
     ) -> list[PartitionSpec]:
         """Returns the spec of each leaf of the arguments or the result.
@@ -370,27 +384,28 @@ class Shards:
             TreeError, ShardingError: as `shard_map`.
         """
         try:
-            found: list[PartitionSpec] = broadcast_prefix(specs, full, _is_spec)
+            leaf_specs: list[PartitionSpec] = broadcast_prefix(specs, full, _is_spec)
         except TreeError as error:
             raise TreeError(
-                f"{self.what}: {which} of {self.name} must be a PartitionSpec or a pytree prefix of the "
+                f"{self.transform_name}: {which} of {self.name} must be a PartitionSpec or a pytree prefix of the "
                 f"{'arguments' if which == 'in_specs' else 'result'}: {error.message}"
             ) from None
         names = [name for name, _ in axes]
-        for spec in found:
-            check_spec(f"{self.what}: {which}", mesh, spec)
-            for name in [n for entry in spec for n in axes_of(entry)]:
+        for spec in leaf_specs:
+            check_spec(f"{self.transform_name}: {which}", mesh, spec)
+            for name in [n for entry in spec for n in entry_axes(entry)]:
                 if name not in names:
                     raise ShardingError(
-                        f"{self.what}: {which} of {self.name} cuts along {name!r}, which is none of the axes that it maps "
+                        f"{self.transform_name}: {which} of {self.name} cuts along {name!r}, which is none of the "
+                        "axes that it maps "
                         f"over: {', '.join(map(repr, names))}"
                     )
-        return found
+        return leaf_specs
 
 
 @final
 @attrs.frozen(eq=False)
-class Cutter:
+class Partitioner:
     """How one array is cut into parts, or joined from them.
 
     Attributes:
@@ -400,7 +415,7 @@ class Cutter:
         cut: these in order. names: their names.
     """
 
-    shards: Shards
+    shards: ShardMapParameters
     mesh: Mesh | AbstractMesh
     axes: NamedSizes
     spec: PartitionSpec
@@ -410,47 +425,48 @@ class Cutter:
     names: frozenset[Hashable] = attrs.field(init=False)
 
     @dims.default
-    def _dims(self) -> list[tuple[int, ...]]:
-        at = {name: i for i, (name, _) in enumerate(self.axes)}
-        return [tuple([at[n] for n in axes_of(entry)]) for entry in self.spec]
+    def _default_dims(self) -> list[tuple[int, ...]]:
+        axis_index = {name: i for i, (name, _) in enumerate(self.axes)}
+        return [tuple([axis_index[n] for n in entry_axes(entry)]) for entry in self.spec]
 
     @cut.default
-    def _cut(self) -> tuple[int, ...]:
+    def _default_cut(self) -> tuple[int, ...]:
         return tuple([a for dim in self.dims for a in dim])
 
     @names.default
-    def _names(self) -> frozenset[Hashable]:
+    def _default_names(self) -> frozenset[Hashable]:
         return frozenset([self.axes[a][0] for a in self.cut])
 
-    def sizes(self, ndim: int) -> list[tuple[int, ...]]:
+    def split_sizes(self, ndim: int) -> list[tuple[int, ...]]:
         """Returns for each array axis the sizes of the axes that cut it."""
-        found = [tuple([self.axes[a][1] for a in dim]) for dim in self.dims]
-        return found + [()] * (ndim - len(found))
+        axis_sizes = [tuple([self.axes[a][1] for a in dim]) for dim in self.dims]
+        return axis_sizes + [()] * (ndim - len(axis_sizes))
 
     def check_rank(self, t: ArrayType) -> None:
         """Raises a ShardingError if the spec names more axes than the array has."""
         if len(self.spec) > t.ndim:
             raise ShardingError(
-                f"{self.shards.what}: {self.spec!r} speaks of {len(self.spec)} axes, but {self.where} is {t!r}"
+                f"{self.shards.transform_name}: {self.spec!r} speaks of {len(self.spec)} axes, but {self.where} is {t!r}"
             )
 
     def check_type(self, t: ArrayType) -> None:
         """Raises a ShardingError if the type says that the array is cut otherwise than the spec does."""
-        if t.cut is None:
+        if t.explicit_sharding is None:
             return
         bound = [name for name, _ in self.axes]
-        own = [tuple([n for n in cut if n in bound]) for cut in cuts_of(t)]
-        if not any(own):
+        type_axes = [tuple([n for n in cut if n in bound]) for cut in mesh_axes_by_dimension(t)]
+        if not any(type_axes):
             return  # a part of what is whole is there already
-        entries = [axes_of(entry) for entry in self.spec]
+        entries = [entry_axes(entry) for entry in self.spec]
         entries += [()] * (t.ndim - len(entries))
-        if own != entries:
+        if type_axes != entries:
             raise ShardingError(
-                f"{self.shards.what}: in_specs says {self.spec!r} of {self.where}, but its type is {t!r}; leave in_specs "
+                f"{self.shards.transform_name}: in_specs says {self.spec!r} of {self.where}, but its type is {t!r}; "
+                "leave in_specs "
                 f"out, or lay it out otherwise with effx.reshard"
             )
 
-    def part(self, t: ArrayType) -> ArrayType:
+    def shard_type(self, t: ArrayType) -> ArrayType:
         """Returns the type of a part.
 
         Raises:
@@ -458,20 +474,23 @@ class Cutter:
         """
         self.check_rank(t)
         shape: list[int] = []
-        for d, (n, sizes) in enumerate(zip(t.shape, self.sizes(t.ndim), strict=True)):
+        for d, (n, sizes) in enumerate(zip(t.shape, self.split_sizes(t.ndim), strict=True)):
             if n % prod(sizes):
-                names = " x ".join([repr(x) for x in axes_of(self.spec[d])])
+                names = " x ".join([repr(x) for x in entry_axes(self.spec[d])])
                 raise ShardingError(
-                    f"{self.shards.what}: axis {d} of {self.where}, {t!r}, cannot be cut into {prod(sizes)} equal parts "
+                    f"{self.shards.transform_name}: axis {d} of {self.where}, {t!r}, cannot be cut into {prod(sizes)} "
+                    "equal parts "
                     f"along {names}"
                 )
             shape.append(n // prod(sizes))
         vma = t.vma | self.names if self.shards.checked else t.vma
-        found = t.with_shape(tuple(shape)).varying(vma)
-        if t.cut is None:
-            return found
+        local_type = t.with_shape(tuple(shape)).with_vma(vma)
+        if t.explicit_sharding is None:
+            return local_type
         bound = [name for name, _ in self.axes]
-        return found.lying(type_sharding(t.cut.mesh, without_axes(cuts_of(t), bound)))
+        return local_type.with_sharding(
+            type_sharding(t.explicit_sharding.mesh, drop_mesh_axes(mesh_axes_by_dimension(t), bound))
+        )
 
     def check_result(self, t: ArrayType) -> None:
         """Raises a ShardingError if a part has too few axes, or differs where the spec says that it does not."""
@@ -479,9 +498,10 @@ class Cutter:
         bound = frozenset([name for name, _ in self.axes])
         differs = (t.vma & bound) - self.names
         if differs:
-            shown = ", ".join(names_shown(differs))
+            shown = ", ".join(axis_name_texts(differs))
             raise ShardingError(
-                f"{self.shards.what}: out_specs says {self.spec!r} of {self.where}, but its parts {t!r} may differ along "
+                f"{self.shards.transform_name}: out_specs says {self.spec!r} of {self.where}, but its parts {t!r} may "
+                "differ along "
                 f"{shown}; name the axis in out_specs, combine the parts by psum or pmax, or give check_vma=False if they "
                 f"are equal"
             )
@@ -490,9 +510,9 @@ class Cutter:
         """Returns the operation that says how the whole array lies; None where that is left open."""
         if len(self.axes) != len(self.mesh.axis_names) or self.mesh.size == 1:
             return None
-        return constrain(self.mesh, self.spec, ndim)
+        return make_mesh_constraint(self.mesh, self.spec, ndim)
 
-    def divided(self, x: Array) -> Array:
+    def split_array(self, x: Array) -> Array:
         """Returns the array with the axes that cut it in front."""
         if not self.cut:
             return x
@@ -501,13 +521,13 @@ class Cutter:
         shape: list[int] = []
         leading: list[int] = []
         rest: list[int] = []
-        for n, sizes in zip(x.type.shape, self.sizes(x.type.ndim), strict=True):
+        for n, sizes in zip(x.type.shape, self.split_sizes(x.type.ndim), strict=True):
             leading += range(len(shape), len(shape) + len(sizes))
             rest.append(len(shape) + len(sizes))
             shape += [*sizes, n // prod(sizes)]
-        return _reordered(Reshape(tuple(shape))(x), (*leading, *rest))
+        return _transpose_axes(Reshape(tuple(shape))(x), (*leading, *rest))
 
-    def joined(self, y: Array) -> Array:
+    def join_shards(self, y: Array) -> Array:
         """Returns the whole array of one that has the axes that cut it in front."""
         if not self.cut:
             return y
@@ -516,14 +536,14 @@ class Cutter:
         order: list[int] = []
         shape: list[int] = []
         front = 0
-        for d, (n, sizes) in enumerate(zip(parts, self.sizes(len(parts)), strict=True)):
+        for d, (n, sizes) in enumerate(zip(parts, self.split_sizes(len(parts)), strict=True)):
             order += [*range(front, front + len(sizes)), k + d]
             front += len(sizes)
             shape.append(prod(sizes) * n)
-        whole = Reshape(tuple(shape))(_reordered(y, tuple(order)))
-        op = self.constraint(whole.type.ndim)
-        return whole if op is None else op(whole)
+        joined = Reshape(tuple(shape))(_transpose_axes(y, tuple(order)))
+        op = self.constraint(joined.type.ndim)
+        return joined if op is None else op(joined)
 
 
-def _reordered(x: Array, order: Sequence[int]) -> Array:
+def _transpose_axes(x: Array, order: Sequence[int]) -> Array:
     return x if list(order) == list(range(x.type.ndim)) else Transpose(tuple(order))(x)

@@ -11,14 +11,20 @@ from effx.array import Array
 from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis
 from effx.errors import RefGivenError, ShapeError
-from effx.ir.meshes import axes_of
+from effx.ir.meshes import entry_axes
 from effx.ir.ops.shape import BroadcastInDim
-from effx.tracing.arguments import PartlyFixed, as_results, name_of, origin_of, plain
-from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, mapped_axes
+from effx.tracing.arguments import (
+    PartialLeafFunction,
+    as_results,
+    callable_name,
+    finalize_result,
+    function_origin,
+)
+from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, make_mapped_axes
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
-    from effx.tracing.signatures import Batched, Mapped
+    from effx.tracing.signatures import BatchedFunction, MappedFunction
 
 __all__ = ["vmap"]
 
@@ -27,7 +33,7 @@ R = TypeVar("R")
 
 
 @final
-class _Element(PartlyFixed):
+class _ElementFunction(PartialLeafFunction):
     """A function of one batch element.
 
     Attributes:
@@ -36,22 +42,22 @@ class _Element(PartlyFixed):
 
     returned: Sequence[PyTree]
 
-    def flat(self, result: PyTree) -> list[Array]:
+    def flatten_result(self, result: PyTree) -> list[Array]:
         """Returns the arrays of a result, whose leaves and structure are remembered."""
         self.returned, self.out_tree = flatten(result)
-        return as_results(self.what, self.name, self.returned)
+        return as_results(self.transform_name, self.name, self.returned)
 
 
 @overload
 def vmap(
-    fun: Batched[..., PyTree],
+    fun: BatchedFunction[..., PyTree],
     in_axes: Literal[0] = 0,
     out_axes: Literal[0] = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
     sum_match: bool = False,
-) -> Batched[..., PyTree]: ...
+) -> BatchedFunction[..., PyTree]: ...
 @overload
 def vmap(
     fun: Callable[P, R],
@@ -61,7 +67,7 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
     sum_match: bool = False,
-) -> Batched[P, R]: ...
+) -> BatchedFunction[P, R]: ...
 @overload
 def vmap(
     fun: Callable[P, R],
@@ -71,7 +77,7 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
     sum_match: bool = False,
-) -> Mapped[P, R]: ...
+) -> MappedFunction[P, R]: ...
 def vmap(
     fun: Callable[P, R],
     in_axes: AxisTree = 0,
@@ -114,65 +120,78 @@ def vmap(
     >>> print(effx.vmap(lambda x: 2 * x, out_axes=None, sum_match=True)(enp.arange(3.)))
     6.0
     """
-    name, origin = name_of(fun), origin_of(fun)
-    mapping = mapped_axes("vmap", name, in_axes, out_axes, axis_size)
-    spmd_axes = axes_of(spmd_axis_name)
+    name, origin = callable_name(fun), function_origin(fun)
+    mapping = make_mapped_axes("vmap", name, in_axes, out_axes, axis_size)
+    spmd_axes = entry_axes(spmd_axis_name)
 
     @wraps(fun)
-    def batched(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_batched(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, tree = flatten((args, kwargs))
         # Other leaves are passed on as they are, a Python number as a number.
         try:
-            given = mapping.inputs(leaves, args, kwargs)
+            mapped_inputs = mapping.find_mapped_inputs(leaves, args, kwargs)
         except RefGivenError:
-            given = None  # the rest happens outside of the clause, so that its errors stand alone
-        if given is None:
-            return borrowed(args, kwargs)
-        indices, arrays, axes, size = given
-        element = _Element("vmap", fun, tree, leaves, indices, name)
-        results, result_axes = handlers.vmap.batch(element, arrays, axes, size, axis_name, origin, spmd_axes)
-        wanted = mapping.outputs(element.out_tree.unflatten(results))
+            mapped_inputs = None  # the rest happens outside of the clause, so that its errors stand alone
+        if mapped_inputs is None:
+            return batch_refs(args, kwargs)
+        indices, arrays, axes, size = mapped_inputs
+        element = _ElementFunction("vmap", fun, tree, leaves, indices, name)
+        results, result_axes = handlers.vmap.evaluate_batch(
+            element, arrays, axes, size, axis_name, origin, spmd_axes
+        )
+        result_out_axes = mapping.output_axes(element.out_tree.unflatten(results))
         outputs = [
             # An unbatched result is returned unchanged, a Python number as a number.
-            plain(given)
-            if axis is None and want is None
-            else _with_axis(mapping, x, axis, want, size, sum_match)
-            for x, axis, want, given in zip(results, result_axes, wanted, element.returned, strict=True)
+            finalize_result(mapped_inputs)
+            if axis is None and out_axis is None
+            else _move_batch_axis(mapping, x, axis, out_axis, size, sum_match)
+            for x, axis, out_axis, mapped_inputs in zip(
+                results, result_axes, result_out_axes, element.returned, strict=True
+            )
         ]
         result: R = element.out_tree.unflatten(outputs)
         return result
 
-    def borrowed(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> R:
+    def batch_refs(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> R:
         """Maps over the contents of mutable references; a ref with in axis None is passed on as it is."""
-        from effx.transforms.refs.ref_arguments import Lending, borrowing  # rare, and not loaded before
-
-        wanted = mapping.axes_of(args, kwargs)
-        lent = Lending("vmap", name, args, kwargs, [axis is not None for axis in wanted])
-        places = [wanted[i] for i in lent.places]
-        whole = vmap(
-            borrowing(fun), in_axes, (out_axes, places), axis_name, axis_size, spmd_axis_name, sum_match
+        from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+            RefArguments,
+            functionalize_refs,
         )
-        result: R = lent.to(whole)
+
+        leaf_axes = mapping.input_axes(args, kwargs)
+        ref_arguments = RefArguments("vmap", name, args, kwargs, [axis is not None for axis in leaf_axes])
+        ref_axes = [leaf_axes[i] for i in ref_arguments.leaf_indices]
+        map_contents = vmap(
+            functionalize_refs(fun),
+            in_axes,
+            (out_axes, ref_axes),
+            axis_name,
+            axis_size,
+            spmd_axis_name,
+            sum_match,
+        )
+        result: R = ref_arguments.call_with_contents(map_contents)
         return result
 
-    return batched
+    return call_batched
 
 
-def _with_axis(
-    mapping: MappedAxes, x: Array, axis: int | None, want: int | None, size: int, sum_match: bool
+def _move_batch_axis(
+    mapping: MappedAxes, x: Array, axis: int | None, out_axis: int | None, size: int, sum_match: bool
 ) -> Array:
     """Returns a result with the batch axis where `out_axes` wants it, or its sum along it."""
-    if want is None and axis is not None and sum_match:
+    if out_axis is None and axis is not None and sum_match:
         return total(x, axis, dtype=dtypes.int32 if x.type.kind == "b" else x.type.dtype)
-    if want is None:
+    if out_axis is None:
         raise ShapeError(
             f"vmap: out_axes is None for a result of {mapping.name} that differs between batch elements: "
             f"{x.type!r} with batch axis {axis}"
         )
     if axis is not None:
-        at = mapping.out_axis(want, x.type.ndim)
-        return moveaxis(x, axis, at) if axis != at else x
+        target_axis = mapping.normalize_out_axis(out_axis, x.type.ndim)
+        return moveaxis(x, axis, target_axis) if axis != target_axis else x
     ndim = x.type.ndim + 1
-    at = mapping.out_axis(want, ndim)
-    shape = (*x.type.shape[:at], size, *x.type.shape[at:])
-    return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != at]))(x)
+    target_axis = mapping.normalize_out_axis(out_axis, ndim)
+    shape = (*x.type.shape[:target_axis], size, *x.type.shape[target_axis:])
+    return BroadcastInDim(shape, tuple([i for i in range(ndim) if i != target_axis]))(x)

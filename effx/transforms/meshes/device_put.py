@@ -10,8 +10,8 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.checkpoint import Offload
 from effx.lower.placement import concrete
 from effx.lower.placement.backends import default_device
-from effx.lower.placement.concrete import joined
-from effx.lower.placement.memories import Space, default_kind, kind_of_space
+from effx.lower.placement.concrete import join_shards
+from effx.lower.placement.memories import Space, default_memory_kind, memory_kind_of_space
 from effx.lower.placement.shardings import (
     Device,
     NamedSharding,
@@ -19,7 +19,7 @@ from effx.lower.placement.shardings import (
     device_name,
     grid_sharding,
 )
-from effx.transforms.meshes.meshes import in_force, laid_out, shardings_for
+from effx.transforms.meshes.meshes import broadcast_shardings, sharding_on_current_mesh, with_sharding
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -61,9 +61,9 @@ def device_put(
     if donate and may_alias:
         raise TransformError("device_put: what is donated cannot be shared; leave out donate or may_alias")
 
-    def moved(leaf: PyTree, target: object) -> Array:
+    def move_leaf(leaf: PyTree, target: object) -> Array:
         if isinstance(target, PartitionSpec):
-            target = in_force("device_put", target)
+            target = sharding_on_current_mesh("device_put", target)
         if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):
             return _in_program(leaf, target)
         y = concrete.device_put(leaf, target)
@@ -71,41 +71,45 @@ def device_put(
             return y
         shared = concrete.shares_memory(leaf, y)
         if may_alias is False and shared:
-            return concrete.copied(y)
+            return concrete.copy_array(y)
         if donate and not shared:
             leaf.delete()
         return y
 
     leaves, form = flatten(x)
-    targets = shardings_for("device_put", device, x)
-    return form.unflatten([moved(leaf, target) for leaf, target in zip(leaves, targets, strict=True)])
+    targets = broadcast_shardings("device_put", device, x)
+    return form.unflatten([move_leaf(leaf, target) for leaf, target in zip(leaves, targets, strict=True)])
 
 
 def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) -> Array:
     """Says of a value in a program how it shall lie, and in which memory."""
     if isinstance(target, Space):
         if target is Space.Any:
-            kind_of_space("device_put", target, default_device())  # raises
+            memory_kind_of_space("device_put", target, default_device())  # raises
         return Offload("device", "pinned_host", back=target is Space.Device)(x)
-    y = laid_out("device_put", target, x)
+    y = with_sharding("device_put", target, x)
     return (
         y
         if target.other_memory is not None
-        else Offload(default_kind(target.ordered_devices[0]), "pinned_host", back=True)(y)
+        else Offload(default_memory_kind(target.ordered_devices[0]), "pinned_host", back=True)(y)
     )
 
 
-def _grid(what: str, devices: Sequence[Device]) -> NamedSharding:
+def _pmap_sharding(function_name: str, devices: Sequence[Device]) -> NamedSharding:
     """Returns the sharding of arrays whose leading axis has one entry on each device."""
-    listed = tuple(devices)
-    for d in listed:
+    device_tuple = tuple(devices)
+    for d in device_tuple:
         if not isinstance(d, Device):
-            raise BackendError(f"{what}: devices must hold devices, got {d!r} of type {type(d).__name__}")
-    if not listed:
-        raise BackendError(f"{what}: devices must name at least one device, got none")
-    if len(set(listed)) != len(listed):
-        raise BackendError(f"{what}: devices repeats a device: {', '.join(map(device_name, listed))}")
-    return grid_sharding(listed, (len(listed),), (0,))
+            raise BackendError(
+                f"{function_name}: devices must hold devices, got {d!r} of type {type(d).__name__}"
+            )
+    if not device_tuple:
+        raise BackendError(f"{function_name}: devices must name at least one device, got none")
+    if len(set(device_tuple)) != len(device_tuple):
+        raise BackendError(
+            f"{function_name}: devices repeats a device: {', '.join(map(device_name, device_tuple))}"
+        )
+    return grid_sharding(device_tuple, (len(device_tuple),), (0,))
 
 
 def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> Any:
@@ -127,7 +131,7 @@ def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> A
     >>> effx.device_put_sharded([2.0], effx.devices()[:1])
     Array([2.], dtype=float32)
     """
-    sharding = _grid("device_put_sharded", devices)
+    sharding = _pmap_sharding("device_put_sharded", devices)
     if len(shards) != len(sharding.ordered_devices):
         raise ShapeError(
             f"device_put_sharded: needs one shard for each device, got {len(shards)} shards "
@@ -138,20 +142,22 @@ def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> A
     for i, (_, other) in enumerate(flat):
         if other != tree:
             raise TreeError(f"device_put_sharded: shard 0 has the structure {tree}, shard {i} has {other}")
-    stacked = [_stacked(list(parts), sharding) for parts in zip(*[leaves for leaves, _ in flat], strict=True)]
+    stacked = [
+        _stack_shards(list(parts), sharding) for parts in zip(*[leaves for leaves, _ in flat], strict=True)
+    ]
     return tree.unflatten(stacked)
 
 
-def _stacked(parts: list[PyTree], sharding: NamedSharding) -> Array:
+def _stack_shards(parts: list[PyTree], sharding: NamedSharding) -> Array:
     arrays = [as_operand(x, "device_put_sharded") for x in parts]
     t = arrays[0].type.strong()
     for i, x in enumerate(arrays):
         if not x.type.matches(t):
             raise ShapeError(f"device_put_sharded: shard 0 is {t!r}, shard {i} is {x.type!r}")
-    concrete_parts = [concrete.as_concrete(x) for x in arrays]
+    concrete_parts = [concrete.to_concrete(x) for x in arrays]
     for x in concrete_parts:
         x._check_alive("device_put_sharded")
-    return joined(t.with_shape((len(arrays), *t.shape)), sharding, concrete_parts)
+    return join_shards(t.with_shape((len(arrays), *t.shape)), sharding, concrete_parts)
 
 
 def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:
@@ -171,7 +177,7 @@ def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:
     >>> effx.device_put_replicated(2.0, effx.devices()[:1])
     Array([2.], dtype=float32)
     """
-    n = len(_grid("device_put_replicated", devices).ordered_devices)
+    n = len(_pmap_sharding("device_put_replicated", devices).ordered_devices)
     return tree_map(lambda leaf: device_put_sharded([leaf] * n, devices), x)
 
 

@@ -17,9 +17,9 @@ from effx.lower.placement.shardings import (
     NamedSharding,
     Sharding,
     SingleDeviceSharding,
-    placement,
+    mesh_buffer_sharding,
 )
-from effx.lower.placement.shards import to_devices
+from effx.lower.placement.shards import assemble_buffer
 
 __all__ = [
     "make_array_from_callback",
@@ -28,38 +28,46 @@ __all__ = [
 ]
 
 
-def _checked(what: str, sharding: object) -> NamedSharding | SingleDeviceSharding:
+def _check_sharding(function_name: str, sharding: object) -> NamedSharding | SingleDeviceSharding:
     if not isinstance(sharding, NamedSharding | SingleDeviceSharding):
         raise ShardingError(
-            f"{what}: expected a NamedSharding or a SingleDeviceSharding, got {sharding!r} of type {type(sharding).__name__}"
+            f"{function_name}: expected a NamedSharding or a SingleDeviceSharding, got {sharding!r} of type "
+            f"{type(sharding).__name__}"
         )
     return sharding
 
 
-def _local(sharding: Sharding) -> list[tuple[int, Device]]:
+def _local_devices(sharding: Sharding) -> list[tuple[int, Device]]:
     return [(k, d) for k, d in enumerate(sharding.ordered_devices) if is_local(d)]
 
 
-def _made(
-    what: str, t: ArrayType, sharding: NamedSharding | SingleDeviceSharding, parts: Sequence[Array]
+def _assemble_array(
+    function_name: str, t: ArrayType, sharding: NamedSharding | SingleDeviceSharding, parts: Sequence[Array]
 ) -> Array:
     """Returns the array of parts, one for each device of this process."""
     part = t.with_shape(sharding.shard_shape(t.shape))
-    here = [d for _, d in _local(sharding)]
-    if len(parts) != len(here):
+    local_devices = [d for _, d in _local_devices(sharding)]
+    if len(parts) != len(local_devices):
         raise ShapeError(
-            f"{what}: {t!r} on {len(here)} devices of this process needs as many parts, got {len(parts)}"
+            f"{function_name}: {t!r} on {len(local_devices)} devices of this process needs as many parts, got {len(parts)}"
         )
-    for x, d in zip(parts, here, strict=True):
+    for x, d in zip(parts, local_devices, strict=True):
         if not x.type.matches(part):
-            raise ShapeError(f"{what}: the part of {t!r} on {d.platform}:{d.id} is {part!r}, got {x.type!r}")
+            raise ShapeError(
+                f"{function_name}: the part of {t!r} on {d.platform}:{d.id} is {part!r}, got {x.type!r}"
+            )
     if isinstance(sharding, SingleDeviceSharding):
         return concrete.device_put(parts[0], sharding)
     kind = sharding.memory_kind
-    places = [SingleDeviceSharding(d, memory_kind=kind) for d in here]
-    buffers = [concrete.as_concrete(concrete.device_put(x, at)) for x, at in zip(parts, places, strict=True)]
-    held = [b.buffer for b in buffers]
-    return ConcreteArray(to_devices(t.strong(), placement(sharding, t.ndim), held, here, True))
+    device_shardings = [SingleDeviceSharding(d, memory_kind=kind) for d in local_devices]
+    buffers = [
+        concrete.to_concrete(concrete.device_put(x, device_sharding))
+        for x, device_sharding in zip(parts, device_shardings, strict=True)
+    ]
+    raw_buffers = [b.buffer for b in buffers]
+    return ConcreteArray(
+        assemble_buffer(t.strong(), mesh_buffer_sharding(sharding, t.ndim), raw_buffers, local_devices, True)
+    )
 
 
 def make_array_from_callback(
@@ -88,24 +96,24 @@ def make_array_from_callback(
     >>> effx.make_array_from_callback((4,), rows, lambda index: np.arange(4)[index])
     Array([0, 1, 2, 3], dtype=int32)
     """
-    what = "make_array_from_callback"
-    wanted, sizes = _checked(what, sharding), tuple(shape)
-    wanted.shard_shape(sizes)
-    seen: dict[str, Array] = {}
+    function_name = "make_array_from_callback"
+    target, sizes = _check_sharding(function_name, sharding), tuple(shape)
+    target.shard_shape(sizes)
+    parts_by_index: dict[str, Array] = {}
     parts: list[Array] = []
-    for k, _ in _local(wanted):
-        index = wanted.index(k, sizes)
-        found = seen.get(str(index))
-        if found is None:
-            found = seen[str(index)] = as_operand(data_callback(index), what)
-        parts.append(found)
+    for k, _ in _local_devices(target):
+        index = target.index(k, sizes)
+        part = parts_by_index.get(str(index))
+        if part is None:
+            part = parts_by_index[str(index)] = as_operand(data_callback(index), function_name)
+        parts.append(part)
     if not parts and dtype is None:
-        raise DTypeError(f"{what}: this process has no part, so that dtype must be given")
-    given = parts[0].type.dtype if dtype is None else canonicalize(dtype)
+        raise DTypeError(f"{function_name}: this process has no part, so that dtype must be given")
+    element_dtype = parts[0].type.dtype if dtype is None else canonicalize(dtype)
     for x in parts:
-        if x.type.dtype != given:
-            raise DTypeError(f"{what}: parts must be of dtype {given}, got {x.type!r}")
-    return _made(what, array_type(given, sizes), wanted, parts)
+        if x.type.dtype != element_dtype:
+            raise DTypeError(f"{function_name}: parts must be of dtype {element_dtype}, got {x.type!r}")
+    return _assemble_array(function_name, array_type(element_dtype, sizes), target, parts)
 
 
 def make_array_from_single_device_arrays(
@@ -131,27 +139,29 @@ def make_array_from_single_device_arrays(
     >>> effx.make_array_from_single_device_arrays((3,), NamedSharding(mesh, P("data")), [part])
     Array([0, 1, 2], dtype=int32)
     """
-    what = "make_array_from_single_device_arrays"
-    wanted, sizes = _checked(what, sharding), tuple(shape)
+    function_name = "make_array_from_single_device_arrays"
+    target, sizes = _check_sharding(function_name, sharding), tuple(shape)
     by_device: dict[Device, Array] = {}
     for x in arrays:
-        if not isinstance(x, ConcreteArray) or concrete.is_spread(x):
-            raise ShardingError(f"{what}: each part must be an array on one device, got {x!r}")
-        x._check_alive(what)
+        if not isinstance(x, ConcreteArray) or concrete.is_on_several_devices(x):
+            raise ShardingError(f"{function_name}: each part must be an array on one device, got {x!r}")
+        x._check_alive(function_name)
         by_device[x.device] = x
-    here = [d for _, d in _local(wanted)]
-    missing = [d for d in here if d not in by_device]
-    if missing or len(by_device) != len(here) or len(by_device) != len(arrays):
-        shown = ", ".join([f"{d.platform}:{d.id}" for d in here])
-        raise ShardingError(f"{what}: one part must lie on each of {shown}, got {len(arrays)} parts")
-    parts = [by_device[d] for d in here]
+    local_devices = [d for _, d in _local_devices(target)]
+    missing = [d for d in local_devices if d not in by_device]
+    if missing or len(by_device) != len(local_devices) or len(by_device) != len(arrays):
+        shown = ", ".join([f"{d.platform}:{d.id}" for d in local_devices])
+        raise ShardingError(f"{function_name}: one part must lie on each of {shown}, got {len(arrays)} parts")
+    parts = [by_device[d] for d in local_devices]
     if not parts and dtype is None:
-        raise DTypeError(f"{what}: this process has no part, so that dtype must be given")
-    given = canonicalize(dtype) if not parts else parts[0].type.dtype
+        raise DTypeError(f"{function_name}: this process has no part, so that dtype must be given")
+    element_dtype = canonicalize(dtype) if not parts else parts[0].type.dtype
     for x in parts:
-        if x.type.dtype != given:
-            raise DTypeError(f"{what}: parts must be of one dtype, got {given} and {x.type!r}")
-    return _made(what, array_type(given, sizes), wanted, parts)
+        if x.type.dtype != element_dtype:
+            raise DTypeError(
+                f"{function_name}: parts must be of one dtype, got {element_dtype} and {x.type!r}"
+            )
+    return _assemble_array(function_name, array_type(element_dtype, sizes), target, parts)
 
 
 def make_array_from_process_local_data(
@@ -174,42 +184,55 @@ def make_array_from_process_local_data(
     >>> effx.make_array_from_process_local_data(rows, np.ones((2, 2), np.float32)).shape
     (2, 2)
     """
-    what = "make_array_from_process_local_data"
-    wanted, data = _checked(what, sharding), as_operand(local_data, what).host(what)
-    every = _blocks(wanted, data.ndim, range(wanted.num_devices))
-    mine = _blocks(wanted, data.ndim, [k for k, _ in _local(wanted)])
+    function_name = "make_array_from_process_local_data"
+    target, data = (
+        _check_sharding(function_name, sharding),
+        as_operand(local_data, function_name).host(function_name),
+    )
+    all_blocks = _blocks(target, data.ndim, range(target.num_devices))
+    local_blocks = _blocks(target, data.ndim, [k for k, _ in _local_devices(target)])
     if global_shape is None:
         sizes: Shape = tuple(
-            [n * len(all_) // max(len(own), 1) for n, all_, own in zip(data.shape, every, mine, strict=True)]
+            [
+                n * len(all_) // max(len(blocks), 1)
+                for n, all_, blocks in zip(data.shape, all_blocks, local_blocks, strict=True)
+            ]
         )
     else:
         sizes = tuple(global_shape)
-    part = wanted.shard_shape(sizes)
+    part = target.shard_shape(sizes)
     if len(sizes) != data.ndim:
-        raise ShapeError(f"{what}: global_shape {sizes} has {len(sizes)} axes, local_data {data.ndim}")
-    for i, (n, whole, own, k) in enumerate(zip(data.shape, sizes, mine, part, strict=True)):
-        if n not in (whole, len(own) * k):
+        raise ShapeError(
+            f"{function_name}: global_shape {sizes} has {len(sizes)} axes, local_data {data.ndim}"
+        )
+    for i, (n, total, blocks, k) in enumerate(zip(data.shape, sizes, local_blocks, part, strict=True)):
+        if n not in (total, len(blocks) * k):
             raise ShapeError(
-                f"{what}: axis {i} of local_data has size {n}; this process has {len(own) * k} of the {whole} there are"
+                f"{function_name}: axis {i} of local_data has size {n}; this process has {len(blocks) * k} of the "
+                f"{total} there are"
             )
 
-    def of(index: Index) -> Any:
-        found: list[slice] = []
-        for s, n, whole, own, k in zip(index, data.shape, sizes, mine, part, strict=True):
-            start, stop, _ = s.indices(whole)
-            at = start if n == whole or not k else own.index(start // k) * k
-            found.append(slice(at, at + stop - start))
-        return data[tuple(found)]
+    def local_block(index: Index) -> Any:
+        slices: list[slice] = []
+        for s, n, total, blocks, k in zip(index, data.shape, sizes, local_blocks, part, strict=True):
+            start, stop, _ = s.indices(total)
+            offset = start if n == total or not k else blocks.index(start // k) * k
+            slices.append(slice(offset, offset + stop - start))
+        return data[tuple(slices)]
 
-    return make_array_from_callback(sizes, wanted, of, data.dtype)
+    return make_array_from_callback(sizes, target, local_block, data.dtype)
 
 
 def _blocks(
-    sharding: NamedSharding | SingleDeviceSharding, ndim: int, places: Sequence[int]
+    sharding: NamedSharding | SingleDeviceSharding, ndim: int, device_numbers: Sequence[int]
 ) -> list[list[int]]:
     """Returns for each array axis the numbers of the blocks that some devices hold."""
     if isinstance(sharding, SingleDeviceSharding):
         return [[0]] * ndim
     tiling = sharding.tiling(ndim)
-    found = [tiling.index(k, tiling.parts) for k in places]  # of an array whose blocks have one element
-    return [sorted({s[i].indices(n)[0] for s in found}) if n > 1 else [0] for i, n in enumerate(tiling.parts)]
+    indices = [
+        tiling.index(k, tiling.parts) for k in device_numbers
+    ]  # of an array whose blocks have one element
+    return [
+        sorted({s[i].indices(n)[0] for s in indices}) if n > 1 else [0] for i, n in enumerate(tiling.parts)
+    ]

@@ -12,13 +12,13 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
 from effx.errors import DeviceCountError, ShardingError, TreeError
-from effx.handlers.staging.parallel_maps import replicas_around
-from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, axes_of, check_spec
+from effx.handlers.staging.parallel_maps import enclosing_replicas
+from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
 from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
 from effx.ir.types import TypeSharding
 from effx.lower.placement.backends import devices as all_devices
-from effx.lower.placement.concrete import ConcreteArray, memory_in
+from effx.lower.placement.concrete import ConcreteArray, memory_kind_of
 from effx.lower.placement.memories import Space
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.shardings import Device, NamedSharding, Sharding, SingleDeviceSharding
@@ -65,19 +65,20 @@ def make_mesh(
     """
     sizes = tuple(axis_sizes)
     AbstractMesh(sizes, axis_names, axis_types)  # checks them
-    there = list(all_devices()) if devices is None else list(devices)
-    if prod(sizes) > len(there):
+    available = list(all_devices()) if devices is None else list(devices)
+    if prod(sizes) > len(available):
         raise DeviceCountError(
-            f"make_mesh: a mesh of {' x '.join(map(str, sizes))} needs {prod(sizes)} devices, but there are {len(there)}; "
+            f"make_mesh: a mesh of {' x '.join(map(str, sizes))} needs {prod(sizes)} devices, but there are "
+            f"{len(available)}; "
             f"set EFFX_NUM_CPU_DEVICES before the start for more CPU devices"
         )
     grid = np.empty(prod(sizes), object)
-    grid[:] = there[: prod(sizes)]
+    grid[:] = available[: prod(sizes)]
     return Mesh(grid.reshape(sizes), axis_names, axis_types)
 
 
 @final
-class MeshInForce(ContextDecorator):
+class MeshContext(ContextDecorator):
     """What `set_mesh` gives: as a context manager it puts back what was in force before."""
 
     __slots__ = ("_before", "_mesh", "_override")
@@ -101,7 +102,7 @@ class MeshInForce(ContextDecorator):
         self._override.__exit__(kind, error, traceback)
 
 
-def set_mesh(mesh: Mesh | None) -> MeshInForce:
+def set_mesh(mesh: Mesh | None) -> MeshContext:
     """Puts a mesh in force: a PartitionSpec alone then means a sharding on it.
 
     Args:
@@ -122,10 +123,10 @@ def set_mesh(mesh: Mesh | None) -> MeshInForce:
     """
     if mesh is not None and not isinstance(mesh, Mesh):
         raise ShardingError(f"set_mesh: expected a Mesh, got {mesh!r} of type {type(mesh).__name__}")
-    return MeshInForce(mesh)
+    return MeshContext(mesh)
 
 
-def use_abstract_mesh(mesh: AbstractMesh) -> MeshInForce:
+def use_abstract_mesh(mesh: AbstractMesh) -> MeshContext:
     """Puts a mesh without devices in force, in a block: functions are traced for it.
 
     Raises:
@@ -140,7 +141,7 @@ def use_abstract_mesh(mesh: AbstractMesh) -> MeshInForce:
         raise ShardingError(
             f"use_abstract_mesh: expected an AbstractMesh, got {mesh!r} of type {type(mesh).__name__}"
         )
-    return MeshInForce(mesh)
+    return MeshContext(mesh)
 
 
 def get_mesh() -> Mesh:
@@ -161,20 +162,20 @@ def get_abstract_mesh() -> AbstractMesh:
     mesh = ambient.value
     if mesh is None:
         return _ABSTRACT
-    bound = mapped_over(mesh)
-    found = mesh.abstract_mesh
-    return found.update_axis_types(dict.fromkeys(bound, AxisType.Manual)) if bound else found
+    manual = manual_axes(mesh)
+    abstract = mesh.abstract_mesh
+    return abstract.update_axis_types(dict.fromkeys(manual, AxisType.Manual)) if manual else abstract
 
 
-def mapped_over(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
+def manual_axes(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
     """Returns the axes of a mesh over which a `shard_map` around maps."""
-    if "shard_map" not in replicas_around():
+    if "shard_map" not in enclosing_replicas():
         return ()
     names = [name for name, _ in axes_in_scope()]
     return tuple([n for n in mesh.axis_names if n in names])
 
 
-def in_force(what: str, spec: PartitionSpec) -> NamedSharding:
+def sharding_on_current_mesh(function_name: str, spec: PartitionSpec) -> NamedSharding:
     """Returns what a PartitionSpec alone means.
 
     Raises:
@@ -183,13 +184,13 @@ def in_force(what: str, spec: PartitionSpec) -> NamedSharding:
     mesh = ambient.value
     if not isinstance(mesh, Mesh):
         raise ShardingError(
-            f"{what}: {spec!r} alone means a sharding on the mesh in force, and there is none; "
+            f"{function_name}: {spec!r} alone means a sharding on the mesh in force, and there is none; "
             f"use effx.set_mesh, or give a NamedSharding"
         )
     return NamedSharding(mesh, spec)
 
 
-def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
+def make_sharding_constraint(function_name: str, sharding: object, ndim: int) -> Constrain | None:
     """Returns the operation that says how an array with this many axes shall lie; None for one device.
 
     Raises:
@@ -207,44 +208,46 @@ def constraint(what: str, sharding: object, ndim: int) -> Constrain | None:
     elif isinstance(sharding, PartitionSpec):
         mesh, spec = ambient.value, sharding
         if mesh is None:
-            in_force(what, spec)
+            sharding_on_current_mesh(function_name, spec)
         assert mesh is not None
-        check_spec(what, mesh, spec)
+        check_spec(function_name, mesh, spec)
     else:
         raise ShardingError(
-            f"{what}: expected a NamedSharding or a PartitionSpec, got {sharding!r} of type {type(sharding).__name__}"
+            f"{function_name}: expected a NamedSharding or a PartitionSpec, got {sharding!r} of type "
+            f"{type(sharding).__name__}"
         )
-    for name in [n for entry in spec for n in axes_of(entry)]:
-        if name in mapped_over(mesh):
+    for name in [n for entry in spec for n in entry_axes(entry)]:
+        if name in manual_axes(mesh):
             raise ShardingError(
-                f"{what}: {spec!r} cuts along {name!r}, over which a shard_map around maps: each device has its own part "
+                f"{function_name}: {spec!r} cuts along {name!r}, over which a shard_map around maps: each device has "
+                "its own part "
                 f"already"
             )
     if len(spec) > ndim:
-        raise ShardingError(f"{what}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
-    return constrain(mesh, spec, ndim)
+        raise ShardingError(f"{function_name}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
+    return make_mesh_constraint(mesh, spec, ndim)
 
 
-def constrain(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int) -> Constrain:
+def make_mesh_constraint(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int) -> Constrain:
     """Returns the operation that says that an array with this many axes lies so."""
-    at = {name: i for i, name in enumerate(mesh.axis_names)}
-    cuts = [
-        None if entry is PartitionSpec.UNCONSTRAINED else tuple([at[n] for n in axes_of(entry)])
+    axis_index = {name: i for i, name in enumerate(mesh.axis_names)}
+    dimension_axes = [
+        None if entry is PartitionSpec.UNCONSTRAINED else tuple([axis_index[n] for n in entry_axes(entry)])
         for entry in spec
     ]
     devices = platform = None
     if isinstance(mesh, Mesh):
         devices, platform = tuple([d.id for d in mesh.ordered]), mesh.ordered[0].platform
-    whole = [()] * (ndim - len(cuts))
-    return Constrain(mesh.shape_tuple, (*cuts, *whole), devices, platform, mesh.explicit_axes)
+    replicated = [()] * (ndim - len(dimension_axes))
+    return Constrain(mesh.shape_tuple, (*dimension_axes, *replicated), devices, platform, mesh.explicit_axes)
 
 
-def laid_out(what: str, sharding: object, x: Array) -> Array:
+def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
     """Says how an array lies, and in which memory.
 
     In a program the default memory says nothing: it is where values are that were not put elsewhere.
     """
-    op = constraint(what, sharding, x.type.ndim)
+    op = make_sharding_constraint(function_name, sharding, x.type.ndim)
     y = x if op is None else op(x)
     if not isinstance(sharding, Sharding):
         return y
@@ -253,7 +256,7 @@ def laid_out(what: str, sharding: object, x: Array) -> Array:
         return Offload("device", kind)(y)
     return (
         Offload("device", "pinned_host", back=True)(y)
-        if type(y) is ConcreteArray and memory_in(y) is not None
+        if type(y) is ConcreteArray and memory_kind_of(y) is not None
         else y
     )
 
@@ -263,17 +266,17 @@ def is_sharding(x: object) -> bool:
     return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space)
 
 
-def shardings_for(what: str, given: PyTree, tree: PyTree) -> list[Any]:
+def broadcast_shardings(function_name: str, shardings: PyTree, tree: PyTree) -> list[Any]:
     """Returns the sharding for each leaf of a tree, given for all or for parts of it.
 
     Raises:
         TreeError: they do not fit.
     """
     try:
-        return broadcast_prefix(given, tree, lambda x: is_sharding(x) or isinstance(x, TypeSharding))
+        return broadcast_prefix(shardings, tree, lambda x: is_sharding(x) or isinstance(x, TypeSharding))
     except TreeError as error:
         reason = error.message.partition(": ")[2]
-        raise TreeError(f"{what}: the shardings are no prefix of the arrays: {reason}") from None
+        raise TreeError(f"{function_name}: the shardings are no prefix of the arrays: {reason}") from None
 
 
 def with_sharding_constraint(x: T, shardings: PyTree) -> T:
@@ -313,16 +316,16 @@ def reshard(xs: T, out_shardings: PyTree) -> T:
     return reshard_as("reshard", xs, out_shardings)
 
 
-def reshard_as(what: str, xs: T, out_shardings: PyTree) -> T:
+def reshard_as(function_name: str, xs: T, out_shardings: PyTree) -> T:
     """Lays arrays out otherwise, as `reshard` does, for a function that errors name."""
     leaves, form = flatten(xs)
-    found = shardings_for(what, out_shardings, xs)
+    leaf_shardings = broadcast_shardings(function_name, out_shardings, xs)
     results: list[PyTree] = []
-    for leaf, sharding in zip(leaves, found, strict=True):
+    for leaf, sharding in zip(leaves, leaf_shardings, strict=True):
         if sharding is None:
             results.append(leaf)
             continue
-        array: Array = as_operand(leaf, what)
-        results.append(laid_out(what, sharding, array))
+        array: Array = as_operand(leaf, function_name)
+        results.append(with_sharding(function_name, sharding, array))
     result: T = form.unflatten(results)
     return result

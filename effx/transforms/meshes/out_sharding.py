@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from effx.ir.meshes import PartitionSpec
-from effx.ir.passes.sharding_propagation import settled
+from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.types import TypeSharding
 from effx.lower.placement.shardings import NamedSharding
 
-__all__ = ["OutSharding", "lay_out", "lay_out_as"]
+__all__ = ["OutSharding", "apply_with_sharding", "apply_with_sharding_as"]
 
 R = TypeVar("R")
 
@@ -21,7 +21,7 @@ operands say it.
 """
 
 
-def lay_out(
+def apply_with_sharding(
     out_sharding: NamedSharding | PartitionSpec | TypeSharding,
     function: Callable[..., R],
     /,
@@ -36,20 +36,22 @@ def lay_out(
     Raises:
         ShardingError: the result cannot be cut so, or a PartitionSpec is given and no mesh is in force.
     """
-    return lay_out_as(getattr(function, "__name__", "out_sharding"), out_sharding, function, *args, **kwargs)
+    return apply_with_sharding_as(
+        getattr(function, "__name__", "out_sharding"), out_sharding, function, *args, **kwargs
+    )
 
 
-def lay_out_as(
-    what: str,
+def apply_with_sharding_as(
+    function_name: str,
     out_sharding: NamedSharding | PartitionSpec | TypeSharding,
     function: Callable[..., R],
     /,
     *args: Any,
     **kwargs: Any,
 ) -> R:
-    """Does what `lay_out` does for a function that errors name otherwise."""
+    """Does what `apply_with_sharding` does for a function that errors name otherwise."""
     from effx.transforms.meshes.meshes import reshard_as
 
-    with settled(True):
+    with allow_unresolved(True):
         result = function(*args, **kwargs)
-    return reshard_as(what, result, out_sharding)
+    return reshard_as(function_name, result, out_sharding)

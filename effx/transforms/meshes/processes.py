@@ -128,14 +128,14 @@ def print_environment_info(return_string: bool = False) -> str | None:
     >>> effx.print_environment_info(True).split()[0]
     'effx:'
     """
-    there = devices()
+    all_devices = devices()
     text = "\n".join(
         [
             f"effx: {__version__}",
             f"jaxlib: {jaxlib_version()}",
             f"numpy: {np.__version__}",
             f"python: {sys.version.replace(chr(10), ' ')}",
-            f"devices: {len(there)} of {there[0].device_kind} ({len(local_devices())} local)",
+            f"devices: {len(all_devices)} of {all_devices[0].device_kind} ({len(local_devices())} local)",
             f"processes: {process_count()}",
             f"platform: {platform.platform()}",
         ]

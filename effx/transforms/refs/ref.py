@@ -14,13 +14,24 @@ from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_to, convert, zeros
 from effx.effects import Frame, current_frame
 from effx.errors import BackendError, DTypeError, IndexingError, RefError, ShapeError, current_source
-from effx.handlers.refs import home_of_new, part_type, reading, writing
+from effx.handlers.refs import home_for_new_cell, indexed_type, read_at, write_at
 from effx.ir.ops.convert import StopGradient
-from effx.ir.refs import Cell, Cut, Operand, Part, Place, RefAddUpdate, RefGet, RefNew, RefSet, RefSwap
+from effx.ir.refs import (
+    Cell,
+    EncodedIndex,
+    IndexOperand,
+    IndexPart,
+    IndexSlice,
+    RefAddUpdate,
+    RefGet,
+    RefNew,
+    RefSet,
+    RefSwap,
+)
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Index
-from effx.ir.values.refs import Reference
-from effx.tracing.arguments import abstract, plain
+from effx.ir.values.refs import ReferenceBase
+from effx.tracing.arguments import finalize_result, leaf_type
 
 if TYPE_CHECKING:
     from effx.ir.values.array import Operand as Value
@@ -81,7 +92,7 @@ class AbstractRef:
         return f"Ref{{{self.inner_aval!r}}}"
 
 
-class _Mutable(Reference):
+class _RefOrView(ReferenceBase):
     """What is read and written by index."""
 
     __slots__ = ("_cell", "_path")
@@ -91,12 +102,12 @@ class _Mutable(Reference):
     @property
     def type(self) -> ArrayType:  # type: ignore[override]  # an attribute in the base
         """The type of what is there."""
-        return _part_of(self._cell, self._path)
+        return _type_at(self._cell, self._path)
 
     @property
     def aval(self) -> AbstractRef:
         """The type of the reference."""
-        return AbstractRef(self.type, None, "no_grad_no_remat" if self._cell.stops else None)
+        return AbstractRef(self.type, None, "no_grad_no_remat" if self._cell.stops_gradient else None)
 
     @property
     def at(self) -> At:
@@ -120,17 +131,17 @@ class _Mutable(Reference):
             raise RefError(f"numpy.asarray(ref): a Ref {self.type!r} is no array; read it with ref[...]")
 
     def __getitem__(self, index: Index) -> Array:
-        path = (*self._path, *_parts(index))
+        path = (*self._path, *_index_path(index))
         cell = self._cell
-        if current_frame() is cell.home and not cell.gone:
+        if current_frame() is cell.home_frame and not cell.end_reason:
             assert cell.content is not None
-            return cast("Array", plain(reading(cell.content, path)))
-        found = encoded(path)
-        if found is None:
-            return reading(self._whole(), path)
-        place, arrays = found
-        (result,) = RefGet(cell, place, _place_type(cell, place, arrays))(*arrays)
-        return cast("Array", plain(result))
+            return cast("Array", finalize_result(read_at(cell.content, path)))
+        encoding = encode_index(path)
+        if encoding is None:
+            return read_at(self._read_all(), path)
+        encoded_index, arrays = encoding
+        (result,) = RefGet(cell, encoded_index, _indexed_type(cell, encoded_index, arrays))(*arrays)
+        return cast("Array", finalize_result(result))
 
     def __setitem__(self, index: Index, value: Value) -> None:
         self._write(index, value, "set")
@@ -144,46 +155,46 @@ class _Mutable(Reference):
         """
         self._write(idx, x, "add")
 
-    def _whole(self) -> Array:
+    def _read_all(self) -> Array:
         (content,) = RefGet(self._cell, (), self._cell.type)()
         return content
 
     def _write(self, index: Index, value: Value, combiner: Literal["set", "add"]) -> None:
         cell = self._cell
-        path = (*self._path, *_parts(index))
-        x = _as_element(cell, as_operand(value, "ref"))
-        if current_frame() is cell.home and not cell.gone:
+        path = (*self._path, *_index_path(index))
+        x = _convert_element(cell, as_operand(value, "ref"))
+        if current_frame() is cell.home_frame and not cell.end_reason:
             assert cell.content is not None
             if not path:
                 x = broadcast_to(x, cell.type.shape)
-            cell.content = writing(cell.content, path, x, combiner)
+            cell.content = write_at(cell.content, path, x, combiner)
             return
-        found = encoded(path)
-        if found is None:
-            RefSet(cell, (), cell.type)(writing(self._whole(), path, x, combiner))
+        encoding = encode_index(path)
+        if encoding is None:
+            RefSet(cell, (), cell.type)(write_at(self._read_all(), path, x, combiner))
             return
-        place, arrays = found
-        part = _place_type(cell, place, arrays)
+        encoded_index, arrays = encoding
+        part = _indexed_type(cell, encoded_index, arrays)
         operation = RefSet if combiner == "set" else RefAddUpdate
-        operation(cell, place, part)(broadcast_to(x, part.shape), *arrays)
+        operation(cell, encoded_index, part)(broadcast_to(x, part.shape), *arrays)
 
     def _swap(self, index: Index, value: Value) -> Array:
         cell = self._cell
-        path = (*self._path, *_parts(index))
-        found = encoded(path)
-        if (current_frame() is cell.home and not cell.gone) or found is None:
-            before = self[index]
+        path = (*self._path, *_index_path(index))
+        encoding = encode_index(path)
+        if (current_frame() is cell.home_frame and not cell.end_reason) or encoding is None:
+            previous = self[index]
             self[index] = value
-            return before
-        place, arrays = found
-        part = _place_type(cell, place, arrays)
-        x = broadcast_to(_as_element(cell, as_operand(value, "ref")), part.shape)
-        (result,) = RefSwap(cell, place, part)(x, *arrays)
+            return previous
+        encoded_index, arrays = encoding
+        part = _indexed_type(cell, encoded_index, arrays)
+        x = broadcast_to(_convert_element(cell, as_operand(value, "ref")), part.shape)
+        (result,) = RefSwap(cell, encoded_index, part)(x, *arrays)
         return result
 
 
 @final
-class Ref(_Mutable):
+class Ref(_RefOrView):
     """A reference to an array that can be written: `new_ref` makes one.
 
     `ref[i]` reads and `ref[i] = x` writes, with all indices that arrays take; `ref[...]` is the whole. Functions under
@@ -221,7 +232,10 @@ class Ref(_Mutable):
         return self[...].committed
 
     def __reduce__(self) -> tuple[object, ...]:
-        return made, (self[...], self._cell.stops)  # a copy is another reference to what this one holds now
+        return make_ref, (
+            self[...],
+            self._cell.stops_gradient,
+        )  # a copy is another reference to what this one holds now
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of what it holds on the device, until the next write."""
@@ -229,14 +243,14 @@ class Ref(_Mutable):
 
     def __repr__(self) -> str:
         content = self._cell.content
-        if self._cell.gone or content is None or content.frame is not None:
+        if self._cell.end_reason or content is None or content.frame is not None:
             return repr(self._cell)
-        lines = repr(plain(content)).replace("Array(", "Ref(", 1).splitlines()
+        lines = repr(finalize_result(content)).replace("Array(", "Ref(", 1).splitlines()
         return "\n".join([line if i == 0 else line[2:] for i, line in enumerate(lines)])
 
 
 @final
-class View(_Mutable):
+class View(_RefOrView):
     """A part of what a reference holds: `ref.at[index]`."""
 
     __slots__ = ()
@@ -254,31 +268,31 @@ class At:
     """`ref.at`: indexing gives a view.
 
     Attributes:
-        whole: what is viewed.
+        target: what is viewed.
     """
 
-    whole: _Mutable
+    target: _RefOrView
 
     def __getitem__(self, index: Index) -> View:
-        view = View(self.whole._cell, (*self.whole._path, *_parts(index)))
+        view = View(self.target._cell, (*self.target._path, *_index_path(index)))
         view.type  # noqa: B018 - refuses a bad index here
         return view
 
 
-def _parts(index: Index) -> tuple[Index, ...]:
+def _index_path(index: Index) -> tuple[Index, ...]:
     """Returns no index for the whole, else one."""
-    only = index[0] if type(index) is tuple and len(index) == 1 else index
-    return () if only is Ellipsis or (type(index) is tuple and not index) else (index,)
+    single = index[0] if type(index) is tuple and len(index) == 1 else index
+    return () if single is Ellipsis or (type(index) is tuple and not index) else (index,)
 
 
-def _as_element(cell: Cell, x: Array) -> Array:
+def _convert_element(cell: Cell, x: Array) -> Array:
     """Converts what is written to the dtype; it loses its tangent if the cell says so.
 
     Raises:
         DTypeError: that would lose something.
     """
     t = cell.type
-    if cell.stops:
+    if cell.stops_gradient:
         x = StopGradient()(x)
     if x.type.dtype == t.dtype and not x.type.weak:
         return x
@@ -289,23 +303,23 @@ def _as_element(cell: Cell, x: Array) -> Array:
     return convert(x, t.dtype)
 
 
-def encoded(path: tuple[Index, ...]) -> tuple[Place, list[Array]] | None:
+def encode_index(path: tuple[Index, ...]) -> tuple[EncodedIndex, list[Array]] | None:
     """Returns an index as operations keep it, and the arrays in it; None where it holds a mask.
 
     Raises:
         IndexingError: something in it is no index.
     """
     arrays: list[Array] = []
-    place: list[tuple[Part, ...]] = []
+    encoded_path: list[tuple[IndexPart, ...]] = []
     for index in path:
         if isinstance(index, list):
             return None  # arrays say what is wrong with it
-        parts: list[Part] = []
+        parts: list[IndexPart] = []
         for part in index if isinstance(index, tuple) else (index,):
             if part is None or part is Ellipsis or type(part) is int:
                 parts.append(part)
             elif isinstance(part, slice):
-                parts.append(Cut(*[_bound(part, n) for n in (part.start, part.stop, part.step)]))
+                parts.append(IndexSlice(*[_bound(part, n) for n in (part.start, part.stop, part.step)]))
             elif isinstance(part, bool | np.bool_):
                 return None
             elif isinstance(part, Array | np.ndarray | list | tuple):
@@ -313,18 +327,18 @@ def encoded(path: tuple[Index, ...]) -> tuple[Place, list[Array]] | None:
                 if array.type.kind not in "iu":
                     return None  # a mask, or what arrays refuse
                 arrays.append(array)
-                parts.append(Operand())
+                parts.append(IndexOperand())
             else:
-                parts.append(_whole_number(part))
-        place.append(tuple(parts))
-    return tuple(place), arrays
+                parts.append(_as_whole_number(part))
+        encoded_path.append(tuple(parts))
+    return tuple(encoded_path), arrays
 
 
 def _bound(part: slice, n: object) -> int | None:
-    return None if n is None else _whole_number(n, part)
+    return None if n is None else _as_whole_number(n, part)
 
 
-def _whole_number(n: object, part: object = None) -> int:
+def _as_whole_number(n: object, part: object = None) -> int:
     try:
         return as_int(n)  # type: ignore[arg-type]  # what is no int raises
     except TypeError:
@@ -333,22 +347,26 @@ def _whole_number(n: object, part: object = None) -> int:
         ) from None
 
 
-def _place_type(cell: Cell, place: Place, arrays: list[Array]) -> ArrayType:
-    return part_type(cell.type, place, tuple([x.type for x in arrays])) if place else cell.type
+def _indexed_type(cell: Cell, encoded_index: EncodedIndex, arrays: list[Array]) -> ArrayType:
+    return (
+        indexed_type(cell.type, encoded_index, tuple([x.type for x in arrays]))
+        if encoded_index
+        else cell.type
+    )
 
 
-def _part_of(cell: Cell, path: tuple[Index, ...]) -> ArrayType:
-    found = encoded(path)
-    if found is None:
-        return reading(zeros(cell.type), path).type
-    return _place_type(cell, *found)
+def _type_at(cell: Cell, path: tuple[Index, ...]) -> ArrayType:
+    encoding = encode_index(path)
+    if encoding is None:
+        return read_at(zeros(cell.type), path).type
+    return _indexed_type(cell, *encoding)
 
 
-def made(x: Array, stops: bool = False) -> Ref:
+def make_ref(x: Array, stops_gradient: bool = False) -> Ref:
     """Returns a new reference to an array, which belongs to the current handlers."""
-    home = home_of_new()
-    cell = Cell(x.type.strong(), home, current_source(), stops)
-    x = _as_element(cell, x)
+    home = home_for_new_cell()
+    cell = Cell(x.type.strong(), home, current_source(), stops_gradient)
+    x = _convert_element(cell, x)
     if current_frame() is home:
         cell.content = x
     else:
@@ -384,7 +402,7 @@ def new_ref(
     _check_memory("new_ref", memory_space, pin)
     if kind not in (None, "no_grad_no_remat"):
         raise RefError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
-    return made(cast("Array", plain(as_operand(init_val, "new_ref"))), kind is not None)
+    return make_ref(cast("Array", finalize_result(as_operand(init_val, "new_ref"))), kind is not None)
 
 
 def empty_ref(ty: PyTree, memory_space: None = None, pin: bool = False) -> Ref:
@@ -399,14 +417,14 @@ def empty_ref(ty: PyTree, memory_space: None = None, pin: bool = False) -> Ref:
     Ref([0., 0.], dtype=float32)
     """
     _check_memory("empty_ref", memory_space, pin)
-    return made(cast("Array", plain(zeros(abstract("empty_ref", ty).strong()))))
+    return make_ref(cast("Array", finalize_result(zeros(leaf_type("empty_ref", ty).strong()))))
 
 
-def _check_memory(what: str, memory_space: object, pin: bool) -> None:
+def _check_memory(function_name: str, memory_space: object, pin: bool) -> None:
     if memory_space is not None:
-        raise BackendError(f"{what}: memory_space must be None, got {memory_space!r}")
+        raise BackendError(f"{function_name}: memory_space must be None, got {memory_space!r}")
     if pin:
-        raise BackendError(f"{what}: contents are arrays, which XLA places; leave out pin=True")
+        raise BackendError(f"{function_name}: contents are arrays, which XLA places; leave out pin=True")
 
 
 def freeze(ref: Ref) -> Array:
@@ -420,9 +438,9 @@ def freeze(ref: Ref) -> Array:
     >>> freeze(ref)
     Array([0, 1, 2], dtype=int32)
     """
-    _check_ending("freeze", ref)
+    _check_can_end("freeze", ref)
     content = ref[...]
-    ref._cell.gone = "the ref was frozen; it cannot be used any more"
+    ref._cell.end_reason = "the ref was frozen; it cannot be used any more"
     return content
 
 
@@ -435,31 +453,33 @@ def free_ref(ref: Ref) -> None:
     >>> import effx
     >>> free_ref(new_ref(1.0))
     """
-    _check_ending("free_ref", ref)
-    ref._cell.gone = "the ref was freed; it cannot be used any more"
+    _check_can_end("free_ref", ref)
+    ref._cell.end_reason = "the ref was freed; it cannot be used any more"
     ref._cell.content = None
 
 
-def _check_ending(what: str, ref: Ref) -> None:
-    _check_ref(what, ref)
+def _check_can_end(function_name: str, ref: Ref) -> None:
+    _check_ref(function_name, ref)
     cell = ref._cell
     frame: Frame | None = current_frame()
-    while frame is not None and frame is not cell.home:
+    while frame is not None and frame is not cell.home_frame:
         if frame.handler.only_records:
             raise RefError(
-                f"{what}: {cell!r} was made outside of the function that {frame.handler.describe()} stages, "
-                f"which may run again; call {what} where it was made"
+                f"{function_name}: {cell!r} was made outside of the function that {frame.handler.describe()} stages, "
+                f"which may run again; call {function_name} where it was made"
             )
         frame = frame.outer
-    if cell.lent:
-        raise RefError(f"{what}: {cell!r} is an argument, and its caller has it; call {what} there")
-    if cell.gone:
-        raise RefError(f"{cell!r}: {cell.gone}")
+    if cell.is_lent:
+        raise RefError(
+            f"{function_name}: {cell!r} is an argument, and its caller has it; call {function_name} there"
+        )
+    if cell.end_reason:
+        raise RefError(f"{cell!r}: {cell.end_reason}")
 
 
-def _check_ref(what: str, ref: object, kind: type[_Mutable] = Ref) -> None:
+def _check_ref(function_name: str, ref: object, kind: type[_RefOrView] = Ref) -> None:
     if not isinstance(ref, kind):
-        raise RefError(f"{what}: expected a Ref, got {ref!r} of type {type(ref).__name__}")
+        raise RefError(f"{function_name}: expected a Ref, got {ref!r} of type {type(ref).__name__}")
 
 
 def get(ref: Ref | View, idx: Index = None) -> Array:
@@ -469,7 +489,7 @@ def get(ref: Ref | View, idx: Index = None) -> Array:
     >>> get(new_ref(enp.arange(5)), slice(1, 3))
     Array([1, 2], dtype=int32)
     """
-    _check_ref("get", ref, _Mutable)
+    _check_ref("get", ref, _RefOrView)
     return ref[() if idx is None else idx]
 
 
@@ -482,7 +502,7 @@ def set(ref: Ref | View, idx: Index | None, value: Value) -> None:
     >>> ref
     Ref([ 0., 10.,  0.], dtype=float32)
     """
-    _check_ref("set", ref, _Mutable)
+    _check_ref("set", ref, _RefOrView)
     ref[() if idx is None else idx] = value
 
 
@@ -496,7 +516,7 @@ def swap(ref: Ref | View, idx: Index | None, value: Value) -> Array:
     >>> ref
     Ref([ 0,  1,  2, 10,  4], dtype=int32)
     """
-    _check_ref("swap", ref, _Mutable)
+    _check_ref("swap", ref, _RefOrView)
     return ref._swap(() if idx is None else idx, value)
 
 
@@ -509,5 +529,5 @@ def addupdate(ref: Ref | View, idx: Index | None, x: Value) -> None:
     >>> ref
     Ref([ 0, 21,  2], dtype=int32)
     """
-    _check_ref("addupdate", ref, _Mutable)
+    _check_ref("addupdate", ref, _RefOrView)
     ref.addupdate(x, () if idx is None else idx)

@@ -10,11 +10,11 @@ import attrs
 
 from effx.array import Array
 from effx.errors import RefError, TransformError, TreeError
-from effx.handlers.refs import lent_out
+from effx.handlers.refs import lent_cells
 from effx.ir.refs import Cell
-from effx.ir.values.refs import Reference
-from effx.tracing.arguments import Arguments, adapted, argument_path, name_of
-from effx.transforms.refs.ref import Ref, made
+from effx.ir.values.refs import ReferenceBase
+from effx.tracing.arguments import Arguments, adapt_arguments, argument_path, callable_name
+from effx.transforms.refs.ref import Ref, make_ref
 from effx.tree.registry import PyTree, PyTreeDef, flatten, register_node
 
 R = TypeVar("R")
@@ -22,125 +22,135 @@ R = TypeVar("R")
 
 @final
 @attrs.define(eq=False)
-class Lent:
+class RefContents:
     """Stands for a reference in a function's arguments: a tree of its content.
 
     Attributes:
         content: the array; anything while trees are mapped.
-        stops: whether the reference takes no derivatives.
+        stops_gradient: whether the reference takes no derivatives.
     """
 
     content: PyTree
-    stops: bool = False
+    stops_gradient: bool = False
 
 
 register_node(
-    Lent, lambda lent: ((lent.content,), lent.stops), lambda stops, children: Lent(children[0], stops)
+    RefContents,
+    lambda lent: ((lent.content,), lent.stops_gradient),
+    lambda stops, children: RefContents(children[0], stops),
 )
 
 
 @final
 @attrs.frozen
-class Elsewhere:
+class RefPlaceholder:
     """Stands for a reference in arguments: a tree of nothing.
 
     Attributes:
-        place: its number.
+        index: its number.
     """
 
-    place: int
+    index: int
 
 
-register_node(Elsewhere, lambda hole: ((), hole.place), lambda place, _: Elsewhere(place))
+register_node(RefPlaceholder, lambda hole: ((), hole.index), lambda place, _: RefPlaceholder(place))
 
 
-def _is_lent(x: object) -> bool:
-    return type(x) is Lent
+def _is_contents(x: object) -> bool:
+    return type(x) is RefContents
 
 
-def _is_elsewhere(x: object) -> bool:
-    return type(x) is Elsewhere
+def _is_placeholder(x: object) -> bool:
+    return type(x) is RefPlaceholder
 
 
 def _is_ref(x: object) -> bool:
-    return isinstance(x, Reference)
+    return isinstance(x, ReferenceBase)
 
 
-def without_refs(arguments: PyTree) -> tuple[PyTree, list[Reference]]:
+def extract_refs(arguments: PyTree) -> tuple[PyTree, list[ReferenceBase]]:
     """Returns arguments with something that holds no arrays in place of references, and these."""
     leaves, tree = flatten(arguments)
     refs = [x for x in leaves if _is_ref(x)]
-    places = iter(range(len(refs)))
-    return tree.unflatten([Elsewhere(next(places)) if _is_ref(x) else x for x in leaves]), refs
+    indices = iter(range(len(refs)))
+    return tree.unflatten([RefPlaceholder(next(indices)) if _is_ref(x) else x for x in leaves]), refs
 
 
-def with_refs(arguments: PyTree, refs: Sequence[Reference]) -> Any:
-    """The inverse of `without_refs`."""
-    leaves, tree = flatten(arguments, is_leaf=_is_elsewhere)
-    return tree.unflatten([refs[x.place] if type(x) is Elsewhere else x for x in leaves])
+def insert_refs(arguments: PyTree, refs: Sequence[ReferenceBase]) -> Any:
+    """The inverse of `extract_refs`."""
+    leaves, tree = flatten(arguments, is_leaf=_is_placeholder)
+    return tree.unflatten([refs[x.index] if type(x) is RefPlaceholder else x for x in leaves])
 
 
-def closing_over(fun: Callable[..., R], refs: Sequence[Reference]) -> Callable[..., R]:
-    """Returns a function of arguments from which `without_refs` took the references."""
-    return adapted(fun, lambda arguments: with_refs(arguments, refs))
+def close_over_refs(fun: Callable[..., R], refs: Sequence[ReferenceBase]) -> Callable[..., R]:
+    """Returns a function of arguments from which `extract_refs` took the references."""
+    return adapt_arguments(fun, lambda arguments: insert_refs(arguments, refs))
 
 
-def borrowing(
-    fun: Callable[..., PyTree], always: bool = False, has_aux: bool = False
+def functionalize_refs(
+    fun: Callable[..., PyTree], always_return: bool = False, has_aux: bool = False
 ) -> Callable[..., tuple[PyTree, PyTree]]:
-    """Returns a function that takes `Lent` contents for references, and gives a pair of its result and their contents
+    """Returns a function that takes `RefContents` contents for references, and gives a pair of its result and their contents
     afterwards.
 
     Args:
         fun: takes references.
-        always: True to give contents that the function did not write; else None stands for these.
+        always_return: True to give contents that the function did not write; else None stands for these.
         has_aux: whether `fun` gives a pair, whose second part then stands behind the pair.
     """
 
-    def lent(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
-        leaves, tree = flatten((args, kwargs), is_leaf=_is_lent)
-        mine: list[tuple[Ref, Array | None]] = []
+    def call_with_contents(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
+        leaves, tree = flatten((args, kwargs), is_leaf=_is_contents)
+        own_refs: list[tuple[Ref, Array | None]] = []
         for i, x in enumerate(leaves):
-            if type(x) is Lent:
-                ref = made(x.content, x.stops)
-                ref._cell.lent = True
-                mine.append((ref, ref._cell.content))
+            if type(x) is RefContents:
+                ref = make_ref(x.content, x.stops_gradient)
+                ref._cell.is_lent = True
+                own_refs.append((ref, ref._cell.content))
                 leaves[i] = ref
         inner, named = tree.unflatten(leaves)
         result = fun(*inner, **named)
-        finals = [ref[...] if always or ref._cell.content is not before else None for ref, before in mine]
+        finals = [
+            ref[...] if always_return or ref._cell.content is not initial else None
+            for ref, initial in own_refs
+        ]
         if not has_aux:
             return result, finals
         if not isinstance(result, tuple) or len(result) != 2:
             raise TransformError(
-                f"{name_of(fun)} must return a pair (result, aux) with has_aux=True, got {type(result).__name__}"
+                f"{callable_name(fun)} must return a pair (result, aux) with has_aux=True, got {type(result).__name__}"
             )
         return (result[0], finals), result[1]
 
-    lent.__name__ = name_of(fun)
-    lent.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
-    return lent
+    call_with_contents.__name__ = callable_name(fun)
+    call_with_contents.__wrapped__ = fun  # type: ignore[attr-defined]  # as functools.wraps does: for the origin in errors
+    return call_with_contents
 
 
 @final
-class Lending:
+class RefArguments:
     """References among arguments that a function is to borrow.
 
     Attributes:
-        places: the indices of the references among all leaves.
+        leaf_indices: the indices of the references among all leaves.
         refs: the references.
-        arguments: with contents in place of references, as `borrowing` takes them.
+        arguments: with contents in place of references, as `functionalize_refs` takes them.
     """
 
-    __slots__ = ("_taken", "arguments", "places", "refs")
+    __slots__ = ("_misuse_messages", "arguments", "leaf_indices", "refs")
 
     def __init__(
-        self, what: str, name: str, args: PyTree, kwargs: PyTree, chosen: Sequence[bool] | None = None
+        self,
+        function_name: str,
+        name: str,
+        args: PyTree,
+        kwargs: PyTree,
+        chosen: Sequence[bool] | None = None,
     ) -> None:
         """Finds the references.
 
         Args:
-            what: the transformation, for errors. name: of its function.
+            function_name: the transformation, for errors. name: of its function.
             args, kwargs: the arguments.
             chosen: for each leaf whether a reference there is lent; None for all.
 
@@ -148,32 +158,34 @@ class Lending:
             RefError: one is there twice, or only a view of one.
         """
         leaves, tree = flatten((args, kwargs))
-        places = [i for i, x in enumerate(leaves) if _is_ref(x) and (chosen is None or chosen[i])]
+        leaf_indices = [i for i, x in enumerate(leaves) if _is_ref(x) and (chosen is None or chosen[i])]
         refs: list[Ref] = []
         seen: dict[Cell, str] = {}
-        for i in places:
+        for i in leaf_indices:
             x, path = leaves[i], argument_path((args, kwargs), i)
             if not isinstance(x, Ref):
-                raise RefError(f"{what}: {path} of {name} is a view of a ref; pass the ref")
+                raise RefError(f"{function_name}: {path} of {name} is a view of a ref; pass the ref")
             if x._cell in seen:
                 raise RefError(
-                    f"{what}: {seen[x._cell]} and {path} of {name} are one Ref {x.type!r}; pass it once"
+                    f"{function_name}: {seen[x._cell]} and {path} of {name} are one Ref {x.type!r}; pass it once"
                 )
             seen[x._cell] = path
             refs.append(x)
-            leaves[i] = Lent(x[...], x._cell.stops)
-        self._taken = {
+            leaves[i] = RefContents(x[...], x._cell.stops_gradient)
+        self._misuse_messages = {
             cell: f"{name} uses the ref in another way than as its {path}, by closing over it; use the argument"
             for cell, path in seen.items()
         }
-        self.places, self.refs = places, refs
+        self.leaf_indices, self.refs = leaf_indices, refs
         self.arguments: Arguments = tree.unflatten(leaves)
 
-    def to(self, function: Callable[..., tuple[PyTree, PyTree]], writes: bool = True) -> PyTree:
+    def call_with_contents(
+        self, function: Callable[..., tuple[PyTree, PyTree]], writes_back: bool = True
+    ) -> PyTree:
         """Calls a function of contents, and writes to the references what it leaves there.
 
         Args:
-            function: gives a result and contents. writes: False where these are no arrays.
+            function: gives a result and contents. writes_back: False where these are no arrays.
 
         Returns:
             The result.
@@ -182,19 +194,19 @@ class Lending:
             RefError: the function uses one of the references in another way.
         """
         args, kwargs = self.arguments
-        around = lent_out.get()
+        outer_cells = lent_cells.get()
         try:
-            lent_out.set({**around, **self._taken})
+            lent_cells.set({**outer_cells, **self._misuse_messages})
             result, finals = function(*args, **kwargs)
         finally:
-            lent_out.set(around)
+            lent_cells.set(outer_cells)
         for ref, y in zip(self.refs, finals, strict=True):
-            if writes and y is not None:
+            if writes_back and y is not None:
                 ref[...] = y
         return result
 
 
-def call_lent(
+def call_compiled_with_refs(
     name: str,
     trees: tuple[PyTreeDef, PyTreeDef],
     run: Callable[..., tuple[PyTree, PyTree]],
@@ -216,12 +228,12 @@ def call_lent(
     leaves, tree = flatten((args, kwargs))
     if tree != in_tree:
         raise TreeError(f"{name}: compiled for arguments of structure {in_tree}, got {tree}")
-    holes = flatten(lent_tree.unflatten(leaves), is_leaf=lambda x: type(x) is Lent)[0]
+    holes = flatten(lent_tree.unflatten(leaves), is_leaf=lambda x: type(x) is RefContents)[0]
     kinds = ("an array", "a Ref")
     for i, (x, hole) in enumerate(zip(leaves, holes, strict=True)):
-        was, now = type(hole) is Lent, isinstance(x, Reference)
-        if was is not now:
+        was_ref, is_ref = type(hole) is RefContents, isinstance(x, ReferenceBase)
+        if was_ref is not is_ref:
             raise TreeError(
-                f"{name}: compiled for {kinds[was]} as {argument_path((args, kwargs), i)}, got {kinds[now]}"
+                f"{name}: compiled for {kinds[was_ref]} as {argument_path((args, kwargs), i)}, got {kinds[is_ref]}"
             )
-    return Lending("jit", name, args, kwargs).to(run)
+    return RefArguments("jit", name, args, kwargs).call_with_contents(run)

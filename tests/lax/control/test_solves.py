@@ -15,7 +15,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.errors import NoRuleError
 from effx.handlers.oracle import evaluate
-from effx.ir.checker import check
+from effx.ir.checker import check_program
 from effx.ir.text import parse_program, print_program
 
 RNG = np.random.default_rng(0)
@@ -243,7 +243,7 @@ def test_root_without_transpose_has_forward_mode() -> None:
 def test_programs_mean_what_they_say(f: Any) -> None:
     """They pass the checker, parse back, and run on NumPy."""
     g = effx.grad(lambda a: f(a).sum())
-    program = check(effx.make_jaxpr(g)(A))
+    program = check_program(effx.make_jaxpr(g)(A))
     text = print_program(program)
-    assert print_program(check(parse_program(text))) == text
+    assert print_program(check_program(parse_program(text))) == text
     np.testing.assert_allclose(evaluate(g, A), g(A), rtol=1e-4, atol=1e-5)

@@ -3,7 +3,7 @@
 from typing import final
 
 from effx.lower.jaxlib_names import DistributedRuntimeClient
-from effx.lower.placement.processes import Group, current
+from effx.lower.placement.processes import Group, current_group
 
 __all__ = ["State", "global_state"]
 
@@ -38,7 +38,7 @@ class State:
 
 
 def _group() -> Group | None:
-    return current[0] if current else None
+    return current_group[0] if current_group else None
 
 
 global_state = State()

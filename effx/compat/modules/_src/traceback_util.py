@@ -4,8 +4,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
+from effx.errors import hide_frames_of as register_exclusion
 from effx.errors import is_internal
-from effx.errors import leave_out as register_exclusion
 
 __all__ = ["api_boundary", "include_frame", "register_exclusion"]
 

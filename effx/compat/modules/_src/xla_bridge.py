@@ -1,9 +1,9 @@
 """`jax._src.xla_bridge`: chex asks here whether a platform is in use."""
 
-from effx.lower.placement.backends import client, started
+from effx.lower.placement.backends import client, started_platforms
 
 
 def __getattr__(name: str) -> object:
     if name == "_backends":
-        return {platform: client(platform) for platform in started()}
+        return {platform: client(platform) for platform in started_platforms()}
     raise AttributeError(name)

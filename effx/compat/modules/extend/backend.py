@@ -1,7 +1,7 @@
 """`jax.extend.backend`: the clients of platforms, which are jaxlib's."""
 
 from effx.lower.jaxlib_names import Client
-from effx.lower.placement.backends import client, started
+from effx.lower.placement.backends import client, started_platforms
 from effx.lower.placement.backends import default_device as get_default_device
 
 __all__ = ["backends", "get_backend", "get_default_device"]
@@ -29,4 +29,4 @@ def backends() -> dict[str, Client]:
     True
     """
     client()
-    return {name: client(name) for name in started()}
+    return {name: client(name) for name in started_platforms()}

@@ -27,8 +27,9 @@ def offload(body: Body, op: Offload, inputs: tuple[Atom, ...], outputs: tuple[Va
     x, t = body.name(inputs[0]), outputs[0].type.mlir
     if body.module.platform == "cpu":
         return x
-    place = op.src if op.back else op.dst
+    target_memory = op.src if op.back else op.dst
     return body.line(
         f"stablehlo.custom_call @annotate_device_placement({x}) "
-        f'{{has_side_effect = true, mhlo.frontend_attributes = {{_xla_buffer_placement = "{place}"}}}} : ({t}) -> {t}'
+        f'{{has_side_effect = true, mhlo.frontend_attributes = {{_xla_buffer_placement = "{target_memory}"}}}} : '
+        f"({t}) -> {t}"
     )

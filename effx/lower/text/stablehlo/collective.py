@@ -35,7 +35,7 @@ from effx.lower.text.stablehlo.control import INDEX
 CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
-def axis_of(body: Body, name: AxisName) -> Axis:
+def innermost_axis(body: Body, name: AxisName) -> Axis:
     """Returns the innermost axis of that name.
 
     Raises:
@@ -53,29 +53,29 @@ def replica_index(body: Body, axis: Axis) -> str:
         return body.constant(0, INDEX)
     partly = body.module.partly
     if partly is None:
-        return _own_index(body, axis)
+        return _emit_own_index(body, axis)
     # Only where no axis is left to the partitioner does a device have a number.
     mesh, rest = partly
-    lines = body.region(lambda: [_own_index(body, axis)], [INDEX], "sdy.return")
+    region_lines = body.region(lambda: [_emit_own_index(body, axis)], [INDEX], "sdy.return")
     axes = ", ".join([f'"m{a}"' for a in rest])
     head = (
         f"sdy.manual_computation() in_shardings=[] out_shardings=[{tiling_text(mesh, ())}] "
         f"manual_axes={{{axes}}} () {{"
     )
-    (index,) = body.block("\n".join((head, *lines, f"    }} : () -> ({INDEX.mlir})")), 1)
+    (index,) = body.block("\n".join((head, *region_lines, f"    }} : () -> ({INDEX.mlir})")), 1)
     return index
 
 
-def _own_index(body: Body, axis: Axis) -> str:
+def _emit_own_index(body: Body, axis: Axis) -> str:
     u32 = array_type(dtypes.uint32)
     kind = "replica_id" if body.module.replicated else "partition_id"
     own = body.line(f"stablehlo.{kind} : {u32.mlir}")
     if axis.order:
         # The place of each device in the grid.
-        places = ", ".join([str(axis.order.index(d)) for d in range(len(axis.order))])
+        replica_positions = ", ".join([str(axis.order.index(d)) for d in range(len(axis.order))])
         table = array_type(dtypes.uint32, (len(axis.order),))
         one = array_type(dtypes.uint32, (1,))
-        values = body.line(f"stablehlo.constant dense<[{places}]> : {table.mlir}")
+        values = body.line(f"stablehlo.constant dense<[{replica_positions}]> : {table.mlir}")
         row = body.line(
             f"stablehlo.dynamic_slice {values}, {own}, sizes = [1] : ({table.mlir}, {u32.mlir}) -> {one.mlir}"
         )
@@ -87,7 +87,7 @@ def _own_index(body: Body, axis: Axis) -> str:
     return body.line(f"stablehlo.convert {own} : ({u32.mlir}) -> {INDEX.mlir}")
 
 
-def channel(body: Body, ids: str = "") -> str:
+def channel_attributes(body: Body, ids: str = "") -> str:
     """Returns the attributes that say that devices are partitions; `ids` is how to say that of groups."""
     return "" if body.module.replicated else CHANNEL + ids
 
@@ -95,20 +95,22 @@ def channel(body: Body, ids: str = "") -> str:
 IDS = ", use_global_device_ids"
 
 
-def _bases(body: Body, axes: Sequence[Axis]) -> list[int]:
+def _group_base_positions(body: Body, axes: Sequence[Axis]) -> list[int]:
     """Returns the places in the grid that have index 0 on all the axes."""
     return [d for d in range(body.module.devices) if all([d // a.stride % a.size == 0 for a in axes])]
 
 
-def _devices(axis: Axis, places: Sequence[int]) -> list[int]:
+def _devices_at_positions(axis: Axis, positions: Sequence[int]) -> list[int]:
     """Returns the devices at places in the grid."""
-    return [axis.order[p] for p in places] if axis.order else list(places)
+    return [axis.order[p] for p in positions] if axis.order else list(positions)
 
 
-def _groups(body: Body, axis: Axis, groups: Groups) -> str:
+def _groups_text(body: Body, axis: Axis, groups: Groups) -> str:
     parts = groups or (tuple(range(axis.size)),)
-    bases = _bases(body, [axis])
-    return _rows([_devices(axis, [b + i * axis.stride for i in part]) for b in bases for part in parts])
+    bases = _group_base_positions(body, [axis])
+    return _rows_text(
+        [_devices_at_positions(axis, [b + i * axis.stride for i in part]) for b in bases for part in parts]
+    )
 
 
 def _groups_of_all(body: Body, axes: Sequence[Axis]) -> str:
@@ -116,19 +118,24 @@ def _groups_of_all(body: Body, axes: Sequence[Axis]) -> str:
     offsets = [0]
     for axis in axes:
         offsets = [o + i * axis.stride for o in offsets for i in range(axis.size)]
-    return _rows([_devices(axes[0], sorted([base + o for o in offsets])) for base in _bases(body, axes)])
+    return _rows_text(
+        [
+            _devices_at_positions(axes[0], sorted([base + o for o in offsets]))
+            for base in _group_base_positions(body, axes)
+        ]
+    )
 
 
-def _rows(rows: Sequence[Sequence[int]]) -> str:
+def _rows_text(rows: Sequence[Sequence[int]]) -> str:
     return f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{len(rows[0])}xi64>"
 
 
-def _reduction(
+def _emit_reduction(
     body: Body, head: str, x: str, t: ArrayType, out: ArrayType, attributes: str, combine: str
 ) -> str:
     s = array_type(t.dtype).mlir
     return body.line(
-        f'"stablehlo.{head}"({x}) <{{{attributes}{channel(body, IDS)}}}> ({{\n'
+        f'"stablehlo.{head}"({x}) <{{{attributes}{channel_attributes(body, IDS)}}}> ({{\n'
         f"    ^bb0(%a: {s}, %b: {s}):\n"
         f"      %s = stablehlo.{combine} %a, %b : {s}\n"
         f"      stablehlo.return %s : {s}\n"
@@ -140,11 +147,11 @@ def _reduction(
 def psum(body: Body, op: PSum, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     x, t = body.name(inputs[0]), inputs[0].type
     names = body.sums.get(outputs[0], (op.axis_name,))
-    axes = [a for a in [axis_of(body, n) for n in names] if a.size > 1]
+    axes = [a for a in [innermost_axis(body, n) for n in names] if a.size > 1]
     if not axes:
         return x
-    groups = _groups(body, axes[0], op.groups) if len(axes) == 1 else _groups_of_all(body, axes)
-    return _reduction(body, "all_reduce", x, t, t, groups, "add")
+    groups = _groups_text(body, axes[0], op.groups) if len(axes) == 1 else _groups_of_all(body, axes)
+    return _emit_reduction(body, "all_reduce", x, t, t, groups, "add")
 
 
 @emits(PCast)
@@ -153,34 +160,38 @@ def pcast(body: Body, op: PCast, inputs: tuple[Atom, ...], outputs: tuple[Var, .
 
 
 @emits(PMax, PMin)
-def extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    axis, x, t = axis_of(body, op.axis_name), body.name(inputs[0]), inputs[0].type
+def emit_extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    axis, x, t = innermost_axis(body, op.axis_name), body.name(inputs[0]), inputs[0].type
     if axis.size == 1:
         return x
     is_max = type(op) is PMax
-    combine, groups = "maximum" if is_max else "minimum", _groups(body, axis, op.groups)
+    combine, groups = "maximum" if is_max else "minimum", _groups_text(body, axis, op.groups)
     # Collective runtimes compare floats by `<`, which forgets NaN; integers of the same order do not.
     if t.kind != "f" or dtypes.bits(t.dtype) < 16:
-        return _reduction(body, "all_reduce", x, t, t, groups, combine)
+        return _emit_reduction(body, "all_reduce", x, t, t, groups, combine)
     width = dtypes.bits(t.dtype)
     it = array_type(dtypes.bits_dtype(t.dtype), t.shape)
     mask = array_type(dtypes.bool_, t.shape).mlir
     bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
     top = body.constant(2 ** (width - 1) - 1 if is_max else -(2 ** (width - 1)), it)
     is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
-    key = body.line(f"stablehlo.select {is_nan}, {top}, {_flip(body, bits, it, width)} : {mask}, {it.mlir}")
-    found = _flip(body, _reduction(body, "all_reduce", key, it, it, groups, combine), it, width)
-    return body.line(f"stablehlo.bitcast_convert {found} : ({it.mlir}) -> {t.mlir}")
+    key = body.line(
+        f"stablehlo.select {is_nan}, {top}, {_flip_float_order(body, bits, it, width)} : {mask}, {it.mlir}"
+    )
+    reduced = _flip_float_order(
+        body, _emit_reduction(body, "all_reduce", key, it, it, groups, combine), it, width
+    )
+    return body.line(f"stablehlo.bitcast_convert {reduced} : ({it.mlir}) -> {t.mlir}")
 
 
-def _flip(body: Body, bits: str, it: ArrayType, width: int) -> str:
+def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
     """Maps floats' bits to integers of the same order, and back; the largest and the smallest are both NaN."""
     sign = body.line(f"stablehlo.shift_right_arithmetic {bits}, {body.constant(width - 1, it)} : {it.mlir}")
     low = body.line(f"stablehlo.and {sign}, {body.constant(2 ** (width - 1) - 1, it)} : {it.mlir}")
     return body.line(f"stablehlo.xor {bits}, {low} : {it.mlir}")
 
 
-def gathered(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Groups) -> str:
+def emit_all_gather(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Groups) -> str:
     """Writes the values of all replicas joined along an axis of theirs."""
     if axis.size == 1:
         return x
@@ -188,62 +199,62 @@ def gathered(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Gro
     out = t.with_shape((*t.shape[:dim], t.shape[dim] * size, *t.shape[dim + 1 :]))
     return body.line(
         f'"stablehlo.all_gather"({x}) <{{all_gather_dim = {dim} : i64, '
-        f"{_groups(body, axis, groups)}{channel(body, IDS)}}}> : ({t.mlir}) -> {out.mlir}"
+        f"{_groups_text(body, axis, groups)}{channel_attributes(body, IDS)}}}> : ({t.mlir}) -> {out.mlir}"
     )
 
 
 @emits(AllGather)
 def all_gather(body: Body, op: AllGather, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    axis, x, t = axis_of(body, op.axis_name), body.name(inputs[0]), inputs[0].type
+    axis, x, t = innermost_axis(body, op.axis_name), body.name(inputs[0]), inputs[0].type
     if not op.tiled:
         one = t.with_shape((*t.shape[: op.axis], 1, *t.shape[op.axis :]))
         x, t = body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {one.mlir}"), one
-    return gathered(body, x, t, op.axis, axis, op.groups)
+    return emit_all_gather(body, x, t, op.axis, axis, op.groups)
 
 
 @emits(PSumScatter)
 def psum_scatter(body: Body, op: PSumScatter, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    axis, x, t = axis_of(body, op.axis_name), body.name(inputs[0]), inputs[0].type
+    axis, x, t = innermost_axis(body, op.axis_name), body.name(inputs[0]), inputs[0].type
     if axis.size == 1:
         return x
-    attributes = f"scatter_dimension = {op.axis} : i64, {_groups(body, axis, op.groups)}"
-    return _reduction(body, "reduce_scatter", x, t, outputs[0].type, attributes, "add")
+    attributes = f"scatter_dimension = {op.axis} : i64, {_groups_text(body, axis, op.groups)}"
+    return _emit_reduction(body, "reduce_scatter", x, t, outputs[0].type, attributes, "add")
 
 
 @emits(AllToAll)
 def all_to_all(body: Body, op: AllToAll, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    axis, x, t = axis_of(body, op.axis_name), body.name(inputs[0]), inputs[0].type
+    axis, x, t = innermost_axis(body, op.axis_name), body.name(inputs[0]), inputs[0].type
     if axis.size == 1:
         return x
     return body.line(
         f'"stablehlo.all_to_all"({x}) <{{split_dimension = {op.split} : i64, concat_dimension = {op.concat} : i64, '
-        f"split_count = {op.size} : i64, {_groups(body, axis, op.groups)}{channel(body)}}}> : "
+        f"split_count = {op.size} : i64, {_groups_text(body, axis, op.groups)}{channel_attributes(body)}}}> : "
         f"({t.mlir}) -> {outputs[0].type.mlir}"
     )
 
 
 @emits(PPermute)
 def ppermute(body: Body, op: PPermute, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    axis, x, t = axis_of(body, op.axis_name), body.name(inputs[0]), inputs[0].type
+    axis, x, t = innermost_axis(body, op.axis_name), body.name(inputs[0]), inputs[0].type
     if not op.perm:
         return body.constant(0, t)
     if axis.size == 1:
         return x
-    pairs = _pairs(body, axis, op.perm)
+    pairs = _permutation_pairs(body, axis, op.perm)
     return body.line(
         f'"stablehlo.collective_permute"({x}) <{{source_target_pairs = dense<{pairs}> : '
-        f"tensor<{len(pairs)}x2xi64>{channel(body)}}}> : ({t.mlir}) -> {t.mlir}"
+        f"tensor<{len(pairs)}x2xi64>{channel_attributes(body)}}}> : ({t.mlir}) -> {t.mlir}"
     )
 
 
-def _pairs(body: Body, axis: Axis, perm: Sequence[tuple[int, int]]) -> list[list[int]]:
+def _permutation_pairs(body: Body, axis: Axis, perm: Sequence[tuple[int, int]]) -> list[list[int]]:
     return [
-        _devices(axis, [b + s * axis.stride, b + d * axis.stride])
-        for b in _bases(body, [axis])
+        _devices_at_positions(axis, [b + s * axis.stride, b + d * axis.stride])
+        for b in _group_base_positions(body, [axis])
         for s, d in perm
     ]
 
 
 @emits(AxisIndex)
 def axis_index(body: Body, op: AxisIndex, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    return replica_index(body, axis_of(body, op.axis_name))
+    return replica_index(body, innermost_axis(body, op.axis_name))

@@ -9,7 +9,7 @@ Never: specialise a program; handlers have done that.
 from collections.abc import Callable, Sequence
 
 from effx import dtypes
-from effx.ir.ops.control import Call, Cond, Scan, While, branch_for
+from effx.ir.ops.control import Call, Cond, Scan, While, find_platform_branch
 from effx.ir.program import Atom, Var
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, array_type
@@ -31,7 +31,7 @@ def call(body: Body, op: Call, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
 def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     index, *names = [body.name(a) for a in inputs]
     if op.platforms:
-        return body.call(op.branches[branch_for(op.platforms, body.module.platform)], names)
+        return body.call(op.branches[find_platform_branch(op.platforms, body.module.platform)], names)
     if len(op.branches) == 1:
         return body.call(op.branches[0], names)
     types = [v.type for v in outputs]
@@ -45,7 +45,7 @@ def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     return body.block(text, len(types))
 
 
-def loop(
+def emit_while_loop(
     body: Body,
     start: Names,
     types: Sequence[ArrayType],
@@ -73,10 +73,10 @@ def loop(
 
 
 @emits(While)
-def while_(body: Body, op: While, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+def emit_while(body: Body, op: While, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     start = [body.name(a) for a in inputs]
     n = op.constants
-    results = loop(
+    results = emit_while_loop(
         body,
         start,
         op.body.in_types,
@@ -97,10 +97,13 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
 
     def iteration(index: str, now: Names, constants: Names, xs: Names) -> tuple[str, ...]:
         """Writes one step: slices in, body, slices out."""
-        rows = [_row(body, x, t, s, index) for x, t, s in zip(xs, in_types[n:], slices, strict=True)]
+        rows = [
+            _emit_dynamic_index(body, x, t, s, index)
+            for x, t, s in zip(xs, in_types[n:], slices, strict=True)
+        ]
         results = body.call(op.body, (*constants, *now[: op.carries], *rows))
         ys = [
-            _put(body, y, t, part, r, index)
+            _emit_dynamic_update(body, y, t, part, r, index)
             for y, t, part, r in zip(now[op.carries :], stacked, results[op.carries :], parts, strict=True)
         ]
         return (*results[: op.carries], *ys)
@@ -111,7 +114,9 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     def shifted(i: str, by: int) -> str:
         """Writes the index of step i + by."""
         if op.reverse:
-            return body.line(f"stablehlo.subtract {sizes.size(body, op.length - 1 - by)}, {i} : {INDEX.mlir}")
+            return body.line(
+                f"stablehlo.subtract {sizes.write_size(body, op.length - 1 - by)}, {i} : {INDEX.mlir}"
+            )
         return body.line(f"stablehlo.add {i}, {body.constant(by, INDEX)} : {INDEX.mlir}") if by else i
 
     symbolic = is_symbolic(op.length)
@@ -132,20 +137,20 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
             return (following, *current, *constants, *xs)
 
         def more(values: Names) -> str:
-            bound = sizes.size(body, done)
+            bound = sizes.write_size(body, done)
             return body.line(
                 f"stablehlo.compare LT, {values[0]}, {bound}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
             )
 
         types = (INDEX, *in_types[c:n], *stacked, *in_types[:c], *in_types[n:])
         start = (body.constant(0, INDEX), *moving, *fixed, *names[n:])
-        now = loop(body, start, types, more, step)[1 : 1 + m]
+        now = emit_while_loop(body, start, types, more, step)[1 : 1 + m]
     for i in [] if symbolic else range(done, op.length):
         now = iteration(at(i), now, fixed, names[n:])
     return now
 
 
-def _row(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
+def _emit_dynamic_index(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
     """Writes x[index]."""
     one = t.with_shape((1, *s.shape))
     zero = body.constant(0, INDEX) if s.shape else ""
@@ -153,7 +158,7 @@ def _row(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
     return sizes.reshape(body, sizes.dynamic_slice(body, x, t, starts, one), one, s)
 
 
-def _put(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, index: str) -> str:
+def _emit_dynamic_update(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, index: str) -> str:
     """Writes y with y[index] = part; XLA updates it in place."""
     one = t.with_shape((1, *s.shape))
     row = sizes.reshape(body, part, s, one)

@@ -81,8 +81,8 @@ def sine(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     r = array_type(dtypes.real_dtype(t.dtype), t.shape)
     real, mask = r.mlir, array_type(dtypes.bool_, t.shape).mlir
 
-    def unary(what: str, y: str, form: str = real) -> str:
-        return body.line(f"{what} {y} : {form}")
+    def unary(operation: str, y: str, form: str = real) -> str:
+        return body.line(f"{operation} {y} : {form}")
 
     def times(y: str, z: str) -> str:
         return body.line(f"stablehlo.multiply {y}, {z} : {real}")
@@ -266,21 +266,21 @@ def comparison(body: Body, op: c.Comparison, inputs: Inputs, outputs: Outputs) -
             f"stablehlo.compare {op.direction}, {a}, {b}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {out.mlir}"
         )
     bits = array_type(dtypes.uint64, out.shape)
-    found = [
+    comparisons = [
         body.line(
             f"stablehlo.compare {op.direction}, {m}, {n}, UNSIGNED : ({bits.mlir}, {bits.mlir}) -> {out.mlir}"
         )
-        for m, n in zip(_halves(body, a, t), _halves(body, b, t), strict=True)
+        for m, n in zip(_sortable_halves(body, a, t), _sortable_halves(body, b, t), strict=True)
     ]
     together = "and" if type(op) is c.Eq else "or"
     return (
-        found[0]
-        if len(found) == 1
-        else body.line(f"stablehlo.{together} {found[0]}, {found[1]} : {out.mlir}")
+        comparisons[0]
+        if len(comparisons) == 1
+        else body.line(f"stablehlo.{together} {comparisons[0]}, {comparisons[1]} : {out.mlir}")
     )
 
 
-def _halves(body: Body, keys: str, t: ArrayType) -> list[str]:
+def _sortable_halves(body: Body, keys: str, t: ArrayType) -> list[str]:
     """Writes keys as integers of 64 bits: one, or two where a key is stored as a complex number."""
     if t.mlir.endswith("ui64>"):
         return [keys]
@@ -309,28 +309,28 @@ def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
 def bitcast(body: Body, op: v.Bitcast, inputs: Inputs, outputs: Outputs) -> str:
     x, y = inputs[0], outputs[0].type
     if dtypes.is_key(y.dtype) and y.mlir.endswith("complex<f64>>"):
-        return _wide_keys(body, body.name(x), y)
+        return _words_to_keys(body, body.name(x), y)
     if dtypes.is_key(x.type.dtype) and x.type.mlir.endswith("complex<f64>>"):
-        return _wide_words(body, body.name(x), x.type)
+        return _keys_to_words(body, body.name(x), x.type)
     return body.line(f"stablehlo.bitcast_convert {body.name(x)} : ({x.type.mlir}) -> {y.mlir}")
 
 
-def _wide_keys(body: Body, words: str, t: ArrayType) -> str:
+def _words_to_keys(body: Body, words: str, t: ArrayType) -> str:
     # Four words are two floats, which are one complex number.
-    given, pairs = array_type(dtypes.uint32, (*t.shape, 4)), array_type(dtypes.uint32, (*t.shape, 2, 2))
+    word_types, pairs = array_type(dtypes.uint32, (*t.shape, 4)), array_type(dtypes.uint32, (*t.shape, 2, 2))
     floats, part = array_type(dtypes.float64, (*t.shape, 2)), array_type(dtypes.float64, (*t.shape, 1))
     one = array_type(dtypes.float64, t.shape)
-    halves = sizes.reshape(body, words, given, pairs)
+    halves = sizes.reshape(body, words, word_types, pairs)
     both = body.line(f"stablehlo.bitcast_convert {halves} : ({pairs.mlir}) -> {floats.mlir}")
     parts = []
     for i in range(2):
         start, limit = (*[0] * t.ndim, i), (*t.shape, i + 1)
-        half = sizes.cut(body, both, floats, part, start, limit, [1] * (t.ndim + 1))
+        half = sizes.static_slice(body, both, floats, part, start, limit, [1] * (t.ndim + 1))
         parts.append(sizes.reshape(body, half, part, one))
     return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
 
 
-def _wide_words(body: Body, keys: str, t: ArrayType) -> str:
+def _keys_to_words(body: Body, keys: str, t: ArrayType) -> str:
     one, pair = array_type(dtypes.float64, t.shape), array_type(dtypes.uint32, (*t.shape, 2))
     halves = []
     for which in ("real", "imag"):

@@ -7,7 +7,7 @@ from effx.ir.program import Atom, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits, ints
+from effx.lower.text.emit import Body, emits, integer_list
 from effx.lower.text.stablehlo.shape import wide_index
 
 Inputs = tuple[Atom, ...]
@@ -24,16 +24,17 @@ def gather(body: Body, op: Gather, inputs: Inputs, outputs: Outputs) -> str:
     indices, it = wide_index(body, inputs[1])
     operands, types, fixed = [body.name(x), indices], [x.type, it], ""
     if has_symbolic(op.slice_sizes):
-        name, t = sizes.sizes(body, op.slice_sizes)
+        name, t = sizes.write_sizes(body, op.slice_sizes)
         operands, types = [*operands, name], [*types, t]
     else:
         fixed = f", slice_sizes = {_array(op.slice_sizes)}"
     return body.line(
         f'"stablehlo.{"" if fixed else "dynamic_"}gather"({", ".join(operands)}) '
         f"<{{dimension_numbers = #stablehlo.gather<"
-        f"offset_dims = {ints(op.offset_dims)}, collapsed_slice_dims = {ints(op.collapsed)}, "
-        f"operand_batching_dims = {ints(op.operand_batch)}, start_indices_batching_dims = {ints(op.indices_batch)}, "
-        f"start_index_map = {ints(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
+        f"offset_dims = {integer_list(op.offset_dims)}, collapsed_slice_dims = {integer_list(op.collapsed)}, "
+        f"operand_batching_dims = {integer_list(op.operand_batch)}, start_indices_batching_dims = "
+        f"{integer_list(op.indices_batch)}, "
+        f"start_index_map = {integer_list(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
         f"indices_are_sorted = {_flag(op.sorted)}{fixed}}}> "
         f": ({', '.join([t.mlir for t in types])}) -> {outputs[0].type.mlir}"
     )
@@ -79,10 +80,10 @@ def scatter(body: Body, op: Scatter, inputs: Inputs, outputs: Outputs) -> str:
         )
     result = body.line(
         f'"stablehlo.scatter"({name}, {indices}, {body.name(updates)}) <{{indices_are_sorted = {_flag(op.sorted)}, '
-        f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {ints(op.window_dims)}, "
-        f"inserted_window_dims = {ints(op.inserted)}, input_batching_dims = {ints(op.operand_batch)}, "
-        f"scatter_indices_batching_dims = {ints(op.indices_batch)}, "
-        f"scatter_dims_to_operand_dims = {ints(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
+        f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {integer_list(op.window_dims)}, "
+        f"inserted_window_dims = {integer_list(op.inserted)}, input_batching_dims = {integer_list(op.operand_batch)}, "
+        f"scatter_indices_batching_dims = {integer_list(op.indices_batch)}, "
+        f"scatter_dims_to_operand_dims = {integer_list(op.start_index_map)}, index_vector_dim = {it.ndim - 1}>, "
         f"unique_indices = {_flag(op.unique)}}}> ({{\n    {region}\n    }}) "
         f": ({t.mlir}, {it.mlir}, {updates.type.mlir}) -> {t.mlir}"
     )

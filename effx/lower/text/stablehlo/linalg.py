@@ -5,7 +5,7 @@ from effx.errors import BackendError
 from effx.ir.ops.linalg import PRESETS, Algorithm, DotGeneral
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.text.emit import Body, emits, ints
+from effx.lower.text.emit import Body, emits, integer_list
 
 # XLA refuses others, some of them by ending the process.
 ON_CPU = (
@@ -28,15 +28,15 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
         apart = dtypes.bits(out.dtype) >= 8
         pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
         names, types = zip(*pairs, strict=True)
-        return _product(body, op, list(names), list(types), out, f"[{a}, {b}]")
+        return _emit_product(body, op, list(names), list(types), out, f"[{a}, {b}]")
     algorithm = op.precision
     if body.module.platform == "cpu" and algorithm not in [PRESETS[name] for name in ON_CPU]:
         known = [name for name, value in PRESETS.items() if value == algorithm]
         raise BackendError(
             f"dot_general: XLA has no algorithm {known[0] if known else algorithm} on CPUs, only {', '.join(ON_CPU)}"
         )
-    names, types = zip(*[_stored(body, x, algorithm) for x in inputs], strict=True)
-    total = out if algorithm[2] == "any" else array_type(_float(algorithm[2]), out.shape)
+    names, types = zip(*[_convert_for_algorithm(body, x, algorithm) for x in inputs], strict=True)
+    total = out if algorithm[2] == "any" else array_type(_float_dtype(algorithm[2]), out.shape)
     rounded = [
         dtypes.mlir_name(t.dtype) if p == "f8" else p for p, t in zip(algorithm[:2], types, strict=True)
     ]
@@ -46,31 +46,35 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
         f"rhs_component_count = {algorithm[4]}, num_primitive_operations = {algorithm[5]}, "
         f"allow_imprecise_accumulation = {'true' if algorithm[6] else 'false'}>"
     )
-    result = _product(body, op, list(names), list(types), total, form)
+    result = _emit_product(body, op, list(names), list(types), total, form)
     if total.dtype == out.dtype:
         return result
     return body.line(f"stablehlo.convert {result} : ({total.mlir}) -> {out.mlir}")
 
 
-def _product(
+def _emit_product(
     body: Body, op: DotGeneral, names: list[str], types: list[ArrayType], out: ArrayType, precision: str
 ) -> str:
-    batching = f", batching_dims = {ints(op.lhs_batch)} x {ints(op.rhs_batch)}" if op.lhs_batch else ""
+    batching = (
+        f", batching_dims = {integer_list(op.lhs_batch)} x {integer_list(op.rhs_batch)}"
+        if op.lhs_batch
+        else ""
+    )
     return body.line(
         f"stablehlo.dot_general {names[0]}, {names[1]}{batching}, "
-        f"contracting_dims = {ints(op.lhs_contract)} x {ints(op.rhs_contract)}, precision = {precision} "
+        f"contracting_dims = {integer_list(op.lhs_contract)} x {integer_list(op.rhs_contract)}, precision = {precision} "
         f": ({types[0].mlir}, {types[1].mlir}) -> {out.mlir}"
     )
 
 
-def _float(name: str) -> dtypes.DType:
-    found = FLOATS.get(name)
-    if found is None:
+def _float_dtype(name: str) -> dtypes.DType:
+    dtype = FLOATS.get(name)
+    if dtype is None:
         raise BackendError(f"dot_general: no algorithm uses the dtype {name}, only {', '.join(FLOATS)}")
-    return found
+    return dtype
 
 
-def _stored(body: Body, x: Atom, algorithm: Algorithm) -> tuple[str, ArrayType]:
+def _convert_for_algorithm(body: Body, x: Atom, algorithm: Algorithm) -> tuple[str, ArrayType]:
     """Brings an operand to a dtype from which XLA rounds it as the algorithm says."""
     t, rounded, several = x.type, algorithm[0], algorithm[5] > 1
     if rounded == "f8":
@@ -78,8 +82,8 @@ def _stored(body: Body, x: Atom, algorithm: Algorithm) -> tuple[str, ArrayType]:
     if rounded == "bf16" and not several:
         dtype = t.dtype if t.dtype in (dtypes.float32, dtypes.bfloat16) else dtypes.float32
     else:
-        dtype = dtypes.float32 if several or rounded == "tf32" else _float(rounded)
+        dtype = dtypes.float32 if several or rounded == "tf32" else _float_dtype(rounded)
     if dtype == t.dtype:
         return body.name(x), t
-    wanted = array_type(dtype, t.shape)
-    return body.line(f"stablehlo.convert {body.name(x)} : ({t.mlir}) -> {wanted.mlir}"), wanted
+    storage_type = array_type(dtype, t.shape)
+    return body.line(f"stablehlo.convert {body.name(x)} : ({t.mlir}) -> {storage_type.mlir}"), storage_type

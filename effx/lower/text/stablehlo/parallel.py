@@ -15,16 +15,16 @@ from effx.errors import BackendError
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType
-from effx.lower.placement.parallel_maps import grid_of, nest
+from effx.lower.placement.parallel_maps import nested_grid, nested_maps
 from effx.lower.placement.shardy import tiling_text
 from effx.lower.placement.tiling import Tiling
 from effx.lower.text.emit import Axis, Body, Module, emits
-from effx.lower.text.stablehlo.collective import gathered, replica_index
+from effx.lower.text.stablehlo.collective import emit_all_gather, replica_index
 from effx.lower.text.stablehlo.control import INDEX
 
 
 @contextmanager
-def replicas(module: Module, op: ParallelMap) -> Iterator[tuple[Axis, ...]]:
+def bind_replica_axes(module: Module, op: ParallelMap) -> Iterator[tuple[Axis, ...]]:
     """Binds a parallel map's axes while its body is written."""
     outer, axes = module.axes, []
     if op.mesh is None:
@@ -33,10 +33,10 @@ def replicas(module: Module, op: ParallelMap) -> Iterator[tuple[Axis, ...]]:
             stride //= size
             axes.append(Axis(name, size, stride))
     else:
-        order, places = module.order(op.devices), mesh_places(op)
+        order, device_order_and_axes = module.order(op.devices), mesh_axis_numbers(op)
         sizes = [n for _, n in op.mesh]
-        for (name, size), place in zip(op.axes, places, strict=True):
-            axes.append(Axis(name, size, prod(sizes[place + 1 :]), order))
+        for (name, size), axis_number in zip(op.axes, device_order_and_axes, strict=True):
+            axes.append(Axis(name, size, prod(sizes[axis_number + 1 :]), order))
     module.axes = (*outer, *axes)
     try:
         yield tuple(axes)
@@ -44,7 +44,7 @@ def replicas(module: Module, op: ParallelMap) -> Iterator[tuple[Axis, ...]]:
         module.axes = outer
 
 
-def mesh_places(op: ParallelMap) -> tuple[int, ...]:
+def mesh_axis_numbers(op: ParallelMap) -> tuple[int, ...]:
     """Returns the numbers of a map's axes in its mesh."""
     names = [name for name, _ in op.mesh or ()]
     return tuple([names.index(name) for name, _ in op.axes])
@@ -58,14 +58,14 @@ def parallel_map(
     out_types = [v.type for v in outputs]
     if op.mesh is None:
         if module.axes or module.replicated or module.devices == 1:
-            return _inside(body, op, names)
-        levels = nest(op)
-        return _manual(
+            return _emit_nested_map(body, op, names)
+        levels = nested_maps(op)
+        return _emit_manual_computation(
             body,
             levels.ops,
             names,
             out_types,
-            grid_of(op, module.devices),
+            nested_grid(op, module.devices),
             range(len(levels.sizes)),
             (levels.cuts_in, levels.cuts_out),
             (levels.operands, levels.results),
@@ -77,38 +77,38 @@ def parallel_map(
             f"lie on the mesh, or a mesh with its devices"
         )
     if module.replicated or module.devices == 1:
-        return _inside(body, op, names)
-    return _manual(
+        return _emit_nested_map(body, op, names)
+    return _emit_manual_computation(
         body,
         (op,),
         names,
         out_types,
         sizes,
-        mesh_places(op),
+        mesh_axis_numbers(op),
         (op.cuts_in, op.cuts_out),
         (range(len(names)), range(len(out_types))),
     )
 
 
-def _resized(body: Body, x: str, t: ArrayType, shape: tuple[int, ...]) -> str:
+def _emit_resize(body: Body, x: str, t: ArrayType, shape: tuple[int, ...]) -> str:
     """Writes x with other axes of size 1."""
     if t.shape == shape:
         return x
     return body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {t.with_shape(shape).mlir}")
 
 
-def _nothing(body: Body, t: ArrayType) -> str:
+def _emit_empty(body: Body, t: ArrayType) -> str:
     """Writes an array of size 0."""
     return body.line(f"stablehlo.constant dense<> : {t.mlir}")
 
 
-def _manual(
+def _emit_manual_computation(
     body: Body,
     ops: Sequence[ParallelMap],
     names: Sequence[str],
     out_types: Sequence[ArrayType],
     grid: tuple[int, ...],
-    places: Sequence[int],
+    axis_numbers: Sequence[int],
     cuts: tuple[Cuts, Cuts],
     at: tuple[Sequence[int], Sequence[int]],
 ) -> tuple[str, ...]:
@@ -116,81 +116,90 @@ def _manual(
 
     Args:
         ops: the maps. names, out_types: the operands and the results' types.
-        grid: the sizes of the devices' grid. places: the maps' axes in it.
+        grid: the sizes of the devices' grid. axis_numbers: the maps' axes in it.
         cuts: for each operand and result which of the maps' axes its leading ones are.
         at: the operands that the innermost body takes, and which of its results are those of the whole.
     """
     module, cuts_in, cuts_out = body.module, *cuts
     mesh = module.mesh(grid, ops[0].devices if ops[0].mesh is not None else None)
-    rest: tuple[int, ...] = ()
+    unused_axes: tuple[int, ...] = ()
     if ops[0].mesh is not None:
         free = range(len(grid)) if module.partly is None else module.partly[1]
-        rest = tuple([a for a in free if a not in places])
-    manual = sorted(places) if ops[0].mesh is not None else range(len(grid))
+        unused_axes = tuple([a for a in free if a not in axis_numbers])
+    manual = sorted(axis_numbers) if ops[0].mesh is not None else range(len(grid))
     in_types = ops[0].in_types
-    tiles_in = [_tiling(grid, [places[a] for a in c], t) for c, t in zip(cuts_in, in_types, strict=True)]
-    tiles_out = [_tiling(grid, [places[a] for a in c], t) for c, t in zip(cuts_out, out_types, strict=True)]
-    local_in = [_local(t, c) for t, c in zip(in_types, tiles_in, strict=True)]
-    local_out = [_local(t, c) for t, c in zip(out_types, tiles_out, strict=True)]
+    tiles_in = [
+        _grid_tiling(grid, [axis_numbers[a] for a in c], t) for c, t in zip(cuts_in, in_types, strict=True)
+    ]
+    tiles_out = [
+        _grid_tiling(grid, [axis_numbers[a] for a in c], t) for c, t in zip(cuts_out, out_types, strict=True)
+    ]
+    local_in = [_local_type(t, c) for t, c in zip(in_types, tiles_in, strict=True)]
+    local_out = [_local_type(t, c) for t, c in zip(out_types, tiles_out, strict=True)]
     # XLA refuses a manual computation whose operands are all of size 0: those are written inside.
     arguments = ["" if 0 in t.shape else f"%p{body.fresh()}" for t in local_in]
-    taken = [i for i, a in enumerate(arguments) if a]
+    nonempty_inputs = [i for i, a in enumerate(arguments) if a]
 
     def write() -> list[str]:
         slices = [
-            _resized(body, x or _nothing(body, t), t, t.shape[len(axes) :])
+            _emit_resize(body, x or _emit_empty(body, t), t, t.shape[len(axes) :])
             for x, t, axes in zip(arguments, local_in, cuts_in, strict=True)
         ]
-        results = _call(body, ops, [slices[i] for i in at[0]])
-        given = [results[i] for i in at[1]]
+        results = _call_innermost(body, ops, [slices[i] for i in at[0]])
+        result_names = [results[i] for i in at[1]]
         return [
-            _resized(body, y, t.with_shape(t.shape[len(axes) :]), t.shape)
-            for y, t, axes in zip(given, local_out, cuts_out, strict=True)
+            _emit_resize(body, y, t.with_shape(t.shape[len(axes) :]), t.shape)
+            for y, t, axes in zip(result_names, local_out, cuts_out, strict=True)
         ]
 
-    around, module.partly = module.partly, (mesh, rest) if rest else None
+    around, module.partly = module.partly, (mesh, unused_axes) if unused_axes else None
     try:
-        lines = body.region(write, local_out, "sdy.return")
+        region_lines = body.region(write, local_out, "sdy.return")
     finally:
         module.partly = around
     axes = ", ".join([f'"m{i}"' for i in manual])
     # What is left to the partitioner may cut further.
     shardings_in = ", ".join(
-        [tiling_text(mesh, tiles_in[i].dims, [bool(rest)] * len(tiles_in[i].dims)) for i in taken]
+        [
+            tiling_text(mesh, tiles_in[i].dims, [bool(unused_axes)] * len(tiles_in[i].dims))
+            for i in nonempty_inputs
+        ]
     )
-    shardings_out = ", ".join([tiling_text(mesh, c.dims, [bool(rest)] * len(c.dims)) for c in tiles_out])
-    parameters = ", ".join([f"{arguments[i]}: {local_in[i].mlir}" for i in taken])
+    shardings_out = ", ".join(
+        [tiling_text(mesh, c.dims, [bool(unused_axes)] * len(c.dims)) for c in tiles_out]
+    )
+    parameters = ", ".join([f"{arguments[i]}: {local_in[i].mlir}" for i in nonempty_inputs])
     head = (
-        f"sdy.manual_computation({', '.join([names[i] for i in taken])}) in_shardings=[{shardings_in}] "
+        f"sdy.manual_computation({', '.join([names[i] for i in nonempty_inputs])}) in_shardings=[{shardings_in}] "
         f"out_shardings=[{shardings_out}] manual_axes={{{axes}}} ({parameters}) {{"
     )
-    kinds = ", ".join([in_types[i].mlir for i in taken])
+    kinds = ", ".join([in_types[i].mlir for i in nonempty_inputs])
     results = ", ".join([t.mlir for t in out_types])
-    text = "\n".join((head, *lines, f"    }} : ({kinds}) -> ({results})"))
+    text = "\n".join((head, *region_lines, f"    }} : ({kinds}) -> ({results})"))
     return body.block(text, len(out_types))
 
 
-def _tiling(grid: tuple[int, ...], cut: Sequence[int], t: ArrayType) -> Tiling:
+def _grid_tiling(grid: tuple[int, ...], cut: Sequence[int], t: ArrayType) -> Tiling:
     return Tiling(grid, (*[(a,) for a in cut], *[()] * (t.ndim - len(cut))))
 
 
-def _local(t: ArrayType, cut: Tiling) -> ArrayType:
+def _local_type(t: ArrayType, cut: Tiling) -> ArrayType:
     return t.with_shape(tuple([n // parts for n, parts in zip(t.shape, cut.parts, strict=True)]))
 
 
-def _call(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple[str, ...]:
+def _call_innermost(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]) -> tuple[str, ...]:
     """Calls the innermost of several maps' bodies with all their axes bound."""
     if not ops[1:]:
-        with replicas(body.module, ops[0]):
+        with bind_replica_axes(body.module, ops[0]):
             return body.call(ops[0].body, names)
-    with replicas(body.module, ops[0]):
-        return _call(body, ops[1:], names)
+    with bind_replica_axes(body.module, ops[0]):
+        return _call_innermost(body, ops[1:], names)
 
 
-def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
+def _emit_nested_map(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
     """Writes a parallel map where each device is at work on its own already."""
     program = op.body
-    with replicas(body.module, op) as axes:
+    with bind_replica_axes(body.module, op) as axes:
         cutting = {a for cut in op.cuts_in for a in cut}
         indices = [
             replica_index(body, axis) if a in cutting and axis.size > 1 else "" for a, axis in enumerate(axes)
@@ -199,24 +208,24 @@ def _inside(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...
         for x, t, cut in zip(names, op.in_types, op.cuts_in, strict=True):
             for a in cut:
                 part = t.with_shape(t.shape[1:])
-                x, t = _slice(body, x, t, part, indices[a]), part
+                x, t = _emit_replica_slice(body, x, t, part, indices[a]), part
             slices.append(x)
         results = body.call(program, slices)
-        given: list[str] = []
+        result_names: list[str] = []
         for y, t, cut in zip(results, program.out_types, op.cuts_out, strict=True):
             for a in reversed(cut):
                 one = t.with_shape((1, *t.shape))
-                y = gathered(body, _resized(body, y, t, one.shape), one, 0, axes[a], None)
+                y = emit_all_gather(body, _emit_resize(body, y, t, one.shape), one, 0, axes[a], None)
                 t = t.with_shape((axes[a].size, *t.shape))
-            given.append(y)
-    return tuple(given)
+            result_names.append(y)
+    return tuple(result_names)
 
 
-def _slice(body: Body, x: str, t: ArrayType, part: ArrayType, index: str) -> str:
+def _emit_replica_slice(body: Body, x: str, t: ArrayType, part: ArrayType, index: str) -> str:
     """Writes x[index], where the leading axis is the replicas'."""
     one = t.with_shape((1, *part.shape))
     if t.shape[0] == 1:
-        return _resized(body, x, t, part.shape)
+        return _emit_resize(body, x, t, part.shape)
     zero = body.constant(0, INDEX) if part.shape else ""
     starts = ", ".join([index, *[zero] * part.ndim])
     kinds = ", ".join([INDEX.mlir] * t.ndim)
@@ -224,4 +233,4 @@ def _slice(body: Body, x: str, t: ArrayType, part: ArrayType, index: str) -> str
     row = body.line(
         f"stablehlo.dynamic_slice {x}, {starts}, sizes = {sizes} : ({t.mlir}, {kinds}) -> {one.mlir}"
     )
-    return _resized(body, row, one, part.shape)
+    return _emit_resize(body, row, one, part.shape)

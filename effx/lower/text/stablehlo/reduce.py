@@ -9,15 +9,15 @@ from effx.ir.program import Atom, Scalar, Var
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits, highest, ints, lowest
-from effx.lower.text.stablehlo.control import loop
+from effx.lower.text.emit import Body, emits, highest, integer_list, lowest
+from effx.lower.text.stablehlo.control import emit_while_loop
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
 Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
 
 
-def _ones(t: ArrayType) -> Scalar:
+def _ones_like_bits(t: ArrayType) -> Scalar:
     # All bits set: the neutral element of bitwise and.
     return True if t.kind == "b" else -1 if t.kind == "i" else int(dtypes.iinfo(t.dtype).max)
 
@@ -34,7 +34,7 @@ def combiner(op: r.Reduction | r.Cumulative, t: ArrayType) -> tuple[str, Scalar]
         case r.ReduceMin() | r.CumMin():
             return "minimum", highest(t)
         case r.ReduceAnd():
-            return "and", _ones(t)
+            return "and", _ones_like_bits(t)
         case r.ReduceOr():
             return "or", 0
         case _:
@@ -49,7 +49,7 @@ def reduce_line(
     out = t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in axes]))
     start = body.constant(init, scalar)
     return body.line(
-        f"stablehlo.reduce({name} init: {start}) applies stablehlo.{combine} across dimensions = {ints(axes)} "
+        f"stablehlo.reduce({name} init: {start}) applies stablehlo.{combine} across dimensions = {integer_list(axes)} "
         f": ({t.mlir}, {scalar.mlir}) -> {out.mlir}"
     )
 
@@ -80,9 +80,9 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
     best = reduce_line(
         body, x, t, (op.axis,), "maximum" if largest else "minimum", lowest(t) if largest else highest(t)
     )
-    kept = [i for i in range(t.ndim) if i != op.axis]
+    remaining_axes = [i for i in range(t.ndim) if i != op.axis]
     reduced = t.with_shape(out.shape)
-    spread = sizes.broadcast_in_dim(body, best, reduced, t, kept)
+    spread = sizes.broadcast_in_dim(body, best, reduced, t, remaining_axes)
     kind = COMPARE_KIND[t.kind]
     hit = body.line(f"stablehlo.compare EQ, {x}, {spread}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
     if t.kind == "f":
@@ -92,9 +92,9 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
     counted = index
     if body.module.platform == "cpu" and not has_symbolic(t.shape) and t.shape[op.axis] <= EXACT:
         counted = index.with_dtype(dtypes.float32)
-    places = sizes.iota(body, counted, op.axis)
+    indices = sizes.iota(body, counted, op.axis)
     last = body.constant(highest(counted), counted)
-    chosen = body.line(f"stablehlo.select {hit}, {places}, {last} : {mask.mlir}, {counted.mlir}")
+    chosen = body.line(f"stablehlo.select {hit}, {indices}, {last} : {mask.mlir}, {counted.mlir}")
     first = reduce_line(body, chosen, counted, (op.axis,), "minimum", highest(counted))
     return first if counted is index else body.convert(first, counted.with_shape(out.shape), out)
 
@@ -108,17 +108,17 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
     if is_symbolic(t.shape[op.axis]):
-        return _stepwise(body, x, t, op.axis, combine, init, op.reverse)
+        return _emit_symbolic_scan(body, x, t, op.axis, combine, init, op.reverse)
     if t.shape[op.axis] < 2 or t.size == 0:
         return x
     if not op.reverse:
-        return _scan(body, x, t, op.axis, combine, init)
-    turned = body.line(f"stablehlo.reverse {x}, dims = [{op.axis}] : {t.mlir}")
-    running = _scan(body, turned, t, op.axis, combine, init)
+        return _emit_recursive_scan(body, x, t, op.axis, combine, init)
+    reversed_input = body.line(f"stablehlo.reverse {x}, dims = [{op.axis}] : {t.mlir}")
+    running = _emit_recursive_scan(body, reversed_input, t, op.axis, combine, init)
     return body.line(f"stablehlo.reverse {running}, dims = [{op.axis}] : {t.mlir}")
 
 
-def _cut(
+def _emit_axis_slice(
     body: Body, x: str, t: ArrayType, axis: int, start: int, limit: int, step: int
 ) -> tuple[str, ArrayType]:
     """Writes a slice along one axis; returns its name and type."""
@@ -126,10 +126,10 @@ def _cut(
     out = t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
     starts, limits, steps = [0] * t.ndim, list(t.shape), [1] * t.ndim
     starts[axis], limits[axis], steps[axis] = start, limit, step
-    return sizes.cut(body, x, t, out, starts, limits, steps), out
+    return sizes.static_slice(body, x, t, out, starts, limits, steps), out
 
 
-def _spread(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init: str) -> str:
+def _emit_interleaved_pad(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init: str) -> str:
     """Writes every second element of an axis of size n, from `low` on, and the neutral element between."""
     out = t.with_shape((*t.shape[:axis], n, *t.shape[axis + 1 :]))
     m = t.shape[axis]
@@ -145,7 +145,7 @@ WINDOWED = 4096
 LOOPED = 512
 
 
-def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
+def _emit_window_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
     """Writes for each element the combination of all elements before it, itself included."""
     n, scalar = t.shape[axis], array_type(t.dtype).mlir
     window = [1] * t.ndim
@@ -165,48 +165,50 @@ def _window(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: st
 BLOCKS = 256
 
 
-def _blocks(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
+def _emit_block_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
     """Writes a scan in a loop, along all blocks of the axis at once, and adds to each what the blocks before it gave."""
     n = t.shape[axis]
     outer, inner = math.prod(t.shape[:axis]), math.prod(t.shape[axis + 1 :])
     blocks = max(1, min(BLOCKS // (outer * inner), math.isqrt(n)))
     length = -(-n // blocks)
     flat, padded = t.with_shape((outer, n, inner)), t.with_shape((outer, blocks * length, inner))
-    cut, row = t.with_shape((outer, blocks, length, inner)), t.with_shape((outer, blocks, 1, inner))
+    block_shapes, row = t.with_shape((outer, blocks, length, inner)), t.with_shape((outer, blocks, 1, inner))
     x = sizes.reshape(body, x, t, flat)
     if padded is not flat:
-        x = _pad(body, x, flat, padded, 0, padded.shape[1] - n, start)
-    x = sizes.reshape(body, x, padded, cut)
-    x, running = _along(body, x, body.broadcast(start, array_type(t.dtype), row), cut, row, combine)
+        x = _emit_pad(body, x, flat, padded, 0, padded.shape[1] - n, start)
+    x = sizes.reshape(body, x, padded, block_shapes)
+    x, running = _emit_running_combination(
+        body, x, body.broadcast(start, array_type(t.dtype), row), block_shapes, row, combine
+    )
     if blocks > 1:
         totals = t.with_shape((outer, blocks, inner))
         running = sizes.reshape(body, running, row, totals)
-        total = (_window if blocks * totals.size <= WINDOWED else _blocks)(
+        total = (_emit_window_scan if blocks * totals.size <= WINDOWED else _emit_block_scan)(
             body, running, totals, 1, combine, start
         )
         # What comes before a block: the scan of totals, one block later.
-        before = _pad(body, total, totals, totals, 1, -1, start)
-        spread = sizes.broadcast_in_dim(body, before, totals, cut, (0, 1, 3))
-        x = body.line(f"stablehlo.{combine} {spread}, {x} : {cut.mlir}")
-    x = sizes.reshape(body, x, cut, padded)
+        before = _emit_pad(body, total, totals, totals, 1, -1, start)
+        spread = sizes.broadcast_in_dim(body, before, totals, block_shapes, (0, 1, 3))
+        x = body.line(f"stablehlo.{combine} {spread}, {x} : {block_shapes.mlir}")
+    x = sizes.reshape(body, x, block_shapes, padded)
     if padded is not flat:
-        x, _ = _cut(body, x, padded, 1, 0, n, 1)
+        x, _ = _emit_axis_slice(body, x, padded, 1, 0, n, 1)
     return sizes.reshape(body, x, flat, t)
 
 
-def _pad(body: Body, x: str, t: ArrayType, to: ArrayType, low: int, high: int, start: str) -> str:
+def _emit_pad(body: Body, x: str, t: ArrayType, to: ArrayType, low: int, high: int, start: str) -> str:
     return sizes.pad(body, x, t, start, to, [0, low, 0], [0, high, 0], [0] * 3)
 
 
-def _stepwise(
+def _emit_symbolic_scan(
     body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar, backwards: bool
 ) -> str:
     """Writes one loop along an axis whose size is symbolic."""
     row = t.with_shape((*t.shape[:axis], 1, *t.shape[axis + 1 :]))
-    return _along(body, x, body.constant(init, row), t, row, combine, axis, backwards)[0]
+    return _emit_running_combination(body, x, body.constant(init, row), t, row, combine, axis, backwards)[0]
 
 
-def _along(
+def _emit_running_combination(
     body: Body,
     x: str,
     running: str,
@@ -218,9 +220,9 @@ def _along(
 ) -> tuple[str, str]:
     """Writes a loop along an axis that combines each element with those before it; returns all and the last ones."""
     index = array_type(dtypes.int32)
-    zero, one, end = body.constant(0, index), body.constant(1, index), sizes.size(body, t.shape[axis])
-    places = ", ".join([index.mlir] * t.ndim)
-    last_place = sizes.size(body, t.shape[axis] - 1) if backwards else ""
+    zero, one, end = body.constant(0, index), body.constant(1, index), sizes.write_size(body, t.shape[axis])
+    index_types = ", ".join([index.mlir] * t.ndim)
+    last_place = sizes.write_size(body, t.shape[axis] - 1) if backwards else ""
 
     def more(now: Sequence[str]) -> str:
         return body.line(
@@ -228,47 +230,47 @@ def _along(
         )
 
     def step(now: Sequence[str]) -> tuple[str, ...]:
-        i, found, running = now
-        place = body.line(f"stablehlo.subtract {last_place}, {i} : {index.mlir}") if backwards else i
+        i, combined, running = now
+        position = body.line(f"stablehlo.subtract {last_place}, {i} : {index.mlir}") if backwards else i
         starts = [zero] * t.ndim
-        starts[axis] = place
+        starts[axis] = position
         at = ", ".join(starts)
-        here = sizes.dynamic_slice(body, found, t, [(n, index) for n in starts], row)
+        here = sizes.dynamic_slice(body, combined, t, [(n, index) for n in starts], row)
         running = body.line(f"stablehlo.{combine} {running}, {here} : {row.mlir}")
-        found = body.line(
-            f"stablehlo.dynamic_update_slice {found}, {running}, {at} : ({t.mlir}, {row.mlir}, {places}) -> {t.mlir}"
+        combined = body.line(
+            f"stablehlo.dynamic_update_slice {combined}, {running}, {at} : ({t.mlir}, {row.mlir}, {index_types}) -> {t.mlir}"
         )
-        return body.line(f"stablehlo.add {i}, {one} : {index.mlir}"), found, running
+        return body.line(f"stablehlo.add {i}, {one} : {index.mlir}"), combined, running
 
-    _, x, last = loop(body, (zero, x, running), (index, t, row), more, step)
+    _, x, last = emit_while_loop(body, (zero, x, running), (index, t, row), more, step)
     return x, last
 
 
-def _scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar) -> str:
+def _emit_recursive_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar) -> str:
     n = t.shape[axis]
     if n < 2:
         return x
     start = body.constant(init, array_type(t.dtype))
     if n * t.size <= WINDOWED:
-        return _window(body, x, t, axis, combine, start)
+        return _emit_window_scan(body, x, t, axis, combine, start)
     if t.size >= LOOPED and body.module.platform == "cpu":
-        return _blocks(body, x, t, axis, combine, start)
-    first, pairs = _cut(body, x, t, axis, 0, n - 1, 2)
-    second, _ = _cut(body, x, t, axis, 1, n, 2)
+        return _emit_block_scan(body, x, t, axis, combine, start)
+    first, pairs = _emit_axis_slice(body, x, t, axis, 0, n - 1, 2)
+    second, _ = _emit_axis_slice(body, x, t, axis, 1, n, 2)
     paired = body.line(f"stablehlo.{combine} {first}, {second} : {pairs.mlir}")
     # Behind each pair stands the running result; between, one element more than behind the pair before.
-    odd = _scan(body, paired, pairs, axis, combine, init)
-    head, one = _cut(body, x, t, axis, 0, 1, 1)
+    odd = _emit_recursive_scan(body, paired, pairs, axis, combine, init)
+    head, one = _emit_axis_slice(body, x, t, axis, 0, 1, 1)
     if n == 2:
         even, even_type = head, one
     else:
-        later, rest = _cut(body, x, t, axis, 2, n, 2)
-        before, _ = _cut(body, odd, pairs, axis, 0, rest.shape[axis], 1)
+        later, rest = _emit_axis_slice(body, x, t, axis, 2, n, 2)
+        before, _ = _emit_axis_slice(body, odd, pairs, axis, 0, rest.shape[axis], 1)
         tail = body.line(f"stablehlo.{combine} {before}, {later} : {rest.mlir}")
         even_type = t.with_shape((*t.shape[:axis], rest.shape[axis] + 1, *t.shape[axis + 1 :]))
         even = body.line(
             f"stablehlo.concatenate {head}, {tail}, dim = {axis} : ({one.mlir}, {rest.mlir}) -> {even_type.mlir}"
         )
-    left = _spread(body, even, even_type, axis, 0, n, start)
-    right = _spread(body, odd, pairs, axis, 1, n, start)
+    left = _emit_interleaved_pad(body, even, even_type, axis, 0, n, start)
+    right = _emit_interleaved_pad(body, odd, pairs, axis, 1, n, start)
     return body.line(f"stablehlo.{combine} {left}, {right} : {t.mlir}")

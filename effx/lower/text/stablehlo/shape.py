@@ -6,13 +6,13 @@ from effx.ir.ops.sizes import Size
 from effx.ir.program import Atom, Literal, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits, ints
+from effx.lower.text.emit import Body, emits, integer_list
 
 Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
 
 
-def _one(body: Body, name: str, inputs: Inputs, outputs: Outputs, tail: str = "") -> str:
+def emit_line(body: Body, name: str, inputs: Inputs, outputs: Outputs, tail: str = "") -> str:
     """Writes `stablehlo.name operands tail : (types) -> type`."""
     operands = ", ".join(map(body.name, inputs))
     types = ", ".join([a.type.mlir for a in inputs])
@@ -33,13 +33,13 @@ def reshape(body: Body, op: s.Reshape, inputs: Inputs, outputs: Outputs) -> str:
 
 @emits(s.Transpose)
 def transpose(body: Body, op: s.Transpose, inputs: Inputs, outputs: Outputs) -> str:
-    return _one(body, "transpose", inputs, outputs, f", dims = {ints(op.perm)}")
+    return emit_line(body, "transpose", inputs, outputs, f", dims = {integer_list(op.perm)}")
 
 
 @emits(s.Reverse)
 def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
     return body.line(
-        f"stablehlo.reverse {body.name(inputs[0])}, dims = {ints(op.axes)} : {inputs[0].type.mlir}"
+        f"stablehlo.reverse {body.name(inputs[0])}, dims = {integer_list(op.axes)} : {inputs[0].type.mlir}"
     )
 
 
@@ -47,7 +47,7 @@ def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
 def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs) -> str:
     t = outputs[0].type
     if dtypes.bits(t.dtype) >= 8:
-        return _one(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
+        return emit_line(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
     # XLA:CPU ends the process on elements of less than a byte.
     pairs = [body.widened(x) for x in inputs]
     wide = array_type(pairs[0][1].dtype, t.shape)
@@ -65,14 +65,14 @@ def pad(body: Body, op: s.Pad, inputs: Inputs, outputs: Outputs) -> str:
 @emits(s.Slice)
 def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
     x = inputs[0]
-    return sizes.cut(body, body.name(x), x.type, outputs[0].type, op.start, op.limit, op.strides)
+    return sizes.static_slice(body, body.name(x), x.type, outputs[0].type, op.start, op.limit, op.strides)
 
 
 @emits(s.DynamicSlice)
 def dynamic_slice(body: Body, op: s.DynamicSlice, inputs: Inputs, outputs: Outputs) -> str:
     x, *starts = inputs
-    places = [wide_index(body, a) for a in starts]
-    return sizes.dynamic_slice(body, body.name(x), x.type, places, outputs[0].type)
+    index_names = [wide_index(body, a) for a in starts]
+    return sizes.dynamic_slice(body, body.name(x), x.type, index_names, outputs[0].type)
 
 
 @emits(s.DynamicUpdateSlice)
@@ -103,4 +103,4 @@ def iota(body: Body, op: s.Iota, inputs: Inputs, outputs: Outputs) -> str:
 
 @emits(Size)
 def size(body: Body, op: Size, inputs: Inputs, outputs: Outputs) -> str:
-    return body.convert(sizes.size(body, op.size), sizes.INDEX, outputs[0].type.strong())
+    return body.convert(sizes.write_size(body, op.size), sizes.INDEX, outputs[0].type.strong())

@@ -11,7 +11,7 @@ from effx.lower.placement.shardy import tiling_text
 from effx.lower.text.emit import Body, emits
 
 
-def whole(body: Body, x: str, t: ArrayType, axes: Sequence[int] | None = None) -> str:
+def emit_replicated_axes(body: Body, x: str, t: ArrayType, axes: Sequence[int] | None = None) -> str:
     """Writes a value of which the partitioner leaves some axes whole, or all; as it is where nothing is partitioned."""
     module = body.module
     if module.devices == 1 or module.replicated or (module.axes and not module.partly):
@@ -39,13 +39,13 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
     mixed = 0 < len(op.explicit) < len(op.mesh)
     cutting = {a for axes in op.cuts for a in axes or ()}
     spoken = [a for a, (name, _) in enumerate(op.mesh) if name in op.explicit]
-    lies = tiling_text(
+    sharding_text = tiling_text(
         module.mesh(op.sizes, op.devices),
         [axes or () for axes in op.cuts],
         [axes is None or mixed for axes in op.cuts],
         [a for a in spoken if a not in cutting] if mixed and None not in op.cuts else (),
     )
-    return body.line(f"sdy.sharding_constraint {x} {lies} : {outputs[0].type.mlir}")
+    return body.line(f"sdy.sharding_constraint {x} {sharding_text} : {outputs[0].type.mlir}")
 
 
 @emits(Release)
