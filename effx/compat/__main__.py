@@ -12,22 +12,22 @@ USAGE = "usage: python -m effx.compat [--report] (script.py | -m module) [args â
 
 def main() -> None:
     """Runs a script or a module as Python itself would, with `import jax` giving effx."""
-    given = sys.argv[1:]
-    tell = given[:1] == ["--report"]
-    given = given[tell:]
-    as_module = given[:1] == ["-m"]
-    given = given[as_module:]
-    if not given or given[0].startswith("-"):
+    arguments = sys.argv[1:]
+    tell = arguments[:1] == ["--report"]
+    arguments = arguments[tell:]
+    as_module = arguments[:1] == ["-m"]
+    arguments = arguments[as_module:]
+    if not arguments or arguments[0].startswith("-"):
         sys.exit(USAGE)
     install()
-    sys.argv = given
+    sys.argv = arguments
     try:
         if as_module:
             sys.path[0] = str(Path.cwd())
-            runpy.run_module(given[0], run_name="__main__", alter_sys=True)
+            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         else:
-            sys.path[0] = str(Path(given[0]).resolve().parent)
-            runpy.run_path(given[0], run_name="__main__")
+            sys.path[0] = str(Path(arguments[0]).resolve().parent)
+            runpy.run_path(arguments[0], run_name="__main__")
     finally:
         if tell:
             sys.stderr.write(f"{report()}\n")

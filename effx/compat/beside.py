@@ -17,11 +17,11 @@ def check_alone() -> None:
     Raises:
         CompatError: there are.
     """
-    found = PathFinder.find_spec("jax")
-    if found is None or found.submodule_search_locations is None:
+    spec = PathFinder.find_spec("jax")
+    if spec is None or spec.submodule_search_locations is None:
         return  # no JAX, or the module by which effx-jax-compat says that there is none
     if any([True for _ in distributions(name="effx-jax-compat")]):
         raise CompatError(
-            f"effx.compat: jax is installed, at {found.submodule_search_locations[0]}, and so is effx-jax-compat, which "
+            f"effx.compat: jax is installed, at {spec.submodule_search_locations[0]}, and so is effx-jax-compat, which "
             f"tells pip that it is not; pip uninstall effx-jax-compat: effx.compat works beside an installed jax without it"
         )

@@ -35,7 +35,7 @@ class Definition(Protocol):
     name: str
     multiple_results: bool
 
-    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+    def types(self, in_types: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the results' types."""
         ...
 
@@ -60,9 +60,9 @@ class Parameters(Mapping[str, object]):
 
     __slots__ = ("_given", "_key")
 
-    def __init__(self, given: Mapping[str, object]) -> None:
-        self._given = dict(given)
-        key: Hashable = tuple([(name, exact_key(given[name])) for name in sorted(given)])
+    def __init__(self, parameters: Mapping[str, object]) -> None:
+        self._given = dict(parameters)
+        key: Hashable = tuple([(name, exact_key(parameters[name])) for name in sorted(parameters)])
         try:
             hash(key)
         except TypeError:
@@ -128,45 +128,48 @@ class Bound(TupleOperation, RunsEagerly):
         return self.primitive.lowered(operands, self.params, None)
 
 
-def operation_name(name: str, what: str) -> str:
+def operation_name(name: str, rule_kind: str) -> str:
     """Returns how errors name a rule of a primitive."""
-    return f"{name}: the {what} rule of this primitive"
+    return f"{name}: the {rule_kind} rule of this primitive"
 
 
 def arrays_of(
-    primitive: Definition, what: str, found: PyTree, multiple: bool | None = None
+    primitive: Definition, rule_kind: str, results: PyTree, multiple: bool | None = None
 ) -> tuple[Array, ...]:
     """Returns the arrays that a rule gave.
 
     Args:
-        primitive: whose rule. what: which rule, for errors. found: what it gave.
+        primitive: whose rule. rule_kind: which rule, for errors. results: what it gave.
         multiple: whether this is a sequence; None to ask the primitive.
 
     Raises:
         TransformError: it is no sequence where the primitive has several results.
     """
     if not (primitive.multiple_results if multiple is None else multiple):
-        return (as_operand(found, operation_name(primitive.name, what)),)
+        return (as_operand(results, operation_name(primitive.name, rule_kind)),)
     return tuple(
-        [as_operand(x, operation_name(primitive.name, what)) for x in entries(primitive, what, found)]
+        [
+            as_operand(x, operation_name(primitive.name, rule_kind))
+            for x in entries(primitive, rule_kind, results)
+        ]
     )
 
 
-def entries(primitive: Definition, what: str, found: PyTree) -> list[PyTree]:
+def entries(primitive: Definition, rule_kind: str, results: PyTree) -> list[PyTree]:
     """Returns the entries of the sequence that a rule gave.
 
     Raises:
         TransformError: it gave none.
     """
-    if not isinstance(found, list | tuple):
+    if not isinstance(results, list | tuple):
         raise TransformError(
-            f"{operation_name(primitive.name, what)} must give a list or a tuple, got {type(found).__name__}"
+            f"{operation_name(primitive.name, rule_kind)} must give a list or a tuple, got {type(results).__name__}"
         )
-    return list(found)
+    return list(results)
 
 
 def types_from(
-    primitive: Definition, rule: Rule | None, given: Sequence[ArrayType], params: Mapping[str, object]
+    primitive: Definition, rule: Rule | None, in_types: Sequence[ArrayType], params: Mapping[str, object]
 ) -> tuple[ArrayType, ...]:
     """Returns the results' types, which a rule says from those of the operands.
 
@@ -177,7 +180,11 @@ def types_from(
         raise NoRuleError(
             f"{primitive.name}: the primitive has no rule for abstract evaluation; give it one with def_abstract_eval"
         )
-    found = rule(*given, **params)
-    what = operation_name(primitive.name, "abstract evaluation")
-    several = entries(primitive, "abstract evaluation", found) if primitive.multiple_results else [found]
-    return tuple([t if isinstance(t, ArrayType) else leaf_type(what, t) for t in several])
+    result_types = rule(*in_types, **params)
+    rule_name = operation_name(primitive.name, "abstract evaluation")
+    several = (
+        entries(primitive, "abstract evaluation", result_types)
+        if primitive.multiple_results
+        else [result_types]
+    )
+    return tuple([t if isinstance(t, ArrayType) else leaf_type(rule_name, t) for t in several])

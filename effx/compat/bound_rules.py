@@ -69,7 +69,7 @@ class AxisData:
 # Forward mode
 
 
-def pushed(
+def apply_jvp_rule(
     p: Definition,
     rule: Rule,
     params: Mapping[str, object],
@@ -84,19 +84,19 @@ def pushed(
     moved = [
         Zero(x.type.to_tangent_aval()) if t is None else t for x, t in zip(primals, tangents, strict=True)
     ]
-    found = rule(tuple(primals), tuple(moved), **params)
-    if not isinstance(found, list | tuple) or len(found) != 2:
+    rule_results = rule(tuple(primals), tuple(moved), **params)
+    if not isinstance(rule_results, list | tuple) or len(rule_results) != 2:
         raise TransformError(f"{operation_name(p.name, 'jvp')} must give a pair (result, tangent)")
-    ys = arrays_of(p, "jvp", found[0])
-    given = entries(p, "jvp", found[1]) if p.multiple_results else [found[1]]
-    if len(given) != len(ys):
+    ys = arrays_of(p, "jvp", rule_results[0])
+    out_tangents = entries(p, "jvp", rule_results[1]) if p.multiple_results else [rule_results[1]]
+    if len(out_tangents) != len(ys):
         raise TransformError(
-            f"{operation_name(p.name, 'jvp')} gives {len(ys)} results, but {len(given)} tangents"
+            f"{operation_name(p.name, 'jvp')} gives {len(ys)} results, but {len(out_tangents)} tangents"
         )
-    return ys, tuple([_tangent(p, t, y) for t, y in zip(given, ys, strict=True)])
+    return ys, tuple([_check_tangent(p, t, y) for t, y in zip(out_tangents, ys, strict=True)])
 
 
-def _tangent(p: Definition, t: PyTree, y: Array) -> Tangent:
+def _check_tangent(p: Definition, t: PyTree, y: Array) -> Tangent:
     if is_zero(t) or getattr(t, "dtype", None) == float0:
         return None
     dy = as_operand(t, operation_name(p.name, "jvp"))
@@ -113,18 +113,18 @@ def _(
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     rule = primitive_jvps.given(op.primitive)
     if rule is None:
-        raise _missing(op, "differentiation", "jax.interpreters.ad.primitive_jvps")
-    return pushed(op.primitive, rule, op.params, primals, tangents)
+        raise _missing_rule_error(op, "differentiation", "jax.interpreters.ad.primitive_jvps")
+    return apply_jvp_rule(op.primitive, rule, op.params, primals, tangents)
 
 
-def _missing(op: Bound, what: str, table: str) -> NoRuleError:
-    return NoRuleError(f"{op.name}: the primitive has no rule for {what}; write one into {table}")
+def _missing_rule_error(op: Bound, rule_kind: str, table: str) -> NoRuleError:
+    return NoRuleError(f"{op.name}: the primitive has no rule for {rule_kind}; write one into {table}")
 
 
 # Reverse mode
 
 
-def pulled(
+def apply_transpose_rule(
     p: Definition,
     rule: Rule,
     params: Mapping[str, object],
@@ -140,14 +140,16 @@ def pulled(
     Raises:
         TransformError: it does not give one cotangent for each operand.
     """
-    whole: list[Array | Zero] = [
+    result_cotangents: list[Array | Zero] = [
         Zero(t.to_tangent_aval()) if ct is None else ct for ct, t in zip(cts, types, strict=True)
     ]
-    given = [UndefinedPrimal(x.type) if isinstance(x, LinearOperand) else x for x in operands]
-    found = rule(whole if p.multiple_results else whole[0], *given, **params)
-    if is_zero(found):
+    rule_operands = [UndefinedPrimal(x.type) if isinstance(x, LinearOperand) else x for x in operands]
+    operand_cotangents = rule(
+        result_cotangents if p.multiple_results else result_cotangents[0], *rule_operands, **params
+    )
+    if is_zero(operand_cotangents):
         return [None] * len(operands)
-    rows = entries(p, "transpose", found)
+    rows = entries(p, "transpose", operand_cotangents)
     if len(rows) != len(operands):
         raise TransformError(
             f"{operation_name(p.name, 'transpose')} must give a cotangent for each of {len(operands)} operands, "
@@ -165,35 +167,35 @@ def pulled(
 def _(op: Bound, cts: Sequence[Cotangent], operands: tuple[Array | LinearOperand, ...]) -> list[Cotangent]:
     rule = primitive_transposes.given(op.primitive)
     if rule is None:
-        raise _missing(op, "transposition", "jax.interpreters.ad.primitive_transposes")
+        raise _missing_rule_error(op, "transposition", "jax.interpreters.ad.primitive_transposes")
     types = op.infer(*[x.type for x in operands])
-    return pulled(op.primitive, rule, op.params, cts, types, operands)
+    return apply_transpose_rule(op.primitive, rule, op.params, cts, types, operands)
 
 
 # Batching
 
 
-def grown(p: Definition, found: PyTree) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
+def check_batching_result(p: Definition, rule_results: PyTree) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     """Returns what a rule for batching gave.
 
     Raises:
         TransformError: it is no pair of results and their axes.
     """
-    what = operation_name(p.name, "batching")
-    if not isinstance(found, list | tuple) or len(found) != 2:
-        raise TransformError(f"{what} must give a pair (result, axis)")
-    ys = arrays_of(p, "batching", found[0])
-    axes = entries(p, "batching", found[1]) if p.multiple_results else [found[1]]
+    rule_name = operation_name(p.name, "batching")
+    if not isinstance(rule_results, list | tuple) or len(rule_results) != 2:
+        raise TransformError(f"{rule_name} must give a pair (result, axis)")
+    ys = arrays_of(p, "batching", rule_results[0])
+    axes = entries(p, "batching", rule_results[1]) if p.multiple_results else [rule_results[1]]
     if len(axes) != len(ys):
-        raise TransformError(f"{what} gives {len(ys)} results, but {len(axes)} axes")
-    return ys, tuple([_axis(what, a, y) for a, y in zip(axes, ys, strict=True)])
+        raise TransformError(f"{rule_name} gives {len(ys)} results, but {len(axes)} axes")
+    return ys, tuple([_check_axis(rule_name, a, y) for a, y in zip(axes, ys, strict=True)])
 
 
-def _axis(what: str, axis: object, y: Array) -> Axis:
+def _check_axis(rule_name: str, axis: object, y: Array) -> Axis:
     if axis is None:
         return None
     if not isinstance(axis, int) or not -y.type.ndim <= axis < y.type.ndim:
-        raise TransformError(f"{what} must give an axis of its result {y.type!r}, or None, got {axis!r}")
+        raise TransformError(f"{rule_name} must give an axis of its result {y.type!r}, or None, got {axis!r}")
     return axis % y.type.ndim
 
 
@@ -203,14 +205,14 @@ def _(
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
     fancy = fancy_primitive_batchers.given(op.primitive)
     if fancy is not None:
-        return grown(op.primitive, fancy(_data(handler), values, axes, **op.params))
+        return check_batching_result(op.primitive, fancy(_axis_data(handler), values, axes, **op.params))
     rule = primitive_batchers.given(op.primitive)
     if rule is None:
-        raise _missing(op, "batching", "jax.interpreters.batching.primitive_batchers")
-    return grown(op.primitive, rule(values, axes, **op.params))
+        raise _missing_rule_error(op, "batching", "jax.interpreters.batching.primitive_batchers")
+    return check_batching_result(op.primitive, rule(values, axes, **op.params))
 
 
-def _data(handler: Vmap) -> AxisData:
+def _axis_data(handler: Vmap) -> AxisData:
     spmd = handler.spmd_axes
     return AxisData(handler.axis_name, handler.size, (spmd if spmd[1:] else spmd[0]) if spmd else None)
 
@@ -229,8 +231,8 @@ def _(op: Bound, given: OperandShardings) -> list[DimensionShardings]:
 
 def kind_of(p: Definition) -> type[Operation[object]] | None:
     """Returns the class of operations that a primitive stands for; None for a primitive of a library's."""
-    found: type[Operation[object]] | None = getattr(p, "operation", None)
-    return found
+    result: type[Operation[object]] | None = getattr(p, "operation", None)
+    return result
 
 
 def _install_jvp(p: Definition, rule: Rule) -> None:
@@ -239,7 +241,7 @@ def _install_jvp(p: Definition, rule: Rule) -> None:
         return
 
     def own(op: Operation[object], primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> PyTree:
-        ys, dys = pushed(p, rule, shown(op), primals, tangents)
+        ys, dys = apply_jvp_rule(p, rule, shown(op), primals, tangents)
         return (ys, dys) if op.multiple else (ys[0], dys[0])
 
     JVP.rules.register(kind)(own)
@@ -255,7 +257,7 @@ def _install_transpose(p: Definition, rule: Rule) -> None:
     ) -> list[Cotangent]:
         params = shown(op)
         types = p.types([x.type for x in operands], params)
-        return pulled(p, rule, params, ct if op.multiple else [ct], types, operands)
+        return apply_transpose_rule(p, rule, params, ct if op.multiple else [ct], types, operands)
 
     transposes.register(kind)(own)
 
@@ -272,68 +274,72 @@ def _install_fancy(p: Definition, rule: Rule) -> None:
     def own(
         handler: Vmap, op: Operation[object], values: tuple[Array, ...], axes: tuple[Axis, ...]
     ) -> tuple[PyTree, PyTree]:
-        ys, found = grown(p, rule(_data(handler), values, axes, **shown(op)))
-        return (ys, found) if op.multiple else (ys[0], found[0])
+        ys, result_axes = check_batching_result(p, rule(_axis_data(handler), values, axes, **shown(op)))
+        return (ys, result_axes) if op.multiple else (ys[0], result_axes[0])
 
     Vmap.rules.register(kind)(own)
 
 
-def _performed(p: Definition, params: Mapping[str, object], operands: Sequence[Array]) -> Sequence[Array]:
+def _perform_primitive(
+    p: Definition, params: Mapping[str, object], operands: Sequence[Array]
+) -> Sequence[Array]:
     kind = kind_of(p)
     assert kind is not None
-    found = made(kind, params)(*operands)
-    return cast("tuple[Array, ...]", found) if kind.multiple else (cast("Array", found),)
+    result = made(kind, params)(*operands)
+    return cast("tuple[Array, ...]", result) if kind.multiple else (cast("Array", result),)
 
 
-def _derived_jvp(p: Definition) -> Rule | None:
+def _make_derived_jvp(p: Definition) -> Rule | None:
     if kind_of(p) is None:
         return None
 
     def rule(primals: Sequence[PyTree], tangents: Sequence[PyTree], /, **params: object) -> PyTree:
         xs = [as_operand(x, p.name) for x in primals]
         dxs = [None if is_zero(t) else as_operand(t, p.name) for t in tangents]
-        ys, dys = jvp(lambda given: _performed(p, params, given), xs, dxs)
+        ys, dys = jvp(lambda given: _perform_primitive(p, params, given), xs, dxs)
         moved = [Zero(y.type.to_tangent_aval()) if t is None else t for y, t in zip(ys, dys, strict=True)]
         return (ys, moved) if p.multiple_results else (ys[0], moved[0])
 
     return rule
 
 
-def _derived_transpose(p: Definition) -> Rule | None:
+def _make_derived_transpose(p: Definition) -> Rule | None:
     kind = kind_of(p)
     own = None if kind is None else transposes.find(kind)
     if kind is None or own is None:
         return None
 
     def rule(ct: PyTree, /, *operands: PyTree, **params: object) -> list[Cotangent]:
-        given = [
+        linear_operands = [
             LinearOperand(x.aval) if isinstance(x, UndefinedPrimal) else as_operand(x, p.name)
             for x in operands
         ]
         cts = [None if is_zero(c) else as_operand(c, p.name) for c in (ct if p.multiple_results else [ct])]
         if all([c is None for c in cts]):
-            return [None] * len(given)
-        return list(own(made(kind, params), cts if p.multiple_results else cts[0], tuple(given)))
+            return [None] * len(linear_operands)
+        return list(own(made(kind, params), cts if p.multiple_results else cts[0], tuple(linear_operands)))
 
     return rule
 
 
-def _derived_batcher(p: Definition) -> Rule | None:
+def _make_derived_batcher(p: Definition) -> Rule | None:
     if kind_of(p) is None:
         return None
 
     def rule(values: Sequence[PyTree], axes: Sequence[Axis], /, **params: object) -> PyTree:
         xs = [as_operand(x, p.name) for x in values]
         sizes = [x.type.shape[a] for x, a in zip(xs, axes, strict=True) if a is not None]
-        ys, found = evaluate_batch(lambda given: _performed(p, params, given), xs, axes, sizes[0])
-        return (ys, found) if p.multiple_results else (ys[0], found[0])
+        ys, result_axes = evaluate_batch(
+            lambda given: _perform_primitive(p, params, given), xs, axes, sizes[0]
+        )
+        return (ys, result_axes) if p.multiple_results else (ys[0], result_axes[0])
 
     return rule
 
 
-primitive_jvps: Table[Definition, Rule] = Table(_install_jvp, _derived_jvp)
-primitive_transposes: Table[Definition, Rule] = Table(_install_transpose, _derived_transpose)
-primitive_batchers: Table[Definition, Rule] = Table(_install_batcher, _derived_batcher)
+primitive_jvps: Table[Definition, Rule] = Table(_install_jvp, _make_derived_jvp)
+primitive_transposes: Table[Definition, Rule] = Table(_install_transpose, _make_derived_transpose)
+primitive_batchers: Table[Definition, Rule] = Table(_install_batcher, _make_derived_batcher)
 fancy_primitive_batchers: Table[Definition, Rule] = Table(_install_fancy, lambda p: None)
 
 

@@ -25,10 +25,10 @@ def as_runtime_error(error: BaseException) -> BaseException:
             }
             both: type[BackendError] = type(kind.__name__, (kind, BackendError), body)
             # Without the class's own __init__, which may take other arguments.
-            given = error.__reduce__()[1]
-            made = both.__new__(both, *given)
+            error_arguments = error.__reduce__()[1]
+            made = both.__new__(both, *error_arguments)
             if isinstance(made, OSError):
-                OSError.__init__(made, *given)
+                OSError.__init__(made, *error_arguments)
             made.args = error.args
             text = f"{kind.__name__}: {error}"
             vars(made).update(

@@ -49,20 +49,23 @@ def colocated_cpu_devices(devices_or_mesh: Sequence[Device] | Mesh) -> Sequence[
     True
     """
     if not isinstance(devices_or_mesh, Mesh):
-        return _beside(devices_or_mesh)
+        return _matching_cpu_devices(devices_or_mesh)
     mesh = devices_or_mesh
-    found = np.array(_beside(list(mesh.devices.flat)), dtype=object)
-    return Mesh(found.reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
+    cpu_devices = np.array(_matching_cpu_devices(list(mesh.devices.flat)), dtype=object)
+    return Mesh(cpu_devices.reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
 
 
-def _beside(given: Sequence[Any]) -> list[Device]:
+def _matching_cpu_devices(accelerator_devices: Sequence[Any]) -> list[Device]:
     left: dict[int, list[Device]] = {}
     for cpu in reversed(devices("cpu")):
         left.setdefault(cpu.process_index, []).append(cpu)
-    return [d if d.platform == "cpu" else _next(left.get(d.process_index, []), d) for d in given]
+    return [
+        d if d.platform == "cpu" else _next_cpu_device(left.get(d.process_index, []), d)
+        for d in accelerator_devices
+    ]
 
 
-def _next(left: list[Device], device: Device) -> Device:
+def _next_cpu_device(left: list[Device], device: Device) -> Device:
     if not left:
         raise BackendError(
             f"colocated_cpu_devices: process {device.process_index} has no CPU device left for {device_name(device)}; "
@@ -121,66 +124,68 @@ class ColocatedFunction(Generic[P, R]):
         """
         name = callable_name(self.fun)
         if self.in_specs is not None:
-            _check(name, "takes", self.in_specs, (args, kwargs))
-        place = self._place(name, flatten((args, kwargs))[0])
-        with isolated(), default_device(place[0]):
+            _check_specs(name, "takes", self.in_specs, (args, kwargs))
+        run_devices = self._place(name, flatten((args, kwargs))[0])
+        with isolated(), default_device(run_devices[0]):
             results = self.fun(*args, **kwargs)
-        lies = _place_of(name, flatten(results)[0])
-        if not set(lies) <= set(place):
-            raise ShardingError(f"{name}: ran on {_shown(place)}, and gives arrays on {_shown(lies)}")
+        result_devices = _devices_of(name, flatten(results)[0])
+        if not set(result_devices) <= set(run_devices):
+            raise ShardingError(
+                f"{name}: ran on {_devices_text(run_devices)}, and gives arrays on {_devices_text(result_devices)}"
+            )
         if self.out_specs_fn is not None:
-            given, named = tree_map(_spec, (args, kwargs))
-            _check(name, "gives", self.out_specs_fn(*given, **named), results)
+            positional_specs, named = tree_map(_spec_of, (args, kwargs))
+            _check_specs(name, "gives", self.out_specs_fn(*positional_specs, **named), results)
         return results
 
     def _place(self, name: str, leaves: Sequence[object]) -> tuple[Device, ...]:
-        found = self.devices if self.devices is not None else _place_of(name, leaves)
-        if not found:
+        run_devices = self.devices if self.devices is not None else _devices_of(name, leaves)
+        if not run_devices:
             raise TransformError(
                 f"{name}: a function of colocated_python without arguments runs where specialize(devices=) says"
             )
-        for d in found:
+        for d in run_devices:
             if d.platform != "cpu" or not is_local(d):
                 raise BackendError(
                     f"{name}: effx runs Python beside the CPU devices of its own process, got {device_name(d)} of process "
                     f"{d.process_index}; JAX's backend for others, Pathways, is not in effx"
                 )
-        return tuple(found)
+        return tuple(run_devices)
 
 
-def _spec(x: Array) -> ShapeDtypeStruct:
+def _spec_of(x: Array) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
 
 
-def _shown(found: Sequence[Device]) -> str:
-    return ", ".join([device_name(d) for d in found])
+def _devices_text(device_list: Sequence[Device]) -> str:
+    return ", ".join([device_name(d) for d in device_list])
 
 
-def _place_of(name: str, leaves: Sequence[object]) -> tuple[Device, ...]:
+def _devices_of(name: str, leaves: Sequence[object]) -> tuple[Device, ...]:
     """Returns the devices on which arrays are; none for no arrays."""
-    places: dict[tuple[Device, ...], None] = {}
+    devices_of_arrays: dict[tuple[Device, ...], None] = {}
     for x in leaves:
         sharding = getattr(x, "sharding", None) if isinstance(x, Array) else None
         if not isinstance(sharding, Sharding):
             raise TransformError(f"{name}: a function of colocated_python takes and gives arrays, got {x!r}")
-        places[sharding.ordered_devices] = None
-    if len(places) > 1:
+        devices_of_arrays[sharding.ordered_devices] = None
+    if len(devices_of_arrays) > 1:
         raise ShardingError(
             f"{name}: arguments, and results, must be on the same devices, got "
-            f"{' and '.join([_shown(place) for place in places])}"
+            f"{' and '.join([_devices_text(array_devices) for array_devices in devices_of_arrays])}"
         )
-    return next(iter(places), ())
+    return next(iter(devices_of_arrays), ())
 
 
-def _check(name: str, what: str, wanted: PyTree, found: PyTree) -> None:
+def _check_specs(name: str, message_start: str, expected: PyTree, actual: PyTree) -> None:
     """Checks arrays against what was said of them."""
-    specs, tree = flatten(wanted)
-    leaves, structure = flatten(found)
+    specs, tree = flatten(expected)
+    leaves, structure = flatten(actual)
     if tree != structure:
-        raise TransformError(f"{name}: {what} {structure}, and was said to take or give {tree}")
+        raise TransformError(f"{name}: {message_start} {structure}, and was said to take or give {tree}")
     for x, spec in zip(leaves, specs, strict=True):
         if x.shape != spec.shape or x.dtype != spec.dtype:
-            raise TransformError(f"{name}: {what} {x.type!r}, and was said to take or give {spec!r}")
+            raise TransformError(f"{name}: {message_start} {x.type!r}, and was said to take or give {spec!r}")
 
 
 def colocated_python(fun: Callable[P, R]) -> ColocatedFunction[P, R]:
@@ -218,10 +223,10 @@ def colocated_python_class(cls: type[object]) -> type[object]:
 
     class Colocated:
         def __init__(self, *args: object, **kwargs: object) -> None:
-            there = _There(lambda: cls(*args, **kwargs))
+            there = _RemoteObject(lambda: cls(*args, **kwargs))
             for name, member in inspect.getmembers(cls, inspect.isfunction):
                 if name not in ("__init__", "__del__", "__reduce__", "__reduce_ex__"):
-                    setattr(self, name, ColocatedFunction(there.method(name, member)))
+                    setattr(self, name, ColocatedFunction(there.get_method(name, member)))
 
     Colocated.__name__, Colocated.__qualname__, Colocated.__doc__ = (
         cls.__name__,
@@ -232,13 +237,13 @@ def colocated_python_class(cls: type[object]) -> type[object]:
 
 
 @final
-class _There:
+class _RemoteObject:
     """An object that is made when it is first needed."""
 
     def __init__(self, make: Callable[[], object]) -> None:
         self._make, self._made, self._lock = make, list[object](), threading.Lock()
 
-    def method(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
+    def get_method(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a method of the object."""
 
         @wraps(member)

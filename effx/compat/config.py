@@ -8,11 +8,11 @@ from typing import final
 from effx.compat.missing import asked
 from effx.compat.settings import Setting, names, parsed, setting
 
-__all__ = ["Config", "config"]
+__all__ = ["CompatConfig", "config"]
 
 
 @final
-class Config:
+class CompatConfig:
     """Settings by JAX's names, such as `jax_enable_x64`, as attributes and for `update` and `read`."""
 
     def update(self, name: str, value: object) -> None:
@@ -22,16 +22,16 @@ class Config:
             AttributeError: effx has no such setting.
             TypeError, ValueError: the setting does not take this value, or effx does not do what it asks for.
         """
-        _known(name).assign(value)
+        _check_known(name).assign(value)
 
     def read(self, name: str) -> object:
         """Returns a setting's value."""
-        return _known(name).read()
+        return _check_known(name).read()
 
     @property
     def values(self) -> dict[str, object]:
         """The values of all settings, by JAX's names."""
-        return {f"jax_{name}": _known(name).read() for name in names()}
+        return {f"jax_{name}": _check_known(name).read() for name in names()}
 
     @property
     def x64_enabled(self) -> bool:
@@ -41,7 +41,7 @@ class Config:
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _known(name).read()
+        return _check_known(name).read()
 
     def config_with_absl(self) -> None:
         """Makes each setting a flag of absl's, `--jax_enable_x64` and the like, which `absl.app.run` reads.
@@ -54,7 +54,7 @@ class Config:
             full = f"jax_{name}"
             if full in flags.FLAGS:
                 continue
-            if isinstance(_known(name).read(), bool):
+            if isinstance(_check_known(name).read(), bool):
                 flags.DEFINE_bool(full, None, f"jax.config's {full}")
             else:
                 flags.DEFINE_string(full, None, f"jax.config's {full}")
@@ -70,7 +70,7 @@ class Config:
             flag = absl_flags.FLAGS[f"jax_{name}"]
             if flag.present:
                 value = flag.value
-                _known(name).assign(
+                _check_known(name).assign(
                     value if isinstance(value, bool) else parsed(f"--jax_{name}", name, value)
                 )
 
@@ -86,15 +86,15 @@ class Config:
         self.complete_absl_config(flags)
 
 
-def _known(name: str) -> Setting:
-    found = setting(name)
-    if found is None:
+def _check_known(name: str) -> Setting:
+    result = setting(name)
+    if result is None:
         who = asked(f"jax.config.{name}")
         raise AttributeError(
             f"jax.config has no setting {name!r} in effx; {who.file}:{who.line} asks for it; "
             f"there are {', '.join(names())}"
         )
-    return found
+    return result
 
 
-config = Config()
+config = CompatConfig()

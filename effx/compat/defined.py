@@ -26,7 +26,7 @@ __all__ = ["Primitive", "apply_primitive"]
 F = TypeVar("F", bound=Callable[..., PyTree])
 
 
-class Interprets(Protocol):
+class InterpretsPrimitives(Protocol):
     """A library's trace: `effx.compat.traces.Trace`."""
 
     def process_primitive(
@@ -89,13 +89,13 @@ class Primitive:
         """
 
         def without(*avals: ArrayType, **params: object) -> PyTree:
-            found, effects = effectful_abstract_eval(*avals, **params)
+            result_types, effects = effectful_abstract_eval(*avals, **params)
             if effects:
                 raise TransformError(
                     f"{self.name}: the rule for abstract evaluation gives the effects {effects!r}; effx has effects by "
                     f"the class of an operation, so write one (effx.Operation, effx.Label)"
                 )
-            return found
+            return result_types
 
         self._abstract = without
         return effectful_abstract_eval
@@ -117,7 +117,7 @@ class Primitive:
 
     def bind_with_trace(
         self,
-        trace: OpaqueTraceState | Interprets,
+        trace: OpaqueTraceState | InterpretsPrimitives,
         args: Sequence[ArrayLike],
         avals: Sequence[ArrayType],
         params: Mapping[str, object],
@@ -143,8 +143,8 @@ class Primitive:
 
     def abstract_eval(self, /, *avals: ArrayType, **params: object) -> tuple[PyTree, frozenset[Effect]]:
         """Returns the types of the results, and no effects."""
-        found = self.types(avals, params)
-        return list(found) if self.multiple_results else found[0], frozenset()
+        result_types = self.types(avals, params)
+        return list(result_types) if self.multiple_results else result_types[0], frozenset()
 
     def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
         """Returns what an equation's parameters are for `bind`: themselves."""
@@ -154,14 +154,14 @@ class Primitive:
         """Says whether it has effects with these parameters: never."""
         return False
 
-    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+    def types(self, in_types: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the results' types."""
-        return types_from(self, self._abstract, given, params)
+        return types_from(self, self._abstract, in_types, params)
 
     def run(self, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
         """Computes the results of known operands: by `def_impl`, or as the primitive is lowered."""
         if self._impl is None and has_lowering(self):
-            return _compiled(self, operands, params)
+            return _run_compiled(self, operands, params)
         return arrays_of(self, "impl", self.impl(*operands, **params))
 
     def lowered(
@@ -177,14 +177,16 @@ class Primitive:
 
 def apply_primitive(prim: Primitive, /, *args: PyTree, **params: object) -> PyTree:
     """Computes a primitive for known values as it is lowered, for `def_impl(partial(apply_primitive, p))`."""
-    ys = _compiled(prim, [as_operand(x, prim.name) for x in args], params)
+    ys = _run_compiled(prim, [as_operand(x, prim.name) for x in args], params)
     return list(ys) if prim.multiple_results else ys[0]
 
 
-def _compiled(prim: Primitive, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
-    given = params if isinstance(params, Parameters) else Parameters(params)
-    found = _kernel(Bound(prim, given))(*[to_device_operand(x) for x in operands])
-    return cast("tuple[Array, ...]", found)
+def _run_compiled(
+    prim: Primitive, operands: Sequence[Array], params: Mapping[str, object]
+) -> tuple[Array, ...]:
+    parameters = params if isinstance(params, Parameters) else Parameters(params)
+    results = _kernel(Bound(prim, parameters))(*[to_device_operand(x) for x in operands])
+    return cast("tuple[Array, ...]", results)
 
 
 _kernel = lru_cache(maxsize=1024)(compile_operation)

@@ -25,35 +25,35 @@ def bdim_at_front(x: PyTree, bdim: Axis, size: int) -> Array:
 
 def defvectorized(prim: Primitive) -> None:
     """Says that a primitive works element by element on operands of one shape."""
-    primitive_batchers[prim] = lambda args, dims, /, **params: _together(
+    primitive_batchers[prim] = lambda args, dims, /, **params: _batch_together(
         prim, args, dims, params, repeat=True
     )
 
 
 def defbroadcasting(prim: Primitive) -> None:
     """Says that a primitive works element by element on operands whose shapes broadcast, as NumPy's do."""
-    primitive_batchers[prim] = lambda args, dims, /, **params: _together(
+    primitive_batchers[prim] = lambda args, dims, /, **params: _batch_together(
         prim, args, dims, params, repeat=False
     )
 
 
-def _together(
+def _batch_together(
     prim: Primitive, args: Sequence[Array], dims: Sequence[Axis], params: dict[str, object], *, repeat: bool
 ) -> PyTree:
     if len({(x.type.ndim, d) for x, d in zip(args, dims, strict=True)}) == 1:
-        found, axis = prim.bind(*args, **params), dims[0]
+        results, axis = prim.bind(*args, **params), dims[0]
     else:
         size = next(x.type.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
         rank = max([x.type.ndim - (d is not None) for x, d in zip(args, dims, strict=True)])
-        given = [
-            x if d is None and not repeat else _in_front(x, d, size, rank)
+        batched_operands = [
+            x if d is None and not repeat else _move_batch_to_front(x, d, size, rank)
             for x, d in zip(args, dims, strict=True)
         ]
-        found, axis = prim.bind(*given, **params), 0
-    return found, [axis] * len(found) if prim.multiple_results else axis
+        results, axis = prim.bind(*batched_operands, **params), 0
+    return results, [axis] * len(results) if prim.multiple_results else axis
 
 
-def _in_front(x: Array, axis: Axis, size: int, rank: int) -> Array:
+def _move_batch_to_front(x: Array, axis: Axis, size: int, rank: int) -> Array:
     """Returns a batch with its axis in front of elements of some rank."""
     fronted = bdim_at_front(x, axis, size)
     sizes = fronted.type.shape[1:]

@@ -38,13 +38,13 @@ PUBLIC = frozenset(
 
 
 @cache
-def homes(name: str) -> tuple[str, ...]:
+def source_modules(name: str) -> tuple[str, ...]:
     """Returns the modules that a module of JAX's takes its names from; none where there is no such module."""
     path = name.removeprefix("jax")
-    given = [OWN + path]
+    candidates = [OWN + path]
     if not path or path.split(".")[1] in PUBLIC:
-        given.append("effx" + path)
-    return tuple([home for home in given if _exists(home)])
+        candidates.append("effx" + path)
+    return tuple([home for home in candidates if _exists(home)])
 
 
 def _exists(module: str) -> bool:
@@ -60,21 +60,21 @@ class Facade(ModuleType):
 
     def __getattr__(self, name: str) -> object:
         full = f"{self.__name__}.{name}"
-        for home in homes(self.__name__):
+        for home in source_modules(self.__name__):
             module = importlib.import_module(home)
-            if _is_theirs(module, name):
+            if _is_import_of_overlay(module, name):
                 continue
             try:
                 value = getattr(module, name)
             except AttributeError:
                 continue
-            if not isinstance(value, ModuleType) or homes(full) == ():
+            if not isinstance(value, ModuleType) or source_modules(full) == ():
                 if name in vars(
                     module
                 ):  # and not by a function of the module, which may give another next time
                     setattr(self, name, value)
                 return value
-        if homes(full):
+        if source_modules(full):
             return importlib.import_module(full)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -82,13 +82,15 @@ class Facade(ModuleType):
         raise AttributeError(f"{full} is not in effx; {who.file}:{who.line} asks for it", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
-        return sorted({name for home in homes(self.__name__) for name in dir(importlib.import_module(home))})
+        return sorted(
+            {name for home in source_modules(self.__name__) for name in dir(importlib.import_module(home))}
+        )
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r} of effx>"
 
 
-def _is_theirs(module: ModuleType, name: str) -> bool:
+def _is_import_of_overlay(module: ModuleType, name: str) -> bool:
     """Says whether a name of `effx.compat.modules` is only something that the module has imported for itself."""
     public: list[str] | None = module.__dict__.get("__all__")
     if public is None or not module.__name__.startswith(OWN):
@@ -110,7 +112,7 @@ class JaxFinder(MetaPathFinder, Loader):
         """
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
-        if not homes(fullname):
+        if not source_modules(fullname):
             who = asked(fullname)
             # With a name of its own, `from jax import foo` would drop the error for a text that says less.
             raise ModuleNotFoundError(
@@ -124,7 +126,7 @@ class JaxFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Its names come when they are asked for."""
-        module.__doc__ = importlib.import_module(homes(module.__name__)[0]).__doc__
+        module.__doc__ = importlib.import_module(source_modules(module.__name__)[0]).__doc__
 
 
 def installed() -> bool:

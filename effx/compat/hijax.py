@@ -55,8 +55,8 @@ def typeof(x: Any) -> Any:
     >>> typeof(enp.ones(3))
     f32[3]
     """
-    found = _types.get(type(x))
-    return leaf_type("typeof", x) if found is None else found(x)
+    entry = _types.get(type(x))
+    return leaf_type("typeof", x) if entry is None else entry(x)
 
 
 class GradAccum:
@@ -156,8 +156,8 @@ class HiPrim:
 
     def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> Any:
         """Adds the cotangents to those of the operands."""
-        found = flatten_up_to(self.in_tree, self.vjp_bwd_retval(res, outgrad))
-        for accum, ct in zip(flatten(arg_accums)[0], found, strict=True):
+        operand_cotangents = flatten_up_to(self.in_tree, self.vjp_bwd_retval(res, outgrad))
+        for accum, ct in zip(flatten(arg_accums)[0], operand_cotangents, strict=True):
             if not is_zero(ct):
                 accum.accum(ct)
 
@@ -215,22 +215,22 @@ class HiPrim:
     def _has(self, rule: str) -> bool:
         return getattr(type(self), rule) is not getattr(HiPrim, rule)
 
-    def _fits(self, what: str, found: ArrayType, wanted: ArrayType) -> None:
-        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-            raise ShapeError(f"{type(self).__name__}: {what} {wanted!r}, got {found!r}")
+    def _fits(self, message_start: str, actual: ArrayType, expected: ArrayType) -> None:
+        if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+            raise ShapeError(f"{type(self).__name__}: {message_start} {expected!r}, got {actual!r}")
 
     def _expanded(self, *args: Any) -> Any:
         return self._result("expand", self.expand(*args))
 
-    def _result(self, rule: str, found: Any) -> Any:
+    def _result(self, rule: str, results: Any) -> Any:
         """Checks the structure and the types of a result."""
-        leaves, tree = flatten(found)
+        leaves, tree = flatten(results)
         if tree != self.out_tree:
             raise TransformError(f"{type(self).__name__}: {rule} must give {self.out_tree}, got {tree}")
         for y, t in zip(leaves, self.out_avals_flat, strict=True):
             if isinstance(t, ArrayType):
                 self._fits(f"{rule} must give", as_operand(y, type(self).__name__).type, t)
-        return found
+        return results
 
     # Rules, of flat lists of arrays
 
@@ -255,8 +255,8 @@ class HiPrim:
             with call.substitute_constants(constants) as settled:
                 out, dout = rule(self.in_tree.unflatten(primals), self.in_tree.unflatten(moved))
                 ys = [settled(y) for y in call.flatten_outputs("jvp", out, "a result")]
-                found = flatten_up_to(self.out_tree, dout)
-                dys = [None if is_zero(t) else settled(as_operand(t, call.name)) for t in found]
+                tangent_leaves = flatten_up_to(self.out_tree, dout)
+                dys = [None if is_zero(t) else settled(as_operand(t, call.name)) for t in tangent_leaves]
             for dy, y in zip(dys, ys, strict=True):
                 if dy is not None:
                     self._fits("jvp must give a tangent", dy.type, y.type)
@@ -272,11 +272,15 @@ class HiPrim:
                 nonzero = self.in_tree.unflatten(perturbed)
                 out, residuals, *rest = self.vjp_fwd(nonzero, *self.in_tree.unflatten(primals))
                 ys = [settled(y) for y in call.flatten_outputs("vjp_fwd", out, "a result")]
-                kept, tree = flatten((residuals, *rest[1:]))
-                kept = [settled(x) for x in kept]
-            places = [i for i, x in enumerate(kept) if isinstance(x, Array)]
-            back = _Backward(self, call, list(kept), places, tree, list(perturbed))
-            return ys, [*[kept[i] for i in places], *call.backward_constants(constants)], back
+                residual_leaves, tree = flatten((residuals, *rest[1:]))
+                residual_leaves = [settled(x) for x in residual_leaves]
+            array_positions = [i for i, x in enumerate(residual_leaves) if isinstance(x, Array)]
+            back = _Backward(self, call, list(residual_leaves), array_positions, tree, list(perturbed))
+            return (
+                ys,
+                [*[residual_leaves[i] for i in array_positions], *call.backward_constants(constants)],
+                back,
+            )
 
         return fwd
 
@@ -286,8 +290,10 @@ class HiPrim:
         ) -> tuple[list[Array], list[bool]]:
             dims = self.in_tree.unflatten([0 if b else None for b in flags])
             with call.substitute_constants(constants) as settled:
-                found, axes = self.batch(AxisData(None, size), self.in_tree.unflatten(values), dims)
-                ys = [settled(as_operand(y, call.name)) for y in flatten_up_to(self.out_tree, found)]
+                batched_results, axes = self.batch(AxisData(None, size), self.in_tree.unflatten(values), dims)
+                ys = [
+                    settled(as_operand(y, call.name)) for y in flatten_up_to(self.out_tree, batched_results)
+                ]
             at = flatten_up_to(self.out_tree, axes)
             ys = [y if a is None else moveaxis(y, a, 0) for y, a in zip(ys, at, strict=True)]
             call.out_tree = self.out_tree
@@ -310,13 +316,19 @@ class _Backward:
         self,
         prim: HiPrim,
         call: Invocation,
-        kept: list[Any],
-        places: list[int],
+        residual_leaves: list[Any],
+        array_positions: list[int],
         tree: PyTreeDef,
         perturbed: list[bool],
     ) -> None:
-        self.prim, self.call, self.places, self.tree, self.perturbed = prim, call, places, tree, perturbed
-        self.kept = [None if i in places else x for i, x in enumerate(kept)]
+        self.prim, self.call, self.places, self.tree, self.perturbed = (
+            prim,
+            call,
+            array_positions,
+            tree,
+            perturbed,
+        )
+        self.kept = [None if i in array_positions else x for i, x in enumerate(residual_leaves)]
 
     def __call__(self, residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array | None]:
         prim, known = self.prim, list(self.kept)
@@ -334,10 +346,10 @@ class _Backward:
             self.call.restore_constants(residuals[len(self.places) :])
         ) as settled:
             log = prim.vjp_bwd(*self.tree.unflatten(known), ct, *prim.in_tree.unflatten(accums))
-            found: list[Any] = [a.freeze() if isinstance(a, ValAccum) else None for a in accums]
+            results: list[Any] = [a.freeze() if isinstance(a, ValAccum) else None for a in accums]
             if log:
                 raise TransformError(f"{self.call.name}: effx has no place for what vjp_bwd logs")
-            return [None if is_zero(g) else settled(as_operand(g, self.call.name)) for g in found]
+            return [None if is_zero(g) else settled(as_operand(g, self.call.name)) for g in results]
 
 
 def _zero(t: ArrayType) -> Zero:
@@ -359,13 +371,15 @@ def _bwd_from_jvp(self: HiPrim, res: Any, outgrad: Any, /) -> Any:
     primals, nzs_in = res
     nonzero = flatten(nzs_in)[0]
 
-    def tangents(*given: Any) -> list[Any]:
-        rest = iter(given)
+    def tangents(*tangent_operands: Any) -> list[Any]:
+        rest = iter(tangent_operands)
         all_of_them = [
             next(rest) if n else _zero(t) for n, t in zip(nonzero, self.in_avals_flat, strict=True)
         ]
-        found = flatten_up_to(self.out_tree, self.jvp(primals, self.in_tree.unflatten(all_of_them))[1])
-        return [instantiate_zeros(t) for t in found]
+        tangent_leaves = flatten_up_to(
+            self.out_tree, self.jvp(primals, self.in_tree.unflatten(all_of_them))[1]
+        )
+        return [instantiate_zeros(t) for t in tangent_leaves]
 
     types = [
         ShapeDtypeStruct(t.shape, t.dtype) for t, n in zip(self.in_avals_flat, nonzero, strict=True) if n

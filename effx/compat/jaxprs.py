@@ -66,17 +66,17 @@ class JaxprEqn:
 
     def replace(self, **changes: Any) -> "JaxprEqn":
         """Returns the equation with other attributes."""
-        kept = not {"primitive", "params"} & changes.keys()
-        return attrs.evolve(self, equation=self.equation if kept else None, **changes)
+        keeps_operation = not {"primitive", "params"} & changes.keys()
+        return attrs.evolve(self, equation=self.equation if keeps_operation else None, **changes)
 
     def bind(self, *operands: Any) -> list[Array]:
         """Performs the operation on other operands, and returns its results."""
         if self.equation is None:
-            found: Any = self.primitive.bind(*operands, **self.params)
-            return list(found) if self.primitive.multiple_results else [found]
+            results: Any = self.primitive.bind(*operands, **self.params)
+            return list(results) if self.primitive.multiple_results else [results]
         op: Any = self.equation.op
-        found = op(*[as_operand(x, self.primitive.name) for x in operands])
-        return list(found) if op.multiple else [found]
+        results = op(*[as_operand(x, self.primitive.name) for x in operands])
+        return list(results) if op.multiple else [results]
 
 
 @final
@@ -199,12 +199,12 @@ class ClosedJaxpr:
 
 def closed(program: Program) -> ClosedJaxpr:
     """Returns the view of a program, made once."""
-    found = program.derived.get("jaxpr")
-    if found is None:
+    cached = program.derived.get("jaxpr")
+    if cached is None:
         jaxpr = view(program, len(program.constants), program.name)
-        found = program.derived["jaxpr"] = ClosedJaxpr(jaxpr, program.constants)
-    assert isinstance(found, ClosedJaxpr)
-    return found
+        cached = program.derived["jaxpr"] = ClosedJaxpr(jaxpr, program.constants)
+    assert isinstance(cached, ClosedJaxpr)
+    return cached
 
 
 def view(program: Program, constants: int, debug_info: object) -> Jaxpr:
@@ -226,20 +226,20 @@ def _equation(e: Equation) -> JaxprEqn:
         list(e.inputs),
         list(e.outputs),
         primitive_of(e.op),
-        params_of(e.op),
+        jax_parameters(e.op),
         e.op.effects,
         SourceInfo(e.scope, where),
         e,
     )
 
 
-def params_of(op: Operation[object]) -> dict[str, Any]:
+def jax_parameters(op: Operation[object]) -> dict[str, Any]:
     """Returns an operation's parameters as JAX has them, programs as views."""
-    found = {name: _shown(value) for name, value in params_by_name(op).items()}
-    return {**found, "name": op.program.name} if isinstance(op, Calling) else found
+    parameters = {name: _as_jax_value(value) for name, value in params_by_name(op).items()}
+    return {**parameters, "name": op.program.name} if isinstance(op, Calling) else parameters
 
 
-def _shown(value: object) -> object:
+def _as_jax_value(value: object) -> object:
     if isinstance(value, Program):
         return closed(value)
     if isinstance(value, tuple) and value and all([isinstance(x, Program) for x in value]):
@@ -247,7 +247,7 @@ def _shown(value: object) -> object:
     return value
 
 
-def _values(jaxpr: Jaxpr, consts: Sequence[object], operands: Sequence[object]) -> list[Any]:
+def _evaluate(jaxpr: Jaxpr, consts: Sequence[object], operands: Sequence[object]) -> list[Any]:
     """Evaluates a program."""
     known: dict[Var, object] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands], strict=True))
 
@@ -279,13 +279,13 @@ def eval_jaxpr(
             f"eval_jaxpr: the program takes {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} operands, got "
             f"{len(consts)} and {len(args)}"
         )
-    program = _unchanged(jaxpr) if propagate_source_info else None
+    program = _unchanged_program(jaxpr) if propagate_source_info else None
     if program is None:
-        return _values(jaxpr, consts, args)
+        return _evaluate(jaxpr, consts, args)
     return list(run_program(program, [as_operand(x, "eval_jaxpr") for x in (*consts, *args)]))
 
 
-def _unchanged(jaxpr: Jaxpr) -> Program | None:
+def _unchanged_program(jaxpr: Jaxpr) -> Program | None:
     """Returns a view's program if libraries have changed no equation of it."""
     equations: list[Equation] = []
     for e in jaxpr.eqns:
@@ -294,13 +294,13 @@ def _unchanged(jaxpr: Jaxpr) -> Program | None:
         inputs, outputs = tuple(e.invars), tuple(e.outvars)
         same = e.equation.inputs == inputs and e.equation.outputs == outputs
         equations.append(e.equation if same else attrs.evolve(e.equation, inputs=inputs, outputs=outputs))
-    found = Program(
+    rebuilt = Program(
         (*jaxpr.constvars, *jaxpr.invars), tuple(equations), tuple(jaxpr.outvars), effects=jaxpr.effects
     )
-    return jaxpr.shown if jaxpr.shown is not None and _same(found, jaxpr.shown) else found
+    return jaxpr.shown if jaxpr.shown is not None and _has_same_equations(rebuilt, jaxpr.shown) else rebuilt
 
 
-def _same(a: Program, b: Program) -> bool:
+def _has_same_equations(a: Program, b: Program) -> bool:
     """Says whether two programs have the same equations, and not only such as look alike."""
     return (
         len(a.equations) == len(b.equations)
@@ -311,12 +311,12 @@ def _same(a: Program, b: Program) -> bool:
 
 def written(jaxpr: Jaxpr) -> Program:
     """Returns a program that does what a view says."""
-    found = _unchanged(jaxpr)
-    if found is not None:
-        return found
+    result = _unchanged_program(jaxpr)
+    if result is not None:
+        return result
     types = [x.type for x in (*jaxpr.constvars, *jaxpr.invars)]
     n = len(jaxpr.constvars)
-    return stage(lambda xs: _values(jaxpr, xs[:n], xs[n:]), types, str(jaxpr.debug_info)).program
+    return stage(lambda xs: _evaluate(jaxpr, xs[:n], xs[n:]), types, str(jaxpr.debug_info)).program
 
 
 def program_of(view: ClosedJaxpr) -> Program:
@@ -362,7 +362,7 @@ def make_jaxpr(
 
     @wraps(fun)
     def viewed(*args: Any, **kwargs: Any) -> Any:
-        found = staged(*args, **kwargs)
-        return (closed(found[0]), found[1]) if return_shape else closed(found)
+        staged_result = staged(*args, **kwargs)
+        return (closed(staged_result[0]), staged_result[1]) if return_shape else closed(staged_result)
 
     return viewed

@@ -77,8 +77,8 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
 
 
 def _zeros(primitive: Primitive, y: PyTree) -> PyTree:
-    found = [Zero(a.type.to_tangent_aval()) for a in arrays_of(primitive, "jvp", y)]
-    return found if primitive.multiple_results else found[0]
+    results = [Zero(a.type.to_tangent_aval()) for a in arrays_of(primitive, "jvp", y)]
+    return results if primitive.multiple_results else results[0]
 
 
 def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:

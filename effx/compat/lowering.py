@@ -84,8 +84,8 @@ class LoweredFunction:
 
     def __call__(self, ctx: LoweringRuleContext, /, *operands: Array, **params: object) -> list[Array]:
         """Returns the function's results."""
-        found = self.fun(*operands, **params)
-        return list(arrays_of(ctx.primitive, "lowering", found, self.multiple_results))
+        results = self.fun(*operands, **params)
+        return list(arrays_of(ctx.primitive, "lowering", results, self.multiple_results))
 
 
 def lower_fun(fun: Rule, multiple_results: bool = True) -> LoweredFunction:
@@ -162,7 +162,7 @@ def lowered(
     if isinstance(rule, LoweredFunction):
         return tuple(rule(context, *operands, **params))
     try:
-        found = rule(context, *operands, **params)
+        results = rule(context, *operands, **params)
     except EffxError:
         raise
     except Exception as error:
@@ -171,7 +171,7 @@ def lowered(
             f"rules its own arrays, and those that build MLIR cannot be used; make the rule of a function, with "
             f"jax.interpreters.mlir.lower_fun"
         ) from error
-    return arrays_of(prim, "lowering", found, isinstance(found, list | tuple))
+    return arrays_of(prim, "lowering", results, isinstance(results, list | tuple))
 
 
 @emits(Bound)
@@ -220,14 +220,14 @@ def emit_python_callback(
     Raises:
         TransformError: something else is asked for.
     """
-    asked = {
+    options = {
         "token": token is not None,
         "has_side_effect": has_side_effect,
         "returns_token": not returns_token,
         "partitioned": partitioned,
         "sharding": sharding is not None,
     }
-    refused = [name for name, is_other in asked.items() if is_other]
+    refused = [name for name, is_other in options.items() if is_other]
     if refused:
         raise TransformError(
             f"emit_python_callback: {ctx.primitive.name} asks for {', '.join(refused)}, which effx has not here; "
@@ -238,5 +238,5 @@ def emit_python_callback(
             f"emit_python_callback: {ctx.primitive.name} says that operands are "
             f"({', '.join(map(repr, operand_avals))}), but they are ({', '.join([repr(x.type) for x in operands])})"
         )
-    found = pure_callback(lambda *given: tuple(callback(*given)), tuple(result_avals), *operands)
-    return [cast("Array", y) for y in found], None, callback
+    results = pure_callback(lambda *given: tuple(callback(*given)), tuple(result_avals), *operands)
+    return [cast("Array", y) for y in results], None, callback

@@ -61,9 +61,9 @@ def asked(name: str) -> Missing:
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
-    found = Missing(name, frame.f_code.co_filename, frame.f_lineno)
-    _found[found] = None
-    return found
+    result = Missing(name, frame.f_code.co_filename, frame.f_lineno)
+    _found[result] = None
+    return result
 
 
 def _is_machinery(module: str) -> bool:

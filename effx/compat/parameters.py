@@ -21,13 +21,13 @@ __all__ = ["made", "shown"]
 Params = Mapping[str, Any]
 
 
-def _as_it_is(params: Params) -> Params:
+def _unchanged_parameters(params: Params) -> Params:
     return params
 
 
 @final
 @attrs.frozen
-class View:
+class ParameterView:
     """How parameters are shown.
 
     Attributes:
@@ -38,11 +38,11 @@ class View:
 
     names: Mapping[str, str] = attrs.field(factory=dict)
     fixed: Params = attrs.field(factory=dict)
-    show: Callable[[Params], Params] = _as_it_is
-    take: Callable[[Params], Params] = _as_it_is
+    show: Callable[[Params], Params] = _unchanged_parameters
+    take: Callable[[Params], Params] = _unchanged_parameters
 
 
-def _without(params: Params, *names: str) -> dict[str, Any]:
+def _drop_parameters(params: Params, *names: str) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name not in names}
 
 
@@ -63,13 +63,13 @@ def _show_product(params: Params) -> Params:
 def _take_product(params: Params) -> Params:
     if "dimension_numbers" not in params:
         return params
-    found = _without(params, "dimension_numbers", "preferred_element_type")
+    result = _drop_parameters(params, "dimension_numbers", "preferred_element_type")
     contract, batch = params["dimension_numbers"]
-    found["lhs_contract"], found["rhs_contract"] = map(tuple, contract)
-    found["lhs_batch"], found["rhs_batch"] = map(tuple, batch)
-    found["precision"] = resolve_precision(params.get("precision"))
-    found["preferred"] = resolve_preferred_dtype(params.get("preferred_element_type"))
-    return found
+    result["lhs_contract"], result["rhs_contract"] = map(tuple, contract)
+    result["lhs_batch"], result["rhs_batch"] = map(tuple, batch)
+    result["precision"] = resolve_precision(params.get("precision"))
+    result["preferred"] = resolve_preferred_dtype(params.get("preferred_element_type"))
+    return result
 
 
 def _show_padding(params: Params) -> Params:
@@ -82,7 +82,7 @@ def _take_padding(params: Params) -> Params:
     low, high, interior = (
         zip(*params["padding_config"], strict=True) if params["padding_config"] else ((), (), ())
     )
-    return {**_without(params, "padding_config"), "low": low, "high": high, "interior": interior}
+    return {**_drop_parameters(params, "padding_config"), "low": low, "high": high, "interior": interior}
 
 
 def _show_slice(params: Params) -> Params:
@@ -101,53 +101,62 @@ def _show_count(params: Params) -> Params:
 def _take_count(params: Params) -> Params:
     if "shape" not in params:
         return params
-    return {**_without(params, "dtype", "shape"), "type": array_type(params["dtype"], tuple(params["shape"]))}
+    return {
+        **_drop_parameters(params, "dtype", "shape"),
+        "type": array_type(params["dtype"], tuple(params["shape"])),
+    }
 
 
 def _show_axis(params: Params) -> Params:
-    return {**_without(params, "axis"), "axes": (params["axis"],)}
+    return {**_drop_parameters(params, "axis"), "axes": (params["axis"],)}
 
 
 def _take_axis(params: Params) -> Params:
-    return {**_without(params, "axes"), "axis": params["axes"][0]} if "axes" in params else params
+    return {**_drop_parameters(params, "axes"), "axis": params["axes"][0]} if "axes" in params else params
 
 
-_ACCURATE = View(fixed={"accuracy": None})
-_REDUCING = View(fixed={"out_sharding": None})
-_PICKING = View(show=_show_axis, take=_take_axis)
+_ACCURATE = ParameterView(fixed={"accuracy": None})
+_REDUCING = ParameterView(fixed={"out_sharding": None})
+_PICKING = ParameterView(show=_show_axis, take=_take_axis)
 _WHOLE = {"sharding": None}
 
 # By effx's names of the operations.
-_VIEWS: Mapping[str, View] = {
+_VIEWS: Mapping[str, ParameterView] = {
     "arg_max": _PICKING,
     "arg_min": _PICKING,
-    "bitcast": View({"dtype": "new_dtype"}),
-    "broadcast_in_dim": View({"dims": "broadcast_dimensions"}, _WHOLE),
-    "concatenate": View({"axis": "dimension"}),
-    "convert": View({"dtype": "new_dtype", "weak": "weak_type"}, _WHOLE),
-    "dot_general": View({}, {"out_sharding": None}, _show_product, _take_product),
-    "dynamic_slice": View({"sizes": "slice_sizes"}),
-    "integer_pow": View({"exponent": "y"}),
-    "iota": View({"axis": "dimension"}, _WHOLE, _show_count, _take_count),
-    "pad": View({}, {}, _show_padding, _take_padding),
-    "qr": View({"full": "full_matrices"}, {"use_magma": None}),
-    "reshape": View({"shape": "new_sizes"}, {"dimensions": None, "sharding": None}),
-    "reverse": View({"axes": "dimensions"}),
-    "scan": View({"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"}),
-    "slice": View({"start": "start_indices", "limit": "limit_indices"}, {}, _show_slice, _take_slice),
-    "sort": View({"axis": "dimension", "stable": "is_stable"}),
-    "transpose": View({"perm": "permutation"}),
-    "while": View({"body": "body_jaxpr", "condition": "cond_jaxpr"}),
+    "bitcast": ParameterView({"dtype": "new_dtype"}),
+    "broadcast_in_dim": ParameterView({"dims": "broadcast_dimensions"}, _WHOLE),
+    "concatenate": ParameterView({"axis": "dimension"}),
+    "convert": ParameterView({"dtype": "new_dtype", "weak": "weak_type"}, _WHOLE),
+    "dot_general": ParameterView({}, {"out_sharding": None}, _show_product, _take_product),
+    "dynamic_slice": ParameterView({"sizes": "slice_sizes"}),
+    "integer_pow": ParameterView({"exponent": "y"}),
+    "iota": ParameterView({"axis": "dimension"}, _WHOLE, _show_count, _take_count),
+    "pad": ParameterView({}, {}, _show_padding, _take_padding),
+    "qr": ParameterView({"full": "full_matrices"}, {"use_magma": None}),
+    "reshape": ParameterView({"shape": "new_sizes"}, {"dimensions": None, "sharding": None}),
+    "reverse": ParameterView({"axes": "dimensions"}),
+    "scan": ParameterView({"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"}),
+    "slice": ParameterView(
+        {"start": "start_indices", "limit": "limit_indices"}, {}, _show_slice, _take_slice
+    ),
+    "sort": ParameterView({"axis": "dimension", "stable": "is_stable"}),
+    "transpose": ParameterView({"perm": "permutation"}),
+    "while": ParameterView({"body": "body_jaxpr", "condition": "cond_jaxpr"}),
     **dict.fromkeys(("reduce_max", "reduce_min", "reduce_sum"), _REDUCING),
     **dict.fromkeys(
         "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh".split(),  # noqa: SIM905  read in one line
         _ACCURATE,
     ),
 }
-_CALL, _CUSTOM, _OTHER = View({"program": "jaxpr"}), View({"program": "call_jaxpr"}), View()
+_CALL, _CUSTOM, _OTHER = (
+    ParameterView({"program": "jaxpr"}),
+    ParameterView({"program": "call_jaxpr"}),
+    ParameterView(),
+)
 
 
-def _view(kind: type[Operation[object]]) -> View:
+def _view(kind: type[Operation[object]]) -> ParameterView:
     if issubclass(kind, Calling):
         return _CUSTOM if kind is CustomCall else _CALL
     return _VIEWS.get(kind.name, _OTHER)
@@ -184,5 +193,5 @@ def made(kind: type[Operation[object]], params: Params) -> Any:
         if params.get(name, value) is not value:
             raise TransformError(f"{kind.name}: {name} must be {value}, got {params[name]!r}")
     own = {as_shown: name for name, as_shown in view.names.items()}
-    taken = view.take(_without(params, *view.fixed))
-    return kind(**{own.get(name, name): value for name, value in taken.items()})
+    operation_parameters = view.take(_drop_parameters(params, *view.fixed))
+    return kind(**{own.get(name, name): value for name, value in operation_parameters.items()})

@@ -77,20 +77,24 @@ def trace_to_jaxpr_nounits(
         inputs = [Var(t) for t in unknown]
         boxes = iter([Box(frame, x, x.type) for x in inputs])
         results = fun.call_wrapped(*[p.const if p.is_known() else next(boxes) for p in pvals])
-        asked = [instantiate] * len(results) if isinstance(instantiate, bool) else list(instantiate)
+        instantiate_flags = (
+            [instantiate] * len(results) if isinstance(instantiate, bool) else list(instantiate)
+        )
         known = [
-            not wanted and not (type(y) is Box and y.frame is frame)
-            for y, wanted in zip(results, asked, strict=True)
+            not is_instantiated and not (type(y) is Box and y.frame is frame)
+            for y, is_instantiated in zip(results, instantiate_flags, strict=True)
         ]
         rest = [as_operand(y, "trace_to_jaxpr") for y, k in zip(results, known, strict=True) if not k]
-        found = record.finish(frame, inputs, rest, fun.__name__)
-    program = attrs.evolve(found.program, constants=found.residuals, derived={})
+        program_and_constants = record.finish(frame, inputs, rest, fun.__name__)
+    program = attrs.evolve(
+        program_and_constants.program, constants=program_and_constants.residuals, derived={}
+    )
     types = iter(program.out_types)
     outputs = [
         PartialVal.known(y) if k else PartialVal.unknown(next(types))
         for y, k in zip(results, known, strict=True)
     ]
-    return closed(program).jaxpr, outputs, list(found.residuals)
+    return closed(program).jaxpr, outputs, list(program_and_constants.residuals)
 
 
 def trace_to_jaxpr_dynamic(
@@ -113,10 +117,10 @@ def trace_to_jaxpr_dynamic(
     Returns:
         The program, the results' types, and the values that the function closed over, the program's constants.
     """
-    taken = [True] * len(in_avals) if keep_inputs is None else keep_inputs
+    kept_inputs = [True] * len(in_avals) if keep_inputs is None else keep_inputs
 
     def flat(operands: list[Array]) -> list[Array]:
-        results = fun.call_wrapped(*compress(operands, taken))
+        results = fun.call_wrapped(*compress(operands, kept_inputs))
         return [as_operand(y, "trace_to_jaxpr") for y in results]
 
     staged = stage(flat, in_avals, fun.__name__)

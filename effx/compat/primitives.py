@@ -49,22 +49,23 @@ class OperationPrimitive(Primitive):
 
     def bind(self, /, *args: PyTree, **params: object) -> PyTree:
         """Performs the operation with these parameters."""
-        found = self._op(params)(*[as_operand(x, self.name) for x in args])
-        return list(found) if self.multiple_results else found
+        results = self._op(params)(*[as_operand(x, self.name) for x in args])
+        return list(results) if self.multiple_results else results
 
     def _op(self, params: Mapping[str, object]) -> Any:
         """Returns the operation with parameters as equations of views have them, or by its own names."""
         # A call's view says these of its program, and `get_bind_params` of its function.
-        said = {"name", "subfuns"} if issubclass(self.operation, Calling) else ()
+        ignored_names = {"name", "subfuns"} if issubclass(self.operation, Calling) else ()
         return made(
-            self.operation, {name: _program(value) for name, value in params.items() if name not in said}
+            self.operation,
+            {name: _to_program(value) for name, value in params.items() if name not in ignored_names},
         )
 
     def get_bind_params(self, params: Mapping[str, object]) -> dict[str, object]:
         """Returns what an equation's parameters are for `bind`: with the function itself for one that has rules."""
         if self.operation is not CustomCall:
             return dict(params)
-        program = _program(params.get("call_jaxpr", params.get("program")))
+        program = _to_program(params.get("call_jaxpr", params.get("program")))
         assert isinstance(program, Program)
 
         def function(*args: PyTree) -> list[Array]:
@@ -76,15 +77,15 @@ class OperationPrimitive(Primitive):
         """Performs the operation."""
         return self.bind(*args, **params)
 
-    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+    def types(self, in_types: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the results' types."""
-        found = self._op(params).infer(*given)
-        return found if self.multiple_results else (found,)
+        result_types = self._op(params).infer(*in_types)
+        return result_types if self.multiple_results else (result_types,)
 
     def run(self, operands: Sequence[Array], params: Mapping[str, object]) -> tuple[Array, ...]:
         """Performs the operation."""
-        found = self._op(params)(*operands)
-        return tuple(found) if self.multiple_results else (found,)
+        results = self._op(params)(*operands)
+        return tuple(results) if self.multiple_results else (results,)
 
     def lowered(
         self, operands: Sequence[Array], params: Mapping[str, object], platform: str | None
@@ -124,12 +125,12 @@ class CallPrimitive(Primitive):
         """Performs the program."""
         return self.bind(*args, **params)
 
-    def types(self, given: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
+    def types(self, in_types: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the program's result types."""
         return self._called(params).out_types
 
     def _called(self, params: Mapping[str, object]) -> Program:
-        program = _program(params.get("call_jaxpr"))
+        program = _to_program(params.get("call_jaxpr"))
         if not isinstance(program, Program):
             raise TransformError(
                 f"eval_jaxpr: call_jaxpr must be a ClosedJaxpr, got {type(program).__name__}"
@@ -140,10 +141,10 @@ class CallPrimitive(Primitive):
 call_p = CallPrimitive()
 
 
-def _program(value: Any) -> object:
+def _to_program(value: Any) -> object:
     """Returns a program in place of its view."""
     if isinstance(value, tuple) and value and all([hasattr(v, "in_avals") for v in value]):
-        return tuple([_program(v) for v in value])
+        return tuple([_to_program(v) for v in value])
     return value.program if hasattr(value, "in_avals") else value
 
 
@@ -212,7 +213,7 @@ def params_of(op: Operation[Any]) -> dict[str, object]:
 
 
 def _view(name: str, kind: type[Operation[Any]]) -> OperationPrimitive:
-    found = _made.get((name, kind))
-    if found is None:
-        found = _made[name, kind] = OperationPrimitive(CALLED.get(name, name), kind)
-    return found
+    entry = _made.get((name, kind))
+    if entry is None:
+        entry = _made[name, kind] = OperationPrimitive(CALLED.get(name, name), kind)
+    return entry

@@ -40,16 +40,16 @@ def dce_jaxpr(
     >>> dce_jaxpr(two.jaxpr, [True, False])[1]
     [True, False]
     """
-    outputs = _each("used_outputs", used_outputs, len(jaxpr.outvars))
-    kept = _each("instantiate", instantiate, len(jaxpr.invars))
-    _each("live_inputs", live_inputs, len(jaxpr.invars))
+    outputs = _flags_for_each("used_outputs", used_outputs, len(jaxpr.outvars))
+    instantiate_flags = _flags_for_each("instantiate", instantiate, len(jaxpr.invars))
+    _flags_for_each("live_inputs", live_inputs, len(jaxpr.invars))
     constants = [True] * len(jaxpr.constvars)
-    program, used = prune_program(written(jaxpr), outputs, [*constants, *kept])
+    program, used = prune_program(written(jaxpr), outputs, [*constants, *instantiate_flags])
     return view(program, len(constants), jaxpr.debug_info), list(used[len(constants) :])
 
 
-def _each(name: str, given: bool | Bools, number: int) -> list[bool]:
-    found = [given] * number if isinstance(given, bool) else list(given)
-    if len(found) != number:
-        raise ProgramError(f"dce_jaxpr: {name} has {len(found)} entries for {number}")
-    return found
+def _flags_for_each(name: str, flags: bool | Bools, number: int) -> list[bool]:
+    result = [flags] * number if isinstance(flags, bool) else list(flags)
+    if len(result) != number:
+        raise ProgramError(f"dce_jaxpr: {name} has {len(result)} entries for {number}")
+    return result

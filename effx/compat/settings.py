@@ -40,7 +40,7 @@ def _same(value: object) -> object:
 
 @final
 @attrs.frozen
-class Own:
+class EffxSetting:
     """A setting of effx's.
 
     Attributes:
@@ -61,7 +61,7 @@ class Own:
 
 @final
 @attrs.frozen
-class Fixed:
+class FixedSetting:
     """What cannot be chosen.
 
     Attributes:
@@ -128,14 +128,14 @@ class _Attribute:
         self.put(value)
 
 
-def _filtering(value: object) -> object:
+def _traceback_filtering(value: object) -> object:
     """JAX's ways to hide frames are one for effx."""
     if value in ("auto", "tracebackhide", "remove_frames", "quiet_remove_frames"):
         return True
     return False if value == "off" else value
 
 
-def _seconds(value: object) -> object:
+def _nonnegative_seconds(value: object) -> object:
     """JAX takes negative numbers for no least time."""
     return max(value, 0) if isinstance(value, int | float) else value
 
@@ -143,15 +143,17 @@ def _seconds(value: object) -> object:
 _directory = _CacheDirectory()
 
 _TRANSLATED: Mapping[str, Setting] = {
-    "platform_name": Own("platforms", lambda v: v or None, lambda v: v or ""),
-    "platforms": Own("platforms", lambda v: v or None),
-    "traceback_filtering": Own("traceback_filtering", _filtering, lambda v: "auto" if v else "off"),
+    "platform_name": EffxSetting("platforms", lambda v: v or None, lambda v: v or ""),
+    "platforms": EffxSetting("platforms", lambda v: v or None),
+    "traceback_filtering": EffxSetting(
+        "traceback_filtering", _traceback_filtering, lambda v: "auto" if v else "off"
+    ),
     "compilation_cache_dir": _Attribute(_directory.read, _directory.put, "cache_dir"),
     "enable_compilation_cache": _Attribute(lambda: _directory.on, _directory.switch),
-    "compilation_cache_max_size": Own(
+    "compilation_cache_max_size": EffxSetting(
         "cache_max_size", lambda v: sys.maxsize if v == -1 else v, lambda v: -1 if v == sys.maxsize else v
     ),
-    "persistent_cache_min_compile_time_secs": Own("cache_min_compile_seconds", _seconds),
+    "persistent_cache_min_compile_time_secs": EffxSetting("cache_min_compile_seconds", _nonnegative_seconds),
 }
 
 _FIXED: Mapping[str, tuple[tuple[object, ...], str]] = {
@@ -198,8 +200,8 @@ def setting(name: str) -> Setting | None:
     if short in _TRANSLATED:
         return _TRANSLATED[short]
     if short in _FIXED:
-        return Fixed(f"jax_{short}", *_FIXED[short])
-    return Own(short) if short in FLAGS else None
+        return FixedSetting(f"jax_{short}", *_FIXED[short])
+    return EffxSetting(short) if short in FLAGS else None
 
 
 def names() -> list[str]:
@@ -216,8 +218,8 @@ def parsed(where: str, name: str, text: str) -> object:
     >>> parsed("JAX_ENABLE_X64", "enable_x64", "true"), parsed("JAX_PLATFORM_NAME", "platform_name", "cpu")
     (True, 'cpu')
     """
-    found = setting(name)
-    match None if found is None else found.read():
+    jax_setting = setting(name)
+    match None if jax_setting is None else jax_setting.read():
         case bool():
             return parse_bool(where, text)
         case int():
@@ -235,14 +237,14 @@ def read_environment() -> None:
             not do is a warning.
     """
     for name in names():
-        variable, found = f"JAX_{name.upper()}", setting(name)
+        variable, jax_setting = f"JAX_{name.upper()}", setting(name)
         text = os.environ.get(variable)
-        if text is None or found is None:
+        if text is None or jax_setting is None:
             continue
-        own = FLAGS.get(found.flag) if isinstance(found, Own | _Attribute) else None
+        own = FLAGS.get(jax_setting.flag) if isinstance(jax_setting, EffxSetting | _Attribute) else None
         if own is not None and own.env in os.environ:
             continue
         try:
-            found.assign(parsed(variable, name, text))
+            jax_setting.assign(parsed(variable, name, text))
         except RefusedSettingError as error:
             warn_user(f"{variable}: {error}", RuntimeWarning)

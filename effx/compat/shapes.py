@@ -31,14 +31,14 @@ def eval_shape(fun: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> P
     """
     check_function("eval_shape", fun)
     # Without the arrays: nothing may keep those of a staged function.
-    found: list[tuple[PyTreeDef, list[PyTree]]] = []
+    results: list[tuple[PyTreeDef, list[PyTree]]] = []
 
     @wraps(fun)
     def arrays(*args: PyTree, **kwargs: PyTree) -> list[PyTree]:
         leaves, tree = flatten(fun(*args, **kwargs))
-        found.append((tree, [leaf if isinstance(leaf, ShapeDtypeStruct) else None for leaf in leaves]))
+        results.append((tree, [leaf if isinstance(leaf, ShapeDtypeStruct) else None for leaf in leaves]))
         return [leaf for leaf in leaves if not isinstance(leaf, ShapeDtypeStruct)]
 
     shapes = iter(make_jaxpr.eval_shape(arrays, *args, **kwargs))
-    tree, leaves = found[-1]
+    tree, leaves = results[-1]
     return tree.unflatten([next(shapes) if leaf is None else leaf for leaf in leaves])

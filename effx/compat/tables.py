@@ -27,12 +27,12 @@ class Table(MutableMapping[K, R], Generic[K, R]):
         self._install, self._derived = install, derived
 
     def __getitem__(self, primitive: K) -> R:
-        found = self._given.get(primitive)
-        if found is None:
-            found = self._derived(primitive)
-        if found is None:
+        entry = self._given.get(primitive)
+        if entry is None:
+            entry = self._derived(primitive)
+        if entry is None:
             raise KeyError(primitive)
-        return found
+        return entry
 
     def given(self, primitive: K) -> R | None:
         """Returns the rule that was written; None if there is none."""

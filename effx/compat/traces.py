@@ -10,7 +10,7 @@ from effx import presence
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.avals import OpaqueTraceState, is_unknown, resumed_state
-from effx.compat.jaxprs import params_of
+from effx.compat.jaxprs import jax_parameters
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.symbolic import zeros_like_aval
 from effx.compat.wrapped import WrappedFun
@@ -146,7 +146,7 @@ class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):
 
 @final
 @attrs.frozen
-class Interpreter(Handler):
+class TraceInterpreter(Handler):
     """Hands operations to a library's trace.
 
     Attributes:
@@ -161,20 +161,20 @@ class Interpreter(Handler):
         """Asks the trace for the results."""
         primitive = primitive_of(op)
         xs = cast("tuple[Array, ...]", operands)
-        found: ArrayLike | Sequence[ArrayLike]
+        results: ArrayLike | Sequence[ArrayLike]
         if isinstance(op, CustomCall):
-            found = self._function(primitive, op, xs)
+            results = self._function(primitive, op, xs)
         else:
-            found = self.trace.process_primitive(primitive, xs, params_of(op))
+            results = self.trace.process_primitive(primitive, xs, jax_parameters(op))
         if not primitive.multiple_results:
-            y = as_operand(cast("ArrayLike", found), primitive.name)
+            y = as_operand(cast("ArrayLike", results), primitive.name)
             return cast("R", (y,) if op.multiple else y)
-        if not isinstance(found, list | tuple):
+        if not isinstance(results, list | tuple):
             raise TransformError(
                 f"{self.describe()}: {primitive.name} has several results, so it must give a list or a tuple, got "
-                f"{type(found).__name__}"
+                f"{type(results).__name__}"
             )
-        return cast("R", tuple([as_operand(y, primitive.name) for y in found]))
+        return cast("R", tuple([as_operand(y, primitive.name) for y in results]))
 
     def _function(
         self, primitive: Primitive, op: CustomCall, operands: Sequence[Array]
@@ -184,17 +184,23 @@ class Interpreter(Handler):
         )
         rule, n = op.rules.jvp, op.constants
         if rule is None:
-            no = WrappedFun(lambda *_: _refused(primitive))
+            no = WrappedFun(lambda *_: _refusal_error(primitive))
             return self.trace.process_custom_vjp_call(
-                primitive, fun, no, no, operands, out_trees=lambda: _refused(primitive), symbolic_zeros=False
+                primitive,
+                fun,
+                no,
+                no,
+                operands,
+                out_trees=lambda: _refusal_error(primitive),
+                symbolic_zeros=False,
             )
 
-        def derivative(*given: ArrayLike) -> list[ArrayLike]:
-            half = len(given) // 2
-            xs = [as_operand(x, primitive.name) for x in given[:half]]
+        def derivative(*operand: ArrayLike) -> list[ArrayLike]:
+            half = len(operand) // 2
+            xs = [as_operand(x, primitive.name) for x in operand[:half]]
             tangents = [
                 None if getattr(t, "dtype", None) == float0 else as_operand(t, primitive.name)
-                for t in given[half + n :]
+                for t in operand[half + n :]
             ]
             ys, moved = rule(xs[:n], xs[n:], tangents)
             zeros = [zeros_like_aval(y.type.to_tangent_aval()) for y in ys]
@@ -209,7 +215,7 @@ class Interpreter(Handler):
         return type(self.trace).__name__
 
 
-def _refused(primitive: Primitive) -> NoReturn:
+def _refusal_error(primitive: Primitive) -> NoReturn:
     raise TransformError(
         f"{primitive.name}: the rules of a function for reverse mode are not handed to traces; write a handler "
         f"(effx.handling)"
@@ -218,10 +224,10 @@ def _refused(primitive: Primitive) -> NoReturn:
 
 def _frame_of(trace: Trace) -> Frame:
     """Returns the frame of a trace, one for all times that it is the current one: by it values are told apart."""
-    found: Frame | None = trace.__dict__.get("_frame")
-    if found is None:
-        found = trace.__dict__["_frame"] = Frame(Interpreter(trace), None)
-    return found
+    result: Frame | None = trace.__dict__.get("_frame")
+    if result is None:
+        result = trace.__dict__["_frame"] = Frame(TraceInterpreter(trace), None)
+    return result
 
 
 def set_current_trace(trace: object, check_leaks: bool = False) -> AbstractContextManager[None]:
@@ -234,7 +240,7 @@ def set_current_trace(trace: object, check_leaks: bool = False) -> AbstractConte
         TransformError: it is neither.
     """
     if isinstance(trace, Trace) and not check_leaks:
-        return _installed(_frame_of(trace))
+        return _install_frame(_frame_of(trace))
     if type(trace) is not OpaqueTraceState or check_leaks:
         raise TransformError(
             f"set_current_trace: takes what take_current_trace gave, or a jax.core.Trace, without check_leaks; got "
@@ -244,7 +250,7 @@ def set_current_trace(trace: object, check_leaks: bool = False) -> AbstractConte
 
 
 @contextmanager
-def _installed(frame: Frame) -> Iterator[None]:
+def _install_frame(frame: Frame) -> Iterator[None]:
     key = object()  # a trace may be current within itself
     presence.add_key(key)
     try:

@@ -84,20 +84,22 @@ def debug_info(
         args, kwargs, where: what JAX finds the names of arguments in; effx finds them where an error needs them.
     """
     code = getattr(fun, "__code__", None)
-    place = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
-    return DebugInfo(traced_for, f"{getattr(fun, '__name__', fun)}{place}")
+    source_location = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
+    return DebugInfo(traced_for, f"{getattr(fun, '__name__', fun)}{source_location}")
 
 
 _Body = Callable[..., Generator[Any, Any, Any]]
 
 
-def _resumed(body: _Body, inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _resume_generator(
+    body: _Body, inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Runs a generator that yields arguments, is resumed with the result, and yields its own."""
     generator = body(*args, **kwargs)
     inner_args, inner_kwargs = next(generator)
-    found = generator.send(inner(*inner_args, **inner_kwargs))
+    result = generator.send(inner(*inner_args, **inner_kwargs))
     generator.close()
-    return found
+    return result
 
 
 def transformation(body: _Body) -> Callable[..., WrappedFun]:
@@ -107,9 +109,9 @@ def transformation(body: _Body) -> Callable[..., WrappedFun]:
         A function of a WrappedFun and the generator's first arguments.
     """
 
-    def transform(fun: WrappedFun, *given: Any) -> WrappedFun:
+    def transform(fun: WrappedFun, *arguments: Any) -> WrappedFun:
         def transformed(*args: Any, **kwargs: Any) -> Any:
-            return _resumed(partial(body, *given), fun.call_wrapped, args, kwargs)
+            return _resume_generator(partial(body, *arguments), fun.call_wrapped, args, kwargs)
 
         return WrappedFun(transformed, debug_info=fun.debug_info)
 
@@ -119,8 +121,8 @@ def transformation(body: _Body) -> Callable[..., WrappedFun]:
 def transformation2(body: Callable[..., Any]) -> Callable[..., WrappedFun]:
     """Makes a transformation of a function that takes the function to call before all else."""
 
-    def transform(fun: WrappedFun, *given: Any) -> WrappedFun:
-        return WrappedFun(partial(body, fun.call_wrapped, *given), debug_info=fun.debug_info)
+    def transform(fun: WrappedFun, *arguments: Any) -> WrappedFun:
+        return WrappedFun(partial(body, fun.call_wrapped, *arguments), debug_info=fun.debug_info)
 
     return transform
 
@@ -145,11 +147,11 @@ class _Store:
 def transformation_with_aux(body: _Body) -> Callable[..., tuple[WrappedFun, Callable[[], Any]]]:
     """As `transformation`; the generator yields a pair, of which the second part is kept, and given when asked for."""
 
-    def transform(fun: WrappedFun, *given: Any) -> tuple[WrappedFun, Callable[[], Any]]:
+    def transform(fun: WrappedFun, *arguments: Any) -> tuple[WrappedFun, Callable[[], Any]]:
         store = _Store()
 
         def transformed(*args: Any, **kwargs: Any) -> Any:
-            result, aux = _resumed(partial(body, *given), fun.call_wrapped, args, kwargs)
+            result, aux = _resume_generator(partial(body, *arguments), fun.call_wrapped, args, kwargs)
             store.kept = [aux]
             return result
 
@@ -161,14 +163,16 @@ def transformation_with_aux(body: _Body) -> Callable[..., tuple[WrappedFun, Call
 def transformation_with_aux2(body: Callable[..., Any]) -> Callable[..., tuple[WrappedFun, Callable[[], Any]]]:
     """As `transformation2`; the function gets where to keep something by `store`, behind the function to call."""
 
-    def transform(fun: WrappedFun, *given: Any) -> tuple[WrappedFun, Callable[[], Any]]:
-        store = _Kept()
-        return WrappedFun(partial(body, fun.call_wrapped, store, *given), debug_info=fun.debug_info), store
+    def transform(fun: WrappedFun, *arguments: Any) -> tuple[WrappedFun, Callable[[], Any]]:
+        store = _OwnStore()
+        return WrappedFun(
+            partial(body, fun.call_wrapped, store, *arguments), debug_info=fun.debug_info
+        ), store
 
     return transform
 
 
-class _Kept(_Store):
+class _OwnStore(_Store):
     """Where a transformation keeps something by its own word."""
 
     def store(self, value: Any) -> None:
@@ -182,15 +186,15 @@ def flatten_fun(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Callab
     Args:
         fun: takes and returns pytrees. in_tree: the structure of `(args, kwargs)`.
     """
-    return _flat(fun, lambda leaves: in_tree.unflatten(leaves))
+    return _flatten_function(fun, lambda leaves: in_tree.unflatten(leaves))
 
 
 def flatten_fun_nokwargs(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Callable[[], PyTreeDef]]:
     """As `flatten_fun`, with the structure of `args` alone."""
-    return _flat(fun, lambda leaves: (in_tree.unflatten(leaves), {}))
+    return _flatten_function(fun, lambda leaves: (in_tree.unflatten(leaves), {}))
 
 
-def _flat(
+def _flatten_function(
     fun: WrappedFun, arguments: Callable[[Sequence[Any]], Any]
 ) -> tuple[WrappedFun, Callable[[], PyTreeDef]]:
     store = _Store()

@@ -13,12 +13,12 @@ from effx.effects import is_in_scope
 from effx.errors import EffxError, is_internal
 from effx.tree.registry import PyTreeDef, flatten
 
-__all__ = ["Stack", "Stopped", "stack_here"]
+__all__ = ["FrameStack", "StoppedFrame", "stack_here"]
 
 
 @final
 @attrs.frozen(eq=False)
-class Stopped:
+class StoppedFrame:
     """A Python frame with its values.
 
     Attributes:
@@ -58,7 +58,7 @@ class Stopped:
 
 @final
 @attrs.frozen(eq=False)
-class Stack:
+class FrameStack:
     """The user's frames, innermost first, with the traced values in them.
 
     Attributes:
@@ -68,11 +68,11 @@ class Stack:
         traced: these values.
     """
 
-    frames: tuple[Stopped, ...]
+    frames: tuple[StoppedFrame, ...]
     places: tuple[dict[str, tuple[PyTreeDef, tuple[object, ...]]], ...]
     traced: tuple[Array, ...]
 
-    def filled(self, values: Sequence[Array]) -> list[Stopped]:
+    def filled(self, values: Sequence[Array]) -> list[StoppedFrame]:
         """Returns the frames with values in place of traced ones."""
         return [
             attrs.evolve(
@@ -103,7 +103,7 @@ def _iterate_outward(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def stack_here(filtered: bool, count: int | None) -> Stack:
+def stack_here(filtered: bool, count: int | None) -> FrameStack:
     """Takes the frames around the caller's caller.
 
     Args:
@@ -111,12 +111,12 @@ def stack_here(filtered: bool, count: int | None) -> Stack:
         count: of frames, the innermost first; None for all.
     """
     results = [f for f in _iterate_outward(sys._getframe(2)) if not filtered or not is_internal(f.f_code)]
-    frames: list[Stopped] = []
+    frames: list[StoppedFrame] = []
     slots_of_frames: list[dict[str, tuple[PyTreeDef, tuple[object, ...]]]] = []
     traced: dict[int, tuple[int, Array]] = {}
     for f in results[:count]:
         code, variables = f.f_code, dict(f.f_locals)
-        frames.append(Stopped(code.co_name, code.co_filename, f.f_lineno, variables, f.f_globals))
+        frames.append(StoppedFrame(code.co_name, code.co_filename, f.f_lineno, variables, f.f_globals))
         slots: dict[str, tuple[PyTreeDef, tuple[object, ...]]] = {}
         for name, value in variables.items():
             try:
@@ -126,7 +126,7 @@ def stack_here(filtered: bool, count: int | None) -> Stack:
             if any([type(x) is Box and is_in_scope(x.frame) for x in leaves]):
                 slots[name] = tree, tuple([_slot_of(x, traced) for x in leaves])
         slots_of_frames.append(slots)
-    return Stack(tuple(frames), tuple(slots_of_frames), tuple([x for _, x in traced.values()]))
+    return FrameStack(tuple(frames), tuple(slots_of_frames), tuple([x for _, x in traced.values()]))
 
 
 def _is_iterator(x: object) -> bool:

@@ -7,7 +7,7 @@ from bdb import BdbQuit
 from collections.abc import Sequence
 from typing import IO
 
-from effx.debug.frames import Stopped
+from effx.debug.frames import StoppedFrame
 
 __all__ = ["Prompt", "stop"]
 
@@ -25,7 +25,7 @@ class Prompt(cmd.Cmd):
 
     def __init__(
         self,
-        frames: Sequence[Stopped],
+        frames: Sequence[StoppedFrame],
         stdin: IO[str] | None = None,
         stdout: IO[str] | None = None,
         completekey: str = "tab",
@@ -36,7 +36,7 @@ class Prompt(cmd.Cmd):
         self.index = 0
 
     @property
-    def frame(self) -> Stopped:
+    def frame(self) -> StoppedFrame:
         """The frame that is looked at."""
         return self.frames[self.index]
 
@@ -122,7 +122,9 @@ class Prompt(cmd.Cmd):
     do_q = do_exit = do_quit
 
 
-def stop(frames: Sequence[Stopped], stdin: IO[str] | None, stdout: IO[str] | None, completekey: str) -> None:
+def stop(
+    frames: Sequence[StoppedFrame], stdin: IO[str] | None, stdout: IO[str] | None, completekey: str
+) -> None:
     """Opens a prompt where somebody can answer; else writes the innermost frame."""
     if stdin is None and not (sys.stdin is not None and sys.stdin.isatty()):
         (stdout or sys.stdout).write(f"breakpoint at {frames[0].text()}\n")

@@ -148,13 +148,13 @@ def optimizer(opt_maker: Callable[P, OfArray]) -> Callable[P, Optimizer]:
 
         def update_fn(i: Step, gradients: Updates, state: OptimizerState) -> OptimizerState:
             packed, tree, subtrees = state
-            given, found = flatten(gradients)
-            if found != tree:
+            gradient_leaves, gradient_tree = flatten(gradients)
+            if gradient_tree != tree:
                 raise TreeError(
-                    f"{name}: gradients must have the structure of the parameters, {tree}, got {found}"
+                    f"{name}: gradients must have the structure of the parameters, {tree}, got {gradient_tree}"
                 )
             states = [t.unflatten(s) for t, s in builtins.zip(subtrees, packed, strict=True)]
-            moved = [flatten(update(i, g, s)) for g, s in builtins.zip(given, states, strict=True)]
+            moved = [flatten(update(i, g, s)) for g, s in builtins.zip(gradient_leaves, states, strict=True)]
             for before, (_, after) in builtins.zip(subtrees, moved, strict=True):
                 if before != after:
                     raise TreeError(
@@ -350,14 +350,14 @@ def adam(step_size: "float | Schedule", b1: float = 0.9, b2: float = 0.999, eps:
         x, mean, squares = state
         mean = (1 - b1) * g + b1 * mean
         squares = (1 - b2) * square(g) + b2 * squares
-        first = mean / (1 - _decayed(b1, i + 1))
-        second = squares / (1 - _decayed(b2, i + 1))
+        first = mean / (1 - _decay(b1, i + 1))
+        second = squares / (1 - _decay(b2, i + 1))
         return x - rate(i) * first / (sqrt(second) + eps), mean, squares
 
     return init, update, lambda state: state[0]
 
 
-def _decayed(base: float, count: Operand) -> Array:
+def _decay(base: float, count: Operand) -> Array:
     """Returns a power; of a Python number too as an array, whose dtype is weak."""
     return power(as_operand(float(base)), as_operand(count))
 
@@ -384,7 +384,7 @@ def adamax(step_size: "float | Schedule", b1: float = 0.9, b2: float = 0.999, ep
         x, mean, bound = state
         mean = (1 - b1) * g + b1 * mean
         bound = maximum(b2 * bound, absolute(g))
-        return x - rate(i) / (1 - _decayed(b1, i + 1)) * mean / (bound + eps), mean, bound
+        return x - rate(i) / (1 - _decay(b1, i + 1)) * mean / (bound + eps), mean, bound
 
     return init, update, lambda state: state[0]
 
@@ -448,8 +448,8 @@ def exponential_decay(step_size: float, decay_steps: float, decay_rate: float) -
     """
 
     def schedule(i: Step) -> "float | Array":
-        found: float | Array = step_size * decay_rate ** (i / decay_steps)
-        return found
+        result: float | Array = step_size * decay_rate ** (i / decay_steps)
+        return result
 
     return schedule
 

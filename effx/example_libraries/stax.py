@@ -75,29 +75,31 @@ def Dense(out_dim: int, W_init: Initializer = GLOROT, b_init: Initializer = NORM
 
     def apply_fun(params: PyTree, inputs: Operand, **kwargs: PyTree) -> Array:
         W, b = params
-        found: Array = dot(inputs, W) + b
-        return found
+        result: Array = dot(inputs, W) + b
+        return result
 
     return init_fun, apply_fun
 
 
-def _sizes(spec: str, filter_shape: Sequence[int], of: dict[str, int]) -> Shape:
+def _shape_by_letters(spec: str, filter_shape: Sequence[int], of: dict[str, int]) -> Shape:
     """Returns a shape by an order of axes: those with a letter of their own, and the others from `filter_shape`."""
     rest = iter(filter_shape)
     return tuple([of[c] if c in of else next(rest) for c in spec])
 
 
-def _checked(what: str, dimension_numbers: Numbers, filter_shape: Sequence[int], input_shape: Shape) -> None:
+def _check_dimension_numbers(
+    function_name: str, dimension_numbers: Numbers, filter_shape: Sequence[int], input_shape: Shape
+) -> None:
     n = len(input_shape)
     if len(filter_shape) != n - 2 or any(len(spec) != n for spec in dimension_numbers):
         raise ShapeError(
-            f"{what}: filter_shape {tuple(filter_shape)} and dimension_numbers {dimension_numbers} "
+            f"{function_name}: filter_shape {tuple(filter_shape)} and dimension_numbers {dimension_numbers} "
             f"do not fit inputs of {n} axes"
         )
 
 
 def _convolution(
-    what: str,
+    function_name: str,
     dimension_numbers: Numbers,
     out_chan: int,
     filter_shape: Sequence[int],
@@ -111,8 +113,10 @@ def _convolution(
     initial = W_init or glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
 
     def init_fun(rng: Operand, input_shape: Shape) -> tuple[Shape, PyTree]:
-        _checked(what, dimension_numbers, filter_shape, input_shape)
-        kernel = _sizes(rhs_spec, filter_shape, {"O": out_chan, "I": input_shape[lhs_spec.index("C")]})
+        _check_dimension_numbers(function_name, dimension_numbers, filter_shape, input_shape)
+        kernel = _shape_by_letters(
+            rhs_spec, filter_shape, {"O": out_chan, "I": input_shape[lhs_spec.index("C")]}
+        )
         bias = tuple([out_chan if c == "C" else 1 for c in out_spec])
         # Windows move along the same axes whatever the size of the batch.
         known = tuple([1 if n == -1 else n for n in input_shape])
@@ -123,8 +127,8 @@ def _convolution(
 
     def apply_fun(params: PyTree, inputs: Operand, **kwargs: PyTree) -> Array:
         W, b = params
-        found: Array = apply(W, as_operand(inputs, what)) + b
-        return found
+        result: Array = apply(W, as_operand(inputs, function_name)) + b
+        return result
 
     return init_fun, apply_fun
 
@@ -277,8 +281,8 @@ def BatchNorm(
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def init_fun(rng: Operand, input_shape: Shape) -> tuple[Shape, PyTree]:
-        taken = [normalize_axis("BatchNorm", a, len(input_shape)) for a in axes]
-        shape = tuple([n for i, n in enumerate(input_shape) if i not in taken])
+        normalized_axes = [normalize_axis("BatchNorm", a, len(input_shape)) for a in axes]
+        shape = tuple([n for i, n in enumerate(input_shape) if i not in normalized_axes])
         first, second = random.split(rng)
         beta = beta_init(first, shape) if center else ()
         return input_shape, (beta, gamma_init(second, shape) if scale else ())
@@ -286,11 +290,11 @@ def BatchNorm(
     def apply_fun(params: PyTree, x: Operand, **kwargs: PyTree) -> Array:
         beta, gamma = params
         inputs = as_operand(x, "BatchNorm")
-        taken = [normalize_axis("BatchNorm", a, inputs.type.ndim, inputs.type) for a in axes]
-        z = standardize(inputs, axis=tuple(taken), epsilon=epsilon)
+        normalized_axes = [normalize_axis("BatchNorm", a, inputs.type.ndim, inputs.type) for a in axes]
+        z = standardize(inputs, axis=tuple(normalized_axes), epsilon=epsilon)
         if scale:
-            z = expand_dims(as_operand(gamma, "BatchNorm"), taken) * z
-        return z + expand_dims(as_operand(beta, "BatchNorm"), taken) if center else z
+            z = expand_dims(as_operand(gamma, "BatchNorm"), normalized_axes) * z
+        return z + expand_dims(as_operand(beta, "BatchNorm"), normalized_axes) if center else z
 
     return init_fun, apply_fun
 
@@ -329,13 +333,13 @@ Selu = elementwise(selu)
 Gelu = elementwise(gelu)
 
 
-class _Reduction(Protocol):
+class _PoolReduction(Protocol):
     def __call__(self, x: Array, window: Shape, strides: Shape, padding: Padding) -> Array: ...
 
 
 def _pool(
-    what: str,
-    reduce: _Reduction,
+    function_name: str,
+    reduce: _PoolReduction,
     window_shape: Sequence[int],
     strides: Sequence[int] | None,
     padding: Padding,
@@ -343,14 +347,16 @@ def _pool(
 ) -> Layer:
     moves = tuple(strides or (1,) * len(window_shape))
     if len(moves) != len(window_shape):
-        raise ShapeError(f"{what}: strides {moves} must be as many as window_shape {tuple(window_shape)}")
+        raise ShapeError(
+            f"{function_name}: strides {moves} must be as many as window_shape {tuple(window_shape)}"
+        )
     n = len(window_shape)
     # The axes of the batch and of the features, in the order in which ones go between the window's sizes.
-    places = (0, n + 1) if spec is None else tuple(sorted((spec.index("N"), spec.index("C"))))
+    axis_positions = (0, n + 1) if spec is None else tuple(sorted((spec.index("N"), spec.index("C"))))
 
     def widened(sizes: Sequence[int], one: int) -> Shape:
         listed = list(sizes)
-        for place in places:
+        for place in axis_positions:
             listed.insert(place, one)
         return tuple(listed)
 
@@ -358,34 +364,36 @@ def _pool(
     pads: Padding = padding
     if not isinstance(padding, str):
         listed = list(padding)
-        for place in places if len(listed) == n else ():
-            listed.insert(place, (0, 0))
+        for axis_position in axis_positions if len(listed) == n else ():
+            listed.insert(axis_position, (0, 0))
         pads = listed
 
     def init_fun(rng: Operand, input_shape: Shape) -> tuple[Shape, PyTree]:
         if len(input_shape) != len(window):
-            raise ShapeError(f"{what}: the window {window} does not fit inputs of {len(input_shape)} axes")
+            raise ShapeError(
+                f"{function_name}: the window {window} does not fit inputs of {len(input_shape)} axes"
+            )
         known = tuple([1 if size == -1 else size for size in input_shape])
         shape = lax.reduce_window_shape_tuple(known, window, steps, pads)
         return tuple([-1 if old == -1 else new for old, new in zip(input_shape, shape, strict=True)]), ()
 
     def apply_fun(params: PyTree, inputs: Operand, **kwargs: PyTree) -> Array:
-        return reduce(as_operand(inputs, what), window, steps, pads)
+        return reduce(as_operand(inputs, function_name), window, steps, pads)
 
     return init_fun, apply_fun
 
 
 def _window_sums(x: Array, window: Shape, strides: Shape, padding: Padding) -> Array:
-    found: Array = lax.reduce_window(
+    result: Array = lax.reduce_window(
         x, scalar(0, x.type.dtype, weak=False), lax.add, window, strides, padding
     )
-    return found
+    return result
 
 
 def _window_extremes(x: Array, window: Shape, strides: Shape, padding: Padding) -> Array:
     lowest = scalar(-math.inf, x.type.dtype, weak=False)
-    found: Array = lax.reduce_window(x, lowest, lax.max, window, strides, padding)
-    return found
+    result: Array = lax.reduce_window(x, lowest, lax.max, window, strides, padding)
+    return result
 
 
 def _window_means(x: Array, window: Shape, strides: Shape, padding: Padding) -> Array:
@@ -446,7 +454,7 @@ def AvgPool(
     return _pool("AvgPool", _window_means, window_shape, strides, padding, spec)
 
 
-def _flatten() -> Layer:
+def _flatten_layer() -> Layer:
     def init_fun(rng: Operand, input_shape: Shape) -> tuple[Shape, PyTree]:
         return (input_shape[0], math.prod(input_shape[1:])), ()
 
@@ -457,10 +465,10 @@ def _flatten() -> Layer:
     return init_fun, apply_fun
 
 
-Flatten = _flatten()
+Flatten = _flatten_layer()
 
 
-def _identity() -> Layer:
+def _identity_layer() -> Layer:
     def init_fun(rng: Operand, input_shape: Shape) -> tuple[Shape, PyTree]:
         return input_shape, ()
 
@@ -470,7 +478,7 @@ def _identity() -> Layer:
     return init_fun, apply_fun
 
 
-Identity = _identity()
+Identity = _identity_layer()
 
 
 def FanOut(num: int) -> Layer:
@@ -489,20 +497,20 @@ def FanOut(num: int) -> Layer:
     return init_fun, apply_fun
 
 
-def _fan_in_sum() -> Layer:
+def _fan_in_sum_layer() -> Layer:
     def init_fun(rng: Operand, input_shape: Sequence[Shape]) -> tuple[Shape, PyTree]:
         return input_shape[0], ()
 
     def apply_fun(params: PyTree, inputs: Sequence[Array], **kwargs: PyTree) -> Array:
-        found = as_operand(inputs[0], "FanInSum")
+        result = as_operand(inputs[0], "FanInSum")
         for x in inputs[1:]:
-            found = found + x
-        return found
+            result = result + x
+        return result
 
     return init_fun, apply_fun
 
 
-FanInSum = _fan_in_sum()
+FanInSum = _fan_in_sum_layer()
 
 
 def FanInConcat(axis: int = -1) -> Layer:
@@ -514,9 +522,9 @@ def FanInConcat(axis: int = -1) -> Layer:
 
     def init_fun(rng: Operand, input_shape: Sequence[Shape]) -> tuple[Shape, PyTree]:
         first = input_shape[0]
-        place = normalize_axis("FanInConcat", axis, len(first))
-        size = sum(shape[place] for shape in input_shape)
-        return (*first[:place], size, *first[place + 1 :]), ()
+        resolved_axis = normalize_axis("FanInConcat", axis, len(first))
+        size = sum(shape[resolved_axis] for shape in input_shape)
+        return (*first[:resolved_axis], size, *first[resolved_axis + 1 :]), ()
 
     def apply_fun(params: PyTree, inputs: Sequence[Operand], **kwargs: PyTree) -> Array:
         return concatenate(inputs, axis)
@@ -576,19 +584,19 @@ def serial(*layers: Layer) -> Layer:
         params = []
         for init, _ in layers:
             rng, own = random.split(rng)
-            input_shape, found = init(own, input_shape)
-            params.append(found)
+            input_shape, layer_params = init(own, input_shape)
+            params.append(layer_params)
         return input_shape, params
 
     def apply_fun(params: Sequence[PyTree], inputs: PyTree, **kwargs: PyTree) -> PyTree:
-        for (_, apply), own, rng in zip(layers, params, _keys(kwargs, len(layers)), strict=True):
+        for (_, apply), own, rng in zip(layers, params, _layer_keys(kwargs, len(layers)), strict=True):
             inputs = apply(own, inputs, **{**kwargs, "rng": rng})
         return inputs
 
     return init_fun, apply_fun
 
 
-def _keys(kwargs: dict[str, PyTree], count: int) -> Sequence[PyTree]:
+def _layer_keys(kwargs: dict[str, PyTree], count: int) -> Sequence[PyTree]:
     """Returns a key for each layer, None without one."""
     rng = kwargs.get("rng")
     return [None] * count if rng is None else list(random.split(rng, count))
@@ -610,11 +618,11 @@ def parallel(*layers: Layer) -> Layer:
 
     def init_fun(rng: Operand, input_shape: Sequence[PyTree]) -> tuple[list[PyTree], PyTree]:
         keys = random.split(rng, len(layers))
-        found = [init(key, shape) for (init, _), key, shape in zip(layers, keys, input_shape, strict=True)]
-        return [shape for shape, _ in found], tuple([params for _, params in found])
+        results = [init(key, shape) for (init, _), key, shape in zip(layers, keys, input_shape, strict=True)]
+        return [shape for shape, _ in results], tuple([params for _, params in results])
 
     def apply_fun(params: Sequence[PyTree], inputs: Sequence[PyTree], **kwargs: PyTree) -> list[PyTree]:
-        keys = _keys(kwargs, len(layers))
+        keys = _layer_keys(kwargs, len(layers))
         return [
             apply(own, x, **{**kwargs, "rng": key})
             for (_, apply), own, x, key in zip(layers, params, inputs, keys, strict=True)

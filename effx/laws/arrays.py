@@ -56,15 +56,15 @@ def array_types(
     )
 
 
-def _element(t: ArrayType, low: float, high: float, special: bool) -> st.SearchStrategy[object]:
+def _draw_element(t: ArrayType, low: float, high: float, special: bool) -> st.SearchStrategy[object]:
     """Draws one element; floats have three digits, so that they print shortly."""
     if t.kind == "b":
         return st.booleans()
     if t.kind in "iu":
         info = np.iinfo(t.dtype)
         bottom, top = max(int(np.ceil(low)), info.min), min(int(np.floor(high)), info.max)
-        found = st.integers(min(bottom, top), top)
-        return found | st.sampled_from((info.min, info.max)) if special else found
+        integers = st.integers(min(bottom, top), top)
+        return integers | st.sampled_from((info.min, info.max)) if special else integers
     floats = st.integers(int(np.ceil(low * 1000)), int(np.floor(high * 1000))).map(lambda n: n / 1000)
     if special:
         floats = floats | st.sampled_from(SPECIAL)
@@ -88,7 +88,7 @@ def array_of(
         with enable_x64(True), np.errstate(over="ignore", invalid="ignore"):
             return asarray(np.asarray(elements).reshape(t.shape).astype(t.dtype), t.dtype)
 
-    return st.lists(_element(t, low, high, special), min_size=count, max_size=count).map(build)
+    return st.lists(_draw_element(t, low, high, special), min_size=count, max_size=count).map(build)
 
 
 def arrays(
@@ -143,12 +143,12 @@ def pytrees(
 
     def extend(inner: st.SearchStrategy[PyTree]) -> st.SearchStrategy[PyTree]:
         lists = st.lists(inner, max_size=3)
-        found: dict[str, st.SearchStrategy[PyTree]] = {
+        entries: dict[str, st.SearchStrategy[PyTree]] = {
             "tuple": lists.map(tuple),
             "list": lists,
             "dict": st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
         }
-        return st.one_of([found[name] for name in nodes if name in found])
+        return st.one_of([entries[name] for name in nodes if name in entries])
 
     start = leaves | kinds["none"] if "none" in nodes else leaves
     return st.recursive(start, extend, max_leaves=most_leaves)

@@ -21,8 +21,8 @@ from effx.handlers.oracle import Reference
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import ArrayType, Shape
 from effx.laws import areas
-from effx.laws.areas.operation import inferred
-from effx.laws.drawing import AnyOperation, domains_of, operands_of
+from effx.laws.areas.operation import infer_types
+from effx.laws.drawing import AnyOperation, draw_operands, operand_domains
 from effx.laws.programs import CONSTRUCTS, SHAPES, programs
 from effx.laws.registry import LAWS, Case, Law, Outcome
 from effx.laws.samples import Domain
@@ -54,14 +54,14 @@ def laws_of(area: str, skip: Iterable[str] = ()) -> list[Law]:
     >>> [law.name for law in laws_of("user rules")][0]
     'forward_rules_give_slopes'
     """
-    found = [law for law in LAWS.values() if law.area == area]
-    names = [law.name for law in found]
+    results = [law for law in LAWS.values() if law.area == area]
+    names = [law.name for law in results]
     for name in skip:
         if name not in names:
             raise TransformError(
                 f"laws: there is no law {name!r} in the area {area!r}; it has {', '.join(names)}"
             )
-    return [law for law in found if law.name not in set(skip)]
+    return [law for law in results if law.name not in set(skip)]
 
 
 def _run(laws: Sequence[Law], strategy: st.SearchStrategy[Case], examples: int | None) -> tuple[Outcome, ...]:
@@ -97,7 +97,7 @@ class Report:
     __repr__ = __str__
 
 
-def _wide(t: ArrayType) -> ArrayType:
+def _widen(t: ArrayType) -> ArrayType:
     """Returns the type with 64 bits, which finite differences need."""
     return t.with_dtype({"f": dtypes.float64, "c": dtypes.complex128}.get(t.kind, t.dtype))
 
@@ -142,7 +142,7 @@ def check_operation(
             f"check_operation: {op.name}: the reference handler has no rule for it; give reference=, a NumPy function"
         )
     laws = laws_of(areas.operation.AREA, {*skip, "identities_are_identities"})
-    domains = domains_of(op)
+    domains = operand_domains(op)
     if low is not None or high is not None:
         least, most = domains[0] if isinstance(domains[0], tuple) else Elementwise.domain
         domains = ((least if low is None else low, most if high is None else high),)
@@ -150,16 +150,20 @@ def check_operation(
     def cases(widen: Callable[[ArrayType], ArrayType]) -> st.SearchStrategy[Case]:
         if all([isinstance(x, ArrayType) for x in operands]):
             types = [widen(x) for x in operands if isinstance(x, ArrayType)]
-            drawn = st.integers(0, 99).map(lambda seed: operands_of(types, domains, seed))
+            operand_strategy = st.integers(0, 99).map(lambda seed: draw_operands(types, domains, seed))
         else:
-            parts = [_operand(x, widen, domains[min(i, len(domains) - 1)]) for i, x in enumerate(operands)]
-            drawn = st.tuples(*parts)
-        return drawn.map(lambda xs: (op, xs))
+            parts = [
+                _operand_strategy(x, widen, domains[min(i, len(domains) - 1)]) for i, x in enumerate(operands)
+            ]
+            operand_strategy = st.tuples(*parts)
+        return operand_strategy.map(lambda xs: (op, xs))
 
     with enable_x64(True):
-        given = [x if isinstance(x, ArrayType) else as_operand(x, "check_operation").type for x in operands]
-        wide = _takes(op, [_wide(t) for t in given])
-        inferred(op, given)
+        example_operands = [
+            x if isinstance(x, ArrayType) else as_operand(x, "check_operation").type for x in operands
+        ]
+        wide = _accepts_types(op, [_widen(t) for t in example_operands])
+        infer_types(op, example_operands)
     for law in laws:
         if law.name == "references_agree":
             if reference is not None:
@@ -167,26 +171,26 @@ def check_operation(
         elif law.name not in OF_DERIVATIVES:
             law.run(examples, cases(lambda t: t))
         elif smooth and wide:
-            law.run(examples, cases(_wide))
+            law.run(examples, cases(_widen))
 
 
-def _takes(op: AnyOperation, types: list[ArrayType]) -> bool:
+def _accepts_types(op: AnyOperation, types: list[ArrayType]) -> bool:
     try:
-        inferred(op, types)
+        infer_types(op, types)
     except EffxError:
         return False
     return True
 
 
-def _operand(
+def _operand_strategy(
     x: Array | ArrayType | float, widen: Callable[[ArrayType], ArrayType], domain: Domain
 ) -> st.SearchStrategy[Array]:
     if isinstance(x, ArrayType):
         t = widen(x)
-        return st.integers(0, 99).map(lambda seed: operands_of((t,), (domain,), seed)[0])
+        return st.integers(0, 99).map(lambda seed: draw_operands((t,), (domain,), seed)[0])
     with enable_x64(True):
-        given = as_operand(x, "check_operation")
-        data, t = np.asarray(given), widen(given.type)
+        example = as_operand(x, "check_operation")
+        data, t = np.asarray(example), widen(example.type)
         return st.just(asarray(data, t.dtype))
 
 
@@ -222,10 +226,10 @@ def check_handler(
         TransformError: the handler supports no expression of drawn programs, or an argument is not for its
             kind.
 
-    >>> from effx.laws.zoo import Bounds, Interval
+    >>> from effx.laws.zoo import IntervalBounds, IntervalArithmetic
     >>> check_handler(
-    ...     Interval(),
-    ...     payload=lambda x: Bounds(x - 0.1, x + 0.1),
+    ...     IntervalArithmetic(),
+    ...     payload=lambda x: IntervalBounds(x - 0.1, x + 0.1),
     ...     relation=lambda p, x: ((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all(),
     ...     examples=2,
     ...     skip=["handlers_compile"],
@@ -287,7 +291,7 @@ def check_transform(
     >>> double = lambda f: lambda *xs: effx.tree.map(lambda y: 2.0 * y, f(*xs))
     >>> check_transform(double, lambda f, xs: effx.tree.map(lambda y: y + y, f(*xs)), examples=2)
     """
-    drawn = programs(
+    program_strategy = programs(
         constructs=constructs,
         smooth=smooth,
         most_steps=3,
@@ -298,7 +302,11 @@ def check_transform(
         supports=supports,
     )
     subject = TransformSubject(transform, oracle, tolerance)
-    _run(laws_of(areas.user_transformations.AREA, skip), transform_cases(subject, programs=drawn), examples)
+    _run(
+        laws_of(areas.user_transformations.AREA, skip),
+        transform_cases(subject, programs=program_strategy),
+        examples,
+    )
 
 
 def check_rules(
@@ -329,6 +337,6 @@ def check_rules(
     >>> cube.defjvps(lambda dx, y, x: 3.0 * x * x * dx)
     >>> check_rules(cube, array_type(effx.dtypes.float64, (2,)), examples=2)
     """
-    parts = [_operand(x, _wide, (low, high)) for x in arguments]
-    drawn = st.tuples(*parts).map(lambda xs: (function, xs))
-    _run(laws_of(areas.user_transformations.RULES, skip), drawn, examples)
+    parts = [_operand_strategy(x, _widen, (low, high)) for x in arguments]
+    argument_strategy = st.tuples(*parts).map(lambda xs: (function, xs))
+    _run(laws_of(areas.user_transformations.RULES, skip), argument_strategy, examples)

@@ -18,7 +18,7 @@ Data = np.ndarray[Any, Any]
 STEP = 1e-6  # a central difference has an error of about STEP ** 2, rounding one of 1e-16 / STEP
 
 
-def numbers(x: object) -> Data:
+def comparable_data(x: object) -> Data:
     """Returns the data of an array; 16-bit floats in f32, which NumPy can compare."""
     data = np.asarray(x)
     return data.astype(np.float32) if data.dtype.kind == "V" and data.dtype != dtypes.float0 else data
@@ -40,7 +40,7 @@ def same(got: PyTree, want: PyTree, tolerance: float = 1e-9, note: str = "") -> 
     for index, (a, b) in enumerate(zip(left, right, strict=True)):
         where = f"{note} array {index}"
         assert a.type.matches(b.type), f"{where}: {a.type!r} against {b.type!r}"
-        x, y = numbers(a), numbers(b)
+        x, y = comparable_data(a), comparable_data(b)
         if tolerance == 0.0 or x.dtype.kind in "biuV":
             np.testing.assert_array_equal(x, y, err_msg=where)
             continue
@@ -57,29 +57,31 @@ def arrays(data: Sequence[Data], like: Sequence[Array]) -> tuple[Array, ...]:
 def directions(xs: Sequence[Array], seed: int = 1) -> tuple[Array, ...]:
     """Draws a tangent or cotangent for each floating array; the same ones each time."""
     rng = np.random.default_rng(seed)
-    drawn: list[Array] = []
+    tangents: list[Array] = []
     for x in xs:
         data = np.asarray(np.round(rng.uniform(-1, 1, x.type.shape), 3))
         if x.type.kind == "c":
             data = data + 1j * np.round(rng.uniform(-1, 1, x.type.shape), 3)
-        drawn.append(asarray(data, x.type.dtype))
-    return tuple(drawn)
+        tangents.append(asarray(data, x.type.dtype))
+    return tuple(tangents)
 
 
-def pairing(a: Sequence[object], b: Sequence[object]) -> float:
+def inner_product(a: Sequence[object], b: Sequence[object]) -> float:
     """Returns the pairing of cotangents and tangents: the real part of the sum of products, unconjugated."""
-    products = [np.real((numbers(x) * numbers(y)).sum()) for x, y in zip(a, b, strict=True)]
+    products = [np.real((comparable_data(x) * comparable_data(y)).sum()) for x, y in zip(a, b, strict=True)]
     return float(sum(products, 0.0))
 
 
-def difference(
+def central_difference(
     f: Callable[..., PyTree], xs: Sequence[Array], along: Sequence[Array], step: float = STEP
 ) -> list[Data]:
     """Returns the central difference of a function's results along directions; 0 where they stay, infinite ones too."""
     ends: list[list[Data]] = []
     for sign in (1.0, -1.0):
-        moved = [numbers(x) + sign * step * numbers(v) for x, v in zip(xs, along, strict=True)]
-        ends.append([numbers(y) for y in leaves(f(*arrays(moved, xs)))])
+        moved = [
+            comparable_data(x) + sign * step * comparable_data(v) for x, v in zip(xs, along, strict=True)
+        ]
+        ends.append([comparable_data(y) for y in leaves(f(*arrays(moved, xs)))])
     slopes = []
     for a, b in zip(*ends, strict=True):
         slope = np.zeros(a.shape, a.dtype if a.dtype.kind in "fc" else np.float64)

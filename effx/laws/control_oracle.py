@@ -35,8 +35,8 @@ def _scan(
     return carry, tree.map(lambda *rows: stack(rows), *ys)
 
 
-def _cond(taken: PyTree, yes: Function, no: Function, *operands: PyTree) -> PyTree:
-    return yes(*operands) if taken else no(*operands)
+def _cond(predicate: PyTree, yes: Function, no: Function, *operands: PyTree) -> PyTree:
+    return yes(*operands) if predicate else no(*operands)
 
 
 def _switch(index: PyTree, branches: Sequence[Function], *operands: PyTree) -> PyTree:
@@ -66,7 +66,7 @@ def _call(f: Function) -> Function:
 
 
 @final
-class InPlaceOf:
+class ReplacedNames:
     """A module with some names replaced."""
 
     def __init__(self, module: object, **others: object) -> None:
@@ -92,10 +92,10 @@ def python_form(f: Function) -> Function:
     >>> python_form(f)(1.5)
     12.0
     """
-    plain_lax = InPlaceOf(
+    plain_lax = ReplacedNames(
         lax, scan=_scan, cond=_cond, switch=_switch, while_loop=_while, fori_loop=_fori, map=_map
     )
-    plain_effx = InPlaceOf(effx, jit=_call, checkpoint=_call, vmap=lambda f: partial(_map, f))
+    plain_effx = ReplacedNames(effx, jit=_call, checkpoint=_call, vmap=lambda f: partial(_map, f))
     others = {"lax": plain_lax, "effx": plain_effx}
     if isinstance(f, TypedProgram):
         return f.compiled(NAMESPACE | others)

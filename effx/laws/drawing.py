@@ -19,7 +19,7 @@ from effx.ir.ops import convert
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES, array_shapes
-from effx.laws.samples import Domain, data_of, sample_of
+from effx.laws.samples import Domain, draw_data, sample_of
 
 AnyOperation = Operation[object]
 Drawn = tuple[AnyOperation, tuple[ArrayType, ...], tuple[Domain, ...]]
@@ -60,7 +60,7 @@ def operation_kinds() -> list[type[AnyOperation]]:
     return list(BUILDERS)
 
 
-def domains_of(op: AnyOperation) -> tuple[Domain, ...]:
+def operand_domains(op: AnyOperation) -> tuple[Domain, ...]:
     """Returns where operands of an operation are drawn from: what its sample says, or its class's `domain`."""
     if isinstance(op, Elementwise):
         return sample_of(type(op)).domains
@@ -74,32 +74,32 @@ def is_smooth(kind: type[AnyOperation]) -> bool:
     return kind not in (convert.Bitcast, TopIndices, *WITHOUT_TANGENTS)  # TopIndices takes 32 bits alone
 
 
-def operands_of(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
+def draw_operands(types: Sequence[ArrayType], domains: Sequence[Domain], seed: int) -> tuple[Array, ...]:
     """Draws generic operands: with few digits, and rarely equal."""
-    found: list[Array] = []
+    results: list[Array] = []
     with enable_x64(True):
-        for t, data in zip(types, data_of(domains, types, np.random.default_rng(seed)), strict=True):
+        for t, data in zip(types, draw_data(domains, types, np.random.default_rng(seed)), strict=True):
             x = enp.asarray(data, t.dtype)
-            found.append(convert.Convert(t.dtype, True)(x) if t.weak else x)
-    return tuple(found)
+            results.append(convert.Convert(t.dtype, True)(x) if t.weak else x)
+    return tuple(results)
 
 
-def of_kinds(kinds: str, wanted: Sequence[DType]) -> list[DType]:
+def dtypes_of_kinds(kinds: str, allowed: Sequence[DType]) -> list[DType]:
     """Returns the dtypes asked for of some kinds; the first of the kinds if there are none."""
     every = [d for k in "fiubc" if k in kinds for d in DTYPES[k]]
-    return [d for d in every if d in wanted] or every
+    return [d for d in every if d in allowed] or every
 
 
-def typed(draw: st.DrawFn, kinds: str, wanted: Sequence[DType], form: Shape | None = None) -> ArrayType:
+def draw_type(draw: st.DrawFn, kinds: str, allowed: Sequence[DType], form: Shape | None = None) -> ArrayType:
     """Draws the type of an operand."""
-    dtype = draw(st.sampled_from(of_kinds(kinds, wanted)))
+    dtype = draw(st.sampled_from(dtypes_of_kinds(kinds, allowed)))
     return array_type(dtype, draw(array_shapes(2, 6)) if form is None else form)
 
 
-def wide_float(draw: st.DrawFn, wanted: Sequence[DType]) -> tuple[str, ArrayType]:
+def draw_wide_float(draw: st.DrawFn, allowed: Sequence[DType]) -> tuple[str, ArrayType]:
     """Draws a float dtype of at least 32 bits, as its short name and its scalar type."""
     dtype = draw(
-        st.sampled_from([d for d in (dtypes.float64, dtypes.float32) if d in wanted] or [dtypes.float64])
+        st.sampled_from([d for d in (dtypes.float64, dtypes.float32) if d in allowed] or [dtypes.float64])
     )
     return {"float64": "f64", "float32": "f32"}[dtype.name], array_type(dtype)
 

@@ -36,31 +36,31 @@ from effx.laws.drawing import (
     WIDE,
     AnyOperation,
     Drawn,
-    domains_of,
+    draw_operands,
+    draw_type,
+    draw_wide_float,
     i32,
     is_smooth,
-    operands_of,
+    operand_domains,
     register,
-    typed,
-    wide_float,
 )
 from effx.laws.samples import plain_operations
 
 
-def _elementwise(op: AnyOperation, kinds: str, arity: int) -> None:
+def _register_elementwise(op: AnyOperation, kinds: str, arity: int) -> None:
     @register(type(op))
-    def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-        t = typed(draw, kinds, wanted)
+    def _(draw: st.DrawFn, allowed: Sequence[DType]) -> Drawn:
+        t = draw_type(draw, kinds, allowed)
         scalar = t.with_shape(())
         types = [t, *[t if draw(st.booleans()) else scalar for _ in range(arity - 1)]]
-        return op, tuple(types), domains_of(op)
+        return op, tuple(types), operand_domains(op)
 
 
 for _op in (*plain_operations(1), *plain_operations(2)):
-    _elementwise(_op, _op.kinds, _op.arity)
+    _register_elementwise(_op, _op.kinds, _op.arity)
 
 
-def _parametric(
+def _register_parametric(
     kind: type[AnyOperation],
     kinds: str,
     make: Callable[[st.DrawFn, ArrayType], AnyOperation],
@@ -69,56 +69,64 @@ def _parametric(
     """Registers a class of operations of one operand, of a fixed shape."""
 
     @register(kind)
-    def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-        t = typed(draw, kinds, wanted, form)
+    def _(draw: st.DrawFn, allowed: Sequence[DType]) -> Drawn:
+        t = draw_type(draw, kinds, allowed, form)
         op = make(draw, t)
-        return op, (t,), domains_of(op)
+        return op, (t,), operand_domains(op)
 
 
-def _axis(draw: st.DrawFn, t: ArrayType) -> int:
+def _draw_axis(draw: st.DrawFn, t: ArrayType) -> int:
     return draw(st.integers(0, t.ndim - 1))
 
 
-def _axes(draw: st.DrawFn, t: ArrayType) -> tuple[int, ...]:
+def _draw_axes(draw: st.DrawFn, t: ArrayType) -> tuple[int, ...]:
     return tuple(sorted(draw(st.sets(st.integers(0, t.ndim - 1)))))
 
 
-def _arg_reduction(kind: "type[reduce.ArgMax | reduce.ArgMin]") -> None:
-    _parametric(kind, "fiu", lambda draw, t: kind(_axis(draw, t), i32))
+def _register_arg_reduction(kind: "type[reduce.ArgMax | reduce.ArgMin]") -> None:
+    _register_parametric(kind, "fiu", lambda draw, t: kind(_draw_axis(draw, t), i32))
 
 
-def _reduction(kind: type[reduce.Reduction]) -> None:
-    _parametric(kind, kind.kinds, lambda draw, t: kind(_axes(draw, t)))
+def _register_reduction(kind: type[reduce.Reduction]) -> None:
+    _register_parametric(kind, kind.kinds, lambda draw, t: kind(_draw_axes(draw, t)))
 
 
-def _cumulative(kind: type[reduce.Cumulative]) -> None:
-    _parametric(kind, kind.kinds, lambda draw, t: kind(_axis(draw, t), draw(st.booleans())))
+def _register_cumulative(kind: type[reduce.Cumulative]) -> None:
+    _register_parametric(kind, kind.kinds, lambda draw, t: kind(_draw_axis(draw, t), draw(st.booleans())))
 
 
-def _all_parametric() -> None:
+def _register_all_parametric() -> None:
     e, s, v = elementwise, shape, convert
-    _parametric(e.IntegerPow, "fc", lambda draw, t: e.IntegerPow(draw(st.sampled_from((2, 3, 0, -1)))))
-    _parametric(v.ReducePrecision, "f", lambda draw, t: v.ReducePrecision(draw(st.integers(3, 8)), 7))
-    _parametric(
+    _register_parametric(
+        e.IntegerPow, "fc", lambda draw, t: e.IntegerPow(draw(st.sampled_from((2, 3, 0, -1))))
+    )
+    _register_parametric(
+        v.ReducePrecision, "f", lambda draw, t: v.ReducePrecision(draw(st.integers(3, 8)), 7)
+    )
+    _register_parametric(
         Accurate, "f", lambda draw, t: Accurate(draw(st.sampled_from(tuple(FUNCTIONS))), highest=True)
     )
-    _parametric(CheckpointName, "fiubc", lambda draw, t: CheckpointName("kept"))
-    _parametric(Offload, "fi", lambda draw, t: Offload("device", "pinned_host"))
-    _parametric(
+    _register_parametric(CheckpointName, "fiubc", lambda draw, t: CheckpointName("kept"))
+    _register_parametric(Offload, "fi", lambda draw, t: Offload("device", "pinned_host"))
+    _register_parametric(
         Constrain,
         "fiubc",
         lambda draw, t: Constrain((("i", 2), ("j", 3)), (draw(st.sampled_from(((), (0,), None))), (1,))),
     )
-    _parametric(Release, "fiubc", lambda draw, t: Release(draw(st.sampled_from((("i",), ("i", "j"))))))
-    _parametric(s.Reshape, "fiubc", lambda draw, t: s.Reshape(draw(st.sampled_from(((3, 2), (6,), (1, 6))))))
-    _parametric(
+    _register_parametric(
+        Release, "fiubc", lambda draw, t: Release(draw(st.sampled_from((("i",), ("i", "j")))))
+    )
+    _register_parametric(
+        s.Reshape, "fiubc", lambda draw, t: s.Reshape(draw(st.sampled_from(((3, 2), (6,), (1, 6)))))
+    )
+    _register_parametric(
         s.Transpose,
         "fiubc",
         lambda draw, t: s.Transpose(tuple(draw(st.permutations(range(t.ndim))))),
         (2, 1, 3),
     )
-    _parametric(s.Reverse, "fiubc", lambda draw, t: s.Reverse(_axes(draw, t)))
-    _parametric(
+    _register_parametric(s.Reverse, "fiubc", lambda draw, t: s.Reverse(_draw_axes(draw, t)))
+    _register_parametric(
         s.BroadcastInDim,
         "fiubc",
         lambda draw, t: s.BroadcastInDim(
@@ -126,30 +134,30 @@ def _all_parametric() -> None:
         ),
         (2,),
     )
-    _parametric(
+    _register_parametric(
         s.Slice,
         "fiubc",
         lambda draw, t: s.Slice(
             (draw(st.integers(0, 1)), draw(st.integers(0, 2))), (2, 3), (1, draw(st.integers(1, 2)))
         ),
     )
-    _parametric(
+    _register_parametric(
         v.Convert,
         "fi",
         # Only lossless conversions, so that the result can be differentiated.
         lambda draw, t: v.Convert(draw(st.sampled_from((dtypes.complex128, dtypes.float64)))),
     )
-    _parametric(v.Bitcast, "iu", lambda draw, t: v.Bitcast(dtypes.uint8))
+    _register_parametric(v.Bitcast, "iu", lambda draw, t: v.Bitcast(dtypes.uint8))
     for arg in (reduce.ArgMax, reduce.ArgMin):
-        _arg_reduction(arg)
+        _register_arg_reduction(arg)
     for kind in operation_classes():
         if issubclass(kind, reduce.Reduction):
-            _reduction(kind)
+            _register_reduction(kind)
         elif issubclass(kind, reduce.Cumulative):
-            _cumulative(kind)
+            _register_cumulative(kind)
 
 
-_all_parametric()
+_register_all_parametric()
 
 
 @register(elementwise.Complex)
@@ -165,7 +173,7 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(elementwise.Select)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fiubc", wanted, (3,))
+    t = draw_type(draw, "fiubc", wanted, (3,))
     which = array_type(dtypes.bool_, draw(st.sampled_from(((3,), ()))))
     if draw(st.booleans()):
         return elementwise.Select(), (which.with_dtype(i32), t, t, t), ((0, 2), (-2, 2))
@@ -174,14 +182,14 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(elementwise.Clamp)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fi", wanted, (4,))
+    t = draw_type(draw, "fi", wanted, (4,))
     bound = t if draw(st.booleans()) else t.with_shape(())
     return elementwise.Clamp(), (bound, t, bound), ((-2, -1), (-3, 3), (1, 2))
 
 
 @register(convert.OptimizationBarrier)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    types = [typed(draw, "fiubc", wanted) for _ in range(draw(st.integers(1, 2)))]
+    types = [draw_type(draw, "fiubc", wanted) for _ in range(draw(st.integers(1, 2)))]
     return convert.OptimizationBarrier(), tuple(types), ((-2, 2),)
 
 
@@ -194,14 +202,14 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(shape.Concatenate)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fiubc", wanted, (2, 3))
+    t = draw_type(draw, "fiubc", wanted, (2, 3))
     others = [t.with_shape((2, n)) for n in draw(st.lists(st.integers(0, 2), max_size=2))]
     return shape.Concatenate(1), (t, *others), ((-2, 2),)
 
 
 @register(shape.Pad)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fiubc", wanted, (2, 3))
+    t = draw_type(draw, "fiubc", wanted, (2, 3))
     ends = st.tuples(st.integers(-1, 2), st.integers(-1, 2))
     op = shape.Pad(draw(ends), draw(ends), draw(st.tuples(st.integers(0, 1), st.integers(0, 1))))
     return op, (t, t.with_shape(())), ((-2, 2),)
@@ -209,14 +217,14 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(shape.DynamicSlice)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t, start = typed(draw, "fiubc", wanted, (2, 3)), array_type(i32)
+    t, start = draw_type(draw, "fiubc", wanted, (2, 3)), array_type(i32)
     sizes = (draw(st.integers(0, 2)), draw(st.integers(1, 3)))
     return shape.DynamicSlice(sizes), (t, start, start), ((-2, 2), (-2, 4))
 
 
 @register(shape.DynamicUpdateSlice)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t, start = typed(draw, "fiubc", wanted, (2, 3)), array_type(i32)
+    t, start = draw_type(draw, "fiubc", wanted, (2, 3)), array_type(i32)
     part = t.with_shape((draw(st.integers(1, 2)), draw(st.integers(1, 3))))
     return shape.DynamicUpdateSlice(), (t, part, start, start), ((-2, 2), (-2, 2), (-2, 4))
 
@@ -228,13 +236,13 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(shape.Iota)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fiuc", wanted, (2, 3))
+    t = draw_type(draw, "fiuc", wanted, (2, 3))
     return shape.Iota(t, draw(st.integers(0, 1))), (), ()
 
 
 @register(DotGeneral)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    dtype = typed(draw, "fic", wanted, ())
+    dtype = draw_type(draw, "fic", wanted, ())
     forms: tuple[tuple[DotGeneral, Shape, Shape], ...] = (
         (DotGeneral((1,), (0,)), (2, 3), (3, 2)),
         (DotGeneral((0,), (0,)), (3,), (3,)),
@@ -248,7 +256,7 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(Gather)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fiubc", wanted, (4, 3))
+    t = draw_type(draw, "fiubc", wanted, (4, 3))
     forms = (
         (Gather((1,), (0,), (0,), (1, 3)), (2, 1)),
         (Gather((0, 1), (), (0,), (2, 2)), (1,)),
@@ -261,7 +269,7 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(Scatter)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = typed(draw, "fi", wanted, (4, 3))
+    t = draw_type(draw, "fi", wanted, (4, 3))
     # One start, or updates that are summed: overlapping updates that replace or multiply have no unique
     # result.
     how = draw(st.sampled_from(COMBINERS))
@@ -289,26 +297,26 @@ STEP = (
 
 @register(Call)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    name, t = wide_float(draw, wanted)
+    name, t = draw_wide_float(draw, wanted)
     return Call(parse_program(SINE.format(name)), draw(st.booleans())), (t.with_shape((3,)), t), ((-2, 2),)
 
 
 @register(Checkpoint)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    name, t = wide_float(draw, wanted)
+    name, t = draw_wide_float(draw, wanted)
     return Checkpoint(parse_program(SQUARE.format(name))), (t.with_shape((3,)), t), ((-2, 2),)
 
 
 @register(Cond)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    name, t = wide_float(draw, wanted)
+    name, t = draw_wide_float(draw, wanted)
     op = Cond((parse_program(SINE.format(name)), parse_program(SQUARE.format(name))))
     return op, (array_type(i32), t.with_shape((3,)), t), ((-1, 2), (-2, 2))
 
 
 @register(While)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    name, t = wide_float(draw, wanted)
+    name, t = draw_wide_float(draw, wanted)
     return (
         While(parse_program(SMALL.format(name)), parse_program(BODY.format(name)), 1),
         (t, t),
@@ -318,34 +326,36 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 
 @register(Scan)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    name, t = wide_float(draw, wanted)
+    name, t = draw_wide_float(draw, wanted)
     length = draw(st.sampled_from((2, 1, 3, 0)))
     op = Scan(parse_program(STEP.format(name)), length, 1, 1, draw(st.booleans()), draw(st.integers(1, 2)))
     return op, (t, t.with_shape((2,)), t.with_shape((length,))), ((-1, 1),)
 
 
-def _first(kind: type[AnyOperation], f: Callable[..., object], types: Sequence[ArrayType]) -> AnyOperation:
+def _first_operation(
+    kind: type[AnyOperation], f: Callable[..., object], types: Sequence[ArrayType]
+) -> AnyOperation:
     """Returns the first operation of a class in a staged function."""
     program = effx.make_jaxpr(f)(*[effx.ShapeDtypeStruct(t.shape, t.dtype) for t in types])
     return next(e.op for e in program.equations if isinstance(e.op, kind))
 
 
 @effx.custom_jvp
-def _scaled(x: Array, y: Array) -> Array:
+def _scaled_product(x: Array, y: Array) -> Array:
     return enp.sin(x) * y
 
 
-@_scaled.defjvp
+@_scaled_product.defjvp
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (x, y), (dx, dy) = primals, tangents
-    return _scaled(x, y), enp.cos(x) * y * dx + enp.sin(x) * dy
+    return _scaled_product(x, y), enp.cos(x) * y * dx + enp.sin(x) * dy
 
 
 @register(CustomCall)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    t = wide_float(draw, wanted)[1].with_shape((2,))
+    t = draw_wide_float(draw, wanted)[1].with_shape((2,))
     with enable_x64(True):
-        return _first(CustomCall, _scaled, (t, t)), (t, t), ((-2, 2),)
+        return _first_operation(CustomCall, _scaled_product, (t, t)), (t, t), ((-2, 2),)
 
 
 @register(LinearSolve)
@@ -355,9 +365,9 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
             lambda x: a * x, b, lambda matvec, b: b / a, transpose_solve=lambda vecmat, b: b / a
         )
 
-    t = wide_float(draw, wanted)[1].with_shape((2,))
+    t = draw_wide_float(draw, wanted)[1].with_shape((2,))
     with enable_x64(True):
-        return _first(LinearSolve, solved, (t, t)), (t, t), ((1, 2),)
+        return _first_operation(LinearSolve, solved, (t, t)), (t, t), ((1, 2),)
 
 
 @register(Root)
@@ -370,20 +380,20 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
             lambda g, y: y / g(enp.ones_like(y)),
         )
 
-    t = wide_float(draw, wanted)[1].with_shape((2,))
+    t = draw_wide_float(draw, wanted)[1].with_shape((2,))
     with enable_x64(True):
-        return _first(Root, rooted, (t,)), (t, t), ((1, 2),)
+        return _first_operation(Root, rooted, (t,)), (t, t), ((1, 2),)
 
 
 EVERY = tuple([d for k in "fiubc" for d in DTYPES[k]])
 
 
 @st.composite
-def _operations(
-    draw: st.DrawFn, kinds: tuple[type[AnyOperation], ...], wanted: tuple[DType, ...]
+def _draw_operations(
+    draw: st.DrawFn, kinds: tuple[type[AnyOperation], ...], allowed: tuple[DType, ...]
 ) -> tuple[object, ...]:
-    op, types, domains = BUILDERS[draw(st.sampled_from(kinds))](draw, wanted)
-    return op, operands_of(types, domains, draw(st.integers(0, 99)))
+    op, types, domains = BUILDERS[draw(st.sampled_from(kinds))](draw, allowed)
+    return op, draw_operands(types, domains, draw(st.integers(0, 99)))
 
 
 def operations(
@@ -410,4 +420,4 @@ def operations(
                 f"operations: nothing says how to draw {kind.__name__}; see effx.laws.register"
             )
     chosen = tuple(kinds) or tuple([k for k in BUILDERS if is_smooth(k) or not smooth])
-    return _operations(chosen, tuple(dtypes) if dtypes is not None else WIDE if smooth else EVERY)
+    return _draw_operations(chosen, tuple(dtypes) if dtypes is not None else WIDE if smooth else EVERY)

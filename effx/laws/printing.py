@@ -25,7 +25,7 @@ PREAMBLE = (
 
 
 @runtime_checkable
-class Sourced(Protocol):
+class SourcedFunction(Protocol):
     """A function that knows its own source: a `def f(...)` under the name `f`."""
 
     @property
@@ -34,13 +34,13 @@ class Sourced(Protocol):
         ...
 
 
-def _numbers(value: object) -> str:
+def _numbers_source(value: object) -> str:
     """Returns nested lists of numbers as source."""
     match value:
         case list():
-            return f"[{', '.join(map(_numbers, value))}]"
+            return f"[{', '.join(map(_numbers_source, value))}]"
         case complex() if not isfinite(value):
-            return f"complex({_numbers(value.real)}, {_numbers(value.imag)})"
+            return f"complex({_numbers_source(value.real)}, {_numbers_source(value.imag)})"
         case float() if not isfinite(value):
             return repr(value).replace("nan", "np.nan").replace("inf", "np.inf")
         case _:
@@ -48,7 +48,7 @@ def _numbers(value: object) -> str:
 
 
 @final
-class Printer:
+class SourcePrinter:
     """Collects imports and definitions while values become expressions."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Printer:
                 return f'parse_program("""\n{value}\n""")'
             case np.dtype():
                 return self._dtype(value)
-            case Sourced():
+            case SourcedFunction():
                 return self._source(value)
             case bool() | int() | str() | None | bytes():
                 return repr(value)
@@ -106,9 +106,9 @@ class Printer:
         if data.dtype.kind in "fV" and data.dtype.itemsize < 8:
             # The shortest number that rounds to the element.
             data = np.asarray([float(str(v)) for v in data.ravel()]).reshape(data.shape)
-        return _numbers(data.tolist())
+        return _numbers_source(data.tolist())
 
-    def _source(self, value: Sourced) -> str:
+    def _source(self, value: SourcedFunction) -> str:
         name = f"f{len(self.definitions) or ''}"
         self.definitions.append(value.source.replace("def f(", f"def {name}(", 1))
         return name
@@ -154,6 +154,6 @@ class Printer:
 
 def reproduction(name: str, case: Sequence[object]) -> str:
     """Returns Python source that checks one case of a law."""
-    printer = Printer()
+    printer = SourcePrinter()
     arguments = ",\n        ".join([printer.expression(value) for value in case])
     return printer.text(f"laws.LAWS[{name!r}](\n        {arguments},\n    )")

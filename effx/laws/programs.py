@@ -16,7 +16,15 @@ from effx import lax
 from effx.array import Array
 from effx.errors import TransformError
 from effx.ir.types import Shape
-from effx.laws.vocabulary import BINARY, LIMIT, UNARY, Form, Value, joined, moved
+from effx.laws.vocabulary import (
+    BINARY,
+    LIMIT,
+    UNARY,
+    ExpressionForm,
+    ScopeValue,
+    joining_forms,
+    rearranging_forms,
+)
 from effx.tree.registry import PyTree
 
 CONSTRUCTS = ("jit", "cond", "scan", "while", "fori", "switch", "map", "checkpoint", "vmap")
@@ -73,7 +81,7 @@ class TypedProgram:
 
 @final
 @attrs.frozen
-class Options:
+class ProgramOptions:
     """What may occur in a program.
 
     Attributes:
@@ -105,60 +113,64 @@ class Options:
         return self.supports is None or self.supports(text, shapes)
 
 
-class Writer:
+class ProgramWriter:
     """Writes one program while it is drawn."""
 
-    def __init__(self, draw: st.DrawFn, options: Options) -> None:
+    def __init__(self, draw: st.DrawFn, options: ProgramOptions) -> None:
         self.draw, self.options = draw, options
         self.lines: list[str] = []
         self.count = 0
 
-    def name(self, prefix: str = "v") -> str:
+    def fresh_name(self, prefix: str = "v") -> str:
         self.count += 1
         return f"{prefix}{self.count}"
 
-    def line(self, indent: int, text: str) -> None:
+    def write_line(self, indent: int, text: str) -> None:
         self.lines.append("    " * indent + text)
 
-    def pick(self, scope: Sequence[Value], fits: Callable[[Value], bool] = lambda v: True) -> Value | None:
+    def pick_value(
+        self, scope: Sequence[ScopeValue], fits: Callable[[ScopeValue], bool] = lambda v: True
+    ) -> ScopeValue | None:
         """Draws a value of the scope, the latest first."""
-        found = [v for v in reversed(scope) if fits(v)]
-        return self.draw(st.sampled_from(found)) if found else None
+        results = [v for v in reversed(scope) if fits(v)]
+        return self.draw(st.sampled_from(results)) if results else None
 
-    def put(self, indent: int, scope: list[Value], text: str, shape: Shape, bound: float) -> Value:
+    def write_assignment(
+        self, indent: int, scope: list[ScopeValue], text: str, shape: Shape, bound: float
+    ) -> ScopeValue:
         """Writes an assignment and returns the new value."""
-        value = Value(self.name(), shape, bound)
-        self.line(indent, f"{value.name} = {text}")
+        value = ScopeValue(self.fresh_name(), shape, bound)
+        self.write_line(indent, f"{value.name} = {text}")
         scope.append(value)
         return value
 
-    def steps(self, indent: int, scope: list[Value], depth: int, most: int) -> None:
+    def write_steps(self, indent: int, scope: list[ScopeValue], depth: int, most: int) -> None:
         """Writes one or more statements."""
-        self.step(indent, scope, depth)
+        self.write_step(indent, scope, depth)
         for _ in range(most - 1):
             # Drawn before each statement, so that shrinking removes a statement together with its draw.
             if self.draw(st.integers(0, 3)) == 0:
                 return
-            self.step(indent, scope, depth)
+            self.write_step(indent, scope, depth)
 
-    def step(self, indent: int, scope: list[Value], depth: int) -> None:
+    def write_step(self, indent: int, scope: list[ScopeValue], depth: int) -> None:
         """Writes one statement or construct, if one fits."""
         kinds = ["unary", "binary", "moved", "joined"]
         if depth:
             kinds += self.options.constructs
         kind = self.draw(st.sampled_from(kinds))
         if kind == "unary":
-            self.unary(indent, scope)
+            self.write_unary(indent, scope)
         elif kind == "binary":
-            self.binary(indent, scope)
+            self.write_binary(indent, scope)
         elif kind == "moved":
-            self.moved(indent, scope)
+            self.write_moved(indent, scope)
         elif kind == "joined":
-            self.joined(indent, scope)
+            self.write_joined(indent, scope)
         else:
             WRITERS[kind](self, indent, scope, depth - 1)
 
-    def forms(self, forms: Sequence[Form], *values: Value) -> list[Form]:
+    def choose_form(self, forms: Sequence[ExpressionForm], *values: ScopeValue) -> list[ExpressionForm]:
         bounds, shapes = [v.bound for v in values], [v.shape for v in values]
         return [
             f
@@ -168,63 +180,65 @@ class Writer:
             and self.options.allows(f.text, *shapes)
         ]
 
-    def unary(self, indent: int, scope: list[Value]) -> None:
-        x = self.pick(scope)
-        if x is not None and (found := self.forms(UNARY, x)):
-            form = self.draw(st.sampled_from(found))
-            self.put(indent, scope, form.text.format(x.name), x.shape, form.bound(x.bound))
+    def write_unary(self, indent: int, scope: list[ScopeValue]) -> None:
+        x = self.pick_value(scope)
+        if x is not None and (unary_form := self.choose_form(UNARY, x)):
+            form = self.draw(st.sampled_from(unary_form))
+            self.write_assignment(indent, scope, form.text.format(x.name), x.shape, form.bound(x.bound))
 
-    def binary(self, indent: int, scope: list[Value]) -> None:
-        x = self.pick(scope)
-        y = x and self.pick(scope, lambda v: v.shape in (x.shape, ()))
-        if x is not None and y is not None and (found := self.forms(BINARY, x, y)):
-            form = self.draw(st.sampled_from(found))
-            self.put(indent, scope, form.text.format(x.name, y.name), x.shape, form.bound(x.bound, y.bound))
+    def write_binary(self, indent: int, scope: list[ScopeValue]) -> None:
+        x = self.pick_value(scope)
+        y = x and self.pick_value(scope, lambda v: v.shape in (x.shape, ()))
+        if x is not None and y is not None and (binary_form := self.choose_form(BINARY, x, y)):
+            form = self.draw(st.sampled_from(binary_form))
+            self.write_assignment(
+                indent, scope, form.text.format(x.name, y.name), x.shape, form.bound(x.bound, y.bound)
+            )
 
-    def moved(self, indent: int, scope: list[Value]) -> None:
-        x = self.pick(scope)
+    def write_moved(self, indent: int, scope: list[ScopeValue]) -> None:
+        x = self.pick_value(scope)
         if x is None:
             return
-        found = [
+        results = [
             m
-            for m in moved(x.shape)
+            for m in rearranging_forms(x.shape)
             if len(m.shape) <= 2
             and int(np.prod(m.shape)) <= MOST_ELEMENTS
             and (m.smooth or not self.options.smooth)
             and self.options.allows(m.text, x.shape)
         ]
-        if found:
-            form = self.draw(st.sampled_from(found))
-            self.put(indent, scope, form.text.format(x.name), form.shape, x.bound * form.factor)
+        if results:
+            form = self.draw(st.sampled_from(results))
+            self.write_assignment(indent, scope, form.text.format(x.name), form.shape, x.bound * form.factor)
 
-    def joined(self, indent: int, scope: list[Value]) -> None:
-        x = self.pick(scope)
-        y = x and self.pick(scope, lambda v: bool(joined(x, v)))
+    def write_joined(self, indent: int, scope: list[ScopeValue]) -> None:
+        x = self.pick_value(scope)
+        y = x and self.pick_value(scope, lambda v: bool(joining_forms(x, v)))
         if x is None or y is None:
             return
-        found = [
+        results = [
             m
-            for m in joined(x, y)
+            for m in joining_forms(x, y)
             if int(np.prod(m.shape)) <= MOST_ELEMENTS
             and m.factor <= LIMIT
             and self.options.allows(m.text, x.shape, y.shape)
         ]
-        if found:
-            form = self.draw(st.sampled_from(found))
-            self.put(indent, scope, form.text.format(x.name, y.name), form.shape, form.factor)
+        if results:
+            form = self.draw(st.sampled_from(results))
+            self.write_assignment(indent, scope, form.text.format(x.name, y.name), form.shape, form.factor)
 
-    def body(
+    def write_body(
         self,
         indent: int,
-        parameters: list[Value],
-        outer: Sequence[Value],
+        parameters: list[ScopeValue],
+        outer: Sequence[ScopeValue],
         depth: int,
         want: Shape | None = None,
-    ) -> Value:
+    ) -> ScopeValue:
         """Writes a function's body, which may close over values; returns its result's value."""
         scope = [*outer, *parameters]
         start = len(scope)
-        self.steps(indent, scope, depth, 2)
+        self.write_steps(indent, scope, depth, 2)
         latest = scope[-1]
         if want is not None and len(scope) > start and latest.shape != want:
             # The last value is summed if the result has another shape.
@@ -232,49 +246,55 @@ class Writer:
             base = next(v for v in reversed([*parameters, *scope[start:]]) if v.shape == want)
             bound = base.bound + latest.bound * max(int(np.prod(latest.shape)), 1) * 0.1
             if self.options.allows(text, base.shape, latest.shape):
-                self.put(indent, scope, text.format(base.name, latest.name), want, bound)
+                self.write_assignment(indent, scope, text.format(base.name, latest.name), want, bound)
         fitting = [v for v in reversed([*parameters, *scope[start:]]) if want is None or v.shape == want]
         result = fitting[0]
         if want is not None and result.bound > CARRIED:
             for text, bound in (("enp.tanh({0})", 1.0), ("{0} * 0.5", result.bound / 2)):
                 if bound <= CARRIED and self.options.allows(text, result.shape):
-                    return self.put(indent, scope, text.format(result.name), result.shape, bound)
+                    return self.write_assignment(indent, scope, text.format(result.name), result.shape, bound)
             return parameters[0]
         return result
 
-    def predicate(self, scope: Sequence[Value]) -> str:
+    def write_predicate(self, scope: Sequence[ScopeValue]) -> str:
         """Returns the source of a predicate."""
         if self.options.decided:
             return f"known * {self.draw(st.sampled_from([1.0, -1.0, 0.3]))} > 0.1357"
-        x = self.pick(scope)
+        x = self.pick_value(scope)
         assert x is not None
         return f"enp.sum({x.name}) > 0.1357"
 
 
-def _function(writer: Writer, indent: int, scope: list[Value], depth: int, decorator: str = "") -> None:
+def _write_function(
+    writer: ProgramWriter, indent: int, scope: list[ScopeValue], depth: int, decorator: str = ""
+) -> None:
     """A function of one or two values, called at once."""
-    xs = [x for x in [writer.pick(scope) for _ in range(writer.draw(st.integers(1, 2)))] if x is not None]
-    name = writer.name("g")
-    parameters = [Value(writer.name("p"), x.shape, x.bound) for x in xs]
-    writer.line(indent, decorator)
-    writer.line(indent, f"def {name}({', '.join(p.name for p in parameters)}):")
-    y = writer.body(indent + 1, parameters, scope, depth)
-    writer.line(indent + 1, f"return {y.name}")
-    writer.put(indent, scope, f"{name}({', '.join(x.name for x in xs)})", y.shape, y.bound)
+    xs = [
+        x for x in [writer.pick_value(scope) for _ in range(writer.draw(st.integers(1, 2)))] if x is not None
+    ]
+    name = writer.fresh_name("g")
+    parameters = [ScopeValue(writer.fresh_name("p"), x.shape, x.bound) for x in xs]
+    writer.write_line(indent, decorator)
+    writer.write_line(indent, f"def {name}({', '.join(p.name for p in parameters)}):")
+    y = writer.write_body(indent + 1, parameters, scope, depth)
+    writer.write_line(indent + 1, f"return {y.name}")
+    writer.write_assignment(indent, scope, f"{name}({', '.join(x.name for x in xs)})", y.shape, y.bound)
 
 
-def _branches(writer: Writer, indent: int, scope: list[Value], depth: int, count: int) -> None:
-    x = writer.pick(scope, lambda v: v.bound <= CARRIED)
+def _write_branches(
+    writer: ProgramWriter, indent: int, scope: list[ScopeValue], depth: int, count: int
+) -> None:
+    x = writer.pick_value(scope, lambda v: v.bound <= CARRIED)
     assert x is not None
     names: list[str] = []
     for _ in range(count):
-        names.append(writer.name("g"))
-        p = Value(writer.name("p"), x.shape, x.bound)
-        writer.line(indent, f"def {names[-1]}({p.name}):")
-        y = writer.body(indent + 1, [p], scope, depth, x.shape)
-        writer.line(indent + 1, f"return {y.name}")
+        names.append(writer.fresh_name("g"))
+        p = ScopeValue(writer.fresh_name("p"), x.shape, x.bound)
+        writer.write_line(indent, f"def {names[-1]}({p.name}):")
+        y = writer.write_body(indent + 1, [p], scope, depth, x.shape)
+        writer.write_line(indent + 1, f"return {y.name}")
     if count == 2:
-        text = f"lax.cond({writer.predicate(scope)}, {', '.join(names)}, {x.name})"
+        text = f"lax.cond({writer.write_predicate(scope)}, {', '.join(names)}, {x.name})"
     elif writer.options.decided:
         index = (
             f"enp.floor(known * {writer.draw(st.sampled_from([2.0, -1.5]))} + 0.5357).astype(np.int32) + 1"
@@ -283,67 +303,75 @@ def _branches(writer: Writer, indent: int, scope: list[Value], depth: int, count
     else:
         index = f"enp.floor(enp.sin(enp.sum({x.name}) * 3.0) * 2.0 + 0.5357).astype(np.int32) + 1"
         text = f"lax.switch({index}, [{', '.join(names)}], {x.name})"
-    writer.put(indent, scope, text, x.shape, CARRIED)
+    writer.write_assignment(indent, scope, text, x.shape, CARRIED)
 
 
-def _scan(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
+def _write_scan(writer: ProgramWriter, indent: int, scope: list[ScopeValue], depth: int) -> None:
     """A scan with one to three carries; the next value of each is drawn, as are the outputs."""
     draw = writer.draw
-    carried = [writer.pick(scope, lambda v: v.bound <= CARRIED) for _ in range(draw(st.integers(1, 3)))]
+    carried = [writer.pick_value(scope, lambda v: v.bound <= CARRIED) for _ in range(draw(st.integers(1, 3)))]
     inits = [v for v in carried if v is not None]
-    rows = writer.pick(scope, lambda v: len(v.shape) > 0 and v.shape[0] > 0) if draw(st.booleans()) else None
+    rows = (
+        writer.pick_value(scope, lambda v: len(v.shape) > 0 and v.shape[0] > 0)
+        if draw(st.booleans())
+        else None
+    )
     length = rows.shape[0] if rows is not None else draw(st.integers(1, 3))
     reverse, unroll = draw(st.booleans()), draw(st.integers(1, 2))
-    name, row = writer.name("g"), writer.name("r")
-    parameters = [Value(writer.name("p"), v.shape, CARRIED) for v in inits]
-    slices = [Value(row, rows.shape[1:], rows.bound)] if rows is not None else []
-    writer.line(indent, f"def {name}(carry, {row}):")
-    writer.line(indent + 1, f"({', '.join(p.name for p in parameters)},) = carry")
-    y = writer.body(indent + 1, [*slices, *parameters], scope, depth, inits[0].shape)
+    name, row = writer.fresh_name("g"), writer.fresh_name("r")
+    parameters = [ScopeValue(writer.fresh_name("p"), v.shape, CARRIED) for v in inits]
+    slices = [ScopeValue(row, rows.shape[1:], rows.bound)] if rows is not None else []
+    writer.write_line(indent, f"def {name}(carry, {row}):")
+    writer.write_line(indent + 1, f"({', '.join(p.name for p in parameters)},) = carry")
+    y = writer.write_body(indent + 1, [*slices, *parameters], scope, depth, inits[0].shape)
     inside = [*scope, *slices, *parameters, y]
     # The first carry becomes the body's value; others stay, are exchanged, or become a closed-over value.
-    following = [y, *[writer.pick(inside, _fits_carry(p)) or p for p in parameters[1:]]]
+    following = [y, *[writer.pick_value(inside, _can_be_carry(p)) or p for p in parameters[1:]]]
     outputs = [
         v
-        for v in [writer.pick(inside, _fits_output) for _ in range(draw(st.integers(0, 2)))]
+        for v in [writer.pick_value(inside, _can_be_output) for _ in range(draw(st.integers(0, 2)))]
         if v is not None
     ]
     returned = f"({', '.join(v.name for v in outputs)},)" if outputs else "None"
-    writer.line(indent + 1, f"return ({', '.join(v.name for v in following)},), {returned}")
-    last, stacked = [writer.name() for _ in inits], [writer.name() for _ in outputs]
+    writer.write_line(indent + 1, f"return ({', '.join(v.name for v in following)},), {returned}")
+    last, stacked = [writer.fresh_name() for _ in inits], [writer.fresh_name() for _ in outputs]
     target = f"({', '.join(stacked)},)" if outputs else "_"
-    writer.line(
+    writer.write_line(
         indent,
         f"({', '.join(last)},), {target} = lax.scan({name}, ({', '.join(v.name for v in inits)},), "
         f"{rows.name if rows is not None else 'None'}, length={length}, reverse={reverse}, unroll={unroll})",
     )
-    scope += [Value(n, (length, *v.shape), v.bound) for n, v in zip(stacked, outputs, strict=True)]
-    scope += [Value(n, v.shape, CARRIED) for n, v in zip(reversed(last), reversed(inits), strict=True)]
+    scope += [ScopeValue(n, (length, *v.shape), v.bound) for n, v in zip(stacked, outputs, strict=True)]
+    scope += [ScopeValue(n, v.shape, CARRIED) for n, v in zip(reversed(last), reversed(inits), strict=True)]
 
 
-def _fits_carry(parameter: Value) -> Callable[[Value], bool]:
+def _can_be_carry(parameter: ScopeValue) -> Callable[[ScopeValue], bool]:
     """Says which values may be the next carry."""
     return lambda v: v.shape == parameter.shape and v.bound <= CARRIED
 
 
-def _fits_output(v: Value) -> bool:
+def _can_be_output(v: ScopeValue) -> bool:
     """Says which values a loop may stack."""
     return len(v.shape) < 2 and int(np.prod(v.shape)) <= 4
 
 
-def _while(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
-    x = writer.pick(scope, lambda v: v.bound <= CARRIED)
+def _write_while(writer: ProgramWriter, indent: int, scope: list[ScopeValue], depth: int) -> None:
+    x = writer.pick_value(scope, lambda v: v.bound <= CARRIED)
     assert x is not None
-    more, body, p = writer.name("g"), writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
+    more, body, p = (
+        writer.fresh_name("g"),
+        writer.fresh_name("g"),
+        ScopeValue(writer.fresh_name("p"), x.shape, CARRIED),
+    )
     limit, bound = writer.draw(st.integers(0, 3)), writer.draw(st.integers(1, 4))
-    writer.line(indent, f"def {more}(state):")
+    writer.write_line(indent, f"def {more}(state):")
     rest = "" if writer.options.decided else " & (enp.sum(state[1]) < 1.1357)"
-    writer.line(indent + 1, f"return (state[0] < {limit}){rest}")
-    writer.line(indent, f"def {body}(state):")
-    writer.line(indent + 1, f"i, {p.name} = state")
-    y = writer.body(indent + 1, [p], scope, depth, x.shape)
-    writer.line(indent + 1, f"return i + 1, {y.name}")
-    writer.put(
+    writer.write_line(indent + 1, f"return (state[0] < {limit}){rest}")
+    writer.write_line(indent, f"def {body}(state):")
+    writer.write_line(indent + 1, f"i, {p.name} = state")
+    y = writer.write_body(indent + 1, [p], scope, depth, x.shape)
+    writer.write_line(indent + 1, f"return i + 1, {y.name}")
+    writer.write_assignment(
         indent,
         scope,
         f"lax.while_loop({more}, {body}, (enp.int32(0), {x.name}), max_steps={bound})[1]",
@@ -352,57 +380,59 @@ def _while(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
     )
 
 
-def _fori(writer: Writer, indent: int, scope: list[Value], depth: int) -> None:
-    x = writer.pick(scope, lambda v: v.bound <= CARRIED)
+def _write_fori(writer: ProgramWriter, indent: int, scope: list[ScopeValue], depth: int) -> None:
+    x = writer.pick_value(scope, lambda v: v.bound <= CARRIED)
     assert x is not None
-    body, p = writer.name("g"), Value(writer.name("p"), x.shape, CARRIED)
-    i = Value(writer.name("i"), (), 1.5)
-    writer.line(indent, f"def {body}(i, {p.name}):")
-    writer.line(indent + 1, f"{i.name} = (i * 0.5).astype('{writer.options.dtype}')")
-    y = writer.body(indent + 1, [p], [*scope, i], depth, x.shape)
-    writer.line(indent + 1, f"return {y.name}")
+    body, p = writer.fresh_name("g"), ScopeValue(writer.fresh_name("p"), x.shape, CARRIED)
+    i = ScopeValue(writer.fresh_name("i"), (), 1.5)
+    writer.write_line(indent, f"def {body}(i, {p.name}):")
+    writer.write_line(indent + 1, f"{i.name} = (i * 0.5).astype('{writer.options.dtype}')")
+    y = writer.write_body(indent + 1, [p], [*scope, i], depth, x.shape)
+    writer.write_line(indent + 1, f"return {y.name}")
     steps = writer.draw(st.integers(0, 3))
-    writer.put(indent, scope, f"lax.fori_loop(0, {steps}, {body}, {x.name})", x.shape, CARRIED)
+    writer.write_assignment(indent, scope, f"lax.fori_loop(0, {steps}, {body}, {x.name})", x.shape, CARRIED)
 
 
-def _map(writer: Writer, indent: int, scope: list[Value], depth: int, text: str) -> None:
-    x = writer.pick(scope, lambda v: len(v.shape) > 0 and v.shape[0] > 0)
+def _write_map(writer: ProgramWriter, indent: int, scope: list[ScopeValue], depth: int, text: str) -> None:
+    x = writer.pick_value(scope, lambda v: len(v.shape) > 0 and v.shape[0] > 0)
     if x is None:
         return
-    name, p = writer.name("g"), Value(writer.name("p"), x.shape[1:], x.bound)
-    writer.line(indent, f"def {name}({p.name}):")
-    y = writer.body(indent + 1, [p], scope, depth, p.shape)
-    writer.line(indent + 1, f"return {y.name}")
-    writer.put(indent, scope, text.format(name, x.name), x.shape, max(x.bound, CARRIED))
+    name, p = writer.fresh_name("g"), ScopeValue(writer.fresh_name("p"), x.shape[1:], x.bound)
+    writer.write_line(indent, f"def {name}({p.name}):")
+    y = writer.write_body(indent + 1, [p], scope, depth, p.shape)
+    writer.write_line(indent + 1, f"return {y.name}")
+    writer.write_assignment(indent, scope, text.format(name, x.name), x.shape, max(x.bound, CARRIED))
 
 
-WRITERS: dict[str, Callable[[Writer, int, list[Value], int], None]] = {
-    "jit": lambda w, indent, scope, depth: _function(w, indent, scope, depth, "@effx.jit"),
-    "checkpoint": lambda w, indent, scope, depth: _function(w, indent, scope, depth, "@effx.checkpoint"),
-    "cond": lambda w, indent, scope, depth: _branches(w, indent, scope, depth, 2),
-    "switch": lambda w, indent, scope, depth: _branches(w, indent, scope, depth, 3),
-    "scan": _scan,
-    "while": _while,
-    "fori": _fori,
-    "map": lambda w, indent, scope, depth: _map(w, indent, scope, depth, "lax.map({0}, {1})"),
-    "vmap": lambda w, indent, scope, depth: _map(w, indent, scope, depth, "effx.vmap({0})({1})"),
+WRITERS: dict[str, Callable[[ProgramWriter, int, list[ScopeValue], int], None]] = {
+    "jit": lambda w, indent, scope, depth: _write_function(w, indent, scope, depth, "@effx.jit"),
+    "checkpoint": lambda w, indent, scope, depth: _write_function(
+        w, indent, scope, depth, "@effx.checkpoint"
+    ),
+    "cond": lambda w, indent, scope, depth: _write_branches(w, indent, scope, depth, 2),
+    "switch": lambda w, indent, scope, depth: _write_branches(w, indent, scope, depth, 3),
+    "scan": _write_scan,
+    "while": _write_while,
+    "fori": _write_fori,
+    "map": lambda w, indent, scope, depth: _write_map(w, indent, scope, depth, "lax.map({0}, {1})"),
+    "vmap": lambda w, indent, scope, depth: _write_map(w, indent, scope, depth, "effx.vmap({0})({1})"),
 }
 
 
 @st.composite
-def _programs(draw: st.DrawFn, options: Options) -> TypedProgram:
+def _draw_program(draw: st.DrawFn, options: ProgramOptions) -> TypedProgram:
     shapes = draw(st.lists(st.sampled_from(options.shapes), min_size=1, max_size=options.most_arguments))
-    writer = Writer(draw, options)
-    scope = [Value(f"x{i}", s, 1.0) for i, s in enumerate(shapes)]
+    writer = ProgramWriter(draw, options)
+    scope = [ScopeValue(f"x{i}", s, 1.0) for i, s in enumerate(shapes)]
     names = [v.name for v in scope]
     if options.decided:
         shapes, names = [*shapes, ()], [*names, "known"]
-    writer.line(0, f"def f({', '.join(names)}):")
-    writer.steps(1, scope, options.depth, options.most_steps)
+    writer.write_line(0, f"def f({', '.join(names)}):")
+    writer.write_steps(1, scope, options.depth, options.most_steps)
     results = [scope[-1].name]
     if options.results > 1 and draw(st.booleans()):
         results.append(draw(st.sampled_from(scope)).name)
-    writer.line(1, f"return {', '.join(results)}{',' if options.results > 1 else ''}")
+    writer.write_line(1, f"return {', '.join(results)}{',' if options.results > 1 else ''}")
     return TypedProgram("\n".join(writer.lines), tuple(shapes), options.dtype, options.decided)
 
 
@@ -445,7 +475,7 @@ def programs(
     strange = [c for c in constructs if c not in CONSTRUCTS]
     if strange:
         raise TransformError(f"programs: constructs are {', '.join(CONSTRUCTS)}; got {strange[0]!r}")
-    options = Options(
+    options = ProgramOptions(
         tuple(constructs),
         smooth,
         most_steps,
@@ -457,7 +487,7 @@ def programs(
         results,
         supports,
     )
-    return _programs(options)
+    return _draw_program(options)
 
 
 def points(program: TypedProgram) -> st.SearchStrategy[tuple[Array, ...]]:
@@ -470,11 +500,11 @@ def points(program: TypedProgram) -> st.SearchStrategy[tuple[Array, ...]]:
 
 
 @st.composite
-def _cases(draw: st.DrawFn, strategy: st.SearchStrategy[TypedProgram]) -> tuple[object, ...]:
+def _draw_case(draw: st.DrawFn, strategy: st.SearchStrategy[TypedProgram]) -> tuple[object, ...]:
     program = draw(strategy)
     return program, draw(points(program))
 
 
 def cases(strategy: st.SearchStrategy[TypedProgram]) -> st.SearchStrategy[tuple[object, ...]]:
     """Draws a program with a point: the arguments `(f, xs)` of most laws."""
-    return _cases(strategy)
+    return _draw_case(strategy)

@@ -31,12 +31,12 @@ Domain = tuple[float, float] | Sampler
 """An interval, or a function from a generator and a type to data of the type's dtype and shape."""
 
 
-def _reals(rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> Data:
+def _draw_reals(rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> Data:
     """Draws numbers with few digits, so that they print shortly."""
     return np.asarray(np.round(rng.uniform(low, high, shape), 5))
 
 
-def interval(low: float, high: float, imaginary: tuple[float, float] | None = None) -> Sampler:
+def draw_from_interval(low: float, high: float, imaginary: tuple[float, float] | None = None) -> Sampler:
     """Draws from an interval: of integers those inside, of complex numbers both parts.
 
     Args:
@@ -45,56 +45,58 @@ def interval(low: float, high: float, imaginary: tuple[float, float] | None = No
         imaginary: an interval of its own for the imaginary part.
     """
 
-    def drawn(rng: np.random.Generator, t: ArrayType) -> Data:
+    def draw(rng: np.random.Generator, t: ArrayType) -> Data:
         if t.kind == "b":
             return rng.integers(0, 2, t.shape).astype(t.dtype)
         if t.kind in "iu":
             bottom = max(int(np.ceil(low)), 0) if t.kind == "u" else int(np.ceil(low))
             return rng.integers(bottom, max(int(high), bottom), t.shape, endpoint=True).astype(t.dtype)
-        data = _reals(rng, low, high, t.shape)
+        data = _draw_reals(rng, low, high, t.shape)
         if t.kind == "c":
-            data = data + 1j * _reals(rng, *(imaginary or (low, high)), t.shape)
+            data = data + 1j * _draw_reals(rng, *(imaginary or (low, high)), t.shape)
         return data.astype(t.dtype)
 
-    return drawn
+    return draw
 
 
-anything = interval(-3, 3)
+anything = draw_from_interval(-3, 3)
 
 
-def by_kind(rest: Sampler = anything, **samplers: Sampler) -> Sampler:
+def draw_by_kind(rest: Sampler = anything, **samplers: Sampler) -> Sampler:
     """Draws by the kind of the dtype, a letter of `ArrayType.kind`; `rest` is for the kinds that are not named."""
     return lambda rng, t: samplers.get(t.kind, rest)(rng, t)
 
 
-def off_cuts(real: tuple[float, float], re: tuple[float, float], im: tuple[float, float]) -> Sampler:
+def draw_off_branch_cuts(
+    real: tuple[float, float], re: tuple[float, float], im: tuple[float, float]
+) -> Sampler:
     """Draws real numbers from an interval, and complex ones from a rectangle without branch cuts."""
-    return by_kind(f=interval(*real), c=interval(*re, imaginary=im))
+    return draw_by_kind(f=draw_from_interval(*real), c=draw_from_interval(*re, imaginary=im))
 
 
-def nonzero(low: float = 0.4, high: float = 2.5) -> Sampler:
+def draw_nonzero(low: float = 0.4, high: float = 2.5) -> Sampler:
     """Draws a size and a sign, a direction for complex numbers; any small integers."""
 
-    def drawn(rng: np.random.Generator, t: ArrayType) -> Data:
+    def draw(rng: np.random.Generator, t: ArrayType) -> Data:
         if t.kind in "biu":
-            return interval(-9, 9)(rng, t)
-        size = _reals(rng, low, high, t.shape)
+            return draw_from_interval(-9, 9)(rng, t)
+        size = _draw_reals(rng, low, high, t.shape)
         if t.kind == "c":
             return np.asarray(size * np.exp(1j * rng.uniform(-3, 3, t.shape))).astype(t.dtype)
         return np.asarray(size * rng.choice([-1, 1], t.shape)).astype(t.dtype)
 
-    return drawn
+    return draw
 
 
-def steps(rng: np.random.Generator, t: ArrayType) -> Data:
+def draw_off_steps(rng: np.random.Generator, t: ArrayType) -> Data:
     """Draws floats away from integers and from the halves between them."""
     if t.kind != "f":
-        return nonzero()(rng, t)
+        return draw_nonzero()(rng, t)
     halves = rng.integers(-18, 18, t.shape) / 2
-    return np.asarray(halves + _reals(rng, 0.1, 0.4, t.shape)).astype(t.dtype)
+    return np.asarray(halves + _draw_reals(rng, 0.1, 0.4, t.shape)).astype(t.dtype)
 
 
-def bits(rng: np.random.Generator, t: ArrayType) -> Data:
+def draw_bits(rng: np.random.Generator, t: ArrayType) -> Data:
     """Draws all bit patterns of integers and booleans."""
     if t.kind == "b":
         return rng.integers(0, 2, t.shape).astype(t.dtype)
@@ -102,19 +104,19 @@ def bits(rng: np.random.Generator, t: ArrayType) -> Data:
     return rng.integers(info.min, info.max, t.shape, t.dtype, endpoint=True)
 
 
-def whole(rng: np.random.Generator, t: ArrayType) -> Data:
+def draw_whole_numbers(rng: np.random.Generator, t: ArrayType) -> Data:
     """Draws whole numbers from 0 to 3."""
     return rng.integers(0, 4, t.shape).astype(t.dtype)
 
 
-def data_of(domains: Sequence[Domain], types: Sequence[ArrayType], rng: np.random.Generator) -> list[Data]:
+def draw_data(domains: Sequence[Domain], types: Sequence[ArrayType], rng: np.random.Generator) -> list[Data]:
     """Draws the data of operands; the last domain serves for the rest."""
-    found: list[Data] = []
+    results: list[Data] = []
     for i, t in enumerate(types):
         domain = domains[min(i, len(domains) - 1)]
-        data = domain(rng, t) if callable(domain) else interval(*domain)(rng, t)
-        found.append(np.asarray(data, t.dtype))
-    return found
+        data = domain(rng, t) if callable(domain) else draw_from_interval(*domain)(rng, t)
+        results.append(np.asarray(data, t.dtype))
+    return results
 
 
 @final
@@ -147,35 +149,35 @@ FIRST: tuple[tuple[int, ...], ...] = ((0,),)
 ALL: tuple[tuple[int, ...], ...] = ((),)
 S = ElementwiseSample
 WIDE, SMALL = (-9.0, 9.0), (-3.0, 3.0)
-POSITIVE = off_cuts((0.1, 9), (0.2, 2), (-2, 2))
-ABOVE_AXIS = off_cuts((-0.95, 0.95), (-2, 2), (0.2, 2))
-ALONG_AXIS = off_cuts(WIDE, (-2, 2), (-0.8, 0.8))
-DIVISOR = by_kind(f=nonzero(), c=nonzero())
+POSITIVE = draw_off_branch_cuts((0.1, 9), (0.2, 2), (-2, 2))
+ABOVE_AXIS = draw_off_branch_cuts((-0.95, 0.95), (-2, 2), (0.2, 2))
+ALONG_AXIS = draw_off_branch_cuts(WIDE, (-2, 2), (-0.8, 0.8))
+DIVISOR = draw_by_kind(f=draw_nonzero(), c=draw_nonzero())
 
 STATED: dict[type[Elementwise], ElementwiseSample] = {
     e.Neg: S((WIDE,), exact=True),
-    e.Sign: S((steps,)),
-    **dict.fromkeys((e.Floor, e.Ceil), S((steps,), exact=True)),
-    e.RoundAwayFromZero: S((steps,), lax.round, exact=True),
+    e.Sign: S((draw_off_steps,)),
+    **dict.fromkeys((e.Floor, e.Ceil), S((draw_off_steps,), exact=True)),
+    e.RoundAwayFromZero: S((draw_off_steps,), lax.round, exact=True),
     e.RoundToEven: S(
-        (steps,), partial(lax.round, rounding_method=lax.RoundingMethod.TO_NEAREST_EVEN), exact=True
+        (draw_off_steps,), partial(lax.round, rounding_method=lax.RoundingMethod.TO_NEAREST_EVEN), exact=True
     ),
     **dict.fromkeys((e.Exp, e.Exp2, e.Expm1, e.Sinh, e.Cosh), S((SMALL,))),
     e.Log: S((POSITIVE,)),
-    e.Log1p: S((off_cuts((-0.9, 9), (-0.7, 2), (-2, 2)),)),
+    e.Log1p: S((draw_off_branch_cuts((-0.9, 9), (-0.7, 2), (-2, 2)),)),
     e.Sqrt: S((POSITIVE,)),
     e.Rsqrt: S((POSITIVE,)),
-    e.Cbrt: S((nonzero(0.2, 9),)),
+    e.Cbrt: S((draw_nonzero(0.2, 9),)),
     e.Square: S((WIDE,)),
-    **dict.fromkeys((e.Sin, e.Cos), S((interval(*WIDE, imaginary=(-2, 2)),))),
+    **dict.fromkeys((e.Sin, e.Cos), S((draw_from_interval(*WIDE, imaginary=(-2, 2)),))),
     e.Tan: S(((-1.2, 1.2),), tolerance=3.0),
     **dict.fromkeys((e.Asin, e.Acos), S((ABOVE_AXIS,), tolerance=3.0)),
     e.Atan: S((ALONG_AXIS,), tolerance=3.0),
-    e.Tanh: S((off_cuts(SMALL, (-2, 2), (-1, 1)),)),
+    e.Tanh: S((draw_off_branch_cuts(SMALL, (-2, 2), (-1, 1)),)),
     e.Asinh: S((ALONG_AXIS,)),
-    e.Acosh: S((off_cuts((1.2, 9), (-2, 2), (0.2, 2)),), tolerance=3.0),
-    e.Atanh: S((off_cuts((-0.9, 0.9), (-0.9, 0.9), (-2, 2)),), tolerance=3.0),
-    e.Logistic: S((off_cuts((-5, 5), (-3, 3), (-1, 1)),)),
+    e.Acosh: S((draw_off_branch_cuts((1.2, 9), (-2, 2), (0.2, 2)),), tolerance=3.0),
+    e.Atanh: S((draw_off_branch_cuts((-0.9, 0.9), (-0.9, 0.9), (-2, 2)),), tolerance=3.0),
+    e.Logistic: S((draw_off_branch_cuts((-5, 5), (-3, 3), (-1, 1)),)),
     **dict.fromkeys((Erfc, ErfInv, Digamma), S(tolerance=3.0)),
     Lgamma: S(tolerance=3.0, edges=False),
     **dict.fromkeys((Igamma, Igammac), S(tolerance=9.0, edges=False)),
@@ -183,18 +185,18 @@ STATED: dict[type[Elementwise], ElementwiseSample] = {
     **dict.fromkeys((IgammaGradA, RandomGammaGrad), S(tolerance=9.0, smooth=False, edges=False)),
     Betainc: S(tolerance=9.0),
     BetaincGradA: S(tolerance=9.0, smooth=False),
-    Polygamma: S((whole, (0.6, 5.0)), tolerance=9.0, smooth=False, edges=False),
+    Polygamma: S((draw_whole_numbers, (0.6, 5.0)), tolerance=9.0, smooth=False, edges=False),
     Zeta: S(tolerance=9.0, edges=False),
-    Mulhi: S((bits,), exact=True),
+    Mulhi: S((draw_bits,), exact=True),
     e.Conj: S(exact=True, linear=FIRST),
-    e.IntegerPow: S((nonzero(),)),
-    e.Not: S((bits,), lax.bitwise_not),
-    e.PopulationCount: S((bits,)),
-    e.CountLeadingZeros: S((bits,), lax.clz),
-    e.Abs: S((nonzero(),)),
+    e.IntegerPow: S((draw_nonzero(),)),
+    e.Not: S((draw_bits,), lax.bitwise_not),
+    e.PopulationCount: S((draw_bits,)),
+    e.CountLeadingZeros: S((draw_bits,), lax.clz),
+    e.Abs: S((draw_nonzero(),)),
     e.Real: S(exact=True),
     e.Imag: S(exact=True),
-    e.IsFinite: S((steps,)),
+    e.IsFinite: S((draw_off_steps,)),
     convert.StopGradient: S(exact=True, smooth=False),
     convert.ReducePrecision: S(exact=True, smooth=False),
     convert.Copy: S(exact=True, linear=FIRST),
@@ -203,15 +205,15 @@ STATED: dict[type[Elementwise], ElementwiseSample] = {
     e.Mul: S((WIDE,), linear=((0,), (1,))),
     e.Div: S((WIDE, DIVISOR), linear=FIRST),
     e.Rem: S((WIDE, DIVISOR)),
-    e.Pow: S((off_cuts((0.3, 2), (0.3, 2), (-1, 1)), (-2, 2))),
-    e.Atan2: S((nonzero(),)),
+    e.Pow: S((draw_off_branch_cuts((0.3, 2), (0.3, 2), (-1, 1)), (-2, 2))),
+    e.Atan2: S((draw_nonzero(),)),
     e.Max: S((WIDE,), exact=True),
     e.Min: S((WIDE,), exact=True),
     e.NextAfter: S((WIDE,), lax.nextafter, exact=True, smooth=False),
-    e.And: S((bits,), lax.bitwise_and),
-    e.Or: S((bits,), lax.bitwise_or),
-    e.Xor: S((bits,), lax.bitwise_xor),
-    **dict.fromkeys((e.ShiftLeft, e.ShiftRightArithmetic, e.ShiftRightLogical), S((bits, (0, 9)))),
+    e.And: S((draw_bits,), lax.bitwise_and),
+    e.Or: S((draw_bits,), lax.bitwise_or),
+    e.Xor: S((draw_bits,), lax.bitwise_xor),
+    **dict.fromkeys((e.ShiftLeft, e.ShiftRightArithmetic, e.ShiftRightLogical), S((draw_bits, (0, 9)))),
     **dict.fromkeys((compare.Eq, compare.Ne, compare.Lt, compare.Le, compare.Gt, compare.Ge), S((SMALL,))),
 }
 

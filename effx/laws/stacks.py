@@ -26,7 +26,7 @@ Function = Callable[..., PyTree]
 
 
 @final
-class Forwarding(Handler):
+class ForwardingHandler(Handler):
     """Sees every operation and passes it on."""
 
     intercepts = True
@@ -38,7 +38,7 @@ class Forwarding(Handler):
 
 @final
 @attrs.frozen
-class Idle(BoxHandler[Array]):
+class IdleHandler(BoxHandler[Array]):
     """A boxing handler without boxes."""
 
     def lift(self, x: Array) -> Array:
@@ -46,7 +46,7 @@ class Idle(BoxHandler[Array]):
         return x
 
 
-def _under(handler: Handler) -> Callable[[Function], Function]:
+def _run_under(handler: Handler) -> Callable[[Function], Function]:
     def layer(f: Function) -> Function:
         def g(*xs: Array) -> PyTree:
             with handle(handler):
@@ -61,7 +61,7 @@ def _first(tree_: PyTree) -> PyTree:
     return tree.map(lambda y: y[0], tree_)
 
 
-def _staged(f: Function) -> Function:
+def _through_staging(f: Function) -> Function:
     def g(*xs: Array) -> PyTree:
         program, shape = effx.make_jaxpr(f, return_shape=True)(*xs)
         results = run_program(program, [*program.constants, *xs])
@@ -70,7 +70,7 @@ def _staged(f: Function) -> Function:
     return g
 
 
-def _turn(f: Function) -> Function:
+def _through_while_loop(f: Function) -> Function:
     def g(*xs: Array) -> PyTree:
         start = tree.map(lambda s: enp.zeros(s.shape, s.dtype), effx.eval_shape(f, *xs))
         return lax.while_loop(
@@ -80,7 +80,7 @@ def _turn(f: Function) -> Function:
     return g
 
 
-def _named(f: Function) -> Function:
+def _through_named_function(f: Function) -> Function:
     def g(*xs: Array) -> PyTree:
         with effx.named_scope("law"):
             return f(*xs)
@@ -90,22 +90,22 @@ def _named(f: Function) -> Function:
 
 LAYERS: dict[str, Callable[[Function], Function]] = {
     "jit": effx.jit,
-    "idle": _under(Idle()),
+    "idle": _run_under(IdleHandler()),
     "jvp": lambda f: lambda *xs: effx.jvp(lambda *ys: f(*ys), xs, directions(xs))[0],
     "vmap": lambda f: (
         lambda *xs: _first(effx.vmap(lambda *ys: f(*ys))(*[enp.stack([x, x * 0.5]) for x in xs]))
     ),
     "vjp": lambda f: lambda *xs: effx.vjp(lambda *ys: f(*ys), *xs)[0],
-    "forwarding": _under(Forwarding()),
+    "forwarding": _run_under(ForwardingHandler()),
     "linearize": lambda f: lambda *xs: effx.linearize(lambda *ys: f(*ys), *xs)[0],
     "checkpoint": lambda f: effx.checkpoint(lambda *xs: f(*xs)),
-    "staged": _staged,
+    "staged": _through_staging,
     "cond": lambda f: lambda *xs: lax.cond(enp.asarray(True), lambda *ys: f(*ys), lambda *ys: f(*ys), *xs),
     "scan": lambda f: (
         lambda *xs: _first(lax.scan(lambda c, row: (c, f(*row)), None, tuple([x[None] for x in xs]))[1])
     ),
-    "while": _turn,
-    "scope": _named,
+    "while": _through_while_loop,
+    "scope": _through_named_function,
 }
 """What puts what around a function, by name."""
 

@@ -48,7 +48,7 @@ class HandlerSubject:
         factory=dict, init=False, repr=False
     )
 
-    def carry(self, x: Array) -> PyTree:
+    def payload_for(self, x: Array) -> PyTree:
         """Returns the payload for an argument."""
         return (self.handler.lift if self.payload is None else self.payload)(x)
 
@@ -69,11 +69,13 @@ class HandlerSubject:
         """
         last = len(xs) - 1
         with handle(self.handler) as frame:
-            given = [
-                x if (known and i == last) or not boxed(i) else self.handler.box(frame, self.carry(x), x)
+            payloads_or_values = [
+                x
+                if (known and i == last) or not boxed(i)
+                else self.handler.box(frame, self.payload_for(x), x)
                 for i, x in enumerate(xs)
             ]
-            return [self.handler.payload(frame, y) for y in leaves(f(*given))]
+            return [self.handler.payload(frame, y) for y in leaves(f(*payloads_or_values))]
 
     def refuses(self, text: str, shapes: tuple[Shape, ...]) -> str | None:
         """Returns why a form of expression cannot be used under the handler; None where it can."""
@@ -86,7 +88,7 @@ class HandlerSubject:
         source = text.format(*[f"a{i}" for i in range(len(shapes))])
         with enable_x64(True), handle(Reference()), handle(self.handler) as frame:
             xs = [enp.asarray(np.full(s, 0.3)) for s in shapes]
-            names = {f"a{i}": self.handler.box(frame, self.carry(x), x) for i, x in enumerate(xs)}
+            names = {f"a{i}": self.handler.box(frame, self.payload_for(x), x) for i, x in enumerate(xs)}
             try:
                 result = eval(source, NAMESPACE | names)
             except EffxError as error:
@@ -120,7 +122,7 @@ class HandlerSubject:
     @property
     def has_primal(self) -> bool:
         """True if plain values choose branches."""
-        return self.handler.primal(self.carry(enp.zeros(()))) is not None
+        return self.handler.primal(self.payload_for(enp.zeros(()))) is not None
 
     @property
     def has_join(self) -> bool:
@@ -132,7 +134,7 @@ SHAPES: tuple[Shape, ...] = ((3,), (), (2, 3), (1,))
 
 
 @st.composite
-def _handler_cases(draw: st.DrawFn, subjects: tuple[HandlerSubject, ...]) -> tuple[object, ...]:
+def _draw_handler_case(draw: st.DrawFn, subjects: tuple[HandlerSubject, ...]) -> tuple[object, ...]:
     subject = draw(st.sampled_from(subjects))
     strategy = programs(
         constructs=subject.constructs(),
@@ -149,7 +151,7 @@ def _handler_cases(draw: st.DrawFn, subjects: tuple[HandlerSubject, ...]) -> tup
 
 def handler_cases(*subjects: HandlerSubject) -> st.SearchStrategy[tuple[object, ...]]:
     """Draws a handler, a program that it can run, and a point; the last argument, `known`, stays plain."""
-    return _handler_cases(subjects)
+    return _draw_handler_case(subjects)
 
 
 @final
@@ -179,24 +181,24 @@ class InterceptSubject:
                 raise
             raise NotApplicable(f"the handler refuses a program: {error.message}") from None
 
-    def running(self, f: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    def wrap_function(self, f: Callable[..., PyTree]) -> Callable[..., PyTree]:
         """Returns the function that runs a function under the handler."""
         return lambda *xs: self.run(lambda *ys: f(*ys), xs)
 
     def results(self, f: Callable[..., PyTree], xs: Sequence[Array]) -> list[Array]:
         """Returns a function's own results under the handler, without its return clause."""
-        kept: list[PyTree] = []
+        captured: list[PyTree] = []
 
         def watched(*ys: PyTree) -> PyTree:
-            kept.append(f(*ys))
-            return kept[0]
+            captured.append(f(*ys))
+            return captured[0]
 
         self.run(watched, xs)
-        return leaves(kept[0])
+        return leaves(captured[0])
 
 
 @st.composite
-def _intercept_cases(draw: st.DrawFn, subjects: tuple[InterceptSubject, ...]) -> tuple[object, ...]:
+def _draw_intercept_case(draw: st.DrawFn, subjects: tuple[InterceptSubject, ...]) -> tuple[object, ...]:
     subject = draw(st.sampled_from(subjects))
     # An inner vmap acts once for all batch elements; and branches must collect alike, which random ones do
     # not.
@@ -208,13 +210,13 @@ def _intercept_cases(draw: st.DrawFn, subjects: tuple[InterceptSubject, ...]) ->
 
 def intercept_cases(*subjects: InterceptSubject) -> st.SearchStrategy[tuple[object, ...]]:
     """Draws an intercepting handler, a program, and a point."""
-    return _intercept_cases(subjects)
+    return _draw_intercept_case(subjects)
 
 
 H = TypeVar("H", bound=RuledHandler[PyTree])
 
 
-def stepping(handler: H) -> H:
+def with_stepping(handler: H) -> H:
     """Returns the handler with `steps = True`: a copy, of a class that derives from its own."""
     kind = type(handler)
     stepped: type[H] = type(kind.__name__, (kind,), {"__slots__": (), "steps": True})

@@ -18,7 +18,7 @@ LIMIT = 8.0
 
 @final
 @attrs.frozen
-class Value:
+class ScopeValue:
     """A value in the scope of a program.
 
     Attributes:
@@ -34,7 +34,7 @@ class Value:
 
 @final
 @attrs.frozen
-class Form:
+class ExpressionForm:
     """An expression of values of one shape.
 
     Attributes:
@@ -49,38 +49,38 @@ class Form:
 
 
 UNARY = (
-    Form("enp.sin({0})", lambda a: 1.0),
-    Form("-{0}", lambda a: a),
-    Form("{0} * 0.5", lambda a: a / 2),
-    Form("{0} + 0.3", lambda a: a + 0.3),
-    Form("enp.tanh({0})", lambda a: 1.0),
-    Form("enp.cos({0})", lambda a: 1.0),
-    Form("{0} * {0}", lambda a: a * a),
-    Form("enp.exp({0})", lambda a: exp(min(a, 9.0))),
-    Form("lax.logistic({0})", lambda a: 1.0),
-    Form("enp.sqrt({0} * {0} + 0.5)", lambda a: a + 1),
-    Form("enp.log({0} * {0} + 0.5)", lambda a: a + 1),
-    Form("enp.abs({0})", lambda a: a, smooth=False),
-    Form("enp.floor({0} * 3.1 + 0.1357)", lambda a: 3.1 * a + 1, smooth=False),
-    Form("enp.where({0} > 0.1357, enp.sin({0}), {0})", lambda a: max(a, 1.0), smooth=False),
-    Form("enp.maximum({0}, 0.1357)", lambda a: max(a, 0.2), smooth=False),
-    Form("lax.stop_gradient({0})", lambda a: a, smooth=False),
+    ExpressionForm("enp.sin({0})", lambda a: 1.0),
+    ExpressionForm("-{0}", lambda a: a),
+    ExpressionForm("{0} * 0.5", lambda a: a / 2),
+    ExpressionForm("{0} + 0.3", lambda a: a + 0.3),
+    ExpressionForm("enp.tanh({0})", lambda a: 1.0),
+    ExpressionForm("enp.cos({0})", lambda a: 1.0),
+    ExpressionForm("{0} * {0}", lambda a: a * a),
+    ExpressionForm("enp.exp({0})", lambda a: exp(min(a, 9.0))),
+    ExpressionForm("lax.logistic({0})", lambda a: 1.0),
+    ExpressionForm("enp.sqrt({0} * {0} + 0.5)", lambda a: a + 1),
+    ExpressionForm("enp.log({0} * {0} + 0.5)", lambda a: a + 1),
+    ExpressionForm("enp.abs({0})", lambda a: a, smooth=False),
+    ExpressionForm("enp.floor({0} * 3.1 + 0.1357)", lambda a: 3.1 * a + 1, smooth=False),
+    ExpressionForm("enp.where({0} > 0.1357, enp.sin({0}), {0})", lambda a: max(a, 1.0), smooth=False),
+    ExpressionForm("enp.maximum({0}, 0.1357)", lambda a: max(a, 0.2), smooth=False),
+    ExpressionForm("lax.stop_gradient({0})", lambda a: a, smooth=False),
 )
 BINARY = (
-    Form("{0} + {1}", lambda a, b: a + b),
-    Form("{0} * {1}", lambda a, b: a * b),
-    Form("{0} - {1}", lambda a, b: a + b),
-    Form("{0} / ({1} * {1} + 1.5)", lambda a, b: a),
+    ExpressionForm("{0} + {1}", lambda a, b: a + b),
+    ExpressionForm("{0} * {1}", lambda a, b: a * b),
+    ExpressionForm("{0} - {1}", lambda a, b: a + b),
+    ExpressionForm("{0} / ({1} * {1} + 1.5)", lambda a, b: a),
     # Both cases and their slopes agree where the predicate changes.
-    Form("enp.where({0} - {1} > 0, enp.sin({0} - {1}), {0} - {1})", lambda a, b: a + b),
-    Form("enp.maximum({0}, {1})", lambda a, b: max(a, b), smooth=False),
-    Form("enp.minimum({0}, {1})", lambda a, b: max(a, b), smooth=False),
+    ExpressionForm("enp.where({0} - {1} > 0, enp.sin({0} - {1}), {0} - {1})", lambda a, b: a + b),
+    ExpressionForm("enp.maximum({0}, {1})", lambda a, b: max(a, b), smooth=False),
+    ExpressionForm("enp.minimum({0}, {1})", lambda a, b: max(a, b), smooth=False),
 )
 
 
 @final
 @attrs.frozen
-class Moved:
+class RearrangingForm:
     """An expression that moves or reduces the elements of one array.
 
     Attributes:
@@ -95,50 +95,54 @@ class Moved:
     smooth: bool = True
 
 
-def moved(shape: Shape) -> list[Moved]:
+def rearranging_forms(shape: Shape) -> list[RearrangingForm]:
     """Lists the expressions that move the elements of an array of a shape."""
     n, ndim = prod(shape), len(shape)
-    found = [Moved(f"enp.reshape({{0}}, ({n},))", (n,))]
+    results = [RearrangingForm(f"enp.reshape({{0}}, ({n},))", (n,))]
     if ndim == 2:
-        found.append(Moved("{0}.T", shape[::-1]))
+        results.append(RearrangingForm("{0}.T", shape[::-1]))
     if ndim < 2:
-        found.append(Moved(f"enp.broadcast_to({{0}}, {(2, *shape)})", (2, *shape)))
-        found.append(Moved("{0}[None]", (1, *shape)))
+        results.append(RearrangingForm(f"enp.broadcast_to({{0}}, {(2, *shape)})", (2, *shape)))
+        results.append(RearrangingForm("{0}[None]", (1, *shape)))
     for axis, size in enumerate(shape):
         rest = shape[:axis] + shape[axis + 1 :]
         weight = round(1 / max(size, 1), 4)
-        found.append(Moved(f"enp.sum({{0}}, axis={axis}) * {weight}", rest))
-        found.append(Moved(f"enp.flip({{0}}, {axis})", shape))
-        found.append(Moved(f"enp.cumsum({{0}}, axis={axis}) * {weight}", shape))
+        results.append(RearrangingForm(f"enp.sum({{0}}, axis={axis}) * {weight}", rest))
+        results.append(RearrangingForm(f"enp.flip({{0}}, {axis})", shape))
+        results.append(RearrangingForm(f"enp.cumsum({{0}}, axis={axis}) * {weight}", shape))
         if size == 0:
             continue
         # The last, the first, and the last again.
-        found.append(
-            Moved(
+        results.append(
+            RearrangingForm(
                 f"enp.take({{0}}, np.asarray([{size - 1}, 0, {size - 1}]), axis={axis})",
                 (*shape[:axis], 3, *shape[axis + 1 :]),
             )
         )
-        found.append(Moved(f"enp.max({{0}}, axis={axis})", rest, smooth=False))
-        found.append(Moved(f"enp.sort({{0}}, axis={axis})", shape, smooth=False))
+        results.append(RearrangingForm(f"enp.max({{0}}, axis={axis})", rest, smooth=False))
+        results.append(RearrangingForm(f"enp.sort({{0}}, axis={axis})", shape, smooth=False))
         if axis == 0:
-            found.append(Moved("{0}[0]", rest))
-            found.append(Moved("{0}[1:]", (size - 1, *rest)))
-            found.append(Moved("{0}.at[0].set(0.25)", shape))
-    return found
+            results.append(RearrangingForm("{0}[0]", rest))
+            results.append(RearrangingForm("{0}[1:]", (size - 1, *rest)))
+            results.append(RearrangingForm("{0}.at[0].set(0.25)", shape))
+    return results
 
 
-def joined(first: Value, second: Value) -> list[Moved]:
+def joining_forms(first: ScopeValue, second: ScopeValue) -> list[RearrangingForm]:
     """Lists the expressions that join two values of fitting shapes."""
     a, b = first.shape, second.shape
-    found: list[Moved] = []
+    results: list[RearrangingForm] = []
     if len(a) == len(b) >= 1 and a[1:] == b[1:]:
-        found.append(
-            Moved("enp.concatenate([{0}, {1}])", (a[0] + b[0], *a[1:]), max(first.bound, second.bound))
+        results.append(
+            RearrangingForm(
+                "enp.concatenate([{0}, {1}])", (a[0] + b[0], *a[1:]), max(first.bound, second.bound)
+            )
         )
     if a and b and a[-1] == b[0]:
         weight = round(1 / max(b[0], 1), 4)
-        found.append(
-            Moved(f"enp.dot({{0}}, {{1}}) * {weight}", (*a[:-1], *b[1:]), first.bound * second.bound)
+        results.append(
+            RearrangingForm(
+                f"enp.dot({{0}}, {{1}}) * {weight}", (*a[:-1], *b[1:]), first.bound * second.bound
+            )
         )
-    return found
+    return results

@@ -18,19 +18,19 @@ from effx.tree.registry import PyTree
 
 @final
 @attrs.frozen
-class Follow(InterceptHandler[None]):
+class ForwardAll(InterceptHandler[None]):
     """Sees every operation and forwards it: changes nothing."""
 
 
-@Follow.rule(Operation)
-def _(site: Site[Follow, None], op: Operation[Array], *operands: Array) -> Array:
+@ForwardAll.rule(Operation)
+def _(site: Site[ForwardAll, None], op: Operation[Array], *operands: Array) -> Array:
     result: Array = site.forward()
     return result
 
 
 @final
 @attrs.frozen(eq=False)
-class Totals:
+class TallyTotals:
     """A state of two parts.
 
     Attributes:
@@ -43,16 +43,16 @@ class Totals:
 
 
 @attrs.frozen
-class Tally(InterceptHandler[Totals]):
+class Tally(InterceptHandler[TallyTotals]):
     """Counts operations, and mixes their values into a digest that depends on their order."""
 
-    def initial(self) -> Totals:
+    def initial(self) -> TallyTotals:
         """Nothing yet."""
-        return Totals(enp.int32(0), enp.float64(0.0))
+        return TallyTotals(enp.int32(0), enp.float64(0.0))
 
-    def merge_states(self, a: Totals, b: Totals) -> Totals:
+    def merge_states(self, a: TallyTotals, b: TallyTotals) -> TallyTotals:
         """The sum over both replicas."""
-        return Totals(a.count + b.count, a.last + b.last)
+        return TallyTotals(a.count + b.count, a.last + b.last)
 
     def returns(self, result: PyTree, frame: Frame) -> PyTree:
         """The result with the state."""
@@ -60,19 +60,19 @@ class Tally(InterceptHandler[Totals]):
 
 
 @Tally.rule(Sin, Mul, Exp, Tanh)
-def _(site: Site[Tally, Totals], op: Sin | Mul | Exp | Tanh, *operands: Array) -> Array:
+def _(site: Site[Tally, TallyTotals], op: Sin | Mul | Exp | Tanh, *operands: Array) -> Array:
     y: Array = site.forward()
-    site.state = digest(site.state, y)
+    site.state = update_digest(site.state, y)
     return y
 
 
-def digest(state: Totals, y: Array) -> Totals:
+def update_digest(state: TallyTotals, y: Array) -> TallyTotals:
     """The state after a value; it depends on the order of values."""
-    return Totals(state.count + 1, state.last * 0.7 + enp.sum(y).astype(enp.float64))
+    return TallyTotals(state.count + 1, state.last * 0.7 + enp.sum(y).astype(enp.float64))
 
 
 @attrs.frozen
-class Gather(InterceptHandler[None]):
+class GatherOperands(InterceptHandler[None]):
     """Collects the operands of sines and cosines, in order, under one name."""
 
     collects: ClassVar[bool] = True
@@ -87,14 +87,14 @@ class Gather(InterceptHandler[None]):
         return result, dict(frame.collected)
 
 
-@Gather.rule(Sin, Cos)
-def _(site: Site[Gather, None], op: Sin | Cos, x: Array) -> Array:
+@GatherOperands.rule(Sin, Cos)
+def _(site: Site[GatherOperands, None], op: Sin | Cos, x: Array) -> Array:
     site.collect("angles", (x,))
     return op(x)
 
 
 @attrs.frozen
-class Scale(InterceptHandler[None]):
+class ScaleResults(InterceptHandler[None]):
     """Multiplies sines and hyperbolic tangents.
 
     Attributes:
@@ -104,8 +104,8 @@ class Scale(InterceptHandler[None]):
     factor: float
 
 
-@Scale.rule(Sin, Tanh)
-def _(site: Site[Scale, None], op: Sin | Tanh, x: Array) -> Array:
+@ScaleResults.rule(Sin, Tanh)
+def _(site: Site[ScaleResults, None], op: Sin | Tanh, x: Array) -> Array:
     return op(x) * site.handler.factor
 
 
@@ -120,11 +120,11 @@ class Noise(InterceptHandler[Array]):
 
 @Noise.rule(Atan)
 def _(site: Site[Noise, Array], op: Atan, x: Array) -> Array:
-    site.state, noise = drawn(site.state, x)
+    site.state, noise = draw_noise(site.state, x)
     return op(x) + noise
 
 
-def drawn(key: Array, like: Array) -> tuple[Array, Array]:
+def draw_noise(key: Array, like: Array) -> tuple[Array, Array]:
     """The next key, and noise of an array's type."""
     following, mine = random.split(key)
     return following, 0.3 * random.normal(mine, like.shape, like.dtype)

@@ -15,7 +15,7 @@ from effx.ir.ops.reduce import CumSum, ReduceSum
 
 @final
 @attrs.frozen(eq=False)
-class Bounds:
+class IntervalBounds:
     """Bounds of a value.
 
     Attributes:
@@ -28,62 +28,62 @@ class Bounds:
 
 
 @attrs.frozen
-class Interval(BoxHandler[Bounds]):
+class IntervalArithmetic(BoxHandler[IntervalBounds]):
     """Interval arithmetic (Moore, Interval Analysis, 1966), without outward rounding."""
 
-    def lift(self, x: Array) -> Bounds:
+    def lift(self, x: Array) -> IntervalBounds:
         """A point."""
-        return Bounds(x, x)
+        return IntervalBounds(x, x)
 
-    def join(self, a: Bounds, b: Bounds) -> Bounds:
+    def join(self, a: IntervalBounds, b: IntervalBounds) -> IntervalBounds:
         """The hull."""
-        return Bounds(enp.minimum(a.low, b.low), enp.maximum(a.high, b.high))
+        return IntervalBounds(enp.minimum(a.low, b.low), enp.maximum(a.high, b.high))
 
 
-@Interval.rule(Add)
-def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
-    return Bounds(x.low + y.low, x.high + y.high)
+@IntervalArithmetic.rule(Add)
+def _(op: Add, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(x.low + y.low, x.high + y.high)
 
 
-@Interval.rule(Sub)
-def _(op: Sub, x: Bounds, y: Bounds) -> Bounds:
-    return Bounds(x.low - y.high, x.high - y.low)
+@IntervalArithmetic.rule(Sub)
+def _(op: Sub, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(x.low - y.high, x.high - y.low)
 
 
-@Interval.rule(Neg)
-def _(op: Neg, x: Bounds) -> Bounds:
-    return Bounds(-x.high, -x.low)
+@IntervalArithmetic.rule(Neg)
+def _(op: Neg, x: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(-x.high, -x.low)
 
 
-@Interval.rule(Mul)
-def _(op: Mul, x: Bounds, y: Bounds) -> Bounds:
+@IntervalArithmetic.rule(Mul)
+def _(op: Mul, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
     a, b, c, d = x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high
-    return Bounds(
+    return IntervalBounds(
         enp.minimum(enp.minimum(a, b), enp.minimum(c, d)), enp.maximum(enp.maximum(a, b), enp.maximum(c, d))
     )
 
 
-@Interval.rule(Monotone)
-def _(op: Monotone, x: Bounds) -> Bounds:
-    return Bounds(op(x.low), op(x.high))
+@IntervalArithmetic.rule(Monotone)
+def _(op: Monotone, x: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(op(x.low), op(x.high))
 
 
-@Interval.rule(Max, Min)
-def _(op: Max | Min, x: Bounds, y: Bounds) -> Bounds:
-    return Bounds(op(x.low, y.low), op(x.high, y.high))
+@IntervalArithmetic.rule(Max, Min)
+def _(op: Max | Min, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(op(x.low, y.low), op(x.high, y.high))
 
 
-@Interval.rule(Sin, Cos)
-def _(op: Sin | Cos, x: Bounds) -> Bounds:
+@IntervalArithmetic.rule(Sin, Cos)
+def _(op: Sin | Cos, x: IntervalBounds) -> IntervalBounds:
     # 1-Lipschitz and at most 1: op(middle) plus or minus the radius.
     middle, radius = (x.low + x.high) * 0.5, (x.high - x.low) * 0.5
     y = op(middle)
-    return Bounds(enp.maximum(y - radius, -1.0), enp.minimum(y + radius, 1.0))
+    return IntervalBounds(enp.maximum(y - radius, -1.0), enp.minimum(y + radius, 1.0))
 
 
-@Interval.rule(Structural, ReduceSum, CumSum, PSum)
-def _(op: Structural | ReduceSum | CumSum | PSum, *xs: Bounds) -> Bounds:
-    return Bounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
+@IntervalArithmetic.rule(Structural, ReduceSum, CumSum, PSum)
+def _(op: Structural | ReduceSum | CumSum | PSum, *xs: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
 
 
 @final
@@ -143,7 +143,7 @@ def _(op: Exp, x: DualNumber) -> DualNumber:
 
 @final
 @attrs.frozen(eq=False)
-class Size:
+class MagnitudeBound:
     """A bound of a value's magnitude.
 
     Attributes:
@@ -155,46 +155,46 @@ class Size:
 
 @final
 @attrs.frozen
-class Magnitude(BoxHandler[Size]):
+class Magnitude(BoxHandler[MagnitudeBound]):
     """Bounds of magnitudes; without a primal, so that no branch is chosen."""
 
-    def lift(self, x: Array) -> Size:
+    def lift(self, x: Array) -> MagnitudeBound:
         """The magnitude itself."""
-        return Size(enp.abs(x))
+        return MagnitudeBound(enp.abs(x))
 
-    def join(self, a: Size, b: Size) -> Size:
+    def join(self, a: MagnitudeBound, b: MagnitudeBound) -> MagnitudeBound:
         """The larger."""
-        return Size(enp.maximum(a.most, b.most))
+        return MagnitudeBound(enp.maximum(a.most, b.most))
 
 
 @Magnitude.rule(Add, Sub)
-def _(op: Add | Sub, x: Size, y: Size) -> Size:
-    return Size(x.most + y.most)
+def _(op: Add | Sub, x: MagnitudeBound, y: MagnitudeBound) -> MagnitudeBound:
+    return MagnitudeBound(x.most + y.most)
 
 
 @Magnitude.rule(Mul)
-def _(op: Mul, x: Size, y: Size) -> Size:
-    return Size(x.most * y.most)
+def _(op: Mul, x: MagnitudeBound, y: MagnitudeBound) -> MagnitudeBound:
+    return MagnitudeBound(x.most * y.most)
 
 
 @Magnitude.rule(Neg)
-def _(op: Neg, x: Size) -> Size:
+def _(op: Neg, x: MagnitudeBound) -> MagnitudeBound:
     return x
 
 
 @Magnitude.rule(Sin, Tanh)
-def _(op: Sin | Tanh, x: Size) -> Size:
-    return Size(enp.minimum(x.most, 1.0))
+def _(op: Sin | Tanh, x: MagnitudeBound) -> MagnitudeBound:
+    return MagnitudeBound(enp.minimum(x.most, 1.0))
 
 
 @Magnitude.rule(Structural, ReduceSum)
-def _(op: Structural | ReduceSum, *xs: Size) -> Size:
-    return Size(op(*[x.most for x in xs]))
+def _(op: Structural | ReduceSum, *xs: MagnitudeBound) -> MagnitudeBound:
+    return MagnitudeBound(op(*[x.most for x in xs]))
 
 
 @final
 @attrs.frozen(eq=False)
-class Tagged:
+class DepthTagged:
     """A value with the number of elementwise operations behind each element.
 
     Attributes:
@@ -208,23 +208,23 @@ class Tagged:
 
 @final
 @attrs.frozen
-class Depth(BoxHandler[Tagged]):
+class Depth(BoxHandler[DepthTagged]):
     """Counts the elementwise operations behind each element; other operations reset the count."""
 
     default: ClassVar[Default] = "forward"
 
-    def lift(self, x: Array) -> Tagged:
+    def lift(self, x: Array) -> DepthTagged:
         """No operations yet."""
-        return Tagged(x, enp.zeros(x.shape, enp.int32))
+        return DepthTagged(x, enp.zeros(x.shape, enp.int32))
 
-    def primal(self, payload: Tagged) -> Array:
+    def primal(self, payload: DepthTagged) -> Array:
         """The value."""
         return payload.value
 
 
 @Depth.rule(Elementwise)
-def _(op: Elementwise, *xs: Tagged) -> Tagged:
+def _(op: Elementwise, *xs: DepthTagged) -> DepthTagged:
     depth = xs[0].depth
     for x in xs[1:]:
         depth = enp.maximum(depth, x.depth)
-    return Tagged(op(*[x.value for x in xs]), depth + 1)
+    return DepthTagged(op(*[x.value for x in xs]), depth + 1)

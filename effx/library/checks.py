@@ -30,7 +30,7 @@ CHECK = Label("check", optional=True)
 
 @final
 @attrs.frozen
-class Demanded(Effect):
+class DemandEffect(Effect):
     """The effect of checks that must not be left out."""
 
     @property
@@ -75,7 +75,7 @@ class Demand(Hosted):
 
     message: str
     structure: tree.PyTreeDef
-    effects = frozenset({Demanded()})
+    effects = frozenset({DemandEffect()})
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """No results."""
@@ -96,7 +96,7 @@ class Demand(Hosted):
 class Rethrow(Hosted):
     """An error that must be none. Operands: the code and the details of an `Error`."""
 
-    effects = frozenset({Demanded()})
+    effects = frozenset({DemandEffect()})
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """No results."""
@@ -154,8 +154,8 @@ def demand(
         TransformError: it is no scalar bool, a value is no array, or the message does not fit.
         CheckError: it is known, and false.
     """
-    found = pred if isinstance(pred, Array | np.ndarray | np.generic | bool) else None
-    holds = None if found is None else enp.asarray(found)
+    result = pred if isinstance(pred, Array | np.ndarray | np.generic | bool) else None
+    holds = None if result is None else enp.asarray(result)
     if holds is None or holds.shape or holds.dtype != bool_:
         got = repr(pred) if holds is None else repr(holds.type)
         raise TransformError(f"check: takes a scalar bool, got {got}")

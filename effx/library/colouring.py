@@ -34,29 +34,30 @@ def colour_columns(pattern: Pattern) -> Colours:
     >>> colour_columns(np.eye(4, dtype=bool) | np.eye(4, k=1, dtype=bool)).tolist()
     [0, 1, 0, 1]
     """
-    _check(pattern)
+    _check_pattern(pattern)
     n = pattern.shape[1]
     columns = [np.flatnonzero(pattern[:, j]) for j in range(n)]
     rows = [np.flatnonzero(row) for row in pattern]
     sizes = np.array([len(c) for c in columns])
     # Neither order is better on all patterns; both are cheap.
-    found = [
-        _greedy(order, columns, rows) for order in (range(n), np.argsort(-sizes, kind="stable").tolist())
+    results = [
+        _greedy_colouring(order, columns, rows)
+        for order in (range(n), np.argsort(-sizes, kind="stable").tolist())
     ]
-    return min(found, key=count_colours)
+    return min(results, key=count_colours)
 
 
-def _greedy(order: Sequence[int], columns: Sequence[Colours], rows: Sequence[Colours]) -> Colours:
+def _greedy_colouring(order: Sequence[int], columns: Sequence[Colours], rows: Sequence[Colours]) -> Colours:
     colours = np.full(len(columns), -1)
     for j in order:
-        taken = {int(c) for i in columns[j] for c in colours[rows[i]]}
-        colours[j] = _least(taken)
+        used_colours = {int(c) for i in columns[j] for c in colours[rows[i]]}
+        colours[j] = _least_free_colour(used_colours)
     return colours
 
 
-def _least(taken: set[int]) -> int:
+def _least_free_colour(used_colours: set[int]) -> int:
     colour = 0
-    while colour in taken:
+    while colour in used_colours:
         colour += 1
     return colour
 
@@ -66,7 +67,7 @@ def count_colours(colours: Colours) -> int:
     return max(colours.tolist(), default=-1) + 1
 
 
-def _check(pattern: Pattern) -> None:
+def _check_pattern(pattern: Pattern) -> None:
     if pattern.ndim != 2:
         raise ShapeError(f"colouring: a pattern must be a matrix, got one of {pattern.ndim} axes")
 
@@ -91,7 +92,7 @@ def colour_symmetric(pattern: Pattern) -> Colours:
     >>> colour_symmetric(arrow).tolist()
     [0, 1, 1, 1, 1]
     """
-    _check(pattern)
+    _check_pattern(pattern)
     if pattern.shape[0] != pattern.shape[1] or not np.array_equal(pattern, pattern.T):
         raise ShapeError(
             f"colouring: a symmetric pattern must be square and equal its transpose, got {pattern.shape}"
@@ -100,24 +101,24 @@ def colour_symmetric(pattern: Pattern) -> Colours:
     near = [np.flatnonzero(row).tolist() for row in edges]
     sizes = np.array([len(v) for v in near])
     orders: list[Sequence[int]] = [range(len(near)), np.argsort(-sizes, kind="stable").tolist()]
-    found = [_stars(order, near) for order in orders]
-    return min([*found, colour_columns(pattern | np.eye(len(near), dtype=bool))], key=count_colours)
+    results = [_star_colouring(order, near) for order in orders]
+    return min([*results, colour_columns(pattern | np.eye(len(near), dtype=bool))], key=count_colours)
 
 
-def _stars(order: Sequence[int], near: Sequence[list[int]]) -> Colours:
+def _star_colouring(order: Sequence[int], near: Sequence[list[int]]) -> Colours:
     colours = np.full(len(near), -1)
     for v in order:
-        taken = {int(colours[w]) for w in near[v]}
+        used_colours = {int(colours[w]) for w in near[v]}
         known = [w for w in near[v] if colours[w] >= 0]
         for w in known:
             # v at the end of v, w, x, y, where w and y have one colour: v must not have that of x.
             for x in near[w]:
                 if x != v and colours[x] >= 0 and any([y != w and colours[y] == colours[w] for y in near[x]]):
-                    taken.add(int(colours[x]))
+                    used_colours.add(int(colours[x]))
         # v inside of w, v, x, y, where w and x have one colour: v must not have that of y.
         seen = [colours[w] for w in known]
         for x in known:
             if seen.count(colours[x]) > 1:
-                taken |= {int(colours[y]) for y in near[x] if y != v}
-        colours[v] = _least(taken)
+                used_colours |= {int(colours[y]) for y in near[x] if y != v}
+        colours[v] = _least_free_colour(used_colours)
     return colours

@@ -38,9 +38,9 @@ def size_of(t: ArrayType) -> int:
     return t.dtype.itemsize * math.prod(t.shape)
 
 
-def flops_of(place: Place) -> float:
+def flops_of(location: Place) -> float:
     """Counts the arithmetic operations of one equation: one an element, two a term of a product."""
-    op, types, results = place.op, place.types, place.result_types
+    op, types, results = location.op, location.types, location.result_types
     if isinstance(op, FREE):
         return 0.0
     if isinstance(op, DotGeneral):
@@ -122,17 +122,20 @@ class Cost:
         def row(line: Line) -> str:
             share = line.flops / self.flops if self.flops else 0.0
             name = line.name if len(line.name) <= 24 else "…" + line.name[-23:]
-            return f"{name:<24} {short(line.count):>10} {short(line.flops):>10} {short(line.traffic):>10} {share:>6.1%}"
+            numbers = [format_number(n) for n in (line.count, line.flops, line.traffic)]
+            return f"{name:<24} {numbers[0]:>10} {numbers[1]:>10} {numbers[2]:>10} {share:>6.1%}"
 
         total = Line("total", self.count, self.flops, self.traffic)
-        tail = f"peak memory {short(self.peak)}B" + ("; while loops by guess" if self.unbounded else "")
+        tail = f"peak memory {format_number(self.peak)}B" + (
+            "; while loops by guess" if self.unbounded else ""
+        )
         return "\n".join([head, *map(row, self.scopes), "", *map(row, self.operations), "", row(total), tail])
 
 
-def short(x: float) -> str:
+def format_number(x: float) -> str:
     """Returns a number with three digits and a prefix.
 
-    >>> short(1234567)
+    >>> format_number(1234567)
     '1.23M'
     """
     for prefix in ("", "k", "M", "G", "T"):
@@ -142,49 +145,56 @@ def short(x: float) -> str:
     return f"{x:.3g}P"
 
 
-def used(program: Program) -> list[Equation]:
+def used_equations(program: Program) -> list[Equation]:
     """Returns the equations of a program whose results are used, or that have an effect."""
     needed = set(program.outputs)
-    found: list[Equation] = []
+    results: list[Equation] = []
     for e in reversed(program.equations):
         if e.op.effects or not needed.isdisjoint(e.outputs):
-            found.append(e)
+            results.append(e)
             needed.update(e.inputs)
-    return found[::-1]
+    return results[::-1]
 
 
-def performed(program: Program, iterations: float) -> Iterator[tuple[Place, float]]:
+def list_performed(program: Program, iterations: float) -> Iterator[tuple[Place, float]]:
     """Lists the equations that are used, in held programs too, with how often each is performed."""
-    return _inside(Place(program.equations[0]), program, iterations, 1.0) if program.equations else iter(())
+    return (
+        _list_inside(Place(program.equations[0]), program, iterations, 1.0) if program.equations else iter(())
+    )
 
 
-def _inside(
+def _list_inside(
     around: Place, program: Program, iterations: float, guess: float
 ) -> Iterator[tuple[Place, float]]:
-    for e in used(program):
-        place = around.at(e)
+    for e in used_equations(program):
+        location = around.at(e)
         if not isinstance(e.op, HigherOrder):
-            yield place, place.repeats * place.share * guess
+            yield location, location.repeats * location.share * guess
             continue
-        for held in e.op.programs:
+        for inner_program in e.op.programs:
             # Whether the equation itself is a loop without a known length.
-            loops = attrs.evolve(place, unbounded=False).inside(held).unbounded
-            yield from _inside(place.inside(held), held, iterations, guess * (iterations if loops else 1))
+            loops = attrs.evolve(location, unbounded=False).inside(inner_program).unbounded
+            yield from _list_inside(
+                location.inside(inner_program),
+                inner_program,
+                iterations,
+                guess * (iterations if loops else 1),
+            )
 
 
 def peak_bytes(program: Program) -> int:
     """Returns the peak of bytes in use, if each value lives from its definition to its last use."""
-    equations = used(program)
+    equations = used_equations(program)
     last = {x: i for i, e in enumerate(equations) for x in e.inputs if type(x) is Var}
     forever = {x for x in (*program.inputs, *program.outputs) if type(x) is Var}
     live = peak = sum([size_of(x.type) for x in program.inputs])
     for i, e in enumerate(equations):
         made = sum([size_of(v.type) for v in e.outputs])
-        for held in e.op.programs if isinstance(e.op, HigherOrder) else ():
+        for inner_program in e.op.programs if isinstance(e.op, HigherOrder) else ():
             # A program's own peak includes its results, but not what a loop stacks.
-            given = sum([size_of(x.type) for x in held.outputs])
-            inside = peak_bytes(held) - sum([size_of(x.type) for x in held.inputs])
-            peak = max(peak, live + max(made - given, 0) + inside)
+            output_bytes = sum([size_of(x.type) for x in inner_program.outputs])
+            inside = peak_bytes(inner_program) - sum([size_of(x.type) for x in inner_program.inputs])
+            peak = max(peak, live + max(made - output_bytes, 0) + inside)
         live += made
         peak = max(peak, live)
         dead = {
@@ -227,31 +237,31 @@ def cost(
         operations: dict[str, Line] = {}
         total = Line("total", 0.0, 0.0, 0.0)
         unbounded = False
-        for place, times in performed(program, iterations):
-            unbounded = unbounded or place.unbounded
-            moved = sum(map(size_of, (*place.types, *place.result_types)))
-            one = Line("", times, times * flops_of(place), times * moved)
-            scope = by_scope(place.scopes) if by_scope is not None else place.scopes
-            scopes[scope] = _add(scopes.get(scope, Line(scope or "(no scope)", 0.0, 0.0, 0.0)), one)
-            name = place.op.name
-            operations[name] = _add(operations.get(name, Line(name, 0.0, 0.0, 0.0)), one)
-            total = _add(total, one)
+        for location, times in list_performed(program, iterations):
+            unbounded = unbounded or location.unbounded
+            moved = sum(map(size_of, (*location.types, *location.result_types)))
+            one = Line("", times, times * flops_of(location), times * moved)
+            scope = by_scope(location.scopes) if by_scope is not None else location.scopes
+            scopes[scope] = _add_lines(scopes.get(scope, Line(scope or "(no scope)", 0.0, 0.0, 0.0)), one)
+            name = location.op.name
+            operations[name] = _add_lines(operations.get(name, Line(name, 0.0, 0.0, 0.0)), one)
+            total = _add_lines(total, one)
         return Cost(
             total.count,
             total.flops,
             total.traffic,
             peak_bytes(program),
-            _sorted(scopes),
-            _sorted(operations),
+            _sort_lines(scopes),
+            _sort_lines(operations),
             unbounded,
         )
 
     return priced
 
 
-def _add(line: Line, other: Line) -> Line:
+def _add_lines(line: Line, other: Line) -> Line:
     return Line(line.name, line.count + other.count, line.flops + other.flops, line.traffic + other.traffic)
 
 
-def _sorted(lines: dict[str, Line]) -> tuple[Line, ...]:
+def _sort_lines(lines: dict[str, Line]) -> tuple[Line, ...]:
     return tuple(sorted(lines.values(), key=lambda line: (-line.flops, -line.traffic)))

@@ -48,20 +48,20 @@ def words_in(t: ArrayType) -> int:
     return t.size * max(1, t.dtype.itemsize // 4)
 
 
-def from_words(words: HostData, t: ArrayType) -> HostData:
+def decode_words(words: HostData, t: ArrayType) -> HostData:
     """Returns the array that was stored as words; of low precision as float32, of keys their words."""
     if t.kind == "V":
         return words
     if t.kind == "c":
         real, imag = np.split(words, 2)
         half = np.dtype(f"f{t.dtype.itemsize // 2}")
-        found: HostData = (real.view(half) + 1j * imag.view(half)).astype(t.dtype)
+        decoded: HostData = (real.view(half) + 1j * imag.view(half)).astype(t.dtype)
     elif t.dtype.itemsize < 4:
         wide = words.view(np.float32 if t.kind == "f" else np.int32)
-        found = wide.astype(bool) if t.kind == "b" else wide
+        decoded = wide.astype(bool) if t.kind == "b" else wide
     else:
-        found = words.view(t.dtype)
-    return found.reshape(t.shape)
+        decoded = words.view(t.dtype)
+    return decoded.reshape(t.shape)
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Message:
         """Returns the text with the values, and the line."""
         leaves, at = [], 0
         for t in self.types:
-            leaves.append(from_words(words[at : at + words_in(t)], t))
+            leaves.append(decode_words(words[at : at + words_in(t)], t))
             at += words_in(t)
         text = shown(self.text, self.structure, leaves)
         return f"{text} (`check` failed at {self.line})" if self.user else f"{text} at {self.line}"
@@ -118,7 +118,7 @@ _FORMATTER = _Formatter()
 
 
 def template(
-    what: str, message: str, args: Sequence[object], named: Mapping[str, object]
+    function_name: str, message: str, args: Sequence[object], named: Mapping[str, object]
 ) -> tuple[tree.PyTreeDef, list[Array]]:
     """Returns the structure and the leaves of a message's values, after a look at whether the message fits them.
 
@@ -129,14 +129,18 @@ def template(
     for x in leaves:
         if not isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex):
             raise TransformError(
-                f"{what}: the values of a message are pytrees of arrays, got {x!r} of type {type(x).__name__}"
+                f"{function_name}: the values of a message are pytrees of arrays, got {x!r} of type {type(x).__name__}"
             )
     arrays = [enp.asarray(x) for x in leaves]
     try:
-        shown(message, structure, [from_words(np.zeros(words_in(x.type), np.uint32), x.type) for x in arrays])
+        shown(
+            message, structure, [decode_words(np.zeros(words_in(x.type), np.uint32), x.type) for x in arrays]
+        )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         types = ", ".join([repr(x.type) for x in arrays]) or "no values"
-        raise TransformError(f"{what}: the message {message!r} does not fit {types}: {error}") from None
+        raise TransformError(
+            f"{function_name}: the message {message!r} does not fit {types}: {error}"
+        ) from None
     return structure, arrays
 
 
@@ -205,9 +209,9 @@ class Error:
         Raises:
             CheckError: a check has failed.
         """
-        found = self.get_exception()
-        if found is not None:
-            raise found
+        exception = self.get_exception()
+        if exception is not None:
+            raise exception
 
     def __str__(self) -> str:
         """The message."""

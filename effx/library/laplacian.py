@@ -28,7 +28,7 @@ from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 
-__all__ = ["Flow", "Laplacians", "laplacian"]
+__all__ = ["LaplacianValue", "Laplacians", "laplacian"]
 
 Q = ParamSpec("Q")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ STRAIGHT: tuple[type[object], ...] = (
 
 @final
 @attrs.frozen
-class Flow:
+class LaplacianValue:
     """A value with its derivatives by n parameters.
 
     Attributes:
@@ -61,32 +61,32 @@ class Flow:
 
 @final
 @attrs.frozen
-class Laplacians(BoxHandler[Flow]):
+class Laplacians(BoxHandler[LaplacianValue]):
     """Runs a function on values with gradients and Laplacians."""
 
     name = "laplacians"
 
-    def lift(self, x: Array) -> Flow:
+    def lift(self, x: Array) -> LaplacianValue:
         """A value that does not depend on the parameters."""
-        return Flow(x)
+        return LaplacianValue(x)
 
-    def primal(self, payload: Flow) -> Array:
+    def primal(self, payload: LaplacianValue) -> Array:
         """The value, which chooses branches."""
         return payload.value
 
-    def widen(self, a: Flow, b: Flow) -> Flow:
+    def widen(self, a: LaplacianValue, b: LaplacianValue) -> LaplacianValue:
         """Makes a derivative zero only where both are zero."""
         gradient = a.gradient if a.gradient is not None else b.gradient
-        return Flow(a.value, gradient, a.laplacian if a.laplacian is not None else b.laplacian)
+        return LaplacianValue(a.value, gradient, a.laplacian if a.laplacian is not None else b.laplacian)
 
-    def conform(self, payload: Flow, like: Flow) -> Flow:
+    def conform(self, payload: LaplacianValue, like: LaplacianValue) -> LaplacianValue:
         """Writes zeros out."""
         gradient, lap = payload.gradient, payload.laplacian
         if gradient is None and like.gradient is not None:
             gradient = enp.zeros_like(like.gradient)
         if lap is None and like.laplacian is not None:
             lap = enp.zeros_like(payload.value)
-        return Flow(payload.value, gradient, lap)
+        return LaplacianValue(payload.value, gradient, lap)
 
     def uses(self, rules: CustomRules) -> bool:
         """A user's tangent of a function replaces the function's own."""
@@ -97,46 +97,48 @@ class Laplacians(BoxHandler[Flow]):
     ) -> tuple[Array, ...] | None:
         """Pushes by the user's tangent."""
         xs = [self.payload(frame, x) for x in primals]
-        places = [i for i, x in enumerate(xs) if x.gradient is not None]
-        if rules.jvp is None or not places or any([x.frame is frame for x in constants]):
+        active_operands = [i for i, x in enumerate(xs) if x.gradient is not None]
+        if rules.jvp is None or not active_operands or any([x.frame is frame for x in constants]):
             return None
         rule = rules.jvp
 
         def both(values: Sequence[Array], directions: Sequence[Array]) -> tuple[list[Array], list[Array]]:
             moved: list[Array | None] = [None] * len(xs)
-            for i, d in zip(places, directions, strict=True):
+            for i, d in zip(active_operands, directions, strict=True):
                 moved[i] = d
-            ys, dys = rule(constants, _merged(xs, places, values), moved)
+            ys, dys = rule(constants, _merge_gradients(xs, active_operands, values), moved)
             return ys, [enp.zeros_like(y) if d is None else d for y, d in zip(ys, dys, strict=True)]
 
-        moving = [xs[i] for i in places]
+        moving = [xs[i] for i in active_operands]
         values = [x.value for x in moving]
         ys = both(values, [enp.zeros_like(v) for v in values])[0]
-        wanted = [i for i, y in enumerate(ys) if y.type.kind == "f"]
+        differentiable_results = [i for i, y in enumerate(ys) if y.type.kind == "f"]
         results = list(ys)
 
         def tangent(values: Sequence[Array], directions: Sequence[Array]) -> list[Array]:
             dys = both(values, directions)[1]
-            return [dys[i] for i in wanted]
+            return [dys[i] for i in differentiable_results]
 
-        for i, (gradient, lap) in zip(wanted, pushed(tangent, moving), strict=True):
-            results[i] = self.box(frame, Flow(ys[i], gradient, lap), ys[i])
+        for i, (gradient, lap) in zip(differentiable_results, push_derivatives(tangent, moving), strict=True):
+            results[i] = self.box(frame, LaplacianValue(ys[i], gradient, lap), ys[i])
         return tuple(results)
 
-    def unstack(self, payload: Flow) -> Flow:
+    def unstack(self, payload: LaplacianValue) -> LaplacianValue:
         """Moves the scanned axis before the parameters' axis."""
-        return _swapped(payload)
+        return _swap_axes(payload)
 
-    def stack(self, payload: Flow) -> Flow:
+    def stack(self, payload: LaplacianValue) -> LaplacianValue:
         """Moves the parameters' axis before the scanned axis."""
-        return _swapped(payload)
+        return _swap_axes(payload)
 
 
-def _swapped(x: Flow) -> Flow:
-    return Flow(x.value, None if x.gradient is None else enp.swapaxes(x.gradient, 0, 1), x.laplacian)
+def _swap_axes(x: LaplacianValue) -> LaplacianValue:
+    return LaplacianValue(
+        x.value, None if x.gradient is None else enp.swapaxes(x.gradient, 0, 1), x.laplacian
+    )
 
 
-def _plus(a: Array | None, b: Array | None) -> Array | None:
+def _add_optional(a: Array | None, b: Array | None) -> Array | None:
     if a is None or b is None:
         return a if b is None else b
     return a + b
@@ -146,14 +148,16 @@ def _plus(a: Array | None, b: Array | None) -> Array | None:
 Tangent = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
 
-def pushed(tangent: Tangent, moving: Sequence[Flow], bends: bool = True) -> list[tuple[Array, Array | None]]:
+def push_derivatives(
+    tangent: Tangent, moving: Sequence[LaplacianValue], has_curvature: bool = True
+) -> list[tuple[Array, Array | None]]:
     """Returns the gradient and the Laplacian of each result of a function with a given tangent."""
     values = [x.value for x in moving]
-    gradients = [_known(x.gradient) for x in moving]
+    gradients = [_drop_derivatives(x.gradient) for x in moving]
     laps: Sequence[Array | None] | None = None
     if any([x.laplacian is not None for x in moving]):
         laps = tangent(values, [_or_zeros(x.laplacian, x.value) for x in moving])
-    if not bends:
+    if not has_curvature:
         slopes = effx.vmap(lambda *directions: tangent(values, directions))(*gradients)
         return list(zip(slopes, laps or [None] * len(slopes), strict=True))
 
@@ -163,27 +167,36 @@ def pushed(tangent: Tangent, moving: Sequence[Flow], bends: bool = True) -> list
 
     slopes, curvatures = effx.vmap(bend)(*gradients)
     bent = [enp.sum(c, axis=0) for c in curvatures]
-    return [(g, _plus(lap, c)) for g, lap, c in zip(slopes, laps or [None] * len(slopes), bent, strict=True)]
+    return [
+        (g, _add_optional(lap, c))
+        for g, lap, c in zip(slopes, laps or [None] * len(slopes), bent, strict=True)
+    ]
 
 
 @Laplacians.rule(ArrayOperation)
-def any_operation(op: ArrayOperation, *xs: Flow) -> Flow | Array:
+def any_operation(op: ArrayOperation, *xs: LaplacianValue) -> LaplacianValue | Array:
     y = op(*[x.value for x in xs])
-    places = [i for i, x in enumerate(xs) if x.gradient is not None]
-    if y.type.kind != "f" or not places:
+    active_operands = [i for i, x in enumerate(xs) if x.gradient is not None]
+    if y.type.kind != "f" or not active_operands:
         return y
 
     def tangent(values: Sequence[Array], directions: Sequence[Array]) -> list[Array]:
-        return [effx.jvp(lambda *moving: op(*_merged(xs, places, moving)), values, directions)[1]]
+        return [
+            effx.jvp(lambda *moving: op(*_merge_gradients(xs, active_operands, moving)), values, directions)[
+                1
+            ]
+        ]
 
     straight = isinstance(op, STRAIGHT) or (type(op) is Scatter and op.combiner != "mul")
-    ((gradient, lap),) = pushed(tangent, [xs[i] for i in places], not straight)
-    return Flow(y, gradient, lap)
+    ((gradient, lap),) = push_derivatives(tangent, [xs[i] for i in active_operands], not straight)
+    return LaplacianValue(y, gradient, lap)
 
 
-def _merged(xs: Sequence[Flow], places: Sequence[int], moving: Sequence[Array]) -> list[Array]:
+def _merge_gradients(
+    xs: Sequence[LaplacianValue], active_operands: Sequence[int], moving: Sequence[Array]
+) -> list[Array]:
     operands = [x.value for x in xs]
-    for i, v in zip(places, moving, strict=True):
+    for i, v in zip(active_operands, moving, strict=True):
         operands[i] = v
     return operands
 
@@ -192,17 +205,17 @@ def _or_zeros(lap: Array | None, x: Array) -> Array:
     return enp.zeros_like(x) if lap is None else lap
 
 
-def _known(x: Array | None) -> Array:
+def _drop_derivatives(x: Array | None) -> Array:
     assert x is not None
     return x
 
 
 @Laplacians.rule(Unary, e.IntegerPow)
-def unary(op: Unary | e.IntegerPow, x: Flow) -> Flow | Array:
+def unary(op: Unary | e.IntegerPow, x: LaplacianValue) -> LaplacianValue | Array:
     # Elementwise, f' and f'' are arrays of x's shape, and the sum over parameters is one of squares.
     if isinstance(op, STRAIGHT) or x.gradient is None or x.value.type.kind != "f":
-        found: Flow | Array = any_operation(op, x)
-        return found
+        result: LaplacianValue | Array = any_operation(op, x)
+        return result
     one = enp.ones_like(x.value)
 
     def along(v: Array) -> tuple[Array, Array]:
@@ -211,11 +224,13 @@ def unary(op: Unary | e.IntegerPow, x: Flow) -> Flow | Array:
 
     (y, first), (_, second) = effx.jvp(along, (x.value,), (one,))
     curvature = second * enp.sum(x.gradient * x.gradient, axis=0)
-    return Flow(y, x.gradient * first, curvature if x.laplacian is None else curvature + first * x.laplacian)
+    return LaplacianValue(
+        y, x.gradient * first, curvature if x.laplacian is None else curvature + first * x.laplacian
+    )
 
 
 @Laplacians.rule(e.Mul, DotGeneral)
-def product(op: e.Mul | DotGeneral, x: Flow, y: Flow) -> Flow:
+def product(op: e.Mul | DotGeneral, x: LaplacianValue, y: LaplacianValue) -> LaplacianValue:
     # lap xy = x lap y + 2 sum dx dy + y lap x
     z = op(x.value, y.value)
     gradient = lap = None
@@ -223,14 +238,14 @@ def product(op: e.Mul | DotGeneral, x: Flow, y: Flow) -> Flow:
         gradient = effx.vmap(op, in_axes=(0, None))(x.gradient, y.value)
         lap = None if x.laplacian is None else op(x.laplacian, y.value)
     if y.gradient is not None:
-        gradient = _plus(gradient, effx.vmap(op, in_axes=(None, 0))(x.value, y.gradient))
-        lap = _plus(lap, None if y.laplacian is None else op(x.value, y.laplacian))
+        gradient = _add_optional(gradient, effx.vmap(op, in_axes=(None, 0))(x.value, y.gradient))
+        lap = _add_optional(lap, None if y.laplacian is None else op(x.value, y.laplacian))
     if x.gradient is not None and y.gradient is not None:
-        lap = _plus(lap, 2.0 * _crossed(op, x.gradient, y.gradient))
-    return Flow(z, gradient, lap)
+        lap = _add_optional(lap, 2.0 * _cross_term(op, x.gradient, y.gradient))
+    return LaplacianValue(z, gradient, lap)
 
 
-def _crossed(op: e.Mul | DotGeneral, dx: Array, dy: Array) -> Array:
+def _cross_term(op: e.Mul | DotGeneral, dx: Array, dy: Array) -> Array:
     if isinstance(op, e.Mul):
         return enp.sum(effx.vmap(op)(dx, dy), axis=0)
 
@@ -248,26 +263,28 @@ def _crossed(op: e.Mul | DotGeneral, dx: Array, dy: Array) -> Array:
 
 
 @Laplacians.rule(StopGradient)
-def stopped(op: StopGradient, x: Flow) -> Array:
+def stop_derivatives(op: StopGradient, x: LaplacianValue) -> Array:
     return op(x.value)
 
 
 @Laplacians.rule(Sort, Threefry2x32)
-def several(op: Sort | Threefry2x32, *xs: Flow) -> tuple[Flow | Array, ...]:
-    results: list[Flow | Array] = list(op(*[x.value for x in xs]))
-    places = [i for i, x in enumerate(xs) if x.gradient is not None and x.value.type.kind == "f"]
-    if not places:
+def pass_several_results(op: Sort | Threefry2x32, *xs: LaplacianValue) -> tuple[LaplacianValue | Array, ...]:
+    results: list[LaplacianValue | Array] = list(op(*[x.value for x in xs]))
+    active_operands = [i for i, x in enumerate(xs) if x.gradient is not None and x.value.type.kind == "f"]
+    if not active_operands:
         return tuple(results)
 
     def tangent(values: Sequence[Array], directions: Sequence[Array]) -> list[Array]:
         def function(*moving: Array) -> list[Array]:
-            ys = op(*_merged(xs, places, moving))
-            return [ys[i] for i in places]
+            ys = op(*_merge_gradients(xs, active_operands, moving))
+            return [ys[i] for i in active_operands]
 
         return list(effx.jvp(function, values, directions)[1])
 
-    for i, (gradient, lap) in zip(places, pushed(tangent, [xs[i] for i in places], False), strict=True):
-        results[i] = Flow(cast("Array", results[i]), gradient, lap)
+    for i, (gradient, lap) in zip(
+        active_operands, push_derivatives(tangent, [xs[i] for i in active_operands], False), strict=True
+    ):
+        results[i] = LaplacianValue(cast("Array", results[i]), gradient, lap)
     return tuple(results)
 
 
@@ -297,26 +314,26 @@ def laplacian(f: Callable[Q, R]) -> Callable[Q, tuple[R, R]]:
     @wraps(f)
     def value_and_laplacian(*args: Q.args, **kwargs: Q.kwargs) -> tuple[R, R]:
         leaves, structure = tree.flatten((args, kwargs))
-        values = [_real(x) for x in leaves]
+        values = [_check_real(x) for x in leaves]
         count = sum([x.size for x in values])
         if not count:
             raise TransformError("laplacian: takes at least one element to differentiate by, got none")
         handler = Laplacians()
         with handler.installed() as frame:
             boxes = [
-                handler.box(frame, Flow(x, d), x)
+                handler.box(frame, LaplacianValue(x, d), x)
                 for x, d in zip(values, _directions(values, count), strict=True)
             ]
             moved, named = structure.unflatten(boxes)
             results, shape = tree.flatten(f(*moved, **named))
-            found = [handler.payload(frame, enp.asarray(y)) for y in results]
-        laps = [enp.zeros_like(y.value) if y.laplacian is None else y.laplacian for y in found]
-        return shape.unflatten([y.value for y in found]), shape.unflatten(laps)
+            items = [handler.payload(frame, enp.asarray(y)) for y in results]
+        laps = [enp.zeros_like(y.value) if y.laplacian is None else y.laplacian for y in items]
+        return shape.unflatten([y.value for y in items]), shape.unflatten(laps)
 
     return value_and_laplacian
 
 
-def _real(x: object) -> Array:
+def _check_real(x: object) -> Array:
     value = enp.asarray(x)
     if value.type.kind != "f":
         raise DTypeError(f"laplacian: arguments must be floating arrays, got {value.type!r}")
@@ -325,9 +342,9 @@ def _real(x: object) -> Array:
 
 def _directions(values: Sequence[Array], count: int) -> list[Array]:
     """Returns the derivative of each array by all elements of all of them: f[n, *shape]."""
-    start, found = 0, []
+    start, directions = 0, []
     for x in values:
         unit = enp.eye(count, x.size, -start, dtype=x.dtype)
-        found.append(unit.reshape((count, *x.shape)))
+        directions.append(unit.reshape((count, *x.shape)))
         start += x.size
-    return found
+    return directions

@@ -259,13 +259,13 @@ def lora(fun: Callable[..., R]) -> Callable[..., R]:
     run = under(Lora(), fun)
 
     def adapted(*args: PyTree, **kwargs: PyTree) -> R:
-        whole: R = merge(run(*args, **kwargs))
-        return whole
+        merged: R = merge(run(*args, **kwargs))
+        return merged
 
     return adapted
 
 
-def _over(
+def _merge_weights(
     weights: PyTree, low_rank: Callable[[LowRank], PyTree], other: Callable[[PyTree], PyTree]
 ) -> PyTree:
     return tree.map(
@@ -282,7 +282,7 @@ def merge(weights: PyTree) -> PyTree:
     >>> merge({"w": w})["w"].shape
     (4, 3)
     """
-    return _over(weights, LowRank.merged, lambda w: w)
+    return _merge_weights(weights, LowRank.merged, lambda w: w)
 
 
 def freeze(weights: PyTree) -> PyTree:
@@ -295,4 +295,4 @@ def freeze(weights: PyTree) -> PyTree:
     [0. 0. 0. 0.] True
     """
     stop = lax.stop_gradient
-    return _over(weights, lambda w: LowRank(stop(w.weight), w.a, w.b, stop(w.scale)), stop)
+    return _merge_weights(weights, lambda w: LowRank(stop(w.weight), w.a, w.b, stop(w.scale)), stop)

@@ -44,9 +44,9 @@ class NanGuard(InterceptHandler[None]):
     origins: dict[int, tuple[Array, str]] = attrs.field(factory=dict)
     steps = True
 
-    def flaws(self, *xs: Array) -> set[str]:
+    def find_flaws(self, *xs: Array) -> set[str]:
         """Returns what is wrong with the arrays that are concrete."""
-        found: set[str] = set()
+        result: set[str] = set()
         for x in xs:
             try:
                 value = x.host("nan_guard") if x.type.kind in "fc" else np.zeros(())
@@ -55,12 +55,12 @@ class NanGuard(InterceptHandler[None]):
             if value.dtype.kind not in "fc":  # bfloat16 and the like are not NumPy's own dtypes
                 value = value.astype(np.float32)
             if np.isnan(value).any():
-                found.add("nan")
+                result.add("nan")
             if self.infinities and np.isinf(value).any():
-                found.add("infinity")
-        return found
+                result.add("infinity")
+        return result
 
-    def found(self, where: Array, text: str) -> None:
+    def report_flaw(self, where: Array, text: str) -> None:
         """Raises an error for a flaw, or keeps it until the result is known."""
         if not self.returned:
             raise NanError(text)
@@ -68,10 +68,10 @@ class NanGuard(InterceptHandler[None]):
 
     def moved(self, result: Array, parts: Sequence[Array]) -> None:
         """Keeps the origin of a flaw where a loop slices and stacks."""
-        if self.origins and self.flaws(result):
-            self.inherited(result, parts)
+        if self.origins and self.find_flaws(result):
+            self.inherit_origin(result, parts)
 
-    def inherited(self, result: Array, operands: Sequence[Array]) -> None:
+    def inherit_origin(self, result: Array, operands: Sequence[Array]) -> None:
         """Gives a flaw the origin that the first operand with one has; none if it came from outside."""
         known = [self.origins[id(x)][1] for x in operands if id(x) in self.origins]
         if known:
@@ -91,17 +91,19 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
     guard = site.handler
     for part in y if isinstance(y, tuple) else (y,):
         # The operands are looked at only if there is something to explain.
-        flaws = guard.flaws(part)
+        flaws = guard.find_flaws(part)
         if not flaws:
             continue
-        made = flaws - guard.flaws(*operands)
+        made = flaws - guard.find_flaws(*operands)
         if made:
             shown = ", ".join([str(x) if x.size <= 8 else repr(x.type) for x in operands])
             what = " and ".join(sorted(made))
             # Inside a program that runs step by step, the error itself has the line of the call only.
-            guard.found(part, f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}")
+            guard.report_flaw(
+                part, f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}"
+            )
             continue
-        guard.inherited(part, operands)
+        guard.inherit_origin(part, operands)
     return y
 
 

@@ -30,7 +30,7 @@ Params = dict[str, Array]
 PARAM = Label("param")
 
 
-class Initializer(Protocol):
+class ParameterInitializer(Protocol):
     """Creates a parameter: `effx.nn.initializers` has many."""
 
     def __call__(self, key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -51,7 +51,7 @@ class Param(ArrayOperation):
 
     key: str
     type: ArrayType
-    init: Initializer
+    init: ParameterInitializer
     effects = frozenset({PARAM})
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -59,7 +59,7 @@ class Param(ArrayOperation):
         return self.type
 
 
-def param(name: str, shape: tuple[int, ...], init: Initializer, dtype: Any = "float32") -> Array:
+def param(name: str, shape: tuple[int, ...], init: ParameterInitializer, dtype: Any = "float32") -> Array:
     """Asks for a parameter.
 
     Args:
@@ -86,16 +86,16 @@ def full_name(site: Site[Any, Any], op: Param) -> str:
     return f"{site.scope}/{op.key}" if site.scope else op.key
 
 
-def remembered(site: Site[Any, Any], op: Param, name: str) -> Array | None:
+def look_up_parameter(site: Site[Any, Any], op: Param, name: str) -> Array | None:
     """Returns the parameter of this name that the program has asked for before.
 
     Raises:
         ShapeError: it had another type.
     """
-    found: Array | None = site.memory.get(name)
-    if found is not None and not found.type.matches(op.type):
-        raise ShapeError(f"param: {name!r} is {found.type!r} in one call and {op.type!r} in another")
-    return found
+    result: Array | None = site.memory.get(name)
+    if result is not None and not result.type.matches(op.type):
+        raise ShapeError(f"param: {name!r} is {result.type!r} in one call and {op.type!r} in another")
+    return result
 
 
 @final
@@ -134,7 +134,7 @@ class Init(InterceptHandler[Array]):
         """Creates a parameter of a branch that is not taken, with its own key: it may be taken later."""
         op, key = self.asked[name], random.fold_in(self.key, zlib.crc32(name.encode()))
         rows = math.prod(like.shape[: like.ndim - op.type.ndim])
-        made = effx.vmap(lambda k: made_by(name, op, k))(random.split(key, rows))
+        made = effx.vmap(lambda k: create_parameter(name, op, k))(random.split(key, rows))
         return enp.reshape(made, like.shape)
 
     def merge_states(self, a: Array, b: Array) -> Array:
@@ -156,16 +156,16 @@ class Init(InterceptHandler[Array]):
 @Init.rule(Param)
 def _(site: Site[Init, Array], op: Param) -> Array:
     name = full_name(site, op)
-    x = remembered(site, op, name)
+    x = look_up_parameter(site, op, name)
     if x is None:
         site.handler.asked[name] = op
         site.state, key = random.split(site.state)
-        x = site.memory[name] = made_by(name, op, key)
+        x = site.memory[name] = create_parameter(name, op, key)
         site.collect(name, x)
     return x
 
 
-def made_by(name: str, op: Param, key: Array) -> Array:
+def create_parameter(name: str, op: Param, key: Array) -> Array:
     """Creates a parameter.
 
     Raises:
@@ -200,7 +200,7 @@ def _(site: Site[Apply, VisitCounts], op: Param) -> Array:
     if name not in site.handler.params:
         known = ", ".join(map(repr, site.handler.params)) or "none"
         raise TransformError(f"param: there is no parameter {name!r}; known are {known}")
-    x = remembered(site, op, name)
+    x = look_up_parameter(site, op, name)
     if x is None:
         x = site.memory[name] = site.state.row("param", name, site.handler.params[name], op.type)
         site.state = site.state.after(name)
@@ -230,8 +230,8 @@ class Transformed(Generic[P, R]):
         Raises:
             TransformError: one is created twice, in two programs, or inside a pmap.
         """
-        found: Params = under(Init(enp.asarray(key)), self.fun)(*args, **kwargs)
-        return found
+        result: Params = under(Init(enp.asarray(key)), self.fun)(*args, **kwargs)
+        return result
 
     def apply(self, params: Mapping[str, Operand], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the function with parameters.
@@ -247,8 +247,8 @@ class Transformed(Generic[P, R]):
         """
         if not isinstance(params, Mapping):
             raise TransformError(f"apply: expected parameters by name, got {params!r}")
-        found: R = under(Apply(params), self.fun)(*args, **kwargs)
-        return found
+        result: R = under(Apply(params), self.fun)(*args, **kwargs)
+        return result
 
 
 def transform(fun: Callable[P, R]) -> Transformed[P, R]:

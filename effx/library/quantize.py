@@ -48,12 +48,12 @@ class Range:
 Ranges = dict[str, Range]
 
 
-def nothing() -> Range:
+def empty_range() -> Range:
     """Returns the range of no values."""
     return Range(enp.float32(enp.inf), enp.float32(-enp.inf))
 
 
-def operands_of(site: Site[Any, Any], *operands: Array) -> list[tuple[str, Array]]:
+def named_operands(site: Site[Any, Any], *operands: Array) -> list[tuple[str, Array]]:
     """Returns a product's operands with names made of scope, line and side."""
     where = f"{site.scope} {site.line}".strip()
     return [(f"{where} {side}", x) for side, x in zip(("lhs", "rhs"), operands, strict=True)]
@@ -61,15 +61,15 @@ def operands_of(site: Site[Any, Any], *operands: Array) -> list[tuple[str, Array
 
 @final
 @attrs.frozen
-class Names(InterceptHandler[None]):
+class OperandNames(InterceptHandler[None]):
     """Writes down the names of products' operands."""
 
     found: dict[str, None] = attrs.field(factory=dict)
 
 
-@Names.rule(DotGeneral, Convolution)
-def _(site: Site[Names, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
-    site.handler.found.update(dict.fromkeys([n for n, v in operands_of(site, x, y) if v.type.kind == "f"]))
+@OperandNames.rule(DotGeneral, Convolution)
+def _(site: Site[OperandNames, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
+    site.handler.found.update(dict.fromkeys([n for n, v in named_operands(site, x, y) if v.type.kind == "f"]))
     return op(x, y)
 
 
@@ -82,11 +82,11 @@ class Calibrate(InterceptHandler[Ranges]):
 
     def initial(self) -> Ranges:
         """No values yet."""
-        return {name: nothing() for name in self.names}
+        return {name: empty_range() for name in self.names}
 
     def merge_states(self, a: Ranges, b: Ranges) -> Ranges:
         """The ranges of both."""
-        return {name: found.join(b[name]) for name, found in a.items()}
+        return {name: own_range.join(b[name]) for name, own_range in a.items()}
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The ranges and the result."""
@@ -95,7 +95,7 @@ class Calibrate(InterceptHandler[Ranges]):
 
 @Calibrate.rule(DotGeneral, Convolution)
 def _(site: Site[Calibrate, Ranges], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
-    for name, operand in operands_of(site, x, y):
+    for name, operand in named_operands(site, x, y):
         if operand.type.kind == "f" and operand.size:
             wide = operand.astype(enp.float32)
             site.state = {**site.state, name: site.state[name].join(Range(enp.min(wide), enp.max(wide)))}
@@ -115,24 +115,24 @@ class FakeQuantize(InterceptHandler[None]):
     ranges: Ranges
     bits: int
 
-    def rounded(self, name: str, x: Array) -> Array:
+    def round_operand(self, name: str, x: Array) -> Array:
         """Rounds an operand to the levels of its range; 0 is a level. Without a range it is unchanged."""
         if name not in self.ranges:
             return x
-        found, top = self.ranges[name], 2**self.bits - 1
-        low, high = enp.minimum(found.low, 0.0), enp.maximum(found.high, 0.0)
+        operand_range, top = self.ranges[name], 2**self.bits - 1
+        low, high = enp.minimum(operand_range.low, 0.0), enp.maximum(operand_range.high, 0.0)
         width = (high - low) / top
         step = enp.where(width > 0, width, 1.0)
         low = enp.round(low / step) * step
         inside = enp.clip(x.astype(enp.float32), low, low + width * top)
         level = enp.round(inside / step) * step
         rounded = (inside + lax.stop_gradient(level - inside)).astype(x.dtype)
-        return enp.where(found.low <= found.high, rounded, x)
+        return enp.where(operand_range.low <= operand_range.high, rounded, x)
 
 
 @FakeQuantize.rule(DotGeneral, Convolution)
 def _(site: Site[FakeQuantize, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
-    return op(*[site.handler.rounded(name, operand) for name, operand in operands_of(site, x, y)])
+    return op(*[site.handler.round_operand(name, operand) for name, operand in named_operands(site, x, y)])
 
 
 def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, tuple[Ranges, R]]:
@@ -155,12 +155,12 @@ def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, 
 
     @wraps(fun)
     def calibrated(*args: P.args, **kwargs: P.kwargs) -> tuple[Ranges, R]:
-        names = Names()
+        names = OperandNames()
         effx.eval_shape(lambda: under(names, fun)(*args, **kwargs))
-        found, result = under(Calibrate(tuple(names.found)), fun)(*args, **kwargs)
+        operand_ranges, result = under(Calibrate(tuple(names.found)), fun)(*args, **kwargs)
         for name, known in (ranges or {}).items():
-            found[name] = known.join(found.get(name, nothing()))
-        return found, result
+            operand_ranges[name] = known.join(operand_ranges.get(name, empty_range()))
+        return operand_ranges, result
 
     return calibrated
 
@@ -186,8 +186,10 @@ def fake_quantize(fun: Callable[P, R], ranges: Mapping[str, Range], bits: int = 
     check_function("fake_quantize", fun)
     if type(bits) is not int or not 1 <= bits <= 16:
         raise TransformError(f"fake_quantize: bits must be an int from 1 to 16, got {bits!r}")
-    for name, found in ranges.items():
-        if not isinstance(found, Range):
-            raise TransformError(f"fake_quantize: expected ranges by name, got {found!r} for {name!r}")
-    whole = {name: Range(enp.min(r.low), enp.max(r.high)) for name, r in ranges.items()}
-    return under(FakeQuantize(whole, bits), fun)
+    for name, operand_range in ranges.items():
+        if not isinstance(operand_range, Range):
+            raise TransformError(
+                f"fake_quantize: expected ranges by name, got {operand_range!r} for {name!r}"
+            )
+    scalar_ranges = {name: Range(enp.min(r.low), enp.max(r.high)) for name, r in ranges.items()}
+    return under(FakeQuantize(scalar_ranges, bits), fun)

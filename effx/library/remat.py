@@ -28,7 +28,7 @@ Kind = type[Operation[PyTree]]
 
 @final
 @attrs.frozen
-class NameKept(InterceptHandler[None]):
+class NameSavedResults(InterceptHandler[None]):
     """Names the results to save.
 
     Attributes:
@@ -42,8 +42,8 @@ class NameKept(InterceptHandler[None]):
     at_most: float
 
 
-@NameKept.rule(Operation)
-def _(site: Site[NameKept, None], op: Operation[PyTree], *operands: Array) -> PyTree:
+@NameSavedResults.rule(Operation)
+def _(site: Site[NameSavedResults, None], op: Operation[PyTree], *operands: Array) -> PyTree:
     handler, y = site.handler, site.forward()
     here = not handler.scopes or not handler.scopes.isdisjoint(site.scope.split("/"))
     if not (here and isinstance(op, handler.kinds)):
@@ -96,5 +96,5 @@ def remat(
         if offload
         else checkpoint_policies.save_only_these_names(LABEL)
     )
-    kept: Callable[P, R] = effx.checkpoint(under(NameKept(kinds, named, at_most), fun), policy=policy)
+    kept: Callable[P, R] = effx.checkpoint(under(NameSavedResults(kinds, named, at_most), fun), policy=policy)
     return kept

@@ -134,8 +134,8 @@ def sow(value: T, *, tag: str, name: str) -> T:
     Array(2., dtype=float32, weak_type=True)
     """
     leaves, structure = tree.flatten(value)
-    found: T = tree.unflatten(structure, Sow(tag, name, structure)(*map(enp.asarray, leaves)))
-    return found
+    result: T = tree.unflatten(structure, Sow(tag, name, structure)(*map(enp.asarray, leaves)))
+    return result
 
 
 def sow_cotangent(x: Array, *, tag: str, name: str) -> Array:

@@ -51,15 +51,15 @@ class Entry:
             except ConcretizationError:
                 return repr(x.type)
 
-        given = ", ".join(map(short, self.operands))
-        found = ", ".join(map(short, self.results))
+        operands_text = ", ".join(map(short, self.operands))
+        results_text = ", ".join(map(short, self.results))
         scope = f" [{self.scope}]" if self.scope else ""
-        return f"{self.seconds * 1e6:8.0f} us  {self.op.name}({given}) = {found}{scope}  {self.line}"
+        return f"{self.seconds * 1e6:8.0f} us  {self.op.name}({operands_text}) = {results_text}{scope}  {self.line}"
 
 
 @final
 @attrs.frozen
-class Step(InterceptHandler[None]):
+class StepLogger(InterceptHandler[None]):
     """Logs every operation, and stops before some.
 
     Attributes:
@@ -78,8 +78,8 @@ class Step(InterceptHandler[None]):
         return Log(result, tuple(self.log))
 
 
-@Step.rule(Operation)
-def _(site: Site[Step, None], op: Operation[Any], *operands: Array) -> Any:
+@StepLogger.rule(Operation)
+def _(site: Site[StepLogger, None], op: Operation[Any], *operands: Array) -> Any:
     handler = site.handler
     if handler.stop is not None and handler.stop(site):
         handler.pause()  # the operation is in `site`; go up for the user's frame
@@ -109,11 +109,11 @@ class Log(Generic[R]):
 
     def by_operation(self) -> dict[str, tuple[int, float]]:
         """Returns how often each operation ran and for how many seconds, the longest first."""
-        found: dict[str, tuple[int, float]] = {}
+        entries: dict[str, tuple[int, float]] = {}
         for entry in self.entries:
-            count, seconds = found.get(entry.op.name, (0, 0.0))
-            found[entry.op.name] = count + 1, seconds + entry.seconds
-        return dict(sorted(found.items(), key=lambda item: -item[1][1]))
+            count, seconds = entries.get(entry.op.name, (0, 0.0))
+            entries[entry.op.name] = count + 1, seconds + entry.seconds
+        return dict(sorted(entries.items(), key=lambda item: -item[1][1]))
 
 
 @contextmanager
@@ -151,14 +151,14 @@ def step_through(
     (['sin', 'mul'], '0.959')
     """
     check_function("step_through", fun)
-    for what in (stop, pause):
-        if what is not None and not callable(what):
-            raise TransformError(f"step_through: stop and pause are functions, got {what!r}")
+    for condition in (stop, pause):
+        if condition is not None and not callable(condition):
+            raise TransformError(f"step_through: stop and pause are functions, got {condition!r}")
 
     @wraps(fun)
     def stepped(*args: P.args, **kwargs: P.kwargs) -> Log[R]:
         with _on_numpy(reference):
-            found: Log[R] = under(Step([], stop, pause), fun)(*args, **kwargs)
-        return found
+            result: Log[R] = under(StepLogger([], stop, pause), fun)(*args, **kwargs)
+        return result
 
     return stepped

@@ -12,7 +12,7 @@ __all__ = ["under"]
 P = ParamSpec("P")
 
 
-class Runs(Protocol):
+class RunsFunctions(Protocol):
     """A boxing or intercepting handler."""
 
     name: ClassVar[str]
@@ -22,7 +22,7 @@ class Runs(Protocol):
         ...
 
 
-def under(handler: Runs, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
+def under(handler: RunsFunctions, fun: Callable[P, PyTree]) -> Callable[P, PyTree]:
     """Returns a function that runs `fun` under a handler.
 
     Args:

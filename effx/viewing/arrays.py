@@ -13,7 +13,7 @@ from effx.dtypes import is_key
 from effx.errors import ShapeError
 from effx.ir.values.boxes import Box
 from effx.ir.values.printing import host_text
-from effx.library.cost import short, size_of
+from effx.library.cost import format_number, size_of
 from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.placement.shardings import SingleDeviceSharding, device_name
 
@@ -55,7 +55,11 @@ def _location_text(x: Array) -> str:
 def html(x: Array) -> str:
     """Returns an array for a notebook: a line on it, and its elements, of which a large array shows the outermost."""
     t = x.type
-    facts = [t.dtype.name if not is_key(t.dtype) else "keys", f"{short(size_of(t))}B", _location_text(x)]
+    facts = [
+        t.dtype.name if not is_key(t.dtype) else "keys",
+        f"{format_number(size_of(t))}B",
+        _location_text(x),
+    ]
     why = _unfetched_reason(x)
     if why is None:
         with np.printoptions(threshold=200, edgeitems=3):

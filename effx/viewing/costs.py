@@ -9,7 +9,7 @@ import attrs
 from effx.handlers.authoring.analysis import Place
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Equation, Program
-from effx.library.cost import flops_of, size_of, used
+from effx.library.cost import flops_of, size_of, used_equations
 
 __all__ = ["Costs", "Price"]
 
@@ -59,5 +59,7 @@ class Costs:
         """Returns what one run of a program costs; what nothing reads is not computed."""
         entry = self._programs.get(program)
         if entry is None:
-            entry = self._programs[program] = _sum_prices([(1.0, self.of(e)) for e in used(program)])
+            entry = self._programs[program] = _sum_prices(
+                [(1.0, self.of(e)) for e in used_equations(program)]
+            )
         return entry

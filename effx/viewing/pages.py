@@ -18,7 +18,7 @@ from effx.ir.program import (
     literal_text,
     variable_name,
 )
-from effx.library.cost import peak_bytes, short, used
+from effx.library.cost import format_number, peak_bytes, used_equations
 from effx.viewing.costs import Costs, Price
 
 __all__ = ["frame", "page"]
@@ -66,7 +66,7 @@ def _escaped_name(name: str) -> str:
 def price_text(price: Price) -> str:
     """Returns `200 flops, 1.2kB`; `≥` where a while loop counts once."""
     least = "" if price.bounded else "≥ "
-    return f"{least}{short(price.flops)} flops, {short(price.traffic)}B"
+    return f"{least}{format_number(price.flops)} flops, {format_number(price.traffic)}B"
 
 
 def times_text(e: Equation) -> str:
@@ -128,7 +128,7 @@ class _Page:
             f'<span class="note">{escape(note)}</span><span class="price">{price_text(total)}</span></summary>\n'
         )
         parts = [head]
-        read_by_any = set(map(id, used(program)))
+        read_by_any = set(map(id, used_equations(program)))
         for e in program.equations:
             # Operands before results: a name is defined from its equation on.
             operands = " ".join(map(read, e.inputs))
@@ -177,7 +177,7 @@ def page(program: Program) -> str:
     total = written.costs.whole(program)
     summary = (
         f"{written.equations} equations in {len(written.written)} programs; {price_text(total)}, "
-        f"at most {short(peak_bytes(program))}B at once"
+        f"at most {format_number(peak_bytes(program))}B at once"
     )
     return PAGE.format(
         title=escape(program.name),

@@ -17,7 +17,7 @@ from effx import Array, errors
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.handlers.authoring.boxing import BoxHandler, Default
 from effx.ir.ops.elementwise import Add, Mul
-from effx.laws.zoo import Bounds, Interval
+from effx.laws.zoo import IntervalArithmetic, IntervalBounds
 
 R = TypeVar("R")
 
@@ -27,7 +27,7 @@ def model(x: Any) -> Any:
 
 
 def bounds(low: Any, high: Any, function: Any = model) -> tuple[Array, Array]:
-    out = Interval().run(function, Bounds(enp.asarray(low), enp.asarray(high)), like=low)
+    out = IntervalArithmetic().run(function, IntervalBounds(enp.asarray(low), enp.asarray(high)), like=low)
     return out.low, out.high
 
 
@@ -116,17 +116,17 @@ def test_forward_default() -> None:
 
 def test_rules_of_a_subclass_come_first() -> None:
     @attrs.frozen
-    class Wider(Interval):
+    class Wider(IntervalArithmetic):
         pass
 
     @Wider.rule(Add)
-    def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
-        return Bounds(x.low + y.low - 1.0, x.high + y.high + 1.0)
+    def _(op: Add, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
+        return IntervalBounds(x.low + y.low - 1.0, x.high + y.high + 1.0)
 
     f = lambda x: -(x + 1.0)  # noqa: E731
-    wide = Wider().run(f, Bounds(enp.asarray(0.0), enp.asarray(1.0)), like=0.0)
+    wide = Wider().run(f, IntervalBounds(enp.asarray(0.0), enp.asarray(1.0)), like=0.0)
     assert (float(wide.low), float(wide.high)) == (-3.0, 0.0)
-    plain = Interval().run(f, Bounds(enp.asarray(0.0), enp.asarray(1.0)), like=0.0)
+    plain = IntervalArithmetic().run(f, IntervalBounds(enp.asarray(0.0), enp.asarray(1.0)), like=0.0)
     assert (float(plain.low), float(plain.high)) == (-2.0, -1.0)
 
 

@@ -21,7 +21,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
 from effx.ir.types import array_type
 from effx.laws.table import render
-from effx.laws.watchers import Scale, Tally
+from effx.laws.watchers import ScaleResults, Tally
 from effx.laws.zoo import DualNumber, DualNumbers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -164,7 +164,7 @@ def test_intercepting_handlers_of_users_pass() -> None:
     assert report.skipped == {}
     assert str(report).splitlines()[0] == f"{len(report.outcomes)} laws hold, 0 do not apply"
     assert {o.law for o in report.outcomes} == {law.name for law in laws.laws_of("user interceptors")}
-    scaled = laws.check_handler(Scale(2.0), examples=2, skip=["interceptors_compile"])
+    scaled = laws.check_handler(ScaleResults(2.0), examples=2, skip=["interceptors_compile"])
     assert scaled.skipped == {
         "interceptors_that_forward_are_neutral": "the handler may change results: neutral=False"
     }

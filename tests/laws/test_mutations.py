@@ -49,8 +49,8 @@ from effx.laws import (
     stacks,
 )
 from effx.laws.areas import staging
-from effx.laws.watchers import Scale
-from effx.laws.zoo import Bounds
+from effx.laws.watchers import ScaleResults
+from effx.laws.zoo import IntervalBounds
 from effx.lower.text.emit import rules as emissions
 
 F64 = array_type(effx.dtypes.float64, (3,))
@@ -252,28 +252,28 @@ def test_a_wrong_layer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @attrs.frozen
-class Narrow(BoxHandler[Bounds]):
+class Narrow(BoxHandler[IntervalBounds]):
     """Intervals with a product that looks at two corners only."""
 
-    def lift(self, x: Array) -> Bounds:
-        return Bounds(x, x)
+    def lift(self, x: Array) -> IntervalBounds:
+        return IntervalBounds(x, x)
 
 
 @Narrow.rule(e.Add)
-def _(op: e.Add, x: Bounds, y: Bounds) -> Bounds:
-    return Bounds(x.low + y.low, x.high + y.high)
+def _(op: e.Add, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(x.low + y.low, x.high + y.high)
 
 
 @Narrow.rule(e.Mul)
-def _(op: e.Mul, x: Bounds, y: Bounds) -> Bounds:
-    return Bounds(x.low * y.low, x.high * y.high)
+def _(op: e.Mul, x: IntervalBounds, y: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(x.low * y.low, x.high * y.high)
 
 
-def around(x: Array) -> Bounds:
-    return Bounds(x - 0.1, x + 0.1)
+def around(x: Array) -> IntervalBounds:
+    return IntervalBounds(x - 0.1, x + 0.1)
 
 
-def contains(p: Bounds, x: Array) -> object:
+def contains(p: IntervalBounds, x: Array) -> object:
     return ((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all()
 
 
@@ -287,11 +287,11 @@ def test_an_unsound_handler() -> None:
 
 
 @attrs.frozen
-class Moody(BoxHandler[Bounds]):
+class Moody(BoxHandler[IntervalBounds]):
     """A handler whose payloads have another structure where a value is negative."""
 
-    def lift(self, x: Array) -> Bounds:
-        return Bounds(x, x)
+    def lift(self, x: Array) -> IntervalBounds:
+        return IntervalBounds(x, x)
 
     def primal(self, payload: Any) -> Array:
         low: Array = payload.low
@@ -299,9 +299,9 @@ class Moody(BoxHandler[Bounds]):
 
 
 @Moody.rule(e.Sin)
-def _(op: e.Sin, x: Bounds) -> Any:
+def _(op: e.Sin, x: IntervalBounds) -> Any:
     y = op(x.low)
-    return Bounds(y, (y,)) if bool((y < 0).any()) else Bounds(y, y)  # type: ignore[arg-type]  # the mutation
+    return IntervalBounds(y, (y,)) if bool((y < 0).any()) else IntervalBounds(y, y)  # type: ignore[arg-type]  # the mutation
 
 
 def test_a_handler_that_looks_at_values() -> None:
@@ -315,19 +315,19 @@ def test_a_handler_that_looks_at_values() -> None:
     )
 
 
-class Nameless(BoxHandler[Bounds]):
+class Nameless(BoxHandler[IntervalBounds]):
     """A handler that is no value: each instance differs from its copy."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
 
-    def lift(self, x: Array) -> Bounds:
-        return Bounds(x, x)
+    def lift(self, x: Array) -> IntervalBounds:
+        return IntervalBounds(x, x)
 
 
 @Nameless.rule(Elementwise)
-def _(op: Elementwise, *xs: Bounds) -> Bounds:
-    return Bounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
+def _(op: Elementwise, *xs: IntervalBounds) -> IntervalBounds:
+    return IntervalBounds(op(*[x.low for x in xs]), op(*[x.high for x in xs]))
 
 
 def test_a_handler_that_is_no_value() -> None:
@@ -471,7 +471,8 @@ def test_an_interceptor_with_a_state_of_its_own() -> None:
 
 def test_an_interceptor_that_is_not_neutral() -> None:
     error = caught(
-        lambda: check_handler(Scale(2.0), neutral=True, examples=60), "interceptors_that_forward_are_neutral"
+        lambda: check_handler(ScaleResults(2.0), neutral=True, examples=60),
+        "interceptors_that_forward_are_neutral",
     )
     assert "enp.sin" in error.reproduction or "enp.tanh" in error.reproduction
 

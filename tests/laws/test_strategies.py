@@ -27,8 +27,8 @@ from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.types import ArrayType, array_type
 from effx.laws.comparing import leaves, same
-from effx.laws.drawing import operands_of, operation_kinds
-from effx.laws.printing import Printer
+from effx.laws.drawing import draw_operands, operation_kinds
+from effx.laws.printing import SourcePrinter
 
 quick = settings(
     max_examples=40,
@@ -156,7 +156,7 @@ def test_python_form_needs_a_function() -> None:
 @given(x=laws.arrays(special=True))
 def test_arrays_print_and_read_back(x: Array) -> None:
     """Bit by bit but for the sign of NaN."""
-    printer = Printer()
+    printer = SourcePrinter()
     names = {"enp": enp, "np": np, "effx": effx}
     with effx.enable_x64(True):
         again = eval(printer.expression(x), names)
@@ -200,6 +200,6 @@ def test_layers_leave_values_alone(name: str) -> None:
 
 def test_operands_are_repeatable() -> None:
     types = (array_type(effx.dtypes.float64, (3,)), array_type(effx.dtypes.uint8, ()))
-    one, other = [operands_of(types, ((0.0, 5.0),), 3) for _ in range(2)]
+    one, other = [draw_operands(types, ((0.0, 5.0),), 3) for _ in range(2)]
     same(one, other, 0.0)
     assert [x.type for x in one] == list(types)

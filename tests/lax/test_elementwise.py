@@ -15,7 +15,7 @@ from effx import lax
 from effx.array import Array
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import array_type
-from effx.laws.samples import Data, data_of, plain_operations, sample_of, values
+from effx.laws.samples import Data, draw_data, plain_operations, sample_of, values
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (5,), (2, 3)]
 PAIRS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
@@ -43,7 +43,7 @@ def dtypes_of(op: Elementwise) -> list[str]:
 
 def drawn(op: Elementwise, dtype: str, *shapes: tuple[int, ...]) -> list[Data]:
     types = [array_type(np.dtype(dtype), shape) for shape in shapes]
-    return data_of(sample_of(type(op)).domains, types, np.random.default_rng(len(op.name)))
+    return draw_data(sample_of(type(op)).domains, types, np.random.default_rng(len(op.name)))
 
 
 def check(op: Elementwise, dtype: str, *shapes: tuple[int, ...]) -> None:

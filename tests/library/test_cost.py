@@ -11,7 +11,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import TransformError
-from effx.library.cost import cost, short
+from effx.library.cost import cost, format_number
 
 F32 = 4
 
@@ -134,7 +134,7 @@ def test_table() -> None:
     outer = cost(f, by_scope=lambda s: s.split("/")[0])(spec(20, 20))
     assert {line.name for line in outer.scopes} == {"block", "(no scope)"}
     assert report.seconds(1e9, 1e9) == pytest.approx(max(report.flops, report.traffic) / 1e9)
-    assert [short(x) for x in (0, 999, 1000, 2.5e10, 1e16)] == ["0", "999", "1k", "25G", "10P"]
+    assert [format_number(x) for x in (0, 999, 1000, 2.5e10, 1e16)] == ["0", "999", "1k", "25G", "10P"]
 
 
 def test_gradients_are_booked_under_the_scopes_of_the_model() -> None:

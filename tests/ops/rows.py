@@ -26,7 +26,7 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import Collective
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.arrays import DTYPES
-from effx.laws.samples import Data, Domain, anything, bits, data_of
+from effx.laws.samples import Data, Domain, anything, draw_bits, draw_data
 from effx.lower.placement.concrete import place_on_device
 
 b1, i8, i16, i32, i64 = dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
@@ -55,7 +55,7 @@ def t(dtype: DType, *shape: int, weak: bool = False) -> ArrayType:
 def spaced(rng: np.random.Generator, type: ArrayType) -> Data:
     """Draws distinct values, in which the extreme and the order are clear."""
     if type.kind == "b":
-        return bits(rng, type)
+        return draw_bits(rng, type)
     steps_ = rng.permutation(type.size).reshape(type.shape) - (0 if type.kind == "u" else type.size // 2)
     if type.kind in "iu":
         return steps_.astype(type.dtype)
@@ -109,7 +109,7 @@ class Sample:
         return list(self.types)
 
     def draw(self, seed: int = 0) -> list[Data]:
-        return data_of(self.domains, self.operand_types(), np.random.default_rng(seed))
+        return draw_data(self.domains, self.operand_types(), np.random.default_rng(seed))
 
     def arrays(self, data: Sequence[Data]) -> list[Array]:
         return [on_device(d, x) for d, x in zip(data, self.operand_types(), strict=True)]

@@ -12,7 +12,14 @@ from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import KIND_NAMES, Elementwise
 from effx.ir.ops.random import Threefry2x32
-from effx.laws.samples import anything, bits, by_kind, interval, plain_operations, sample_of
+from effx.laws.samples import (
+    anything,
+    draw_bits,
+    draw_by_kind,
+    draw_from_interval,
+    plain_operations,
+    sample_of,
+)
 from tests.ops.rows import (
     BY_KIND,
     FEW,
@@ -318,7 +325,7 @@ OTHER += [
                     v.Convert(target),
                     (4,),
                     of=[b1, i8, i32, u8, bf16, f32],
-                    domains=[by_kind(f=interval(0, 9), i=interval(0, 9))],
+                    domains=[draw_by_kind(f=draw_from_interval(0, 9), i=draw_from_interval(0, 9))],
                 )
             ],
             *[
@@ -328,7 +335,7 @@ OTHER += [
             ],
             *over(v.Convert(f64), (4,), of=[f64, f32]),
             *over(v.Convert(b1), (4,), of=[c64, f64]),
-            *over(v.Convert(i64), (4,), of=[f64, u32], domains=[by_kind(f=interval(-9, 9))]),
+            *over(v.Convert(i64), (4,), of=[f64, u32], domains=[draw_by_kind(f=draw_from_interval(-9, 9))]),
             *over(v.Convert(f32, True), (), of=[i32, f32]),
             *over(v.Convert(i8), (4,), of=[f32], domains=[(-9, 9)]),
             *over(v.Convert(f32), (0,), of=[i32]),
@@ -419,7 +426,7 @@ OTHER += [
         Threefry2x32,
         tuple(
             [
-                Sample(Threefry2x32(), (t(u32, *k), t(u32, *k), t(u32, *x), t(u32, *x)), (bits,))
+                Sample(Threefry2x32(), (t(u32, *k), t(u32, *k), t(u32, *x), t(u32, *x)), (draw_bits,))
                 for k, x in (((), ()), ((), (5,)), ((3,), (3,)), ((2, 2), ()), ((), (0,)), ((1,), (1,)))
             ]
         ),

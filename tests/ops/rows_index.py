@@ -10,7 +10,7 @@ from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.types import ArrayType, Shape
-from effx.laws.samples import Data, anything, nonzero
+from effx.laws.samples import Data, anything, draw_nonzero
 from tests.ops.rows import (
     ALL,
     Invalid,
@@ -119,7 +119,7 @@ GATHER = Row(
 
 
 def scatters(op: Scatter, x: Shape, indices: ArrayType, updates: Shape, of: Sequence[DType]) -> list[Sample]:
-    values = nonzero(0.5, 1.5) if op.combiner == "mul" else anything
+    values = draw_nonzero(0.5, 1.5) if op.combiner == "mul" else anything
     # Equal starts multiply or replace more than once, where a derivative is not one number.
     starts = distinct if op.combiner in ("set", "mul") else STARTS
     return [Sample(op, (t(d, *x), indices, t(d, *updates)), (values, starts, values)) for d in of]

@@ -7,7 +7,7 @@ import numpy as np
 from effx.errors import DTypeError, ShapeError
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.ir.types import ArrayType
-from effx.laws.samples import Data, bits
+from effx.laws.samples import Data, draw_bits
 from tests.ops.rows import Row, Sample, f32, f64, i32, refuses, t, u8, u16, u32, u64
 
 
@@ -21,7 +21,7 @@ ROWS = [
     Row(
         RngBitGenerator,
         tuple(
-            Sample(RngBitGenerator(shape, dtype, algorithm), (state,), (bits,))
+            Sample(RngBitGenerator(shape, dtype, algorithm), (state,), (draw_bits,))
             for shape, dtype, algorithm, state in (
                 ((3,), u32, PHILOX, t(u32, 4)),
                 ((2, 3), u8, FRY, t(u32, 4)),

@@ -9,7 +9,7 @@ from effx.ir.ops import reduce as r
 from effx.ir.ops.control import Call
 from effx.ir.ops.linalg import PRESETS, DotGeneral
 from effx.ir.text import parse_program
-from effx.laws.samples import anything, nonzero
+from effx.laws.samples import anything, draw_nonzero
 from tests.ops.rows import (
     ALL,
     FEW,
@@ -41,7 +41,7 @@ JOINT: tuple[tuple[int, ...], ...] = ((),)
 
 
 def reduction(kind: type[r.Reduction], kinds: str, **rest: object) -> Row:
-    domain = spaced if kind in (r.ReduceMax, r.ReduceMin) else nonzero(0.5, 1.5)
+    domain = spaced if kind in (r.ReduceMax, r.ReduceMin) else draw_nonzero(0.5, 1.5)
     some = [d for d in (f32, f64) if "f" in kinds] or [i32]
     bad = {"biuf": c64, "iufc": b1, "biu": f32}[kinds]
     names = {
@@ -89,14 +89,14 @@ def reduction(kind: type[r.Reduction], kinds: str, **rest: object) -> Row:
 
 
 def cumulative(kind: type[r.Cumulative], kinds: str, **rest: object) -> Row:
-    domain = spaced if kind in (r.CumMax, r.CumMin) else nonzero(0.5, 1.5)
+    domain = spaced if kind in (r.CumMax, r.CumMin) else draw_nonzero(0.5, 1.5)
     return Row(
         kind,
         (
             *over(kind(0), (5,), of=of_kinds(kinds), domains=[domain]),
             *over(kind(1, True), (2, 4), of=[f32, f64, i32], domains=[domain]),
-            *over(kind(0), (70, 1), of=[f32, i32], domains=[nonzero(0.9, 1.1)]),
-            *over(kind(0, True), (37,), of=[f32, f64], domains=[nonzero(0.9, 1.1)]),
+            *over(kind(0), (70, 1), of=[f32, i32], domains=[draw_nonzero(0.9, 1.1)]),
+            *over(kind(0, True), (37,), of=[f32, f64], domains=[draw_nonzero(0.9, 1.1)]),
             *over(kind(0), (1,), of=[f32, f64], domains=[domain]),
             *over(kind(0), (0,), of=[f32], domains=[domain]),
         ),

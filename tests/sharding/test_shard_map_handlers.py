@@ -16,7 +16,7 @@ from effx.effects import handle
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.sharding import Constrain
-from effx.laws.zoo import Bounds, Interval
+from effx.laws.zoo import IntervalArithmetic, IntervalBounds
 from effx.sharding import PartitionSpec as P
 from tests.ops.rows import Row, host
 from tests.ops.table import ROWS
@@ -68,8 +68,8 @@ def test_payloads_and_states_go_into_parts() -> None:
     )
     grid = effx.shard_map(lambda v: v * v * 2.0, mesh=GRID, in_specs=P(("i", "j")), out_specs=P(("i", "j")))
     x = enp.asarray(X)
-    with handle(Interval()) as frame:
-        y: Any = f(Box(frame, Bounds(x - 1, x + 1), x.type), 3.0)
+    with handle(IntervalArithmetic()) as frame:
+        y: Any = f(Box(frame, IntervalBounds(x - 1, x + 1), x.type), 3.0)
         got: Any = y.payload
     ends = [6 * (X - 1), 6 * (X + 1)]
     square = np.stack([(X - 1) ** 2, (X - 1) * (X + 1), (X + 1) ** 2])

@@ -16,7 +16,7 @@ from effx import grad, jit, jvp, lax, vmap
 from effx.custom_batching import custom_vmap, sequential_vmap
 from effx.ir.checker import check_program
 from effx.ir.ops.control import Scan
-from effx.laws.zoo import Bounds, Interval
+from effx.laws.zoo import IntervalArithmetic, IntervalBounds
 
 XS = np.array([0.3, 1.0, 2.0], np.float32)
 
@@ -131,14 +131,18 @@ def test_rule_under_a_users_handler(wrap: Any) -> None:
     """A batch of intervals is an interval of batches: the rule runs under the handler."""
     f = wrap(ten_times())
 
-    def bounds(x: Any) -> Bounds:
-        found: Bounds = Interval().run(lambda x: f(x, 2.0), Bounds(x, x + 1.0), like=1.0)
+    def bounds(x: Any) -> IntervalBounds:
+        found: IntervalBounds = IntervalArithmetic().run(
+            lambda x: f(x, 2.0), IntervalBounds(x, x + 1.0), like=1.0
+        )
         return found
 
     got = vmap(bounds)(XS)
     close(got.low, E)
     close(got.high, 20.0 * np.exp(XS + 1.0))
     slow = vmap(
-        lambda x: Interval().run(sequential_vmap(lambda x: enp.exp(x) * 2.0), Bounds(x, x + 1.0), like=1.0)
+        lambda x: IntervalArithmetic().run(
+            sequential_vmap(lambda x: enp.exp(x) * 2.0), IntervalBounds(x, x + 1.0), like=1.0
+        )
     )
     close(slow(XS).high, 2.0 * np.exp(XS + 1.0))

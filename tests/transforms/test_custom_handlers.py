@@ -19,7 +19,7 @@ from effx.handlers.authoring.boxing import BoxHandler
 from effx.ir.ops.base import Monotone
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import Mul
-from effx.laws.zoo import Bounds, Interval
+from effx.laws.zoo import IntervalArithmetic, IntervalBounds
 
 R = TypeVar("R")
 XS = np.array([0.3, 1.0, 2.0], np.float32)
@@ -111,7 +111,7 @@ def test_other_handlers_are_differentiated_as_they_compute(make: Any, wrap: Any)
     f = wrap(make())
 
     def high(low: Any, high: Any) -> Any:
-        return Interval().run(lambda x: f(x, 2.0), Bounds(low, high), like=1.0).high
+        return IntervalArithmetic().run(lambda x: f(x, 2.0), IntervalBounds(low, high), like=1.0).high
 
     dl, dh = grad(high, (0, 1))(0.5, 1.0)
     close(dl, 0.0)
@@ -122,7 +122,9 @@ def test_a_handler_outside_sees_the_rule() -> None:
     """What a rule computes is operations like others."""
     f: Any = custom_jvp(lambda x: enp.exp(x))
     f.defjvp(lambda p, t: (f(*p), enp.exp(p[0]) * 7.0 * t[0]))
-    got = Interval().run(lambda x: grad(f)(x), Bounds(enp.asarray(0.0), enp.asarray(1.0)), like=1.0)
+    got = IntervalArithmetic().run(
+        lambda x: grad(f)(x), IntervalBounds(enp.asarray(0.0), enp.asarray(1.0)), like=1.0
+    )
     close(got.low, 7.0)
     close(got.high, 7.0 * np.exp(1.0))
 

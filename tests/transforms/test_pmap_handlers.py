@@ -21,7 +21,7 @@ from effx.effects import Frame, Operation, Value, handle
 from effx.errors import TransformError
 from effx.handlers.recursion import PayloadHandler, recur
 from effx.ir.ops.elementwise import Mul
-from effx.laws.zoo import Bounds, Interval
+from effx.laws.zoo import IntervalArithmetic, IntervalBounds
 
 R = TypeVar("R")
 Map = Callable[..., Any]
@@ -39,11 +39,11 @@ def test_payloads_go_into_replicas() -> None:
     def f(m: Map, x: Any) -> Any:
         return m(lambda v, w: lax.psum(v * w, "i") + v * 2.0, in_axes=(0, None), axis_name="i")(x, 3.0)
 
-    def bounds(m: Map) -> Bounds:
-        with handle(Interval()) as frame:
+    def bounds(m: Map) -> IntervalBounds:
+        with handle(IntervalArithmetic()) as frame:
             x = enp.asarray(X)
-            y = f(m, Box(frame, Bounds(x - 1, x + 1), x.type))
-            return cast("Bounds", y.payload)
+            y = f(m, Box(frame, IntervalBounds(x - 1, x + 1), x.type))
+            return cast("IntervalBounds", y.payload)
 
     got = bounds(effx.pmap)
     close(got.low, f(effx.vmap, X - 1))

@@ -72,11 +72,11 @@ def device_put(
     [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
 
-    def place(d: Any) -> Any:
+    def resolve_target(d: Any) -> Any:
         return d.sharding if isinstance(d, Format) else d
 
-    places = tree_map(place, device, is_leaf=lambda d: isinstance(d, Format))
-    return put(x, places, donate=donate, may_alias=may_alias)
+    targets = tree_map(resolve_target, device, is_leaf=lambda d: isinstance(d, Format))
+    return put(x, targets, donate=donate, may_alias=may_alias)
 
 
 def make_mesh(

@@ -4,7 +4,17 @@ import effx
 import effx.numpy as enp
 from effx import tree
 from effx.array import Array
-from effx.laws.areas.subjects import ANY, SMALL, SMOOTH, Function, Points, batch, looped, loss, next_of
+from effx.laws.areas.subjects import (
+    ANY,
+    SMALL,
+    SMOOTH,
+    Function,
+    Points,
+    compose_smoothly,
+    loop_over_batch,
+    make_batch,
+    weighted_sum_loss,
+)
 from effx.laws.comparing import directions, leaves, same
 from effx.laws.registry import law
 
@@ -18,19 +28,19 @@ def batched(f: Function, **axes: object) -> Function:
 
 @law(AREA, "vmap f(xs)[m] = f(xs[m])", ANY, share=0.6)
 def batches_are_loops(f: Function, xs: Points) -> None:
-    bs = batch(xs, 3)
-    same(batched(f)(*bs), looped(f, bs))
+    bs = make_batch(xs, 3)
+    same(batched(f)(*bs), loop_over_batch(f, bs))
 
 
 @law(AREA, "vmap(vmap f)(xss)[m, n] = f(xss[m, n])", SMALL)
 def nested_batches_are_nested_loops(f: Function, xs: Points) -> None:
-    bs = batch(batch(xs))
-    same(batched(batched(f))(*bs), looped(lambda *ys: looped(f, ys), bs))
+    bs = make_batch(make_batch(xs))
+    same(batched(batched(f))(*bs), loop_over_batch(lambda *ys: loop_over_batch(f, ys), bs))
 
 
 @law(AREA, "vmap f with x shared = vmap f with x repeated", ANY)
 def shared_arguments_are_repeated(f: Function, xs: Points) -> None:
-    bs = batch(xs, 3)
+    bs = make_batch(xs, 3)
     for i in range(len(xs)):
         axes = tuple([None if j == i else 0 for j in range(len(xs))])
         if len(xs) == 1:
@@ -42,7 +52,7 @@ def shared_arguments_are_repeated(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap f with the batch axis at k = vmap f of the moved axis, in and out", SMALL)
 def axes_may_stand_anywhere(f: Function, xs: Points) -> None:
-    bs = batch(xs)
+    bs = make_batch(xs)
     want = batched(f)(*bs)
     moved = [enp.moveaxis(b, 0, -1) for b in bs]
     same(batched(f, in_axes=-1)(*moved), want)
@@ -56,27 +66,27 @@ def batches_of_one(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap f(p xs) = p(vmap f(xs)) for a permutation p of the batch elements", ANY)
 def batch_elements_do_not_see_one_another(f: Function, xs: Points) -> None:
-    bs = batch(xs, 3)
+    bs = make_batch(xs, 3)
     order = enp.asarray([2, 0, 1])
     same(batched(f)(*[b[order] for b in bs]), tree.map(lambda y: y[order], batched(f)(*bs)))
 
 
 @law(AREA, "vmap(g . f) = vmap g . vmap f", SMALL)
 def vmap_composes(f: Function, xs: Points) -> None:
-    bs = batch(xs)
-    same(batched(lambda *ys: next_of(f(*ys)))(*bs), effx.vmap(next_of)(batched(f)(*bs)))
+    bs = make_batch(xs)
+    same(batched(lambda *ys: compose_smoothly(f(*ys)))(*bs), effx.vmap(compose_smoothly)(batched(f)(*bs)))
 
 
 @law(AREA, "vmap f over axes (a, b) = the transpose of vmap f over (b, a)", SMALL)
 def nested_axes_swap(f: Function, xs: Points) -> None:
-    bs = batch(batch(xs), 3)
+    bs = make_batch(make_batch(xs), 3)
     swapped = batched(batched(f))(*[enp.swapaxes(b, 0, 1) for b in bs])
     same(tree.map(lambda y: enp.swapaxes(y, 0, 1), swapped), batched(batched(f))(*bs))
 
 
 @law(AREA, "vmap(jvp f) = jvp(vmap f)", SMALL)
 def vmap_and_jvp_commute(f: Function, xs: Points) -> None:
-    bs = batch(xs)
+    bs = make_batch(xs)
     vs = directions(bs)
     n = len(xs)
     inner = effx.vmap(lambda *a: effx.jvp(f, a[:n], a[n:]))(*bs, *vs)
@@ -85,7 +95,7 @@ def vmap_and_jvp_commute(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap(vjp f) = vjp(vmap f)", SMALL)
 def vmap_and_vjp_commute(f: Function, xs: Points) -> None:
-    bs = batch(xs)
+    bs = make_batch(xs)
     n = len(xs)
     ys, pull = effx.vjp(batched(f), *bs)
     cts = tuple(directions(leaves(ys), 3))
@@ -94,14 +104,14 @@ def vmap_and_vjp_commute(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap(grad f)[m] = grad f(xs[m])", SMOOTH)
 def per_example_gradients(f: Function, xs: Points) -> None:
-    bs = batch(xs)
-    gradient = effx.grad(loss(f), tuple(range(len(xs))))
-    same(batched(gradient)(*bs), looped(gradient, bs))
+    bs = make_batch(xs)
+    gradient = effx.grad(weighted_sum_loss(f), tuple(range(len(xs))))
+    same(batched(gradient)(*bs), loop_over_batch(gradient, bs))
 
 
 @law(AREA, "vmap(jit f) = jit(vmap f) = vmap f", SMALL)
 def vmap_and_jit_commute(f: Function, xs: Points) -> None:
-    bs = batch(xs)
+    bs = make_batch(xs)
     want = batched(f)(*bs)
     same(batched(effx.jit(lambda *ys: f(*ys)))(*bs), want)
     same(effx.jit(batched(f))(*bs), want)
@@ -115,7 +125,7 @@ def constants_are_repeated(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap f of a pytree = vmap f of its leaves", SMALL)
 def batches_of_trees(f: Function, xs: Points) -> None:
-    bs = batch(xs)
+    bs = make_batch(xs)
 
     def g(point: dict[str, Array]) -> object:
         return f(*point.values())

@@ -25,19 +25,19 @@ from effx.errors import AxisNameError, EffxError, EscapedBoxError
 from effx.handlers.jvp import JVP, Dual
 from effx.handlers.oracle import evaluate
 from effx.handlers.vmap import Vmap
-from effx.laws.areas.subjects import ANY, FLAT, SMALL, Function, Points, loss, raised
+from effx.laws.areas.subjects import ANY, FLAT, SMALL, Function, Points, error_raised_by, weighted_sum_loss
 from effx.laws.comparing import directions, same
 from effx.laws.control_oracle import python_form
 from effx.laws.drawing import AnyOperation, operation_kinds
 from effx.laws.operations import operations
 from effx.laws.registry import law
-from effx.laws.stacks import Forwarding, Idle, Stack, handlers
+from effx.laws.stacks import ForwardingHandler, IdleHandler, Stack, handlers
 
 R = TypeVar("R")
 AREA = "handler calculus"
 
 
-class Log(Handler):
+class OperationLog(Handler):
     """Records the names of the operations that it sees."""
 
     intercepts = True
@@ -62,7 +62,7 @@ def with_stack(least: int = 1) -> st.SearchStrategy[tuple[object, ...]]:
 @law(AREA, "handle h: f(x) = f(x), if nothing is boxed, for every h", ANY)
 def idle_frame(f: Function, xs: Points) -> None:
     want = f(*xs)
-    for handler in (Idle(), JVP(), Vmap(3, "i")):
+    for handler in (IdleHandler(), JVP(), Vmap(3, "i")):
         with handle(handler):
             same(f(*xs), want, 0.0)
 
@@ -70,15 +70,15 @@ def idle_frame(f: Function, xs: Points) -> None:
 @law(AREA, "handle (op -> forward op): f(x) = f(x)", ANY)
 def forwarding(f: Function, xs: Points) -> None:
     want = f(*xs)
-    with handle(Forwarding()):
+    with handle(ForwardingHandler()):
         same(f(*xs), want, 0.0)
-        with handle(Forwarding()):
+        with handle(ForwardingHandler()):
             same(f(*xs), want, 0.0)
 
 
 @law(AREA, "what a handler sees performed = the equations of the staged program, in order", FLAT)
 def performed_is_staged(f: Function, xs: Points) -> None:
-    log = Log()
+    log = OperationLog()
     with handle(log):
         f(*xs)
     program = effx.make_jaxpr(f)(*xs)
@@ -92,7 +92,7 @@ def performed_is_staged(f: Function, xs: Points) -> None:
     FLAT,
 )
 def outer_sees_what_is_forwarded(f: Function, xs: Points) -> None:
-    outer, twice, inner = Log(), Log(2), Log()
+    outer, twice, inner = OperationLog(), OperationLog(2), OperationLog()
     with handle(outer), handle(twice), handle(inner):
         f(*xs)
     assert inner.names == twice.names
@@ -101,17 +101,17 @@ def outer_sees_what_is_forwarded(f: Function, xs: Points) -> None:
 
 @law(AREA, "a frame that owns no operand is not asked", SMALL)
 def only_owners_are_asked(f: Function, xs: Points) -> None:
-    asked: list[str] = []
+    asked_handlers: list[str] = []
 
     class Deaf(Handler):
         def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-            asked.append(op.name)
+            asked_handlers.append(op.name)
             return forward(op, operands)
 
     with handle(Deaf()):
         f(*xs)
         effx.jvp(f, tuple(xs), directions(xs))
-    assert asked == []
+    assert asked_handlers == []
 
 
 @law(AREA, "after handle h: ..., by return or by error, the stack is what it was", with_stack())
@@ -124,7 +124,7 @@ def scopes_close(stack: Stack, f: Function, xs: Points) -> None:
         f(*ys)
         raise KeyError("law")
 
-    raised(KeyError, lambda: stack(failing)(*xs))
+    error_raised_by(KeyError, lambda: stack(failing)(*xs))
     assert current_frame() is before, describe_stack(current_frame())
 
 
@@ -136,15 +136,15 @@ def stacks_keep_values(stack: Stack, f: Function, xs: Points) -> None:
 @law(AREA, "grad(S f)(x) = grad(f)(x)", with_stack())
 def stacks_keep_gradients(stack: Stack, f: Function, xs: Points) -> None:
     indices = tuple(range(len(xs)))
-    same(effx.grad(loss(stack(f)), indices)(*xs), effx.grad(loss(f), indices)(*xs))
+    same(effx.grad(weighted_sum_loss(stack(f)), indices)(*xs), effx.grad(weighted_sum_loss(f), indices)(*xs))
 
 
 @law(AREA, "a box outside its frame's life is an error that names the handler", SMALL, compiles=True)
 def boxes_do_not_escape(f: Function, xs: Points) -> None:
-    kept: list[Array] = []
+    escaped_boxes: list[Array] = []
 
     def keeping(*ys: Array) -> object:
-        kept.extend(ys)
+        escaped_boxes.extend(ys)
         return f(*ys)
 
     for name, run in (
@@ -152,9 +152,9 @@ def boxes_do_not_escape(f: Function, xs: Points) -> None:
         ("make_jaxpr", lambda: effx.make_jaxpr(keeping)(*xs)),
         ("vmap", lambda: effx.vmap(keeping)(*[x[None] for x in xs])),
     ):
-        kept.clear()
+        escaped_boxes.clear()
         run()
-        assert name in str(raised(EscapedBoxError, lambda: enp.sin(kept[0])))
+        assert name in str(error_raised_by(EscapedBoxError, lambda: enp.sin(escaped_boxes[0])))
 
 
 @law(AREA, "a frame of h inside a frame of h does not touch the outer one's boxes", SMALL)
@@ -171,7 +171,7 @@ def frames_of_one_handler_are_apart(f: Function, xs: Points) -> None:
 
 @law(AREA, "d/dx (x * d/dy f(y) at y = c) = d/dy f(y) at c: perturbations are not confused", SMALL)
 def perturbations_are_not_confused(f: Function, xs: Points) -> None:
-    g = loss(f)
+    g = weighted_sum_loss(f)
 
     def outer(s: Array) -> Array:
         inner: Array = effx.grad(lambda y: g(y, *xs[1:]) * s)(xs[0])
@@ -183,15 +183,15 @@ def perturbations_are_not_confused(f: Function, xs: Points) -> None:
 
 @law(AREA, "isolated: f(x) is seen by no handler around", FLAT)
 def isolation(f: Function, xs: Points) -> None:
-    log = Log()
+    log = OperationLog()
     plain = [enp.asarray(x.host("law"), x.dtype) for x in xs]
     with handle(log):
         log.names.clear()
         with isolated():
             assert current_frame() is None
         assert current_frame() is not None
-        with isolated(), handle(Idle()) as frame:
-            assert [each.handler for each in frame.outward()] == [Idle()]
+        with isolated(), handle(IdleHandler()) as frame:
+            assert [each.handler for each in frame.outward()] == [IdleHandler()]
             evaluate(f, *plain)
     assert log.names == []
 
@@ -199,7 +199,7 @@ def isolation(f: Function, xs: Points) -> None:
 @law(AREA, "a handler of one thread is not in another", SMALL)
 def threads_have_their_own_stacks(f: Function, xs: Points) -> None:
     seen: list[str] = []
-    log = Log()
+    log = OperationLog()
     with handle(log):
         thread = threading.Thread(target=lambda: seen.append(describe_stack(current_frame())))
         thread.start()
@@ -210,7 +210,7 @@ def threads_have_their_own_stacks(f: Function, xs: Points) -> None:
 
 @law(AREA, "psum over a name that no handler binds is an error under every stack", with_stack())
 def unbound_names_are_errors(stack: Stack, f: Function, xs: Points) -> None:
-    error = raised(AxisNameError, lambda: stack(lambda *ys: lax.psum(f(*ys), "nowhere"))(*xs))
+    error = error_raised_by(AxisNameError, lambda: stack(lambda *ys: lax.psum(f(*ys), "nowhere"))(*xs))
     assert "'nowhere'" in str(error)
 
 
@@ -220,7 +220,7 @@ def errors_name_the_stack(f: Function, xs: Points) -> None:
         return enp.sin(enp.zeros(3)) + enp.zeros((2, 2)) * ys[0].sum()
 
     batched = effx.make_jaxpr(lambda *ys: effx.vmap(failing)(*[y[None] for y in ys]))
-    error = raised(EffxError, lambda: batched(*xs))
+    error = error_raised_by(EffxError, lambda: batched(*xs))
     names = [part.split("(")[0] for part in error.handlers.split(" > ")]
     assert names == ["reference", "make_jaxpr", "vmap"], error.handlers
 

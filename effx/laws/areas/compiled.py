@@ -7,8 +7,16 @@ from effx import tree
 from effx.array import Array
 from effx.handlers.oracle import evaluate
 from effx.laws.areas.calculus import with_stack
-from effx.laws.areas.subjects import COMPILED, FLAT, SMALL, Function, Points, loss, next_of
-from effx.laws.comparing import directions, numbers, same
+from effx.laws.areas.subjects import (
+    COMPILED,
+    FLAT,
+    SMALL,
+    Function,
+    Points,
+    compose_smoothly,
+    weighted_sum_loss,
+)
+from effx.laws.comparing import comparable_data, directions, same
 from effx.laws.registry import law
 from effx.laws.stacks import Stack
 
@@ -53,8 +61,8 @@ def numpy_arguments_are_arrays(f: Function, xs: Points) -> None:
 
 @law(AREA, "jit(g . f) = jit g . jit f", SMALL)
 def jit_composes(f: Function, xs: Points) -> None:
-    whole = effx.jit(lambda *ys: next_of(f(*ys)))
-    same(whole(*xs), effx.jit(next_of)(effx.jit(lambda *ys: f(*ys))(*xs)))
+    composed = effx.jit(lambda *ys: compose_smoothly(f(*ys)))
+    same(composed(*xs), effx.jit(compose_smoothly)(effx.jit(lambda *ys: f(*ys))(*xs)))
 
 
 @law(AREA, "jit g(k, x) with k static = jit(x -> g(k, x))(x), for pytrees and keywords too", FLAT)
@@ -78,9 +86,9 @@ def switched_off_is_the_same(f: Function, xs: Points) -> None:
 @law(AREA, "jit(grad f) = grad(jit f) = grad f", SMALL)
 def jit_and_grad_commute(f: Function, xs: Points) -> None:
     indices = tuple(range(len(xs)))
-    want = effx.grad(loss(f), indices)(*xs)
-    same(effx.jit(effx.grad(loss(f), indices))(*xs), want)
-    same(effx.grad(effx.jit(loss(f)), indices)(*xs), want)
+    want = effx.grad(weighted_sum_loss(f), indices)(*xs)
+    same(effx.jit(effx.grad(weighted_sum_loss(f), indices))(*xs), want)
+    same(effx.grad(effx.jit(weighted_sum_loss(f)), indices)(*xs), want)
 
 
 @law(AREA, "jit(jvp f), on XLA = jvp f on NumPy", COMPILED, compiles=True)
@@ -93,13 +101,13 @@ def compiled_tangents(f: Function, xs: Points) -> None:
 @law(AREA, "jit(grad f), on XLA = grad f on NumPy", COMPILED, compiles=True)
 def compiled_gradients(f: Function, xs: Points) -> None:
     indices = tuple(range(len(xs)))
-    gradient = effx.grad(loss(f), indices)
+    gradient = effx.grad(weighted_sum_loss(f), indices)
     same(effx.jit(gradient)(*xs), evaluate(gradient, *xs))
 
 
 @law(AREA, "jit(vmap f), on XLA = vmap f on NumPy", COMPILED, compiles=True)
 def compiled_batches(f: Function, xs: Points) -> None:
-    batches = [np.stack([numbers(x), -numbers(x)]) for x in xs]
+    batches = [np.stack([comparable_data(x), -comparable_data(x)]) for x in xs]
     batched = effx.vmap(lambda *ys: f(*ys))
     same(effx.jit(batched)(*batches), evaluate(batched, *batches))
 

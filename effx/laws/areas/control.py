@@ -9,7 +9,16 @@ import effx
 import effx.numpy as enp
 from effx import lax, tree
 from effx.array import Array
-from effx.laws.areas.subjects import LOOPS, SMALL, Function, Points, batch, gradient, looped, loss
+from effx.laws.areas.subjects import (
+    LOOPS,
+    SMALL,
+    Function,
+    Points,
+    gradient_of_loss,
+    loop_over_batch,
+    make_batch,
+    weighted_sum_loss,
+)
 from effx.laws.comparing import directions, same
 from effx.laws.control_oracle import python_form
 from effx.laws.programs import cases, programs
@@ -64,27 +73,30 @@ def tangents_of_control_flow(f: Function, xs: Points) -> None:
 @law(AREA, "grad of control flow = grad of its Python form", LOOPS, share=0.6)
 def gradients_of_control_flow(f: Function, xs: Points) -> None:
     indices = tuple(range(len(xs)))
-    same(effx.grad(loss(f), indices)(*xs), effx.grad(loss(python_form(f)), indices)(*xs))
+    same(
+        effx.grad(weighted_sum_loss(f), indices)(*xs),
+        effx.grad(weighted_sum_loss(python_form(f)), indices)(*xs),
+    )
 
 
 @law(AREA, "vmap of control flow with batched predicates = a loop of its Python form", LOOPS, share=0.6)
 def batches_of_control_flow(f: Function, xs: Points) -> None:
-    bs = batch(xs, 3)
-    same(effx.vmap(lambda *ys: f(*ys))(*bs), looped(python_form(f), bs))
+    bs = make_batch(xs, 3)
+    same(effx.vmap(lambda *ys: f(*ys))(*bs), loop_over_batch(python_form(f), bs))
 
 
 @law(AREA, "vmap(grad) of control flow = a loop of grad of its Python form", LOOPS, share=0.6)
 def batched_gradients_of_control_flow(f: Function, xs: Points) -> None:
-    bs, indices = batch(xs), tuple(range(len(xs)))
-    got = effx.vmap(effx.grad(loss(f), indices))(*bs)
-    same(got, looped(effx.grad(loss(python_form(f)), indices), bs))
+    bs, indices = make_batch(xs), tuple(range(len(xs)))
+    got = effx.vmap(effx.grad(weighted_sum_loss(f), indices))(*bs)
+    same(got, loop_over_batch(effx.grad(weighted_sum_loss(python_form(f)), indices), bs))
 
 
 @law(AREA, "grad(vmap) of control flow = grad of a loop of its Python form", LOOPS)
 def gradients_of_batched_control_flow(f: Function, xs: Points) -> None:
-    bs, indices = batch(xs), tuple(range(len(xs)))
-    got = effx.grad(loss(effx.vmap(lambda *ys: f(*ys))), indices)(*bs)
-    same(got, effx.grad(loss(lambda *ys: looped(python_form(f), ys)), indices)(*bs))
+    bs, indices = make_batch(xs), tuple(range(len(xs)))
+    got = effx.grad(weighted_sum_loss(effx.vmap(lambda *ys: f(*ys))), indices)(*bs)
+    same(got, effx.grad(weighted_sum_loss(lambda *ys: loop_over_batch(python_form(f), ys)), indices)(*bs))
 
 
 @law(AREA, "second derivatives of control flow = those of its Python form", LOOPS)
@@ -92,7 +104,7 @@ def second_derivatives_of_control_flow(f: Function, xs: Points) -> None:
     vs, indices = directions(xs), tuple(range(len(xs)))
 
     def second(g: Function) -> PyTree:
-        return effx.jvp(effx.grad(loss(g), indices), tuple(xs), vs)[1]
+        return effx.jvp(effx.grad(weighted_sum_loss(g), indices), tuple(xs), vs)[1]
 
     same(second(f), second(python_form(f)), 1e-8)
 
@@ -102,43 +114,43 @@ def tangent(f: Function) -> Function:
     return lambda *xs: effx.jvp(lambda *ys: f(*ys), xs, directions(xs))[1]
 
 
-def linearized(f: Function) -> Function:
+def derivative_by_linearize(f: Function) -> Function:
     """The derivative along fixed directions, by linearize."""
     return lambda *xs: effx.linearize(lambda *ys: f(*ys), *xs)[1](*directions(xs))
 
 
 def batched(f: Function) -> Function:
     """The function on a batch made of its point."""
-    return lambda *xs: effx.vmap(lambda *ys: f(*ys))(*batch(xs))
+    return lambda *xs: effx.vmap(lambda *ys: f(*ys))(*make_batch(xs))
 
 
-def saved(f: Function) -> Function:
+def checkpointed_function(f: Function) -> Function:
     """The function under checkpoint."""
     return effx.checkpoint(lambda *xs: f(*xs))
 
 
-def in_turn(f: Function) -> Function:
+def apply_one_by_one(f: Function) -> Function:
     """The same batch, one element after the other."""
-    return lambda *xs: looped(f, batch(xs))
+    return lambda *xs: loop_over_batch(f, make_batch(xs))
 
 
 Transformation = Callable[[Function], Function]
 # Each takes the functions that batch and save: `vmap` and `checkpoint`, or for Python's control flow a loop
 # and none.
 ARRANGEMENTS: dict[str, Callable[[Function, Transformation, Transformation], Function]] = {
-    "linearize": lambda f, many, save: linearized(f),
-    "grad of jvp": lambda f, many, save: gradient(tangent(f)),
-    "grad of grad": lambda f, many, save: gradient(gradient(f)),
-    "grad of linearize": lambda f, many, save: gradient(linearized(f)),
+    "linearize": lambda f, many, save: derivative_by_linearize(f),
+    "grad of jvp": lambda f, many, save: gradient_of_loss(tangent(f)),
+    "grad of grad": lambda f, many, save: gradient_of_loss(gradient_of_loss(f)),
+    "grad of linearize": lambda f, many, save: gradient_of_loss(derivative_by_linearize(f)),
     "vmap of vmap": lambda f, many, save: many(many(f)),
-    "vmap of jvp of grad": lambda f, many, save: many(tangent(gradient(f))),
-    "grad of vmap of vmap": lambda f, many, save: gradient(many(many(f))),
+    "vmap of jvp of grad": lambda f, many, save: many(tangent(gradient_of_loss(f))),
+    "grad of vmap of vmap": lambda f, many, save: gradient_of_loss(many(many(f))),
     "jvp of vmap of checkpoint": lambda f, many, save: tangent(many(save(f))),
-    "grad of checkpoint of vmap": lambda f, many, save: gradient(save(many(f))),
-    "grad of vmap of checkpoint": lambda f, many, save: gradient(many(save(f))),
-    "jvp of checkpoint of grad": lambda f, many, save: tangent(save(gradient(f))),
-    "grad of checkpoint of checkpoint": lambda f, many, save: gradient(save(save(f))),
-    "grad of vmap of grad": lambda f, many, save: gradient(many(gradient(f))),
+    "grad of checkpoint of vmap": lambda f, many, save: gradient_of_loss(save(many(f))),
+    "grad of vmap of checkpoint": lambda f, many, save: gradient_of_loss(many(save(f))),
+    "jvp of checkpoint of grad": lambda f, many, save: tangent(save(gradient_of_loss(f))),
+    "grad of checkpoint of checkpoint": lambda f, many, save: gradient_of_loss(save(save(f))),
+    "grad of vmap of grad": lambda f, many, save: gradient_of_loss(many(gradient_of_loss(f))),
 }
 ARRANGED = st.tuples(st.sampled_from(list(ARRANGEMENTS)), LOOPS).map(lambda pair: (pair[0], *pair[1]))
 
@@ -151,28 +163,28 @@ ARRANGED = st.tuples(st.sampled_from(list(ARRANGEMENTS)), LOOPS).map(lambda pair
 )
 def arranged_transformations_of_control_flow(name: str, f: Function, xs: Points) -> None:
     arrange = ARRANGEMENTS[name]
-    want = arrange(python_form(f), in_turn, lambda g: g)(*xs)
-    same(arrange(f, batched, saved)(*xs), want, 1e-7)
+    want = arrange(python_form(f), apply_one_by_one, lambda g: g)(*xs)
+    same(arrange(f, batched, checkpointed_function)(*xs), want, 1e-7)
 
 
 @law(AREA, "checkpoint of control flow and of its gradient change nothing", LOOPS)
 def checkpoints_of_control_flow(f: Function, xs: Points) -> None:
     indices = tuple(range(len(xs)))
-    want = effx.grad(loss(python_form(f)), indices)(*xs)
-    same(effx.grad(loss(effx.checkpoint(lambda *ys: f(*ys))), indices)(*xs), want)
-    same(effx.checkpoint(effx.grad(loss(f), indices))(*xs), want)
+    want = effx.grad(weighted_sum_loss(python_form(f)), indices)(*xs)
+    same(effx.grad(weighted_sum_loss(effx.checkpoint(lambda *ys: f(*ys))), indices)(*xs), want)
+    same(effx.checkpoint(effx.grad(weighted_sum_loss(f), indices))(*xs), want)
 
 
 @law(AREA, "cond(true, f, g) = f and cond(false, f, g) = g, in value and gradient", SMALL)
 def branches_are_taken(f: Function, xs: Points) -> None:
     other: Function = lambda *ys: tree.map(lambda y: y * 2.0 + 1.0, f(*ys))  # noqa: E731 - the other branch
-    for taken, branch in ((True, f), (False, other)):
+    for predicate, branch in ((True, f), (False, other)):
 
-        def choose(*ys: Array, taken: bool = taken) -> PyTree:
-            return lax.cond(enp.asarray(taken), f, other, *ys)
+        def choose(*ys: Array, predicate: bool = predicate) -> PyTree:
+            return lax.cond(enp.asarray(predicate), f, other, *ys)
 
         same(choose(*xs), branch(*xs))
-        same(effx.grad(loss(choose))(*xs), effx.grad(loss(branch))(*xs))
+        same(effx.grad(weighted_sum_loss(choose))(*xs), effx.grad(weighted_sum_loss(branch))(*xs))
 
 
 @law(
@@ -233,7 +245,10 @@ def constant_carries_are_closures(f: Function, xs: Points) -> None:
         return lax.scan(lambda c, r: (step(c, r * w)[0], c.sum()), x, rows())
 
     same(carried(xs[0], weight), closed(xs[0], weight))
-    same(effx.grad(loss(carried), (0, 1))(xs[0], weight), effx.grad(loss(closed), (0, 1))(xs[0], weight))
+    same(
+        effx.grad(weighted_sum_loss(carried), (0, 1))(xs[0], weight),
+        effx.grad(weighted_sum_loss(closed), (0, 1))(xs[0], weight),
+    )
 
 
 @law(AREA, "fori(0, n, f) = scan of n steps = while i < n, in value and tangent", STEPS)
@@ -266,13 +281,13 @@ def bounded_whiles(f: Function, xs: Points) -> None:
         return last
 
     same(bounded(xs[0]), scanned(xs[0]))
-    same(effx.grad(loss(bounded))(xs[0]), effx.grad(loss(scanned))(xs[0]))
+    same(effx.grad(weighted_sum_loss(bounded))(xs[0]), effx.grad(weighted_sum_loss(scanned))(xs[0]))
 
 
 @law(AREA, "map f = vmap f = the stacked f(row)", STEPS)
 def maps_are_batches(f: Function, xs: Points) -> None:
-    (b,) = batch(xs[:1], 3)
-    want = looped(f, [b])
+    (b,) = make_batch(xs[:1], 3)
+    want = loop_over_batch(f, [b])
     same(lax.map(f, b), want)
     same(lax.map(f, b, batch_size=2), want)
     same(effx.vmap(lambda x: f(x))(b), want)
@@ -280,10 +295,10 @@ def maps_are_batches(f: Function, xs: Points) -> None:
 
 @law(AREA, "vmap(cond) with a batched predicate = where", STEPS)
 def batched_predicates_select(f: Function, xs: Points) -> None:
-    (b,) = batch(xs[:1], 3)
-    taken = enp.asarray([True, False, True])
+    (b,) = make_batch(xs[:1], 3)
+    predicates = enp.asarray([True, False, True])
     other: Function = lambda x: f(x) * 2.0 + 1.0  # noqa: E731 - the other branch
-    got = effx.vmap(lambda t, x: lax.cond(t, f, other, x))(taken, b)
+    got = effx.vmap(lambda t, x: lax.cond(t, f, other, x))(predicates, b)
     want = enp.stack([f(b[0]), other(b[1]), f(b[2])])
     same(got, want)
 
@@ -292,10 +307,10 @@ def batched_predicates_select(f: Function, xs: Points) -> None:
 def constant_branches_move_out_of_loops(f: Function, xs: Points) -> None:
     step = step_of(f)
     other: Function = lambda c, r: step(c, r * 0.5 + 0.1)  # noqa: E731 - the other branch
-    for taken in (enp.asarray(True), enp.asarray(False)):
-        inside = lax.scan(partial(lax.cond, taken, step, other), xs[0], rows())
+    for predicate in (enp.asarray(True), enp.asarray(False)):
+        inside = lax.scan(partial(lax.cond, predicate, step, other), xs[0], rows())
         outside = lax.cond(
-            taken, lambda x: lax.scan(step, x, rows()), lambda x: lax.scan(other, x, rows()), xs[0]
+            predicate, lambda x: lax.scan(step, x, rows()), lambda x: lax.scan(other, x, rows()), xs[0]
         )
         same(inside, outside)
 

@@ -5,7 +5,16 @@ import effx.numpy as enp
 from effx import checkpoint_policies, lax, tree
 from effx.array import Array
 from effx.laws.areas.forward import tangent
-from effx.laws.areas.subjects import FLAT, SMALL, SMOOTH, Function, Points, batch, looped, loss
+from effx.laws.areas.subjects import (
+    FLAT,
+    SMALL,
+    SMOOTH,
+    Function,
+    Points,
+    loop_over_batch,
+    make_batch,
+    weighted_sum_loss,
+)
 from effx.laws.comparing import directions, same
 from effx.laws.registry import law
 from effx.tree.registry import PyTree
@@ -51,21 +60,29 @@ def true_forward_rules_change_nothing(f: Function, xs: Points) -> None:
     g, vs = with_jvp(f), directions(xs)
     same(g(*xs), f(*xs))
     same(effx.jvp(g, tuple(xs), vs), effx.jvp(f, tuple(xs), vs))
-    same(effx.grad(loss(g), everywhere(xs))(*xs), effx.grad(loss(f), everywhere(xs))(*xs))
-    same(effx.vmap(g)(*batch(xs)), looped(f, batch(xs)))
-    same(effx.jit(effx.grad(loss(g)))(*xs), effx.grad(loss(f))(*xs))
+    same(
+        effx.grad(weighted_sum_loss(g), everywhere(xs))(*xs),
+        effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs),
+    )
+    same(effx.vmap(g)(*make_batch(xs)), loop_over_batch(f, make_batch(xs)))
+    same(effx.jit(effx.grad(weighted_sum_loss(g)))(*xs), effx.grad(weighted_sum_loss(f))(*xs))
 
 
 @law(AREA, "f with its own derivative as vjp rule = f: value, grad, vmap, jit", SMALL)
 def true_backward_rules_change_nothing(f: Function, xs: Points) -> None:
     g = with_vjp(f)
     same(g(*xs), f(*xs))
-    want = effx.grad(loss(f), everywhere(xs))(*xs)
-    same(effx.grad(loss(g), everywhere(xs))(*xs), want)
-    same(effx.jit(effx.grad(loss(g), everywhere(xs)))(*xs), want)
-    bs = batch(xs)
-    same(effx.vmap(effx.grad(loss(g)))(*bs), looped(effx.grad(loss(f)), bs))
-    same(effx.grad(loss(effx.vmap(g)))(*bs), effx.grad(loss(effx.vmap(lambda *a: f(*a))))(*bs))
+    want = effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs)
+    same(effx.grad(weighted_sum_loss(g), everywhere(xs))(*xs), want)
+    same(effx.jit(effx.grad(weighted_sum_loss(g), everywhere(xs)))(*xs), want)
+    bs = make_batch(xs)
+    same(
+        effx.vmap(effx.grad(weighted_sum_loss(g)))(*bs), loop_over_batch(effx.grad(weighted_sum_loss(f)), bs)
+    )
+    same(
+        effx.grad(weighted_sum_loss(effx.vmap(g)))(*bs),
+        effx.grad(weighted_sum_loss(effx.vmap(lambda *a: f(*a))))(*bs),
+    )
 
 
 @law(AREA, "a jvp rule of 2 Df gives 2 Df, forward, backward, and under jit, vmap and checkpoint", SMALL)
@@ -73,34 +90,40 @@ def forward_rules_are_used(f: Function, xs: Points) -> None:
     g, vs = with_jvp(f, 2.0), directions(xs)
     same(g(*xs), f(*xs))
     same(tangent(g, xs, vs), tree.map(lambda d: 2 * d, tangent(f, xs, vs)))
-    want = tuple([2 * d for d in effx.grad(loss(f), everywhere(xs))(*xs)])
+    want = tuple([2 * d for d in effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs)])
     for around in (lambda h: h, effx.jit, effx.checkpoint):
-        same(effx.grad(loss(around(g)), everywhere(xs))(*xs), want)
-    got = effx.vmap(effx.grad(loss(g), everywhere(xs)))(*[x[None] for x in xs])
+        same(effx.grad(weighted_sum_loss(around(g)), everywhere(xs))(*xs), want)
+    got = effx.vmap(effx.grad(weighted_sum_loss(g), everywhere(xs)))(*[x[None] for x in xs])
     same(tree.map(lambda y: y[0], got), want)
 
 
 @law(AREA, "a vjp rule of 2 Df^T gives 2 grad f, under jit, vmap, scan and checkpoint", SMALL)
 def backward_rules_are_used(f: Function, xs: Points) -> None:
     g = with_vjp(f, 2.0)
-    want = tuple([2 * d for d in effx.grad(loss(f), everywhere(xs))(*xs)])
+    want = tuple([2 * d for d in effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs)])
     for around in (lambda h: h, effx.jit, effx.checkpoint):
-        same(effx.grad(loss(around(g)), everywhere(xs))(*xs), want)
-    scanned: Function = lambda *ys: lax.scan(lambda c, _: (c, loss(g)(*ys)), None, None, length=1)[1].sum()  # noqa: E731
+        same(effx.grad(weighted_sum_loss(around(g)), everywhere(xs))(*xs), want)
+
+    def scanned(*ys: Array) -> Array:
+        return lax.scan(lambda c, _: (c, weighted_sum_loss(g)(*ys)), None, None, length=1)[1].sum()
+
     same(effx.grad(scanned, everywhere(xs))(*xs), want)
 
 
 @law(AREA, "custom_gradient of (f, pull-back of f) = f", SMALL)
 def custom_gradients(f: Function, xs: Points) -> None:
-    g: Function = effx.custom_gradient(lambda *ys: effx.vjp(loss(f), *ys))
-    same(effx.grad(lambda *ys: g(*ys), everywhere(xs))(*xs), effx.grad(loss(f), everywhere(xs))(*xs))
+    g: Function = effx.custom_gradient(lambda *ys: effx.vjp(weighted_sum_loss(f), *ys))
+    same(
+        effx.grad(lambda *ys: g(*ys), everywhere(xs))(*xs),
+        effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs),
+    )
 
 
 @law(AREA, "custom_vmap with the loop as rule = f, and its rule is what vmap uses", SMALL)
 def custom_batches(f: Function, xs: Points) -> None:
     sequential = effx.custom_batching.sequential_vmap(lambda *ys: f(*ys))
-    bs = batch(xs)
-    same(effx.vmap(lambda *ys: sequential(*ys))(*bs), looped(f, bs))
+    bs = make_batch(xs)
+    same(effx.vmap(lambda *ys: sequential(*ys))(*bs), loop_over_batch(f, bs))
     tripled = effx.custom_batching.custom_vmap(lambda x: enp.sin(x))
 
     @tripled.def_vmap
@@ -115,36 +138,53 @@ def custom_batches(f: Function, xs: Points) -> None:
 def checkpoint_changes_nothing(f: Function, xs: Points) -> None:
     g = effx.checkpoint(lambda *ys: f(*ys))
     same(g(*xs), f(*xs))
-    same(effx.grad(loss(g), everywhere(xs))(*xs), effx.grad(loss(f), everywhere(xs))(*xs))
+    same(
+        effx.grad(weighted_sum_loss(g), everywhere(xs))(*xs),
+        effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs),
+    )
     same(effx.jvp(g, tuple(xs), directions(xs)), effx.jvp(f, tuple(xs), directions(xs)))
 
 
 @law(AREA, "checkpoint with any policy = f: what is saved changes no gradient", SMALL)
 def policies_change_nothing(f: Function, xs: Points) -> None:
-    want = effx.grad(loss(f), everywhere(xs))(*xs)
+    want = effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs)
     for policy in (
         checkpoint_policies.everything_saveable,
         checkpoint_policies.nothing_saveable,
         checkpoint_policies.dots_saveable,
     ):
-        same(effx.grad(loss(effx.checkpoint(lambda *ys: f(*ys), policy=policy)), everywhere(xs))(*xs), want)
+        same(
+            effx.grad(weighted_sum_loss(effx.checkpoint(lambda *ys: f(*ys), policy=policy)), everywhere(xs))(
+                *xs
+            ),
+            want,
+        )
 
 
 @law(AREA, "checkpoint(checkpoint f) = f, and grad(checkpoint(grad)) too", SMALL)
 def checkpoints_nest(f: Function, xs: Points) -> None:
     g = effx.checkpoint(effx.checkpoint(lambda *ys: f(*ys)))
-    same(effx.grad(loss(g), everywhere(xs))(*xs), effx.grad(loss(f), everywhere(xs))(*xs))
+    same(
+        effx.grad(weighted_sum_loss(g), everywhere(xs))(*xs),
+        effx.grad(weighted_sum_loss(f), everywhere(xs))(*xs),
+    )
     vs = directions(xs)
-    inner: Function = lambda *ys: effx.jvp(loss(f), ys, vs)[1]  # noqa: E731 - a slope
+    inner: Function = lambda *ys: effx.jvp(weighted_sum_loss(f), ys, vs)[1]  # noqa: E731 - a slope
     same(effx.grad(effx.checkpoint(inner), everywhere(xs))(*xs), effx.grad(inner, everywhere(xs))(*xs), 1e-8)
 
 
 @law(AREA, "vmap(checkpoint f) = checkpoint(vmap f) = vmap f", SMALL)
 def checkpoints_batch(f: Function, xs: Points) -> None:
-    bs = batch(xs)
-    want = effx.grad(loss(effx.vmap(lambda *ys: f(*ys))), everywhere(xs))(*bs)
-    same(effx.grad(loss(effx.vmap(effx.checkpoint(lambda *ys: f(*ys)))), everywhere(xs))(*bs), want)
-    same(effx.grad(loss(effx.checkpoint(effx.vmap(lambda *ys: f(*ys)))), everywhere(xs))(*bs), want)
+    bs = make_batch(xs)
+    want = effx.grad(weighted_sum_loss(effx.vmap(lambda *ys: f(*ys))), everywhere(xs))(*bs)
+    same(
+        effx.grad(weighted_sum_loss(effx.vmap(effx.checkpoint(lambda *ys: f(*ys)))), everywhere(xs))(*bs),
+        want,
+    )
+    same(
+        effx.grad(weighted_sum_loss(effx.checkpoint(effx.vmap(lambda *ys: f(*ys)))), everywhere(xs))(*bs),
+        want,
+    )
 
 
 @law(AREA, "stop_gradient f = f, and its derivative is 0", SMOOTH)
@@ -158,10 +198,10 @@ def stopped_gradients(f: Function, xs: Points) -> None:
 
 @law(AREA, "named_scope, named_call and closure_convert change nothing", SMALL)
 def names_change_nothing(f: Function, xs: Points) -> None:
-    want = effx.grad(loss(f))(*xs)
+    want = effx.grad(weighted_sum_loss(f))(*xs)
     named = effx.named_call(lambda *ys: f(*ys), name="law")
-    same(effx.grad(loss(named))(*xs), want)
-    closed, constants = effx.closure_convert(lambda y: loss(f)(y, *xs[1:]), xs[0])
+    same(effx.grad(weighted_sum_loss(named))(*xs), want)
+    closed, constants = effx.closure_convert(lambda y: weighted_sum_loss(f)(y, *xs[1:]), xs[0])
     same(effx.grad(lambda y: closed(y, *constants))(xs[0]), want)
 
 
@@ -182,7 +222,10 @@ def solves_differentiate(f: Function, xs: Points) -> None:
         return result
 
     same(scale * solved(scale, b), b)
-    same(effx.grad(loss(solved), (0, 1))(scale, b), effx.grad(loss(lambda a, b: b / a), (0, 1))(scale, b))
+    same(
+        effx.grad(weighted_sum_loss(solved), (0, 1))(scale, b),
+        effx.grad(weighted_sum_loss(lambda a, b: b / a), (0, 1))(scale, b),
+    )
 
 
 @law(AREA, "root: g(x*, a) = 0, and dx*/da = -(dg/dx)^-1 dg/da", FLAT)
@@ -199,4 +242,4 @@ def roots_differentiate(f: Function, xs: Points) -> None:
         return result
 
     same(root(a) ** 2, a)
-    same(effx.grad(loss(root))(a), effx.grad(loss(enp.sqrt))(a))
+    same(effx.grad(weighted_sum_loss(root))(a), effx.grad(weighted_sum_loss(enp.sqrt))(a))

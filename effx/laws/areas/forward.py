@@ -8,8 +8,16 @@ import effx
 import effx.numpy as enp
 from effx import tree
 from effx.array import Array
-from effx.laws.areas.subjects import FLAT, SMALL, SMOOTH, Function, Points, loss, next_of
-from effx.laws.comparing import Data, difference, directions, leaves, numbers, same
+from effx.laws.areas.subjects import (
+    FLAT,
+    SMALL,
+    SMOOTH,
+    Function,
+    Points,
+    compose_smoothly,
+    weighted_sum_loss,
+)
+from effx.laws.comparing import Data, central_difference, comparable_data, directions, leaves, same
 from effx.laws.registry import law
 
 AREA = "jvp"
@@ -24,13 +32,13 @@ def close(got: object, want: Sequence[Data], tolerance: float) -> None:
     """Compares with a finite difference, up to `tolerance`."""
     for a, b in zip(leaves(got), want, strict=True):
         size = max(1.0, float(np.abs(b).max(initial=0.0)))
-        np.testing.assert_allclose(numbers(a), b, rtol=tolerance, atol=tolerance * size)
+        np.testing.assert_allclose(comparable_data(a), b, rtol=tolerance, atol=tolerance * size)
 
 
 @law(AREA, "jvp f(x, v) = (f(x + h v) - f(x - h v)) / 2h + O(h^2)", SMOOTH, share=0.6)
 def tangents_are_slopes(f: Function, xs: Points) -> None:
     vs = directions(xs)
-    close(tangent(f, xs, vs), list(difference(f, xs, vs)), 1e-5)
+    close(tangent(f, xs, vs), list(central_difference(f, xs, vs)), 1e-5)
 
 
 @law(AREA, "jvp f(x, v) gives f(x)", SMOOTH)
@@ -65,7 +73,7 @@ def partial_derivatives_add_up(f: Function, xs: Points) -> None:
 def forward_chain_rule(f: Function, xs: Points) -> None:
     vs = directions(xs)
     ys, moved = effx.jvp(f, tuple(xs), vs)
-    same(tangent(lambda *a: next_of(f(*a)), xs, vs), effx.jvp(next_of, (ys,), (moved,))[1])
+    same(tangent(lambda *a: compose_smoothly(f(*a)), xs, vs), effx.jvp(compose_smoothly, (ys,), (moved,))[1])
 
 
 @law(AREA, "D(f + f^2) v = Df v + 2 f Df v", SMOOTH)
@@ -97,7 +105,7 @@ def second_tangents_are_slopes(f: Function, xs: Points) -> None:
     def slope(*a: Array) -> object:
         return tangent(f, a, vs)
 
-    close(tangent(slope, xs, ws), list(difference(slope, xs, ws)), 3e-5)
+    close(tangent(slope, xs, ws), list(central_difference(slope, xs, ws)), 3e-5)
 
 
 @law(AREA, "jacfwd f = the matrix of Df along each coordinate", FLAT)
@@ -107,8 +115,8 @@ def jacfwd_has_tangents_as_columns(f: Function, xs: Points) -> None:
     for index in range(x.type.size):
         unit = enp.zeros(x.type.size).at[index].set(1.0).reshape(x.shape)
         column = leaves(tangent(lambda y: f(y, *xs[1:]), [x], [unit]))
-        for whole, part in zip(matrix, column, strict=True):
-            same(whole.reshape((*part.shape, x.type.size))[..., index], part)
+        for jacobian_block, part in zip(matrix, column, strict=True):
+            same(jacobian_block.reshape((*part.shape, x.type.size))[..., index], part)
 
 
 @law(AREA, "Df v for f of integers and floats: only floats have tangents", FLAT)
@@ -124,6 +132,6 @@ def integers_have_no_tangents(f: Function, xs: Points) -> None:
 @law(AREA, "d/dt f(x + t v) at 0 = Df(x) v", SMOOTH)
 def tangents_are_directional_derivatives(f: Function, xs: Points) -> None:
     vs = directions(xs)
-    line: Function = lambda t: loss(f)(*[x + t * v for x, v in zip(xs, vs, strict=True)])  # noqa: E731 - the curve
+    line: Function = lambda t: weighted_sum_loss(f)(*[x + t * v for x, v in zip(xs, vs, strict=True)])  # noqa: E731 - the curve
     zero = enp.asarray(0.0, enp.float64)
-    same(effx.jvp(line, (zero,), (enp.ones_like(zero),))[1], tangent(loss(f), xs, vs))
+    same(effx.jvp(line, (zero,), (enp.ones_like(zero),))[1], tangent(weighted_sum_loss(f), xs, vs))

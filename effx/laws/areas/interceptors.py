@@ -6,22 +6,22 @@ import effx
 from effx import tree
 from effx.handlers.authoring.masking import mask
 from effx.handlers.oracle import evaluate
-from effx.laws.areas.subjects import ANY, Function, Points, batch, looped
+from effx.laws.areas.subjects import ANY, Function, Points, loop_over_batch, make_batch
 from effx.laws.comparing import leaves, same
 from effx.laws.programs import TypedProgram
 from effx.laws.registry import NotApplicable, law
 from effx.laws.stacks import LAYERS, Stack
-from effx.laws.subjects import InterceptSubject, intercept_cases, stepping
-from effx.laws.watchers import Follow, Gather, Reply, Scale, Tally
+from effx.laws.subjects import InterceptSubject, intercept_cases, with_stepping
+from effx.laws.watchers import ForwardAll, GatherOperands, Reply, ScaleResults, Tally
 from effx.tree.registry import PyTree
 
 AREA = "user interceptors"
 
 SUBJECTS = (
-    InterceptSubject(Follow(), neutral=True),
+    InterceptSubject(ForwardAll(), neutral=True),
     InterceptSubject(Tally(), neutral=True),
-    InterceptSubject(Gather(), neutral=True),
-    InterceptSubject(Scale(1.5)),
+    InterceptSubject(GatherOperands(), neutral=True),
+    InterceptSubject(ScaleResults(1.5)),
     InterceptSubject(Reply(0.5), neutral=True),  # of what programs have no operation for
 )
 CASES = intercept_cases(*SUBJECTS)
@@ -62,17 +62,17 @@ def interceptors_enter_checkpoints(subject: InterceptSubject, f: TypedProgram, x
 
 @law(AREA, "jit(h f) = h f: result, state and collected values", CASES)
 def jit_goes_around_interceptors(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
-    agree(effx.jit(subject.running(f))(*xs), subject.run(f, xs))
+    agree(effx.jit(subject.wrap_function(f))(*xs), subject.run(f, xs))
 
 
 @law(AREA, "jit(h f) = h f, on XLA, with states that are threaded there", CASES, compiles=True)
 def interceptors_compile(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
-    agree(effx.jit(subject.running(f))(*xs), evaluate(subject.running(f), *xs))
+    agree(effx.jit(subject.wrap_function(f))(*xs), evaluate(subject.wrap_function(f), *xs))
 
 
 @law(AREA, "h in steps = h staged", CASES, share=0.6)
 def interceptors_step_as_they_stage(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
-    got, want = InterceptSubject(stepping(subject.handler)).run(f, xs), subject.run(f, xs)
+    got, want = InterceptSubject(with_stepping(subject.handler)).run(f, xs), subject.run(f, xs)
     if subject.handler.collects and tree.structure(got) != tree.structure(want):
         raise NotApplicable("a loop without iterations, or a branch that is not taken, collects")
     agree(got, want)
@@ -80,8 +80,8 @@ def interceptors_step_as_they_stage(subject: InterceptSubject, f: TypedProgram, 
 
 @law(AREA, "vmap(h f)(xs)[m] = h f(xs[m]): each batch element has its own state", CASES)
 def interceptors_batch(subject: InterceptSubject, f: TypedProgram, xs: Points) -> None:
-    bs = batch(xs)
-    agree(effx.vmap(subject.running(f))(*bs), looped(subject.running(f), bs))
+    bs = make_batch(xs)
+    agree(effx.vmap(subject.wrap_function(f))(*bs), loop_over_batch(subject.wrap_function(f), bs))
 
 
 @law(AREA, "S(h f) = h f for every stack S that changes no value", CASES, share=0.2)

@@ -8,8 +8,8 @@ from effx.handlers.linearize import linearize
 from effx.handlers.transpose import backward_pass
 from effx.ir.checker import check_program
 from effx.laws.areas.forward import tangent
-from effx.laws.areas.subjects import SMALL, SMOOTH, Function, Points, next_of
-from effx.laws.comparing import directions, leaves, pairing, same
+from effx.laws.areas.subjects import SMALL, SMOOTH, Function, Points, compose_smoothly
+from effx.laws.comparing import directions, inner_product, leaves, same
 from effx.laws.registry import law
 from effx.tree.registry import PyTree
 
@@ -45,8 +45,8 @@ def linear_maps_are_linear(f: Function, xs: Points) -> None:
 def linear_programs_check(f: Function, xs: Points) -> None:
     _, linear, dependent = linearize(lambda ys: leaves(f(*ys)), xs, [True] * len(xs))
     program = check_program(linear.program)
-    wanted = [y.type for y, d in zip(leaves(f(*xs)), dependent, strict=True) if d]
-    assert all([a.matches(b) for a, b in zip(program.out_types, wanted, strict=True)])
+    expected_types = [y.type for y, d in zip(leaves(f(*xs)), dependent, strict=True) if d]
+    assert all([a.matches(b) for a, b in zip(program.out_types, expected_types, strict=True)])
 
 
 @law(AREA, "jit, vmap and staging of L = L", SMALL)
@@ -62,11 +62,15 @@ def linear_maps_compose(f: Function, xs: Points) -> None:
 @law(AREA, "<ct, L v> = <L^T ct, v>", SMOOTH, share=0.6)
 def transposes_are_adjoint(f: Function, xs: Points) -> None:
     _, linear, dependent = linearize(lambda ys: leaves(f(*ys)), xs, [True] * len(xs))
-    moved = [d for d, kept in zip(leaves(tangent(f, xs, directions(xs))), dependent, strict=True) if kept]
+    moved = [
+        d
+        for d, is_dependent in zip(leaves(tangent(f, xs, directions(xs))), dependent, strict=True)
+        if is_dependent
+    ]
     cts = directions(moved, 3)
-    found = backward_pass(linear.program, linear.residuals, cts)
-    back = [enp.zeros_like(x) if ct is None else ct for ct, x in zip(found, xs, strict=True)]
-    left, right = pairing(cts, moved), pairing(back, directions(xs))
+    input_cotangents = backward_pass(linear.program, linear.residuals, cts)
+    back = [enp.zeros_like(x) if ct is None else ct for ct, x in zip(input_cotangents, xs, strict=True)]
+    left, right = inner_product(cts, moved), inner_product(back, directions(xs))
     assert abs(left - right) <= 1e-8 * max(1.0, abs(left)), (left, right)
 
 
@@ -81,7 +85,9 @@ def linear_functions_transpose(f: Function, xs: Points) -> None:
     moved = A(vs)
     cts = directions(moved, 3)
     (back,) = effx.linear_transpose(A, vs)(cts)
-    assert abs(pairing(cts, moved) - pairing(back, vs)) <= 1e-9 * max(1.0, abs(pairing(cts, moved)))
+    assert abs(inner_product(cts, moved) - inner_product(back, vs)) <= 1e-9 * max(
+        1.0, abs(inner_product(cts, moved))
+    )
 
 
 @law(AREA, "(L^T)^T = L", SMALL)
@@ -95,10 +101,10 @@ def transposing_twice(f: Function, xs: Points) -> None:
 @law(AREA, "(M L)^T = L^T M^T", SMALL)
 def transposes_reverse_order(f: Function, xs: Points) -> None:
     ys = f(*xs)
-    zs, pull_next = effx.vjp(next_of, ys)
+    zs, pull_next = effx.vjp(compose_smoothly, ys)
     cts = directions(leaves(zs), 3)
     _, pull = effx.vjp(f, *xs)
-    _, pull_both = effx.vjp(lambda *a: next_of(f(*a)), *xs)
+    _, pull_both = effx.vjp(lambda *a: compose_smoothly(f(*a)), *xs)
     same(pull_both(tuple(cts)), pull(pull_next(tuple(cts))[0]))
 
 

@@ -30,8 +30,8 @@ from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.text import parse_program, print_program
 from effx.ir.types import ArrayType, array_type
 from effx.laws.areas.subjects import Points
-from effx.laws.comparing import arrays, difference, directions, numbers, pairing, same
-from effx.laws.drawing import CONSTANT, WITHOUT_TANGENTS, AnyOperation, operands_of
+from effx.laws.comparing import arrays, central_difference, comparable_data, directions, inner_product, same
+from effx.laws.drawing import CONSTANT, WITHOUT_TANGENTS, AnyOperation, draw_operands
 from effx.laws.operations import operations
 from effx.laws.registry import NotApplicable, law
 
@@ -51,13 +51,13 @@ def _arity(op: AnyOperation) -> int:
     return op.arity if isinstance(op, Elementwise) else 1
 
 
-def results(op: AnyOperation, operands: Points) -> list[Array]:
+def perform_to_list(op: AnyOperation, operands: Points) -> list[Array]:
     """Performs an operation; its results as a list."""
     result = op(*operands)
     return list(cast("tuple[Array, ...]", result)) if op.multiple else [cast("Array", result)]
 
 
-def inferred(op: AnyOperation, types: list[ArrayType]) -> list[ArrayType]:
+def infer_types(op: AnyOperation, types: list[ArrayType]) -> list[ArrayType]:
     """Applies the typing rule."""
     if isinstance(op, TupleOperation):
         return list(op.infer(*types))
@@ -71,19 +71,21 @@ def close(got: list[Array], want: list[Array], looser: float = 1.0) -> None:
         same(a, b, TOLERANCE.get(a.type.dtype, 0.0) * looser)
 
 
-def active(operands: Points) -> list[int]:
+def active_operands(operands: Points) -> list[int]:
     """Returns the indices of the operands that have tangents."""
     return [i for i, x in enumerate(operands) if x.type.kind in "fc"]
 
 
-def section(op: AnyOperation, operands: Points, indices: list[int]) -> Callable[[list[Array]], list[Array]]:
+def fix_other_operands(
+    op: AnyOperation, operands: Points, indices: list[int]
+) -> Callable[[list[Array]], list[Array]]:
     """Returns the operation as a function of some operands, to the results that have tangents."""
 
     def function(xs: list[Array]) -> list[Array]:
         full = list(operands)
         for index, x in zip(indices, xs, strict=True):
             full[index] = x
-        return [y for y in results(op, full) if y.type.kind in "fc"]
+        return [y for y in perform_to_list(op, full) if y.type.kind in "fc"]
 
     return function
 
@@ -95,15 +97,15 @@ def as_arguments(function: Callable[[list[Array]], list[Array]]) -> Callable[...
 
 @law(AREA, "type(op(x)) = infer(type x)", EVERY, compiles=True, share=1.2)
 def typing_rules_predict(op: AnyOperation, operands: Points) -> None:
-    wanted = inferred(op, [x.type for x in operands])
-    for y, t in zip(results(op, operands), wanted, strict=True):
+    expected_types = infer_types(op, [x.type for x in operands])
+    for y, t in zip(perform_to_list(op, operands), expected_types, strict=True):
         assert y.type is t, f"{op.name} gives {y.type!r}, its typing rule {t!r}"
         assert (np.asarray(y).shape, np.asarray(y).dtype) == (t.shape, t.dtype)
 
 
 @law(AREA, "op(x) on XLA = op(x) on NumPy", EVERY, compiles=True, share=1.2)
 def xla_is_numpy(op: AnyOperation, operands: Points) -> None:
-    close(results(op, operands), evaluate(lambda *xs: results(op, xs), *operands))
+    close(perform_to_list(op, operands), evaluate(lambda *xs: perform_to_list(op, xs), *operands))
 
 
 # Operations with the NumPy functions that they compute.
@@ -126,7 +128,7 @@ NAMED: tuple[tuple[AnyOperation, Callable[..., object]], ...] = (
         lambda pair: st.tuples(
             st.just(pair[0]),
             st.integers(0, 99).map(
-                lambda seed: operands_of((MATRIX,) * _arity(pair[0]), ((-2.0, 2.0),), seed)
+                lambda seed: draw_operands((MATRIX,) * _arity(pair[0]), ((-2.0, 2.0),), seed)
             ),
             st.just(pair[1]),
         )
@@ -134,20 +136,22 @@ NAMED: tuple[tuple[AnyOperation, Callable[..., object]], ...] = (
     compiles=True,
 )
 def references_agree(op: AnyOperation, operands: Points, reference: Callable[..., object]) -> None:
-    found = reference(*[np.asarray(x) for x in operands])
-    want = list(found) if isinstance(found, tuple) else [found]
-    for y, data in zip(results(op, operands), want, strict=True):
+    oracle_results = reference(*[np.asarray(x) for x in operands])
+    want = list(oracle_results) if isinstance(oracle_results, tuple) else [oracle_results]
+    for y, data in zip(perform_to_list(op, operands), want, strict=True):
         same(y, enp.asarray(np.asarray(data), y.dtype), TOLERANCE.get(y.type.dtype, 0.0))
 
 
 @law(AREA, "jit op(x) = op(x)", EVERY, compiles=True, share=0.6)
 def jitted_operations(op: AnyOperation, operands: Points) -> None:
-    close(effx.jit(lambda *xs: results(op, xs))(*operands), results(op, operands))
+    close(effx.jit(lambda *xs: perform_to_list(op, xs))(*operands), perform_to_list(op, operands))
 
 
 @law(AREA, "parse(print(op x)) = op x, with the types and the effects", EVERY, share=1.2)
 def printed_operations_parse(op: AnyOperation, operands: Points) -> None:
-    program = check_program(stage(lambda xs: results(op, xs), [x.type for x in operands], "law").program)
+    program = check_program(
+        stage(lambda xs: perform_to_list(op, xs), [x.type for x in operands], "law").program
+    )
     if isinstance(op, CustomCall):
         return  # its rules are Python functions
     parsed = check_program(parse_program(print_program(program)))
@@ -157,7 +161,7 @@ def printed_operations_parse(op: AnyOperation, operands: Points) -> None:
         program.out_types,
         program.effects,
     )
-    same(run_program(parsed, operands), results(op, operands), 0.0)
+    same(run_program(parsed, operands), perform_to_list(op, operands), 0.0)
 
 
 @law(
@@ -167,15 +171,15 @@ def printed_operations_parse(op: AnyOperation, operands: Points) -> None:
     share=2.0,
 )
 def operation_tangents_are_slopes(op: AnyOperation, operands: Points) -> None:
-    indices = active(operands)
+    indices = active_operands(operands)
     for chosen in [indices, *([[i] for i in indices] if len(indices) > 1 else [])]:
-        function = section(op, operands, chosen)
+        function = fix_other_operands(op, operands, chosen)
         xs = [operands[i] for i in chosen]
         vs = directions(xs)
         ys, moved = jvp(function, xs, list(vs))
-        slopes = difference(as_arguments(function), xs, vs, 1e-5)
+        slopes = central_difference(as_arguments(function), xs, vs, 1e-5)
         for y, d, want in zip(ys, moved, slopes, strict=True):
-            got = np.zeros(y.shape) if d is None else numbers(d)
+            got = np.zeros(y.shape) if d is None else comparable_data(d)
             assert d is None or d.type.matches(y.type), f"tangent {d.type!r} of {y.type!r}"
             size = max(1.0, float(np.abs(want).max(initial=0.0)))
             np.testing.assert_allclose(got, want, rtol=3e-6, atol=3e-6 * size)
@@ -183,14 +187,14 @@ def operation_tangents_are_slopes(op: AnyOperation, operands: Points) -> None:
 
 @law(AREA, "linearize op(x)(v) = d op(x; v)", SMOOTH, share=1.2)
 def operations_linearize(op: AnyOperation, operands: Points) -> None:
-    indices = active(operands)
-    function, xs = section(op, operands, indices), [operands[i] for i in indices]
+    indices = active_operands(operands)
+    function, xs = fix_other_operands(op, operands, indices), [operands[i] for i in indices]
     vs = directions(xs)
     ys, linear, dependent = linearize(function, xs, [True] * len(xs))
     close(ys, function(xs))
     pushed = iter(run_program(check_program(linear.program), [*linear.residuals, *vs]))
-    for d, kept in zip(jvp(function, xs, list(vs))[1], dependent, strict=True):
-        if kept:
+    for d, is_dependent in zip(jvp(function, xs, list(vs))[1], dependent, strict=True):
+        if is_dependent:
             other = next(pushed)
             same(other, enp.zeros_like(other) if d is None else d)
 
@@ -199,9 +203,9 @@ def operations_linearize(op: AnyOperation, operands: Points) -> None:
 def operations_transpose(op: AnyOperation, operands: Points) -> None:
     if isinstance(op, While):
         return  # its residuals cannot be stored
-    indices = active(operands)
+    indices = active_operands(operands)
     for chosen in [indices, *([[i] for i in indices] if len(indices) > 1 else [])]:
-        function, xs = section(op, operands, chosen), [operands[i] for i in chosen]
+        function, xs = fix_other_operands(op, operands, chosen), [operands[i] for i in chosen]
         vs = directions(xs)
         _, linear, _ = linearize(function, xs, [True] * len(xs))
         pushed = run_program(linear.program, [*linear.residuals, *vs])
@@ -209,9 +213,11 @@ def operations_transpose(op: AnyOperation, operands: Points) -> None:
         back = backward_pass(linear.program, linear.residuals, cts)
         for x, ct in zip(xs, back, strict=True):
             assert ct is None or ct.type.matches(x.type), f"cotangent {ct.type!r} of {x.type!r}"
-        left = pairing(cts, pushed)
-        right = pairing([enp.zeros_like(x) if ct is None else ct for x, ct in zip(xs, back, strict=True)], vs)
-        size = max(1.0, *[float(np.abs(numbers(y)).sum()) for y in pushed]) if pushed else 1.0
+        left = inner_product(cts, pushed)
+        right = inner_product(
+            [enp.zeros_like(x) if ct is None else ct for x, ct in zip(xs, back, strict=True)], vs
+        )
+        size = max(1.0, *[float(np.abs(comparable_data(y)).sum()) for y in pushed]) if pushed else 1.0
         assert abs(left - right) <= 1e-9 * size, (left, right)
 
 
@@ -234,10 +240,10 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
                 x if axis is None else enp.stack([m[i] for m in elements], axis)
                 for i, (x, axis) in enumerate(zip(operands, axes, strict=True))
             ]
-            got, out_axes = evaluate_batch(lambda xs: results(op, xs), stacked, axes, 2)
+            got, out_axes = evaluate_batch(lambda xs: perform_to_list(op, xs), stacked, axes, 2)
             for m in range(2):
                 element = [elements[m][i] if c else operands[i] for i, c in enumerate(chosen)]
-                for y, out_axis, want in zip(got, out_axes, results(op, element), strict=True):
+                for y, out_axis, want in zip(got, out_axes, perform_to_list(op, element), strict=True):
                     part = y if out_axis is None else enp.take(y, m, out_axis)
                     same(part, want, TOLERANCE.get(want.type.dtype, 0.0))
 
@@ -247,34 +253,34 @@ def operations_batch(op: AnyOperation, operands: Points) -> None:
 )
 def tangents_keep_dtypes(op: AnyOperation, operands: Points) -> None:
     constant = CONSTANT.get(type(op), frozenset())
-    indices = [i for i in active(operands) if i not in constant]
+    indices = [i for i in active_operands(operands) if i not in constant]
     if isinstance(op, WITHOUT_TANGENTS):
         raise NotApplicable("the operation has no tangents")
     if not indices:
         return
-    function, xs = section(op, operands, indices), [operands[i] for i in indices]
+    function, xs = fix_other_operands(op, operands, indices), [operands[i] for i in indices]
     ones = arrays([np.ones(x.shape) for x in xs], xs)
     ys, moved = jvp(function, xs, list(ones))
     for y, d in zip(ys, moved, strict=True):
         assert d is None or d.type.matches(y.type), f"tangent {d.type!r} of {y.type!r}"
 
 
-def wrong(types: list[ArrayType]) -> list[list[ArrayType]]:
+def wrong_types(types: list[ArrayType]) -> list[list[ArrayType]]:
     """Lists types of operands that may be invalid: one too few, one too many, another kind or shape."""
     extra = array_type(dtypes.float32, (7, 5))
-    found = [[*types, extra], types[:-1], [*types, *types]]
+    items = [[*types, extra], types[:-1], [*types, *types]]
     for i, t in enumerate(types):
         others = [t.with_shape(s) for s in ((*t.shape, 5), (7, *t.shape[1:]), ())]
         others += [t.with_dtype(d) for d in (dtypes.bool_, dtypes.int8, dtypes.float16, dtypes.complex64)]
-        found += [[*types[:i], other, *types[i + 1 :]] for other in others]
-    return found
+        items += [[*types[:i], other, *types[i + 1 :]] for other in others]
+    return items
 
 
 @law(AREA, "op of invalid operands raises an EffxError", EVERY, share=1.2)
 def misfits_are_errors(op: AnyOperation, operands: Points) -> None:
-    for types in wrong([x.type for x in operands]):
+    for types in wrong_types([x.type for x in operands]):
         try:
-            for t in inferred(op, types):
+            for t in infer_types(op, types):
                 assert isinstance(t, ArrayType)
         except EffxError as error:
             message = error.message
@@ -288,9 +294,9 @@ def misfits_are_errors(op: AnyOperation, operands: Points) -> None:
 def decompositions_keep_values(op: AnyOperation, operands: Points) -> None:
     if not type(op).can_decompose():
         return
-    found = op.decompose(*operands)
-    parts = list(cast("tuple[Array, ...]", found)) if op.multiple else [cast("Array", found)]
-    close(parts, results(op, operands), 4.0)
+    decomposed = op.decompose(*operands)
+    parts = list(cast("tuple[Array, ...]", decomposed)) if op.multiple else [cast("Array", decomposed)]
+    close(parts, perform_to_list(op, operands), 4.0)
 
 
 @law(

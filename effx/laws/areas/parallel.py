@@ -14,9 +14,9 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.array import Array
-from effx.laws.areas.subjects import SMALL, Function, Points, batch, loss
+from effx.laws.areas.subjects import SMALL, Function, Points, make_batch, weighted_sum_loss
 from effx.laws.arrays import arrays
-from effx.laws.comparing import directions, pairing, same
+from effx.laws.comparing import directions, inner_product, same
 from effx.laws.registry import law
 from effx.lower.placement.meshes import Mesh
 from effx.sharding import NamedSharding, PartitionSpec
@@ -53,7 +53,7 @@ NAMES = st.sampled_from(list(COLLECTIVES))
 LINEAR = st.sampled_from([n for n in COLLECTIVES if n not in ("pmax", "pmin", "axis_index")])
 
 
-def over(f: Function) -> Function:
+def vmap_over_name(f: Function) -> Function:
     """Returns the batched form, which binds the name."""
     return effx.vmap(f, axis_name="i")
 
@@ -65,7 +65,7 @@ def over(f: Function) -> Function:
 )
 def collectives_are_numpy(name: str, x: Array) -> None:
     collective, want = COLLECTIVES[name]
-    same(over(collective)(x), enp.asarray(want(np.asarray(x))))
+    same(vmap_over_name(collective)(x), enp.asarray(want(np.asarray(x))))
 
 
 @law(
@@ -87,11 +87,11 @@ def devices_communicate(name: str, x: Array) -> None:
     st.tuples(LINEAR, arrays("float64", (REPLICAS, 4))),
 )
 def linear_collectives_transpose(name: str, x: Array) -> None:
-    f = over(COLLECTIVES[name][0])
+    f = vmap_over_name(COLLECTIVES[name][0])
     (v,) = directions([x])
     y, pull = effx.vjp(f, x)
     (ct,) = directions([y], 3)
-    left, right = pairing([ct], [effx.jvp(f, (x,), (v,))[1]]), pairing(pull(ct), [v])
+    left, right = inner_product([ct], [effx.jvp(f, (x,), (v,))[1]]), inner_product(pull(ct), [v])
     assert abs(left - right) <= 1e-9 * max(1.0, abs(left)), (left, right)
 
 
@@ -114,40 +114,40 @@ def sums_over_several_axes(x: Array) -> None:
 @law(AREA, "ppermute p after ppermute p^-1 = id; all_to_all twice = id", HELD)
 def exchanges_invert(x: Array) -> None:
     back = [(b, a) for a, b in RING]
-    same(over(lambda y: lax.ppermute(lax.ppermute(y, "i", RING), "i", back))(x), x, 0.0)
-    twice = over(lambda y: lax.all_to_all(lax.all_to_all(y, "i", 0, 0), "i", 0, 0))
+    same(vmap_over_name(lambda y: lax.ppermute(lax.ppermute(y, "i", RING), "i", back))(x), x, 0.0)
+    twice = vmap_over_name(lambda y: lax.all_to_all(lax.all_to_all(y, "i", 0, 0), "i", 0, 0))
     same(twice(x), x, 0.0)
 
 
 @law(AREA, "psum = all_gather, then sum; psum_scatter = psum, then each element's part", HELD)
 def sums_are_gathered(x: Array) -> None:
-    want = over(lambda y: lax.psum(y, "i"))(x)
-    same(over(lambda y: lax.all_gather(y, "i").sum(0))(x), want)
-    own = over(lambda y: enp.asarray(lax.psum(y, "i"))[lax.axis_index("i")])(x)
-    same(over(lambda y: lax.psum_scatter(y, "i"))(x), own)
-    same(over(lambda y: lax.all_gather(lax.psum_scatter(y, "i"), "i"))(x), want)
+    want = vmap_over_name(lambda y: lax.psum(y, "i"))(x)
+    same(vmap_over_name(lambda y: lax.all_gather(y, "i").sum(0))(x), want)
+    own = vmap_over_name(lambda y: enp.asarray(lax.psum(y, "i"))[lax.axis_index("i")])(x)
+    same(vmap_over_name(lambda y: lax.psum_scatter(y, "i"))(x), own)
+    same(vmap_over_name(lambda y: lax.all_gather(lax.psum_scatter(y, "i"), "i"))(x), want)
 
 
-def meeting(f: Function) -> Function:
+def with_collective(f: Function) -> Function:
     """Returns a function with a collective after `f`."""
     return lambda *xs: tuple([lax.pmean(y, "i") * 0.5 + enp.sin(y) for y in f(*xs)])
 
 
 @law(AREA, "vmap(f, then pmean) = loop of f, then the mean", SMALL)
 def replicas_meet(f: Function, xs: Points) -> None:
-    bs = batch(xs)
+    bs = make_batch(xs)
     rows = [f(*[b[m] for b in bs]) for m in range(2)]
     means = [(a + b) / 2 for a, b in zip(*rows, strict=True)]
     want = tuple([
         enp.stack([m * 0.5 + enp.sin(a), m * 0.5 + enp.sin(b)])
         for m, a, b in zip(means, *rows, strict=True)
     ])  # fmt: skip
-    same(over(meeting(f))(*bs), want)
+    same(vmap_over_name(with_collective(f))(*bs), want)
 
 
 @law(AREA, "jit, jvp, grad and checkpoint of vmap with a name = those of the loop with the mean", SMALL)
 def derivatives_of_meetings(f: Function, xs: Points) -> None:
-    bs, indices = batch(xs), tuple(range(len(xs)))
+    bs, indices = make_batch(xs), tuple(range(len(xs)))
 
     def plain(*ys: Array) -> object:
         rows = [f(*[y[m] for y in ys]) for m in range(2)]
@@ -157,11 +157,16 @@ def derivatives_of_meetings(f: Function, xs: Points) -> None:
             for m, a, b in zip(means, *rows, strict=True)
         ])  # fmt: skip
 
-    named = over(meeting(f))
+    named = vmap_over_name(with_collective(f))
     same(effx.jvp(named, bs, directions(bs)), effx.jvp(plain, bs, directions(bs)))
-    want = effx.grad(loss(plain), indices)(*bs)
-    same(effx.grad(loss(named), indices)(*bs), want)
-    same(effx.grad(loss(over(effx.checkpoint(effx.jit(meeting(f))))), indices)(*bs), want)
+    want = effx.grad(weighted_sum_loss(plain), indices)(*bs)
+    same(effx.grad(weighted_sum_loss(named), indices)(*bs), want)
+    same(
+        effx.grad(weighted_sum_loss(vmap_over_name(effx.checkpoint(effx.jit(with_collective(f))))), indices)(
+            *bs
+        ),
+        want,
+    )
 
 
 @law(AREA, "a collective inside scan, cond and jit = outside of them", HELD)
@@ -175,15 +180,15 @@ def collectives_inside_control_flow(x: Array) -> None:
     data = np.asarray(x, np.float64)
     for _ in range(2):
         data = np.sin(data + data.mean(0))
-    same(over(inside)(x), enp.asarray(data - data.max(0)))
+    same(vmap_over_name(inside)(x), enp.asarray(data - data.max(0)))
 
 
 @law(AREA, "pmap f = vmap f, in value and gradient, with a collective", SMALL, compiles=True, share=0.08)
 def parallel_maps_are_batches(f: Function, xs: Points) -> None:
     if effx.local_device_count() < 2 or any([x.type.size == 0 for x in xs]):
         return
-    bs = batch(xs)
-    same(effx.pmap(meeting(f), axis_name="i")(*bs), effx.jit(over(meeting(f)))(*bs))
+    bs = make_batch(xs)
+    same(effx.pmap(with_collective(f), axis_name="i")(*bs), effx.jit(vmap_over_name(with_collective(f)))(*bs))
 
 
 @law(
@@ -205,18 +210,20 @@ def shards_are_parts(f: Function, xs: Points) -> None:
 
     def part(scales: Array, *ys: Array) -> tuple[Array, ...]:
         def total(*zs: Array) -> Array:
-            return enp.sum(effx.vmap(lambda s: loss(f)(*[z * s.astype(z.dtype) for z in zs]))(scales))
+            return enp.sum(
+                effx.vmap(lambda s: weighted_sum_loss(f)(*[z * s.astype(z.dtype) for z in zs]))(scales)
+            )
 
         slopes: tuple[Array, ...] = effx.grad(total, indices)(*ys)
         return slopes
 
-    found = effx.shard_map(
+    sharded_results = effx.shard_map(
         part, mesh=mesh, in_specs=(rows, *[PartitionSpec()] * len(xs)), out_specs=PartitionSpec()
     )
-    same(found(factors, *xs), effx.jit(part)(factors, *xs))
+    same(sharded_results(factors, *xs), effx.jit(part)(factors, *xs))
 
 
-def lying(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
+def cut_sharding(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
     """Returns one of the ways to cut an array along the axes of a mesh of 2 x 2 devices."""
     names = ["x", "y"] if turn % 2 else ["y", "x"]
     entries = [names.pop() if names and n % 2 == 0 and turn % 3 else None for n in x.type.shape]
@@ -234,12 +241,22 @@ def partitioned_programs_are_programs(f: Function, xs: Points) -> None:
     if effx.local_device_count() < REPLICAS:
         return
     mesh = effx.make_mesh((2, 2), ("x", "y"))
-    places = [lying(x, mesh, i + x.type.ndim) for i, x in enumerate(xs)]
-    spread = [effx.device_put(x, place) for x, place in zip(xs, places, strict=True)]
+    input_shardings = [cut_sharding(x, mesh, i + x.type.ndim) for i, x in enumerate(xs)]
+    spread = [
+        effx.device_put(x, input_sharding) for x, input_sharding in zip(xs, input_shardings, strict=True)
+    ]
     want = effx.jit(lambda *ys: f(*ys))(*xs)
     results = effx.jit(lambda *ys: f(*ys))(*spread)
     same(results, want)
-    asked = tuple([lying(y, mesh, i + 1) for i, y in enumerate(results)])
-    same(effx.jit(lambda *ys: f(*ys), in_shardings=tuple(places), out_shardings=asked)(*xs), want)
+    result_shardings = tuple([cut_sharding(y, mesh, i + 1) for i, y in enumerate(results)])
+    same(
+        effx.jit(lambda *ys: f(*ys), in_shardings=tuple(input_shardings), out_shardings=result_shardings)(
+            *xs
+        ),
+        want,
+    )
     indices = tuple(range(len(xs)))
-    same(effx.jit(effx.grad(loss(f), indices))(*spread), effx.jit(effx.grad(loss(f), indices))(*xs))
+    same(
+        effx.jit(effx.grad(weighted_sum_loss(f), indices))(*spread),
+        effx.jit(effx.grad(weighted_sum_loss(f), indices))(*xs),
+    )

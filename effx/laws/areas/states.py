@@ -16,12 +16,22 @@ from effx.array import Array
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.errors import NoRuleError
 from effx.ir.ops.elementwise import Atan, Cos, Exp, Mul, Sin, Tanh
-from effx.laws.areas.subjects import Function, Points, batch, loss, raised
+from effx.laws.areas.subjects import Function, Points, error_raised_by, make_batch, weighted_sum_loss
 from effx.laws.comparing import leaves, same
 from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram, cases, programs
 from effx.laws.registry import law
-from effx.laws.watchers import Ask, Gather, Noise, Note, Reply, Tally, Totals, digest, drawn
+from effx.laws.watchers import (
+    Ask,
+    GatherOperands,
+    Noise,
+    Note,
+    Reply,
+    Tally,
+    TallyTotals,
+    draw_noise,
+    update_digest,
+)
 from effx.tree.registry import PyTree
 
 AREA = "states and effects"
@@ -34,7 +44,7 @@ SMALL = cases(programs(constructs=("jit", "cond"), most_steps=3, depth=1))
 
 
 @final
-class Listening(Handler):
+class OperandRecorder(Handler):
     """Records operands and results of operations of some classes in Python lists, in order."""
 
     intercepts = True
@@ -55,9 +65,9 @@ class Listening(Handler):
         return y
 
 
-def listened(f: Function, xs: Points, *kinds: type[Operation[Array]]) -> Listening:
+def record_operands(f: Function, xs: Points, *kinds: type[Operation[Array]]) -> OperandRecorder:
     """Runs a function's Python form and returns the recorder."""
-    listening = Listening(*kinds)
+    listening = OperandRecorder(*kinds)
     with handle(listening):
         python_form(f)(*xs)
     return listening
@@ -66,8 +76,8 @@ def listened(f: Function, xs: Points, *kinds: type[Operation[Array]]) -> Listeni
 @law(AREA, "the state after f = the fold of the rules over what runs in f's Python form", PROGRAMS, share=0.8)
 def states_are_folds(f: TypedProgram, xs: Points) -> None:
     state = Tally().initial()
-    for y in listened(f, xs, Sin, Mul, Exp, Tanh).given:
-        state = digest(state, y)
+    for y in record_operands(f, xs, Sin, Mul, Exp, Tanh).given:
+        state = update_digest(state, y)
     # Python's loops and slices of rows perform no multiplications of their own: they add and slice.
     _, got = Tally().run(f, *xs)
     same((got.count, got.last), (state.count, state.last))
@@ -77,22 +87,22 @@ def states_are_folds(f: TypedProgram, xs: Points) -> None:
 def states_compose(f: TypedProgram, xs: Points) -> None:
     after: Function = lambda ys: [enp.sin(y) for y in leaves(ys)]  # noqa: E731 - the second function
     ys, first = Tally().run(f, *xs)
-    whole = Tally().run(lambda *zs: after(f(*zs)), *xs)[1]
+    composed_state = Tally().run(lambda *zs: after(f(*zs)), *xs)[1]
     for y in leaves(ys):
-        first = digest(first, enp.sin(y))
-    same((whole.count, whole.last), (first.count, first.last))
+        first = update_digest(first, enp.sin(y))
+    same((composed_state.count, composed_state.last), (first.count, first.last))
 
 
 @law(AREA, "D(h f) = (D h) f: a state has the derivative of its fold", SMALL)
 def states_differentiate(f: TypedProgram, xs: Points) -> None:
     def last(*ys: Array) -> Array:
-        found: Totals = Tally().run(f, *ys)[1]
-        return found.last
+        totals: TallyTotals = Tally().run(f, *ys)[1]
+        return totals.last
 
     def folded(*ys: Array) -> Array:
         state = Tally().initial()
-        for y in listened(f, ys, Sin, Mul, Exp, Tanh).given:
-            state = digest(state, y)
+        for y in record_operands(f, ys, Sin, Mul, Exp, Tanh).given:
+            state = update_digest(state, y)
         return state.last
 
     indices = tuple(range(len(xs)))
@@ -100,7 +110,7 @@ def states_differentiate(f: TypedProgram, xs: Points) -> None:
 
 
 @final
-class Written(Handler):
+class NoiseInPython(Handler):
     """Does what `Noise` does, to operations that run in Python, with the draws as constants."""
 
     intercepts = True
@@ -113,7 +123,7 @@ class Written(Handler):
         y = forward(op, operands)
         if type(op) is Atan:
             assert isinstance(y, Array)
-            self.key, noise = drawn(self.key, y)
+            self.key, noise = draw_noise(self.key, y)
             return y + noise  # type: ignore[return-value]  # R is Array for an arctangent
         return y
 
@@ -122,14 +132,14 @@ class Written(Handler):
 def draws_are_kept(f: TypedProgram, xs: Points) -> None:
     def step(ys: Points) -> tuple[Array, ...]:
         zs = tuple([Atan()(y) for y in ys])
-        return tuple([Atan()(z) * enp.cos(0.1 * loss(f)(*zs)) for z in zs])
+        return tuple([Atan()(z) * enp.cos(0.1 * weighted_sum_loss(f)(*zs)) for z in zs])
 
     def scaled(ys: Points, c: Array) -> Array:
         # An operation on constants in each step: hoisted out of the loop it would be drawn once.
-        return c * enp.sin(loss(step)(ys))
+        return c * enp.sin(weighted_sum_loss(step)(ys))
 
     def written(*ys: Array) -> PyTree:
-        with handle(Written()):
+        with handle(NoiseInPython()):
             return step(step(ys)), scaled(ys, scaled(ys, enp.float64(1.0)))
 
     def scans(step: Callable[[Points], tuple[Array, ...]], *ys: Array) -> PyTree:
@@ -142,35 +152,35 @@ def draws_are_kept(f: TypedProgram, xs: Points) -> None:
 
     again = effx.checkpoint(step)
     indices = tuple(range(len(xs)))
-    want = effx.value_and_grad(loss(written), indices)(*xs)
+    want = effx.value_and_grad(weighted_sum_loss(written), indices)(*xs)
     for name, g in (
         ("checkpoint", lambda *ys: (again(again(ys)), scaled(ys, scaled(ys, enp.float64(1.0))))),
         ("scan", partial(scans, step)),
         ("scan of checkpoint", partial(scans, again)),
         ("while", bounded),
     ):
-        gradient = effx.value_and_grad(loss(g), indices)
+        gradient = effx.value_and_grad(weighted_sum_loss(g), indices)
         same(Noise().run(gradient, *xs), want, note=name)
         same(Noise().run(effx.jit(gradient), *xs), want, note=f"jit of {name}")
 
 
 @law(AREA, "what a straight program collects = the list of the values, in order", STRAIGHT)
 def collections_are_lists(f: TypedProgram, xs: Points) -> None:
-    _, found = Gather().run(f, *xs)
-    want = listened(f, xs, Sin, Cos).taken
-    assert len(found.get("angles", ())) == len(want)
-    same(found.get("angles", ()), tuple(want))
-    same(Gather().run(effx.jit(lambda *ys: f(*ys)), *xs)[1].get("angles", ()), tuple(want))
+    _, collected = GatherOperands().run(f, *xs)
+    want = record_operands(f, xs, Sin, Cos).taken
+    assert len(collected.get("angles", ())) == len(want)
+    same(collected.get("angles", ()), tuple(want))
+    same(GatherOperands().run(effx.jit(lambda *ys: f(*ys)), *xs)[1].get("angles", ()), tuple(want))
 
 
 @law(AREA, "what a scan collects = what its steps collect, stacked", STRAIGHT)
 def scans_stack_collections(f: TypedProgram, xs: Points) -> None:
-    bs = batch(xs, 3)
+    bs = make_batch(xs, 3)
     scanned: Function = lambda *ys: lax.scan(lambda c, row: (c, f(*row)), None, ys)[1]  # noqa: E731 - a loop
-    steps = [Gather().run(f, *[b[i] for b in bs])[1] for i in range(3)]
-    same(Gather().run(scanned, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
+    steps = [GatherOperands().run(f, *[b[i] for b in bs])[1] for i in range(3)]
+    same(GatherOperands().run(scanned, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
     mapped: Function = lambda *ys: lax.map(lambda row: f(*row), ys)  # noqa: E731 - a loop
-    same(Gather().run(mapped, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
+    same(GatherOperands().run(mapped, *bs)[1], tree.map(lambda *rows: enp.stack(rows), *steps))
 
 
 @law(AREA, "what a while loop collects = what its last iteration collects", STRAIGHT)
@@ -184,7 +194,7 @@ def while_loops_keep_the_last_iteration(f: TypedProgram, xs: Points) -> None:
         return lax.while_loop(lambda s: s[0] < 3, body, (enp.int32(0), ys))
 
     last = [x * 0.25 for x in xs]
-    same(Gather().run(loop, *xs)[1], Gather().run(f, *last)[1])
+    same(GatherOperands().run(loop, *xs)[1], GatherOperands().run(f, *last)[1])
 
 
 @law(
@@ -205,12 +215,12 @@ def conditions_leave_traces(f: TypedProgram, xs: Points) -> None:
     for i in range(4):
         if i:
             zs = [z * 0.5 for z in zs]
-        for y in (*(zs if i else ()), *listened(f, zs, Sin, Mul, Exp, Tanh).given):
-            state = digest(state, y)
+        for y in (*(zs if i else ()), *record_operands(f, zs, Sin, Mul, Exp, Tanh).given):
+            state = update_digest(state, y)
     for g in (loop, effx.jit(loop)):
         _, got = Tally().run(g, *xs)
         same((got.count, got.last), (state.count, state.last))
-        same(Gather().run(g, *xs)[1], Gather().run(f, *zs)[1])
+        same(GatherOperands().run(g, *xs)[1], GatherOperands().run(f, *zs)[1])
 
 
 def around(op: Operation[Array], f: Function) -> Function:
@@ -223,7 +233,7 @@ def optional_effects_do_without_handlers(f: TypedProgram, xs: Points) -> None:
     noted = around(Note(), f)
     same(noted(*xs), leaves(f(*xs)))
     same(effx.jit(noted)(*xs), leaves(f(*xs)))
-    same(effx.vmap(noted)(*batch(xs)), leaves(effx.vmap(lambda *ys: f(*ys))(*batch(xs))))
+    same(effx.vmap(noted)(*make_batch(xs)), leaves(effx.vmap(lambda *ys: f(*ys))(*make_batch(xs))))
 
 
 @law(AREA, "h(f with an effect) = f with h's answer instead, through calls and loops", SMALL)
@@ -252,13 +262,13 @@ def the_innermost_handler_answers(f: TypedProgram, xs: Points) -> None:
     got, count = Reply(3.0).run(inner, *xs)
     same(got, Reply(0.5).run(asking, *xs)[0])
     assert int(count) == 0
-    assert "no handler takes the effect 'ask'" in str(raised(NoRuleError, lambda: asking(*xs)))
+    assert "no handler takes the effect 'ask'" in str(error_raised_by(NoRuleError, lambda: asking(*xs)))
 
 
 @law(AREA, "grad(h f) and vmap(h f) see h's answers as f's own operations", SMALL)
 def answers_differentiate_and_batch(f: TypedProgram, xs: Points) -> None:
     answered: Function = lambda *ys: [y * 0.5 for y in leaves(f(*[x * 0.5 for x in ys]))]  # noqa: E731 - by hand
-    asked: Function = lambda *ys: Reply(0.5).run(effx.jit(around(Ask(), f)), *ys)[0]  # noqa: E731 - by the handler
+    handled: Function = lambda *ys: Reply(0.5).run(effx.jit(around(Ask(), f)), *ys)[0]  # noqa: E731 - by the handler
     vs = tuple([enp.asarray(np.full(x.shape, 0.3)) for x in xs])
-    same(effx.jvp(asked, tuple(xs), vs)[1], effx.jvp(answered, tuple(xs), vs)[1])
-    same(effx.vmap(asked)(*batch(xs)), effx.vmap(answered)(*batch(xs)))
+    same(effx.jvp(handled, tuple(xs), vs)[1], effx.jvp(answered, tuple(xs), vs)[1])
+    same(effx.vmap(handled)(*make_batch(xs)), effx.vmap(answered)(*make_batch(xs)))

@@ -25,7 +25,7 @@ LOOPS = cases(programs(constructs=("scan", "while", "fori", "cond", "switch", "m
 COMPILED = cases(programs(most_steps=2, depth=1, shapes=((3,), (), (2, 3))))
 
 
-def loss(f: Function) -> Callable[..., Array]:
+def weighted_sum_loss(f: Function) -> Callable[..., Array]:
     """Returns the sum of all elements of all results, each with a weight of its own."""
 
     def total(*xs: PyTree) -> Array:
@@ -38,19 +38,19 @@ def loss(f: Function) -> Callable[..., Array]:
     return total
 
 
-def gradient(f: Function) -> Function:
+def gradient_of_loss(f: Function) -> Function:
     """The gradient of a weighted sum with respect to all arguments, by grad."""
-    return lambda *xs: effx.grad(loss(f), tuple(range(len(xs))))(*xs)
+    return lambda *xs: effx.grad(weighted_sum_loss(f), tuple(range(len(xs))))(*xs)
 
 
-def next_of(values: PyTree) -> PyTree:
+def compose_smoothly(values: PyTree) -> PyTree:
     """A smooth function to compose with, from a tuple of arrays to one of the same types."""
     ys = leaves(values)
     total = enp.sin(enp.sum(ys[0])) * 0.3
     return tuple([enp.cos(y) * 0.5 + y * total for y in ys])
 
 
-def raised(kind: type[E], run: Callable[[], object]) -> E:
+def error_raised_by(kind: type[E], run: Callable[[], object]) -> E:
     """Returns the error that a function raises.
 
     Raises:
@@ -63,13 +63,13 @@ def raised(kind: type[E], run: Callable[[], object]) -> E:
     raise AssertionError(f"{kind.__name__} was to be raised")
 
 
-def batch(xs: Points, elements: int = ELEMENTS) -> tuple[Array, ...]:
+def make_batch(xs: Points, elements: int = ELEMENTS) -> tuple[Array, ...]:
     """Returns a batch of points: each argument with the batch axis in front."""
     weights = (1.0, -0.7, 0.4, 0.9)[:elements]
     return tuple([enp.stack([x * w for w in weights]) for x in xs])
 
 
-def looped(f: Function, batches: Points, axis: int = 0) -> PyTree:
+def loop_over_batch(f: Function, batches: Points, axis: int = 0) -> PyTree:
     """Returns a function's results for the elements of a batch, one after the other, stacked."""
     elements = batches[0].type.shape[0]
     rows = [f(*[b[m] for b in batches]) for m in range(elements)]

@@ -18,12 +18,12 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.types import ArrayType
-from effx.laws.areas.subjects import ANY, SMALL, Function, Points, batch
-from effx.laws.comparing import arrays, leaves, numbers, same
+from effx.laws.areas.subjects import ANY, SMALL, Function, Points, make_batch
+from effx.laws.comparing import arrays, comparable_data, leaves, same
 from effx.laws.programs import TypedProgram, cases, programs
 from effx.laws.registry import law
 from effx.laws.stacks import LAYERS, Stack
-from effx.laws.watchers import Scale, Tally
+from effx.laws.watchers import ScaleResults, Tally
 from effx.transforms.custom.named_functions import named_function
 from effx.tree.registry import PyTree
 
@@ -36,7 +36,7 @@ UNDECIDED = cases(
 )
 
 
-def masked(f: Function, *kinds: type[Handler]) -> Function:
+def mask_function(f: Function, *kinds: type[Handler]) -> Function:
     """Returns the function under a mask."""
 
     def g(*xs: PyTree) -> PyTree:
@@ -49,9 +49,9 @@ def masked(f: Function, *kinds: type[Handler]) -> Function:
 @law(AREA, "mask h: f = f where h is not at work: the mask of an absent handler is the identity", SMALL)
 def masks_of_absent_handlers_are_idle(f: TypedProgram, xs: Points) -> None:
     want = f(*xs)
-    same(masked(f, Scale)(*xs), want)
-    same(effx.jit(masked(f, Scale))(*xs), want)
-    result, state = Tally().run(masked(f, Scale), *xs)
+    same(mask_function(f, ScaleResults)(*xs), want)
+    same(effx.jit(mask_function(f, ScaleResults))(*xs), want)
+    result, state = Tally().run(mask_function(f, ScaleResults), *xs)
     plain, counted = Tally().run(f, *xs)
     same((result, state.count, state.last), (plain, counted.count, counted.last))
 
@@ -59,18 +59,19 @@ def masks_of_absent_handlers_are_idle(f: TypedProgram, xs: Points) -> None:
 @law(AREA, "h(mask h: f) = f, in and out of calls: what is masked is not handled", SMALL)
 def masks_hide(f: TypedProgram, xs: Points) -> None:
     want = f(*xs)
-    hidden = masked(f, Scale)
-    same(Scale(3.0).run(hidden, *xs), want)
-    same(Scale(3.0).run(effx.jit(hidden), *xs), want)
-    same(Scale(3.0).run(masked(effx.jit(lambda *ys: f(*ys)), Scale), *xs), want)
+    hidden = mask_function(f, ScaleResults)
+    same(ScaleResults(3.0).run(hidden, *xs), want)
+    same(ScaleResults(3.0).run(effx.jit(hidden), *xs), want)
+    same(ScaleResults(3.0).run(mask_function(effx.jit(lambda *ys: f(*ys)), ScaleResults), *xs), want)
 
 
 @law(AREA, "h1(h2(mask h: f)) = h1(f): a mask hides from the innermost handler only", SMALL)
 def masks_hide_from_the_innermost(f: TypedProgram, xs: Points) -> None:
-    inner: Function = lambda *ys: Scale(3.0).run(effx.jit(masked(f, Scale)), *ys)  # noqa: E731 - what h1 sees
-    same(Scale(2.0).run(inner, *xs), Scale(2.0).run(f, *xs))
-    both: Function = lambda *ys: Scale(3.0).run(masked(masked(f, Scale), Scale), *ys)  # noqa: E731 - two masks
-    same(Scale(2.0).run(both, *xs), f(*xs))
+    inner: Function = lambda *ys: ScaleResults(3.0).run(effx.jit(mask_function(f, ScaleResults)), *ys)  # noqa: E731 - what h1 sees
+    same(ScaleResults(2.0).run(inner, *xs), ScaleResults(2.0).run(f, *xs))
+    masked_twice = mask_function(mask_function(f, ScaleResults), ScaleResults)
+    both: Function = lambda *ys: ScaleResults(3.0).run(masked_twice, *ys)  # noqa: E731 - two masks
+    same(ScaleResults(2.0).run(both, *xs), f(*xs))
 
 
 @law(AREA, "D and vmap of (mask h: f) under h = D and vmap of f", SMALL)
@@ -78,8 +79,11 @@ def masks_differentiate_and_batch(f: TypedProgram, xs: Points) -> None:
     vs = tuple([enp.ones_like(x) for x in xs])
     slope: Layer = lambda g: lambda *ys: effx.jvp(lambda *zs: g(*zs), ys, vs)[1]  # noqa: E731 - a transformation
     batched: Layer = lambda g: effx.vmap(lambda *ys: g(*ys))  # noqa: E731 - a transformation
-    same(Scale(3.0).run(slope(masked(f, Scale)), *xs), slope(f)(*xs))
-    same(Scale(3.0).run(batched(masked(f, Scale)), *batch(xs)), batched(f)(*batch(xs)))
+    same(ScaleResults(3.0).run(slope(mask_function(f, ScaleResults)), *xs), slope(f)(*xs))
+    same(
+        ScaleResults(3.0).run(batched(mask_function(f, ScaleResults)), *make_batch(xs)),
+        batched(f)(*make_batch(xs)),
+    )
 
 
 @law(AREA, "a named function = its body, under every layer, where no handler has a rule for it", SMALL)
@@ -88,7 +92,7 @@ def named_functions_are_their_bodies(f: TypedProgram, xs: Points) -> None:
     want = f(*xs)
     for name in LAYERS:
         same(Stack((name,))(named)(*xs), want, note=name)
-    same(Scale(3.0).run(named, *xs), Scale(3.0).run(f, *xs))
+    same(ScaleResults(3.0).run(named, *xs), ScaleResults(3.0).run(f, *xs))
     vs = tuple([enp.ones_like(x) for x in xs])
     derivative: Callable[..., PyTree] = lambda g: effx.jvp(lambda *ys: g(*ys), tuple(xs), vs)[1]  # noqa: E731 - of either
     same(derivative(named), derivative(f))
@@ -142,7 +146,7 @@ def decomposed_functions_perform_chosen_operations(f: TypedProgram, xs: Points) 
     assert not left, left
 
 
-def performed(f: Function, xs: Points) -> list[tuple[str, tuple[ArrayType, ...]]]:
+def performed_operations(f: Function, xs: Points) -> list[tuple[str, tuple[ArrayType, ...]]]:
     """The operations that a function performs, in order."""
     return [(p.op.name, p.types) for p in places(effx.make_jaxpr(lambda *ys: f(*ys))(*xs))]
 
@@ -150,13 +154,13 @@ def performed(f: Function, xs: Points) -> list[tuple[str, tuple[ArrayType, ...]]
 @law(AREA, "decompose(decompose(f, to), to) = decompose(f, to), as programs", SMALL)
 def decomposition_is_idempotent(f: TypedProgram, xs: Points) -> None:
     once = decompose(f, to=KEPT)
-    assert performed(once, xs) == performed(decompose(once, to=KEPT), xs)
+    assert performed_operations(once, xs) == performed_operations(decompose(once, to=KEPT), xs)
 
 
 NOBODY: frozenset[int] = frozenset()
 
 
-class Sources(Forward[frozenset[int]]):
+class SourceAnalysis(Forward[frozenset[int]]):
     """The inputs that a value depends on."""
 
     def literal(self, value: object, type: ArrayType) -> frozenset[int]:
@@ -168,13 +172,13 @@ class Sources(Forward[frozenset[int]]):
         return a | b
 
 
-@Sources.rule(Operation)
+@SourceAnalysis.rule(Operation)
 def _(place: Place, op: Operation[object], *facts: frozenset[int]) -> object:
     union = NOBODY.union(*facts)
     return (union,) * len(place.result_types) if op.multiple else union
 
 
-class Users(Backward[bool]):
+class UseAnalysis(Backward[bool]):
     """Whether a result depends on a value."""
 
     def literal(self, value: object, type: ArrayType) -> bool:
@@ -190,7 +194,7 @@ class Users(Backward[bool]):
         return a or b
 
 
-@Users.rule(Operation)
+@UseAnalysis.rule(Operation)
 def _(
     place: Place, op: Operation[object], results: tuple[bool, ...], operands: tuple[bool, ...]
 ) -> tuple[bool, ...]:
@@ -200,7 +204,7 @@ def _(
 def sources(f: Function, xs: Points) -> tuple[frozenset[int], ...]:
     """For each result the inputs that it depends on."""
     facts = [frozenset({i}) for i in range(len(xs))]
-    return Sources().run(effx.make_jaxpr(lambda *ys: f(*ys))(*xs), *facts)
+    return SourceAnalysis().run(effx.make_jaxpr(lambda *ys: f(*ys))(*xs), *facts)
 
 
 @law(AREA, "an input that changes a result flows into it: facts of loops are fix-points", UNDECIDED)
@@ -208,9 +212,9 @@ def forward_facts_cover_perturbations(f: TypedProgram, xs: Points) -> None:
     facts, want = sources(f, xs), leaves(f(*xs))
     for i in range(len(xs)):
         for step in (0.37, -0.21):
-            moved = [numbers(x) + step * (j == i) for j, x in enumerate(xs)]
+            moved = [comparable_data(x) + step * (j == i) for j, x in enumerate(xs)]
             for y, z, fact in zip(leaves(f(*arrays(moved, xs))), want, facts, strict=True):
-                assert i in fact or np.array_equal(numbers(y), numbers(z)), (i, fact)
+                assert i in fact or np.array_equal(comparable_data(y), comparable_data(z)), (i, fact)
 
 
 @law(AREA, "input i flows into result j, forward = result j uses input i, backward", SMALL)
@@ -218,7 +222,7 @@ def backward_is_forward_turned_round(f: TypedProgram, xs: Points) -> None:
     program = effx.make_jaxpr(lambda *ys: f(*ys))(*xs)
     facts = sources(f, xs)
     for j in range(len(program.outputs)):
-        used = Users().run(program, *[k == j for k in range(len(program.outputs))])
+        used = UseAnalysis().run(program, *[k == j for k in range(len(program.outputs))])
         assert used == tuple([i in facts[j] for i in range(len(xs))]), (j, used, facts[j])
 
 

@@ -15,26 +15,42 @@ from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Cond
 from effx.ir.passes import eliminate_dead_code, inline_calls, merge_common_subexpressions
 from effx.laws.areas.custom import with_jvp
-from effx.laws.areas.staging import staged
-from effx.laws.areas.subjects import Function, Points, batch, looped, loss, raised
-from effx.laws.comparing import difference, directions, leaves, numbers, pairing, same
+from effx.laws.areas.staging import stage_and_check
+from effx.laws.areas.subjects import (
+    Function,
+    Points,
+    error_raised_by,
+    loop_over_batch,
+    make_batch,
+    weighted_sum_loss,
+)
+from effx.laws.comparing import central_difference, comparable_data, directions, inner_product, leaves, same
 from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram
 from effx.laws.registry import NotApplicable, law
 from effx.laws.stacks import LAYERS, Stack
-from effx.laws.subjects import HandlerSubject, handler_cases, stepping
-from effx.laws.zoo import Bounds, Depth, DualNumber, DualNumbers, Interval, Magnitude, Size, Tagged
+from effx.laws.subjects import HandlerSubject, handler_cases, with_stepping
+from effx.laws.zoo import (
+    Depth,
+    DepthTagged,
+    DualNumber,
+    DualNumbers,
+    IntervalArithmetic,
+    IntervalBounds,
+    Magnitude,
+    MagnitudeBound,
+)
 from effx.tree.registry import PyTree
 
 AREA = "user handlers"
 
 
-def around(x: Array) -> Bounds:
+def around(x: Array) -> IntervalBounds:
     """An interval around a value."""
-    return Bounds(x - 0.1, x + 0.2)
+    return IntervalBounds(x - 0.1, x + 0.2)
 
 
-def contains(p: Bounds, x: Array) -> bool:
+def contains(p: IntervalBounds, x: Array) -> bool:
     """Whether a value lies in its interval, up to rounding."""
     return bool(((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all())
 
@@ -44,18 +60,18 @@ def moving(x: Array) -> DualNumber:
     return DualNumber(x, enp.ones_like(x) * 0.7)
 
 
-def agrees(p: DualNumber | Tagged, x: Array) -> bool:
+def agrees(p: DualNumber | DepthTagged, x: Array) -> bool:
     """Whether the payload's value equals the value."""
     return bool((enp.abs(p.value - x) <= 1e-9).all())
 
 
-def covers(p: Size, x: Array) -> bool:
+def covers(p: MagnitudeBound, x: Array) -> bool:
     """Whether a value's magnitude is within the bound."""
     return bool((enp.abs(x) <= p.most + 1e-9).all())
 
 
 SUBJECTS = (
-    HandlerSubject(Interval(), around, contains),
+    HandlerSubject(IntervalArithmetic(), around, contains),
     HandlerSubject(DualNumbers(), moving, agrees),
     HandlerSubject(Magnitude(), None, covers, exact=False),  # |x + y| <= |x| + |y|
     HandlerSubject(Depth(), None, agrees, exact=False),
@@ -70,7 +86,7 @@ def agree(got: list[PyTree], want: list[PyTree]) -> None:
     same(got, want)
 
 
-def flat(subject: HandlerSubject, f: Function) -> Function:
+def flatten_payloads(subject: HandlerSubject, f: Function) -> Function:
     """Returns a function from values to the leaves of the results' payloads."""
     return lambda *xs: tuple(leaves(subject.run(f, xs)))
 
@@ -94,7 +110,7 @@ def handlers_are_sound(subject: HandlerSubject, f: TypedProgram, xs: Points) -> 
     if subject.relation is None:
         raise NotApplicable("no relation between payloads and values is given")
     for p, y in zip(subject.run(f, xs), leaves(f(*xs)), strict=True):
-        assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+        assert subject.relation(p, y), f"{p} does not hold for {comparable_data(y)}"
 
 
 @law(AREA, "h(jit f) = h(f)", CASES)
@@ -104,12 +120,12 @@ def handlers_enter_calls(subject: HandlerSubject, f: TypedProgram, xs: Points) -
 
 @law(AREA, "jit(h f) = h f", CASES)
 def jit_goes_around_handlers(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    same(effx.jit(flat(subject, f))(*xs), flat(subject, f)(*xs))
+    same(effx.jit(flatten_payloads(subject, f))(*xs), flatten_payloads(subject, f)(*xs))
 
 
 @law(AREA, "jit(h f) = h f, on XLA", CASES, compiles=True)
 def handlers_compile(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    same(effx.jit(flat(subject, f))(*xs), evaluate(flat(subject, f), *xs))
+    same(effx.jit(flatten_payloads(subject, f))(*xs), evaluate(flatten_payloads(subject, f), *xs))
 
 
 @law(AREA, "h(checkpoint f) = h(f)", CASES)
@@ -124,7 +140,7 @@ def handlers_enter_control_flow(subject: HandlerSubject, f: TypedProgram, xs: Po
 
 @law(AREA, "h in steps = h staged", CASES)
 def handlers_step_as_they_stage(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    stepped = HandlerSubject(stepping(subject.handler), subject.payload)
+    stepped = HandlerSubject(with_stepping(subject.handler), subject.payload)
     same([leaves(p) for p in stepped.run(f, xs)], [leaves(p) for p in subject.run(f, xs)])
 
 
@@ -158,19 +174,21 @@ def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
         # A boxed index, as of a handler with rules for comparisons.
         index = enp.asarray(1, enp.int32)
         which = subject.handler.box(frame, subject.handler.lift(index), index)
-        boxed = [subject.handler.box(frame, subject.carry(x), x) for x in xs[:-1]]
+        boxed = [subject.handler.box(frame, subject.payload_for(x), x) for x in xs[:-1]]
         known = dict(zip(program.inputs, [*program.constants, which, *boxed, xs[-1]], strict=True))
         results = e.op(which, *[known[v] for v in e.inputs[1:]])
         carried = [subject.handler.payload(frame, y) for y in results]
     for branch in (f, other):
         for p, y in zip(carried, leaves(branch(*xs)), strict=True):
-            assert subject.relation is None or subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+            assert subject.relation is None or subject.relation(p, y), (
+                f"{p} does not hold for {comparable_data(y)}"
+            )
 
 
 @law(AREA, "vmap(h f)(xs)[m] = h f(xs[m])", CASES)
 def handlers_batch(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    bs = batch(xs)
-    same(effx.vmap(flat(subject, f))(*bs), looped(flat(subject, f), bs))
+    bs = make_batch(xs)
+    same(effx.vmap(flatten_payloads(subject, f))(*bs), loop_over_batch(flatten_payloads(subject, f), bs))
 
 
 @law(
@@ -180,14 +198,14 @@ def handlers_batch(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None
     share=0.2,
 )
 def stacks_go_around_handlers(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    want = flat(subject, f)(*xs)
+    want = flatten_payloads(subject, f)(*xs)
     for name in LAYERS:
-        same(Stack((name, "jit"))(flat(subject, f))(*xs), want, note=name)
+        same(Stack((name, "jit"))(flatten_payloads(subject, f))(*xs), want, note=name)
 
 
 @law(AREA, "stage(h f) = stage(h f): staging twice gives one program", CASES)
 def handlers_stage_deterministically(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    texts = [str(effx.make_jaxpr(flat(subject, f))(*xs)) for _ in range(2)]
+    texts = [str(effx.make_jaxpr(flatten_payloads(subject, f))(*xs)) for _ in range(2)]
     assert texts[0] == texts[1]
 
 
@@ -224,11 +242,11 @@ def plain_arguments_are_lifted(subject: HandlerSubject, f: TypedProgram, xs: Poi
     if not subject.exact or len(xs) < 3:
         raise NotApplicable("the handler is not exact, or there is one argument only")
     lift = subject.handler.lift
-    lifting = HandlerSubject(subject.handler, lambda x: lift(x) if x is xs[1] else subject.carry(x))
+    lifting = HandlerSubject(subject.handler, lambda x: lift(x) if x is xs[1] else subject.payload_for(x))
     agree(subject.run(f, xs, boxed=lambda i: i != 1), lifting.run(f, xs))
 
 
-def sound(subject: HandlerSubject, g: Function, xs: Points, needs: str) -> None:
+def check_soundness(subject: HandlerSubject, g: Function, xs: Points, needs: str) -> None:
     """The payloads of g's results hold for the results."""
     if subject.relation is None:
         raise NotApplicable("no relation between payloads and values is given")
@@ -237,20 +255,20 @@ def sound(subject: HandlerSubject, g: Function, xs: Points, needs: str) -> None:
     except NoRuleError as error:
         raise NotApplicable(f"{needs} needs a rule: {error.message}") from None
     for p, y in zip(carried, leaves(g(*xs)), strict=True):
-        assert subject.relation(p, y), f"{p} does not hold for {numbers(y)}"
+        assert subject.relation(p, y), f"{p} does not hold for {comparable_data(y)}"
 
 
 @law(AREA, "the payload of h(vmap f) holds for vmap f", CASES)
 def handlers_are_sound_over_batches(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     batched: Function = lambda *ys: effx.vmap(lambda *a: f(*a, ys[-1]))(*ys[:-1])  # noqa: E731 - known is shared
-    sound(subject, batched, [*batch(xs[:-1]), xs[-1]], "batching")
+    check_soundness(subject, batched, [*make_batch(xs[:-1]), xs[-1]], "batching")
 
 
 @law(AREA, "the payload of h(Df v) holds for Df v", CASES)
 def handlers_are_sound_over_derivatives(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     vs = directions(xs[:-1])
     slope: Function = lambda *ys: effx.jvp(lambda *a: f(*a, ys[-1]), ys[:-1], vs)[1]  # noqa: E731 - a derivative
-    sound(subject, slope, xs, "the derivative")
+    check_soundness(subject, slope, xs, "the derivative")
 
 
 @law(AREA, "an idle frame of h inside h does not touch the outer boxes", CASES)
@@ -264,16 +282,16 @@ def handlers_nest(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
 
 @law(AREA, "D(h f)(x) v = the slope of h f, and its adjoint is the pull-back", CASES)
 def handlers_differentiate(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    g: Function = lambda *ys: [y for y in flat(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
+    g: Function = lambda *ys: [y for y in flatten_payloads(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
     at = list(xs[:-1])
     vs = directions(at)
     moved = leaves(effx.jvp(g, tuple(at), vs)[1])
-    for d, want in zip(moved, difference(g, at, vs), strict=True):
+    for d, want in zip(moved, central_difference(g, at, vs), strict=True):
         size = float(np.abs(want).max(axis=None, initial=1.0))
         same(d, enp.asarray(want), 1e-5 * size)
     ys, pull = effx.vjp(g, *at)
     cts = directions(leaves(ys), 3)
-    left, right = pairing(cts, moved), pairing(pull(list(cts)), vs)
+    left, right = inner_product(cts, moved), inner_product(pull(list(cts)), vs)
     assert abs(left - right) <= 1e-8 * max(1.0, abs(left)), (left, right)
 
 
@@ -281,14 +299,14 @@ def handlers_differentiate(subject: HandlerSubject, f: TypedProgram, xs: Points)
 def handlers_keep_types(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     want = [y.type for y in leaves(f(*xs))]
     with handle(subject.handler) as frame:
-        boxed = [subject.handler.box(frame, subject.carry(x), x) for x in xs[:-1]]
+        boxed = [subject.handler.box(frame, subject.payload_for(x), x) for x in xs[:-1]]
         got = [y.type for y in leaves(f(*boxed, xs[-1]))]
     assert all([a.matches(b) for a, b in zip(got, want, strict=True)]), (got, want)
 
 
 @law(AREA, "h(pass p) = h(p) for passes that keep values", CASES)
 def handlers_do_not_see_passes(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    program, operands = staged(f, xs)
+    program, operands = stage_and_check(f, xs)
     captured = operands[: len(operands) - len(xs)]
     want = subject.run(f, xs)
     for each in (eliminate_dead_code, merge_common_subexpressions, inline_calls):
@@ -304,13 +322,15 @@ def handlers_enter_functions_with_rules(subject: HandlerSubject, f: TypedProgram
 
 @law(AREA, "grad(jit(h f)) = grad(h f)", CASES)
 def handlers_and_gradients_meet_under_jit(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
-    g: Function = lambda *ys: [y for y in flat(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
+    g: Function = lambda *ys: [y for y in flatten_payloads(subject, f)(*ys, xs[-1]) if y.type.kind == "f"]  # noqa: E731 - floats
     at, indices = xs[:-1], tuple(range(len(xs) - 1))
-    same(effx.grad(effx.jit(loss(g)), indices)(*at), effx.grad(loss(g), indices)(*at))
+    same(
+        effx.grad(effx.jit(weighted_sum_loss(g)), indices)(*at), effx.grad(weighted_sum_loss(g), indices)(*at)
+    )
 
 
 @law(AREA, "a box outside its frame's life is an error", CASES, compiles=True)
 def handlers_keep_their_boxes(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     with handle(subject.handler) as frame:
-        kept = subject.handler.box(frame, subject.carry(xs[0]), xs[0])
-    assert subject.handler.describe() in str(raised(EscapedBoxError, lambda: enp.sin(kept)))
+        box = subject.handler.box(frame, subject.payload_for(xs[0]), xs[0])
+    assert subject.handler.describe() in str(error_raised_by(EscapedBoxError, lambda: enp.sin(box)))

@@ -14,8 +14,15 @@ from effx.array import Array
 from effx.effects import current_frame
 from effx.errors import TransformError
 from effx.handlers.oracle import evaluate
-from effx.laws.areas.subjects import Function, Points, batch, gradient, looped, loss
-from effx.laws.comparing import difference, directions, leaves, pairing, same
+from effx.laws.areas.subjects import (
+    Function,
+    Points,
+    gradient_of_loss,
+    loop_over_batch,
+    make_batch,
+    weighted_sum_loss,
+)
+from effx.laws.comparing import central_difference, directions, inner_product, leaves, same
 from effx.laws.control_oracle import python_form
 from effx.laws.programs import TypedProgram, programs
 from effx.laws.registry import law
@@ -28,19 +35,19 @@ AREA = "user transformations"
 RULES = "user rules"
 
 
-def along_ones(f: Function) -> Function:
+def derivative_along_ones(f: Function) -> Function:
     """The derivative along ones, by jvp."""
     return lambda *xs: effx.jvp(lambda *ys: f(*ys), xs, tuple([enp.ones_like(x) for x in xs]))[1]
 
 
 def slope_along_ones(f: Function, xs: Sequence[Array]) -> PyTree:
     """The same, by a central difference."""
-    return tuple([enp.asarray(d) for d in difference(f, xs, [enp.ones_like(x) for x in xs])])
+    return tuple([enp.asarray(d) for d in central_difference(f, xs, [enp.ones_like(x) for x in xs])])
 
 
 def numeric_gradient(f: Function, xs: Sequence[Array]) -> PyTree:
     """The same, by a central difference along each coordinate."""
-    found: list[Array] = []
+    results: list[Array] = []
     for i, x in enumerate(xs):
         slopes: list[float] = []
         for index in range(x.type.size):
@@ -49,12 +56,12 @@ def numeric_gradient(f: Function, xs: Sequence[Array]) -> PyTree:
             vs = [
                 enp.asarray(unit.reshape(y.shape)) if j == i else enp.zeros_like(y) for j, y in enumerate(xs)
             ]
-            slopes.append(float(np.real(difference(loss(f), xs, vs)[0])))
-        found.append(enp.asarray(np.asarray(slopes, np.float64).reshape(x.shape)))
-    return tuple(found)
+            slopes.append(float(np.real(central_difference(weighted_sum_loss(f), xs, vs)[0])))
+        results.append(enp.asarray(np.asarray(slopes, np.float64).reshape(x.shape)))
+    return tuple(results)
 
 
-def by_dual_numbers(f: Function) -> Function:
+def derivative_by_dual_numbers(f: Function) -> Function:
     """The derivative along ones, by a user's handler."""
 
     dual = DualNumbers()
@@ -67,7 +74,7 @@ def by_dual_numbers(f: Function) -> Function:
     return derivative
 
 
-def supported(text: str, shapes: tuple[tuple[int, ...], ...]) -> bool:
+def has_dual_number_rules(text: str, shapes: tuple[tuple[int, ...], ...]) -> bool:
     """The expressions that the dual numbers of the zoo have rules for."""
     return text in (
         "enp.sin({0})",
@@ -82,10 +89,10 @@ def supported(text: str, shapes: tuple[tuple[int, ...], ...]) -> bool:
 
 
 SUBJECTS = (
-    TransformSubject(along_ones, slope_along_ones, 2e-5),
-    TransformSubject(gradient, numeric_gradient, 2e-5),
+    TransformSubject(derivative_along_ones, slope_along_ones, 2e-5),
+    TransformSubject(gradient_of_loss, numeric_gradient, 2e-5),
 )
-DUAL = TransformSubject(by_dual_numbers, lambda f, xs: along_ones(f)(*xs))
+DUAL = TransformSubject(derivative_by_dual_numbers, lambda f, xs: derivative_along_ones(f)(*xs))
 CASES = transform_cases(*SUBJECTS, programs=programs(most_steps=3, depth=1)) | transform_cases(
     DUAL,
     programs=programs(
@@ -93,7 +100,7 @@ CASES = transform_cases(*SUBJECTS, programs=programs(most_steps=3, depth=1)) | t
         decided=False,
         most_steps=3,
         depth=1,
-        supports=supported,
+        supports=has_dual_number_rules,
     ).filter(lambda f: "enp.sum" not in f.source),
 )
 
@@ -117,8 +124,8 @@ def transformations_compile(subject: TransformSubject, f: TypedProgram, xs: Poin
 
 @law(AREA, "vmap(T f)(xs)[m] = T f(xs[m])", CASES)
 def transformations_batch(subject: TransformSubject, f: TypedProgram, xs: Points) -> None:
-    bs = batch(xs)
-    same(effx.vmap(lambda *ys: subject.transform(f)(*ys))(*bs), looped(subject.transform(f), bs))
+    bs = make_batch(xs)
+    same(effx.vmap(lambda *ys: subject.transform(f)(*ys))(*bs), loop_over_batch(subject.transform(f), bs))
 
 
 @law(AREA, "T(scan, cond, while, map) = T(their Python loops and ifs)", CASES, share=0.6)
@@ -206,11 +213,11 @@ def forward_mode(f: Function, xs: Points, vs: Points) -> PyTree | None:
 )
 def forward_rules_give_slopes(f: Callable[..., PyTree], xs: Points) -> None:
     vs = directions(xs)
-    found = forward_mode(f, xs, vs)
-    if found is not None:
-        same(found[0], f(*xs))
-        want = tuple([enp.asarray(d) for d in difference(f, xs, vs)])
-        same(leaves(found[1]), want, 1e-5)
+    tangents = forward_mode(f, xs, vs)
+    if tangents is not None:
+        same(tangents[0], f(*xs))
+        want = tuple([enp.asarray(d) for d in central_difference(f, xs, vs)])
+        same(leaves(tangents[1]), want, 1e-5)
 
 
 @law(
@@ -224,16 +231,19 @@ def backward_rules_are_adjoint(f: Callable[..., PyTree], xs: Points) -> None:
     ys, pull = effx.vjp(f, *xs)
     same(ys, f(*xs))
     cts = directions(leaves(ys), 3)
-    left = pairing(cts, difference(f, xs, vs))
-    right = pairing(pull(tree.structure(ys).unflatten(list(cts))), vs)
+    left = inner_product(cts, central_difference(f, xs, vs))
+    right = inner_product(pull(tree.structure(ys).unflatten(list(cts))), vs)
     assert abs(left - right) <= 1e-5 * max(1.0, abs(left)), (left, right)
 
 
 @law(RULES, "grad f under jit, vmap, scan and checkpoint = grad f", RULED)
 def rules_work_under_transformations(f: Callable[..., PyTree], xs: Points) -> None:
     indices = tuple(range(len(xs)))
-    want = effx.grad(loss(f), indices)(*xs)
+    want = effx.grad(weighted_sum_loss(f), indices)(*xs)
     for name in ("jit", "checkpoint", "scan", "cond", "vmap"):
-        same(effx.grad(loss(Stack((name,))(f)), indices)(*xs), want, note=name)
-    bs = batch(xs)
-    same(effx.vmap(effx.grad(loss(f), indices))(*bs), looped(effx.grad(loss(f), indices), bs))
+        same(effx.grad(weighted_sum_loss(Stack((name,))(f)), indices)(*xs), want, note=name)
+    bs = make_batch(xs)
+    same(
+        effx.vmap(effx.grad(weighted_sum_loss(f), indices))(*bs),
+        loop_over_batch(effx.grad(weighted_sum_loss(f), indices), bs),
+    )

@@ -42,7 +42,9 @@ def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
     0.841 2.000
     """
     leaves, structure = tree.flatten(arguments, is_leaf=_is_interval)
-    values = [_checked(x) if type(x) is Interval else x if callable(x) else enp.asarray(x) for x in leaves]
+    values = [
+        _check_argument(x) if type(x) is Interval else x if callable(x) else enp.asarray(x) for x in leaves
+    ]
     return Intervals().run(f, *structure.unflatten(values))
 
 
@@ -50,7 +52,7 @@ def _is_interval(x: object) -> bool:
     return type(x) is Interval
 
 
-def _checked(x: Interval) -> Interval:
+def _check_argument(x: Interval) -> Interval:
     low, high = enp.asarray(x.low), enp.asarray(x.high)
     if low.type.kind == "c":
         raise DTypeError(f"bounds: complex numbers have no order, got {low.type!r}")

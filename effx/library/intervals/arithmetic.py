@@ -15,13 +15,13 @@ from effx.library.intervals.enclosures import (
     Interval,
     Intervals,
     arithmetic,
-    clipped,
+    bound_by_default,
+    clip_interval,
     exactly,
-    full,
+    full_interval,
     increasing,
     is_plain,
     is_same,
-    known_or_top,
     magnitude,
     outward,
     where,
@@ -43,9 +43,9 @@ RANGES: dict[type[object], tuple[float, float]] = {
 def elementwise(op: Elementwise, *xs: Interval) -> Interval:
     # Serves operations without a rule of their own class: increasing functions, or any.
     if not isinstance(op, Monotone):
-        return known_or_top(op, *xs)
+        return bound_by_default(op, *xs)
     y = outward(increasing(op, *xs), LIBRARY_ULPS)
-    return clipped(y, *RANGES[type(op)]) if type(op) in RANGES else y
+    return clip_interval(y, *RANGES[type(op)]) if type(op) in RANGES else y
 
 
 @Intervals.rule(e.Floor, e.Ceil, e.RoundAwayFromZero, e.RoundToEven, ReducePrecision, e.Sign)
@@ -72,7 +72,7 @@ def subtract(site: Here, op: e.Sub, x: Interval, y: Interval) -> Interval:
     return arithmetic(op, lambda op, x, y: Interval(op(x.low, y.high), op(x.high, y.low)), x, y)
 
 
-def corners(values: list[Array]) -> Interval:
+def hull_of_values(values: list[Array]) -> Interval:
     """Returns the hull of the values that are not NaN."""
     low = high = values[0]
     for v in values[1:]:
@@ -91,15 +91,15 @@ def multiplied(op: object, x: Interval, y: Interval) -> Interval:
     if is_plain(x):
         x, y = y, x
     if is_plain(y):
-        return corners([_product(x.low, y.low), _product(x.high, y.low)])
-    return corners([_product(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
+        return hull_of_values([_product(x.low, y.low), _product(x.high, y.low)])
+    return hull_of_values([_product(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
 
 
 @Intervals.site_rule(e.Mul)
 def multiply(site: Here, op: e.Mul, x: Interval, y: Interval) -> Interval:
     # One value times itself is a square: it has no other sign.
     square = is_same(site) and x.low.type.kind != "b"
-    return even(e.Square(), x) if square else arithmetic(op, multiplied, x, y)
+    return bound_even_function(e.Square(), x) if square else arithmetic(op, multiplied, x, y)
 
 
 @Intervals.rule(e.Div)
@@ -108,11 +108,11 @@ def divide(op: e.Div, x: Interval, y: Interval) -> Interval:
     one = enp.ones_like(y.low)
     safe = where(across, Interval(one, one), y)
     result = arithmetic(op, _quotient, x, safe)
-    return where(across, full(op.infer(x.low.type, y.low.type)), result)
+    return where(across, full_interval(op.infer(x.low.type, y.low.type)), result)
 
 
 def _quotient(op: e.Div, x: Interval, y: Interval) -> Interval:
-    return corners([op(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
+    return hull_of_values([op(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
 
 
 @Intervals.rule(e.Rem)
@@ -125,8 +125,8 @@ def remainder(op: e.Rem, x: Interval, y: Interval) -> Interval:
     wide = Interval(enp.where(x.low < 0, -most, zero), enp.where(x.high > 0, most, zero))
     a, b, width = op(x.low, y.low), op(x.high, y.low), x.width
     same = exactly(y) & ((x.low >= 0) | (x.high <= 0)) & (a <= b) & (width >= 0) & (width < of)
-    found = where(same, Interval(a, b), wide)
-    return where((by < 0) | (of < 0), full(a.type), found)
+    bounds = where(same, Interval(a, b), wide)
+    return where((by < 0) | (of < 0), full_interval(a.type), bounds)
 
 
 @Intervals.rule(e.Abs)
@@ -135,7 +135,7 @@ def absolute(op: e.Abs, x: Interval) -> Interval:
 
 
 @Intervals.rule(e.Square, e.Cosh)
-def even(op: e.Square | e.Cosh, x: Interval) -> Interval:
+def bound_even_function(op: e.Square | e.Cosh, x: Interval) -> Interval:
     """Functions of |x| that increase with it."""
     ulps = 1.0 if type(op) is e.Square else LIBRARY_ULPS
     y = arithmetic(op, lambda op, x: increasing(op, magnitude(x)), x, ulps=ulps)
@@ -159,8 +159,10 @@ def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
     # exp(y log |x|): y log |x| is bilinear, so its extremes are at corners. A negative base is defined for
     # integers y only; their parity gives the sign.
     broken = exactly(y) & (y.low != enp.floor(y.low))
-    size = where(broken, clipped(x, 0.0, math.inf), magnitude(x))
-    z = outward(corners([op(a, b) for a in (size.low, size.high) for b in (y.low, y.high)]), 4 * LIBRARY_ULPS)
+    size = where(broken, clip_interval(x, 0.0, math.inf), magnitude(x))
+    z = outward(
+        hull_of_values([op(a, b) for a in (size.low, size.high) for b in (y.low, y.high)]), 4 * LIBRARY_ULPS
+    )
     z = Interval(enp.maximum(z.low, 0.0), z.high)
     half = y.low * 0.5
     sign_known = (x.low >= 0) | broken | (exactly(y) & (half == enp.floor(half)))
@@ -171,10 +173,10 @@ def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
 def angle(op: e.Atan2, y: Interval, x: Interval) -> Interval:
     # A rectangle without the origin has its extreme angles at corners; one that crosses the cut has all
     # angles.
-    found = corners([op(a, b) for a in (y.low, y.high) for b in (x.low, x.high)])
+    bounds = hull_of_values([op(a, b) for a in (y.low, y.high) for b in (x.low, x.high)])
     cut = (y.low <= 0) & (y.high >= 0) & (x.low <= 0)
-    every = Interval(enp.full_like(found.low, -math.pi), enp.full_like(found.low, math.pi))
-    return outward(where(cut, every, found), LIBRARY_ULPS)
+    every = Interval(enp.full_like(bounds.low, -math.pi), enp.full_like(bounds.low, math.pi))
+    return outward(where(cut, every, bounds), LIBRARY_ULPS)
 
 
 @Intervals.rule(e.NextAfter)
@@ -182,53 +184,53 @@ def next_after(op: e.NextAfter, x: Interval, y: Interval) -> Interval:
     return Interval(op(x.low, enp.minimum(x.low, y.low)), op(x.high, enp.maximum(x.high, y.high)))
 
 
-def _limited(kind: type[Unary], low: float, high: float, falls: bool = False) -> None:
+def _register_monotone(kind: type[Unary], low: float, high: float, falls: bool = False) -> None:
     """Registers the rule of a function that is monotone on its domain."""
 
     @Intervals.rule(kind)
     def rule(op: Unary, x: Interval) -> Interval:
-        inside = clipped(x, low, high)
+        inside = clip_interval(x, low, high)
         y = increasing(op, Interval(inside.high, inside.low) if falls else inside)
         return outward(y, LIBRARY_ULPS)
 
 
-_limited(e.Log, 0.0, math.inf)
-_limited(e.Log1p, -1.0, math.inf)
-_limited(e.Rsqrt, 0.0, math.inf, falls=True)
-_limited(e.Asin, -1.0, 1.0)
-_limited(e.Acos, -1.0, 1.0, falls=True)
-_limited(e.Acosh, 1.0, math.inf)
-_limited(e.Atanh, -1.0, 1.0)
-_limited(ErfInv, -1.0, 1.0)
-_limited(Erfc, -math.inf, math.inf, falls=True)
+_register_monotone(e.Log, 0.0, math.inf)
+_register_monotone(e.Log1p, -1.0, math.inf)
+_register_monotone(e.Rsqrt, 0.0, math.inf, falls=True)
+_register_monotone(e.Asin, -1.0, 1.0)
+_register_monotone(e.Acos, -1.0, 1.0, falls=True)
+_register_monotone(e.Acosh, 1.0, math.inf)
+_register_monotone(e.Atanh, -1.0, 1.0)
+_register_monotone(ErfInv, -1.0, 1.0)
+_register_monotone(Erfc, -math.inf, math.inf, falls=True)
 
 
 @Intervals.rule(e.Sqrt)
 def square_root(op: e.Sqrt, x: Interval) -> Interval:
-    y = outward(increasing(op, clipped(x, 0.0, math.inf)))
+    y = outward(increasing(op, clip_interval(x, 0.0, math.inf)))
     return Interval(enp.maximum(y.low, 0.0), y.high)
 
 
-def _slack(x: Interval) -> Array:
+def _error_bound(x: Interval) -> Array:
     """Returns a bound of the error of a multiple of pi near x."""
     return (magnitude(x).high + 8.0) * (8.0 * float(enp.finfo(x.low.dtype).eps))
 
 
-def _meets(x: Interval, place: float, period: float) -> Array:
+def _contains_point(x: Interval, offset: float, period: float) -> Array:
     """Says whether x contains, or nearly contains, `place + k period` for an integer k."""
-    slack = _slack(x)
-    k = enp.ceil((x.low - slack - place) / period)
-    return place + k * period <= x.high + slack
+    slack = _error_bound(x)
+    k = enp.ceil((x.low - slack - offset) / period)
+    return offset + k * period <= x.high + slack
 
 
 @Intervals.rule(e.Sin, e.Cos)
 def wave(op: e.Sin | e.Cos, x: Interval) -> Interval:
     peak = math.pi / 2 if type(op) is e.Sin else 0.0
-    ends = corners([op(x.low), op(x.high)])
+    ends = hull_of_values([op(x.low), op(x.high)])
     # Near a zero the error of the argument's reduction dominates, which is absolute.
     y = outward(ends, LIBRARY_ULPS, enp.full_like(ends.low, 4.0 * float(enp.finfo(ends.low.dtype).eps)))
-    low = enp.where(_meets(x, peak + math.pi, 2 * math.pi), -1.0, enp.maximum(y.low, -1.0))
-    return Interval(low, enp.where(_meets(x, peak, 2 * math.pi), 1.0, enp.minimum(y.high, 1.0)))
+    low = enp.where(_contains_point(x, peak + math.pi, 2 * math.pi), -1.0, enp.maximum(y.low, -1.0))
+    return Interval(low, enp.where(_contains_point(x, peak, 2 * math.pi), 1.0, enp.minimum(y.high, 1.0)))
 
 
 @Intervals.rule(e.Tan)
@@ -236,4 +238,4 @@ def tangent(op: e.Tan, x: Interval) -> Interval:
     y = outward(
         increasing(op, x), LIBRARY_ULPS, enp.full_like(x.low, 4.0 * float(enp.finfo(x.low.dtype).eps))
     )
-    return where(_meets(x, math.pi / 2, math.pi), full(x.low.type), y)
+    return where(_contains_point(x, math.pi / 2, math.pi), full_interval(x.low.type), y)

@@ -21,10 +21,10 @@ from effx.library.intervals.enclosures import (
     Interval,
     Intervals,
     arithmetic,
+    bound_by_default,
     exactly,
     increasing,
     is_plain,
-    known_or_top,
     magnitude,
     outward,
     top,
@@ -36,7 +36,7 @@ from effx.library.intervals.structural import all_exact
 FEW = 1 << 16
 
 
-def summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interval:
+def widen_sum(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interval:
     """Widens sums y of elements of x by their rounding error."""
     if y.low.type.kind != "f":
         return y
@@ -47,12 +47,12 @@ def summed(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Interv
 @Intervals.rule(r.ReduceSum)
 def total(op: r.ReduceSum, x: Interval) -> Interval:
     terms = math.prod([x.low.shape[i] for i in op.axes])
-    return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, terms)
+    return widen_sum(op, arithmetic(op, increasing, x, ulps=0.0), x, terms)
 
 
 @Intervals.rule(r.CumSum)
 def running_total(op: r.CumSum, x: Interval) -> Interval:
-    return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, x.low.shape[op.axis])
+    return widen_sum(op, arithmetic(op, increasing, x, ulps=0.0), x, x.low.shape[op.axis])
 
 
 @Intervals.rule(r.ReduceMax, r.ReduceMin, r.CumMax, r.CumMin, k.PMax, k.PMin)
@@ -68,28 +68,28 @@ def bits(op: r.Reduction, x: Interval) -> Interval:
     return where(known, increasing(op, Interval(x.low, x.low)), top(op, (x,)))
 
 
-def _times(x: Interval, y: Interval) -> Interval:
+def _multiply_bounds(x: Interval, y: Interval) -> Interval:
     return arithmetic(e.Mul(), multiplied, x, y)
 
 
 @Intervals.rule(r.ReduceProd)
 def product(op: r.ReduceProd, x: Interval) -> Interval:
     # The two halves are multiplied until one element is left.
-    y = _moved_first(x, op.axes)
+    y = _merge_axes_in_front(x, op.axes)
     if y.low.shape[0] == 0:
         return increasing(op, x)
     while (n := y.low.shape[0]) > 1:
         half = n // 2
-        z = _times(_part(y, 0, half), _part(y, half, 2 * half))
-        y = _chained(z, _part(y, 2 * half, n))
+        z = _multiply_bounds(_slice_bounds(y, 0, half), _slice_bounds(y, half, 2 * half))
+        y = _combine_bounds(z, _slice_bounds(y, 2 * half, n))
     return _map(lambda a: a[0], y)
 
 
-def _part(x: Interval, start: int, stop: int) -> Interval:
+def _slice_bounds(x: Interval, start: int, stop: int) -> Interval:
     return Interval(x.low[start:stop], x.high[start:stop])
 
 
-def _chained(x: Interval, y: Interval) -> Interval:
+def _combine_bounds(x: Interval, y: Interval) -> Interval:
     return Interval(enp.concatenate([x.low, y.low]), enp.concatenate([x.high, y.high]))
 
 
@@ -97,12 +97,12 @@ def _map(f: Callable[[Array], Array], x: Interval) -> Interval:
     return Interval(f(x.low), f(x.high))
 
 
-def _moved_first(x: Interval, axes: tuple[int, ...]) -> Interval:
+def _merge_axes_in_front(x: Interval, axes: tuple[int, ...]) -> Interval:
     """Moves some axes to the front and merges them."""
-    kept = [i for i in range(x.low.ndim) if i not in axes]
-    shape = tuple([x.low.shape[i] for i in kept])
+    remaining_axes = [i for i in range(x.low.ndim) if i not in axes]
+    shape = tuple([x.low.shape[i] for i in remaining_axes])
     size = math.prod([x.low.shape[i] for i in axes])
-    return _map(lambda a: enp.reshape(enp.transpose(a, (*axes, *kept)), (size, *shape)), x)
+    return _map(lambda a: enp.reshape(enp.transpose(a, (*axes, *remaining_axes)), (size, *shape)), x)
 
 
 @Intervals.rule(r.CumProd)
@@ -111,14 +111,16 @@ def running_product(op: r.CumProd, x: Interval) -> Interval:
     y = _map(lambda a: enp.moveaxis(enp.flip(a, op.axis) if op.reverse else a, op.axis, 0), x)
     by, n = 1, y.low.shape[0]
     while by < n:
-        y = _chained(_part(y, 0, by), _times(_part(y, by, n), _part(y, 0, n - by)))
+        y = _combine_bounds(
+            _slice_bounds(y, 0, by), _multiply_bounds(_slice_bounds(y, by, n), _slice_bounds(y, 0, n - by))
+        )
         by *= 2
     y = _map(lambda a: enp.moveaxis(a, 0, op.axis), y)
     return _map(lambda a: enp.flip(a, op.axis), y) if op.reverse else y
 
 
 @Intervals.rule(r.ArgMax, r.ArgMin)
-def place(op: r.ArgReduction, x: Interval) -> Interval:
+def bound_arg_reduction(op: r.ArgReduction, x: Interval) -> Interval:
     # The result lies between the first and the last index that can be the extreme one.
     if type(op) is r.ArgMax:
         possible = x.high >= enp.max(x.low, axis=op.axis, keepdims=True)
@@ -148,9 +150,9 @@ def _dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
         op = attrs.evolve(op, preferred=None)
     t = op.infer(x.low.type, y.low.type)
     inner = math.prod([x.low.shape[i] for i in op.lhs_contract])
-    whole = t.size * inner <= FEW or x.low.type.kind != "f"
-    if whole and not (is_plain(x) or is_plain(y)):
-        return _one_by_one(op, x, y, t.shape)
+    is_exact = t.size * inner <= FEW or x.low.type.kind != "f"
+    if is_exact and not (is_plain(x) or is_plain(y)):
+        return _dot_by_elements(op, x, y, t.shape)
     return bilinear(op, x, y)
 
 
@@ -166,29 +168,29 @@ def bilinear(op: Operation[Array], x: Interval, y: Interval) -> Interval:
     if is_plain(x):
         more, less = enp.maximum(x.low, 0), enp.minimum(x.low, 0)
         return Interval(op(more, y.low) + op(less, y.high), op(more, y.high) + op(less, y.low))
-    (mx, rx), (my, ry) = _ball(x), _ball(y)
+    (mx, rx), (my, ry) = _midpoint_and_radius(x), _midpoint_and_radius(y)
     middle = op(mx, my)
     radius = op(enp.abs(mx), ry) + op(rx, enp.abs(my) + ry)
     return Interval(middle - radius, middle + radius)
 
 
-def _ball(x: Interval) -> tuple[Array, Array]:
+def _midpoint_and_radius(x: Interval) -> tuple[Array, Array]:
     middle = x.low * 0.5 + x.high * 0.5
     return middle, enp.maximum(middle - x.low, x.high - middle)
 
 
-def _one_by_one(op: DotGeneral, x: Interval, y: Interval, shape: tuple[int, ...]) -> Interval:
-    a = _map(lambda v: _canonical(v, op.lhs_batch, op.lhs_contract)[:, :, None, :], x)
-    b = _map(lambda v: _canonical(v, op.rhs_batch, op.rhs_contract)[:, None, :, :], y)
+def _dot_by_elements(op: DotGeneral, x: Interval, y: Interval, shape: tuple[int, ...]) -> Interval:
+    a = _map(lambda v: _to_three_axes(v, op.lhs_batch, op.lhs_contract)[:, :, None, :], x)
+    b = _map(lambda v: _to_three_axes(v, op.rhs_batch, op.rhs_contract)[:, None, :, :], y)
     z = multiplied(op, a, b)
-    return _map(lambda v: _accumulated(v, op).reshape(shape), z)
+    return _map(lambda v: _accumulation_error(v, op).reshape(shape), z)
 
 
-def _accumulated(v: Array, op: DotGeneral) -> Array:
+def _accumulation_error(v: Array, op: DotGeneral) -> Array:
     return r.ReduceSum((3,))(v if op.preferred is None else v.astype(op.preferred))
 
 
-def _canonical(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
+def _to_three_axes(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
     """Returns x with three axes: batch, free, contracted."""
     free = tuple([i for i in range(x.ndim) if i not in batch and i not in contract])
     sizes = [math.prod([x.shape[i] for i in axes]) for axes in (batch, free, contract)]
@@ -196,7 +198,7 @@ def _canonical(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> A
 
 
 @Intervals.rule(k.AllGather, k.AllToAll, k.PPermute)
-def sent(op: k.Collective, x: Interval) -> Interval:
+def bound_collective(op: k.Collective, x: Interval) -> Interval:
     return increasing(op, x)
 
 
@@ -211,4 +213,4 @@ def sum_over_members(op: k.Grouped, x: Interval) -> Interval:
 
 @Intervals.rule(k.PSumShared)
 def sum_if_shared(op: k.PSumShared, y: Interval, x: Interval) -> Interval:
-    return known_or_top(op, y, x)
+    return bound_by_default(op, y, x)

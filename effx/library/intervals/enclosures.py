@@ -54,37 +54,37 @@ class Interval:
         return self.high - self.low
 
     def __neg__(self) -> "Interval":
-        return _computed(operator.neg, self)
+        return _compute_outward(operator.neg, self)
 
     def __abs__(self) -> "Interval":
-        return _computed(abs, self)
+        return _compute_outward(abs, self)
 
     def __add__(self, other: "Interval | Operand") -> "Interval":
-        return _computed(operator.add, self, other)
+        return _compute_outward(operator.add, self, other)
 
     def __radd__(self, other: Operand) -> "Interval":
-        return _computed(operator.add, other, self)
+        return _compute_outward(operator.add, other, self)
 
     def __sub__(self, other: "Interval | Operand") -> "Interval":
-        return _computed(operator.sub, self, other)
+        return _compute_outward(operator.sub, self, other)
 
     def __rsub__(self, other: Operand) -> "Interval":
-        return _computed(operator.sub, other, self)
+        return _compute_outward(operator.sub, other, self)
 
     def __mul__(self, other: "Interval | Operand") -> "Interval":
-        return _computed(operator.mul, self, other)
+        return _compute_outward(operator.mul, self, other)
 
     def __rmul__(self, other: Operand) -> "Interval":
-        return _computed(operator.mul, other, self)
+        return _compute_outward(operator.mul, other, self)
 
     def __truediv__(self, other: "Interval | Operand") -> "Interval":
-        return _computed(operator.truediv, self, other)
+        return _compute_outward(operator.truediv, self, other)
 
     def __rtruediv__(self, other: Operand) -> "Interval":
-        return _computed(operator.truediv, other, self)
+        return _compute_outward(operator.truediv, other, self)
 
     def __pow__(self, exponent: int) -> "Interval":
-        return _computed(lambda x: x**exponent, self)
+        return _compute_outward(lambda x: x**exponent, self)
 
 
 @final
@@ -123,7 +123,7 @@ def _power(x: Array) -> Array:
     return enp.exp2(4.0 * enp.ceil(enp.log2(enp.maximum(enp.abs(x), 1.0)) / 4.0))
 
 
-def _computed(f: Callable[..., Array], *operands: Interval | Operand) -> Interval:
+def _compute_outward(f: Callable[..., Array], *operands: Interval | Operand) -> Interval:
     result: Interval = Intervals().run(f, *operands)
     return result
 
@@ -185,7 +185,7 @@ def outward(x: Interval, ulps: float = 1.0, error: Array | None = None) -> Inter
     return Interval(enp.where(low != low, -enp.inf, low), enp.where(high != high, enp.inf, high))
 
 
-def clipped(x: Interval, low: float, high: float) -> Interval:
+def clip_interval(x: Interval, low: float, high: float) -> Interval:
     """Returns the part of x between two numbers."""
     return Interval(enp.clip(x.low, low, high), enp.clip(x.high, low, high))
 
@@ -199,7 +199,7 @@ def limits_of(dtype: DType) -> tuple[float, float]:
     return int(enp.iinfo(dtype).min), int(enp.iinfo(dtype).max)
 
 
-def full(t: ArrayType) -> Interval:
+def full_interval(t: ArrayType) -> Interval:
     """Returns the interval of all values of a type."""
     if t.kind == "c":
         raise DTypeError(f"intervals: complex numbers have no order, got {t!r}")
@@ -209,17 +209,17 @@ def full(t: ArrayType) -> Interval:
 
 def top(op: ArrayOperation, xs: Sequence[Interval]) -> Interval:
     """Returns the interval of all values that the result's type holds."""
-    return full(op.infer(*[x.low.type for x in xs]))
+    return full_interval(op.infer(*[x.low.type for x in xs]))
 
 
-def known_or_top(op: ArrayOperation, *xs: Interval) -> Interval:
+def bound_by_default(op: ArrayOperation, *xs: Interval) -> Interval:
     """The rule for other elementwise operations: the result for exact operands, else all values."""
-    whole = top(op, xs)
+    top_bounds = top(op, xs)
     exact = exactly(xs[0])
     for x in xs[1:]:
         exact = exact & exactly(x)
     point = op(*[x.low for x in xs])
-    return where(exact, outward(Interval(point, point), LIBRARY_ULPS), whole)
+    return where(exact, outward(Interval(point, point), LIBRARY_ULPS), top_bounds)
 
 
 def increasing(op: Operation[Array], *xs: Interval) -> Interval:
@@ -241,12 +241,12 @@ def arithmetic(op: ArrayOperation, formula: Formula, *xs: Interval, ulps: float 
         return outward(formula(op, *xs), ulps)
     if kind == "b":
         return increasing(op, *xs)
-    whole = top(op, xs)
-    least, most = limits_of(whole.low.dtype)
-    real = outward(formula(op, *[outward(_real(x)) for x in xs]), 4.0)
+    top_bounds = top(op, xs)
+    least, most = limits_of(top_bounds.low.dtype)
+    real = outward(formula(op, *[outward(_check_real(x)) for x in xs]), 4.0)
     fits = (real.low >= least - 0.5) & (real.high < most + 0.5)
-    return where(fits, formula(op, *xs), whole)
+    return where(fits, formula(op, *xs), top_bounds)
 
 
-def _real(x: Interval) -> Interval:
+def _check_real(x: Interval) -> Interval:
     return Interval(x.low.astype(enp.float32), x.high.astype(enp.float32))

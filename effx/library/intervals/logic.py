@@ -11,12 +11,12 @@ from effx.library.intervals.enclosures import (
     Here,
     Interval,
     Intervals,
+    bound_by_default,
     exactly,
-    full,
+    full_interval,
     hull,
     increasing,
     is_same,
-    known_or_top,
     limits_of,
     outward,
     where,
@@ -58,7 +58,7 @@ def not_equal(site: Here, op: c.Ne, x: Interval, y: Interval) -> Interval:
 
 @Intervals.rule(e.And, e.Or)
 def both(op: e.And | e.Or, x: Interval, y: Interval) -> Interval:
-    return increasing(op, x, y) if x.low.type.kind == "b" else known_or_top(op, x, y)
+    return increasing(op, x, y) if x.low.type.kind == "b" else bound_by_default(op, x, y)
 
 
 @Intervals.rule(e.Not)
@@ -96,7 +96,7 @@ def convert(op: Convert, x: Interval) -> Interval:
     if x.low.type.kind == "b":
         return y
     if kind == "f":
-        return _rounded(y, x.low.type)
+        return _round_outward(y, x.low.type)
     # A value that does not fit into an integer type has an undefined result.
     least, most = limits_of(op.dtype)
     old_least, old_most = limits_of(x.low.dtype)
@@ -105,10 +105,10 @@ def convert(op: Convert, x: Interval) -> Interval:
         fits = fits & (x.low >= least)
     if old_most > most:
         fits = fits & (x.high <= most if x.low.type.kind != "f" else x.high < most + 0.5)
-    return where(fits, y, full(y.low.type))
+    return where(fits, y, full_interval(y.low.type))
 
 
-def _rounded(y: Interval, source: ArrayType) -> Interval:
+def _round_outward(y: Interval, source: ArrayType) -> Interval:
     if source.kind == "f" and source.dtype.itemsize <= y.low.dtype.itemsize and source.dtype != enp.float16:
         return y
     return outward(y)
@@ -117,7 +117,7 @@ def _rounded(y: Interval, source: ArrayType) -> Interval:
 @Intervals.rule(Bitcast)
 def bitcast(op: Bitcast, x: Interval) -> Interval:
     t = op.infer(x.low.type)
-    return known_or_top(op, x) if t.shape == x.low.shape else full(t)
+    return bound_by_default(op, x) if t.shape == x.low.shape else full_interval(t)
 
 
 @Intervals.rule(Threefry2x32)
@@ -125,4 +125,6 @@ def random_bits(op: Threefry2x32, *xs: Interval) -> tuple[Interval, ...]:
     known = exactly(xs[0])
     for x in xs[1:]:
         known = known & exactly(x)
-    return tuple([where(known, Interval(word, word), full(word.type)) for word in op(*[x.low for x in xs])])
+    return tuple(
+        [where(known, Interval(word, word), full_interval(word.type)) for word in op(*[x.low for x in xs])]
+    )

@@ -44,7 +44,7 @@ def all_exact(x: Interval) -> Array:
     return enp.all(exactly(x))
 
 
-def _reachable(x: Interval, axis: int, known: Array) -> Interval:
+def _hull_along_axis(x: Interval, axis: int, known: Array) -> Interval:
     """Returns x where the index along an axis is known, else its hull along the axis."""
     return where(known, x, over(x, (axis,)))
 
@@ -53,7 +53,7 @@ def _reachable(x: Interval, axis: int, known: Array) -> Interval:
 def dynamic_slice(op: DynamicSlice, x: Interval, *starts: Interval) -> Interval:
     for axis, start in enumerate(starts):
         if not is_plain(start) and op.sizes[axis] < x.low.shape[axis]:
-            x = _reachable(x, axis, exactly(start))
+            x = _hull_along_axis(x, axis, exactly(start))
     return Interval(*[op(bound, *[s.low for s in starts]) for bound in (x.low, x.high)])
 
 
@@ -61,23 +61,23 @@ def dynamic_slice(op: DynamicSlice, x: Interval, *starts: Interval) -> Interval:
 def dynamic_update_slice(
     op: DynamicUpdateSlice, x: Interval, update: Interval, *starts: Interval
 ) -> Interval:
-    places = [s.low for s in starts]
-    found = Interval(op(x.low, update.low, *places), op(x.high, update.high, *places))
+    start_indices = [s.low for s in starts]
+    result = Interval(op(x.low, update.low, *start_indices), op(x.high, update.high, *start_indices))
     unknown = [s for s in starts if not is_plain(s)]
     if not unknown or update.low.size == 0:
-        return found
+        return result
     known = exactly(unknown[0])
     for start in unknown[1:]:
         known = known & exactly(start)
     anywhere = Interval(enp.min(update.low), enp.max(update.high))
-    return where(known, found, hull(x, anywhere))
+    return where(known, result, hull(x, anywhere))
 
 
 @Intervals.rule(Gather)
 def gather(op: Gather, x: Interval, indices: Interval) -> Interval:
     if not is_plain(indices):
         for k, axis in enumerate(op.start_index_map):
-            x = _reachable(x, axis, enp.all(exactly(indices)[..., k]))
+            x = _hull_along_axis(x, axis, enp.all(exactly(indices)[..., k]))
     return Interval(op(x.low, indices.low), op(x.high, indices.low))
 
 
@@ -85,26 +85,34 @@ def gather(op: Gather, x: Interval, indices: Interval) -> Interval:
 def scatter(op: Scatter, x: Interval, indices: Interval, updates: Interval) -> Interval:
     if updates.low.size == 0:
         return x
-    found = _scattered(op, x, indices.low, updates)
-    return found if is_plain(indices) else where(all_exact(indices), found, _anywhere(op, x, updates))
+    bounds = _scatter_bounds(op, x, indices.low, updates)
+    return (
+        bounds
+        if is_plain(indices)
+        else where(all_exact(indices), bounds, _bounds_at_unknown_indices(op, x, updates))
+    )
 
 
-def _scattered(op: Scatter, x: Interval, places: Array, updates: Interval) -> Interval:
-    plain = Interval(op(x.low, places, updates.low), op(x.high, places, updates.high))
+def _scatter_bounds(op: Scatter, x: Interval, scatter_indices: Array, updates: Interval) -> Interval:
+    plain = Interval(op(x.low, scatter_indices, updates.low), op(x.high, scatter_indices, updates.high))
     if op.combiner in ("set", "min", "max"):
         return plain
     if op.combiner == "add":
         if x.low.type.kind != "f":
-            return where(_fits(op, x, updates), plain, top(op, (x, Interval(places, places), updates)))
-        size = op(magnitude(x).high, places, magnitude(updates).high)
+            return where(
+                _fits_in_operand(op, x, updates),
+                plain,
+                top(op, (x, Interval(scatter_indices, scatter_indices), updates)),
+            )
+        size = op(magnitude(x).high, scatter_indices, magnitude(updates).high)
         return outward(plain, 1.0, size * (_count(updates) * _eps(x)))
     # Products increase with their factors where none is negative; else only their magnitude is known.
-    size = op(magnitude(x).high, places, magnitude(updates).high)
+    size = op(magnitude(x).high, scatter_indices, magnitude(updates).high)
     grows = enp.all(x.low >= 0) & enp.all(updates.low >= 0)
     if x.low.type.kind == "f":
         return outward(where(grows, plain, Interval(-size, size)), 2.0 * _count(updates))
     exact = all_exact(x) & all_exact(updates)
-    return where(exact, plain, top(op, (x, Interval(places, places), updates)))
+    return where(exact, plain, top(op, (x, Interval(scatter_indices, scatter_indices), updates)))
 
 
 def _count(updates: Interval) -> float:
@@ -115,7 +123,7 @@ def _eps(x: Interval) -> float:
     return float(enp.finfo(x.low.dtype).eps)
 
 
-def _fits(op: Scatter, x: Interval, updates: Interval) -> Array:
+def _fits_in_operand(op: Scatter, x: Interval, updates: Interval) -> Array:
     # Integers: even if all updates have one index, nothing wraps around.
     if x.low.type.kind == "b":
         return enp.ones_like(enp.all(exactly(x)))
@@ -132,7 +140,7 @@ def _sums(updates: Interval) -> Interval:
     return Interval(enp.sum(enp.minimum(low, 0.0)) * 1.001, enp.sum(enp.maximum(high, 0.0)) * 1.001)
 
 
-def _anywhere(op: Scatter, x: Interval, updates: Interval) -> Interval:
+def _bounds_at_unknown_indices(op: Scatter, x: Interval, updates: Interval) -> Interval:
     """Bounds for updates at unknown indices."""
     every = Interval(enp.min(updates.low), enp.max(updates.high))
     if op.combiner == "set":
@@ -165,7 +173,7 @@ def sort(op: Sort, *xs: Interval) -> tuple[Interval, ...]:
     (low,), (high,) = alone(key.low), alone(key.high)
     if not rest:
         return (Interval(low, high),)
-    known = _along(enp.all(_all(xs[: op.num_keys]), axis=op.axis, keepdims=True), key)
+    known = _along_known_axes(enp.all(_all(xs[: op.num_keys]), axis=op.axis, keepdims=True), key)
     moved = op(*[x.low for x in xs], *[x.high for x in rest])
     n = len(rest)
     others = [Interval(a, b) for a, b in zip(moved[1 : 1 + n], moved[1 + n :], strict=True)]
@@ -182,5 +190,5 @@ def _all(xs: tuple[Interval, ...]) -> Array:
     return known
 
 
-def _along(known: Array, x: Interval) -> Array:
+def _along_known_axes(known: Array, x: Interval) -> Array:
     return enp.broadcast_to(known, x.low.shape)

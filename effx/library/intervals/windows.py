@@ -15,7 +15,7 @@ from effx.families.windows import (
     WindowArgMin,
     WindowReduction,
 )
-from effx.library.intervals.combining import bilinear, summed
+from effx.library.intervals.combining import bilinear, widen_sum
 from effx.library.intervals.enclosures import (
     Interval,
     Intervals,
@@ -51,15 +51,18 @@ def extreme_of_window(op: WindowReduction, x: Interval) -> Interval:
 
 @Intervals.rule(ReduceWindowSum)
 def sum_of_window(op: ReduceWindowSum, x: Interval) -> Interval:
-    return summed(op, arithmetic(op, increasing, x, ulps=0.0), x, math.prod(op.window))
+    return widen_sum(op, arithmetic(op, increasing, x, ulps=0.0), x, math.prod(op.window))
 
 
 @Intervals.rule(WindowArgMax, WindowArgMin)
 def label_of_window(op: WindowArg, x: Interval, labels: Interval) -> Interval:
     # Of known elements the label is known; of others it may be any in the window.
-    places = attrs.astuple(op, recurse=False)
-    low, high = ReduceWindowMin(*places)(labels.low), ReduceWindowMax(*places)(labels.high)
+    window_parameters = attrs.astuple(op, recurse=False)
+    low, high = (
+        ReduceWindowMin(*window_parameters)(labels.low),
+        ReduceWindowMax(*window_parameters)(labels.high),
+    )
     unknown = ~(exactly(x) & exactly(labels))
-    known = ReduceWindowMax(*places)(unknown.astype(enp.int32)) <= 0
+    known = ReduceWindowMax(*window_parameters)(unknown.astype(enp.int32)) <= 0
     point = op(x.low, labels.low)
     return where(known, Interval(point, point), Interval(low, enp.maximum(low, high)))

@@ -62,7 +62,7 @@ def jet(
         lists = tree.flatten_up_to(structure, tuple(series))
     except (TreeError, ValueError, TypeError) as error:
         raise TreeError(f"jet: the series must have the structure of the primals, {structure}") from error
-    values = [_inexact("jet", x) for x in leaves]
+    values = [_check_inexact("jet", x) for x in leaves]
     orders = {len(terms) if isinstance(terms, tuple | list) else 0 for terms in lists}
     if len(orders) > 1:
         raise ShapeError(f"jet: all series must have one length, got {sorted(orders)}")
@@ -71,12 +71,12 @@ def jet(
         raise TransformError("jet: a series must be a list of at least one derivative")
     factors = [float(math.factorial(k)) if factorial_scaled else 1.0 for k in range(order + 1)]
     curves = [
-        Jet(x, tuple([_fitted(x, d, k) * (1.0 / factors[k]) for k, d in enumerate(terms, 1)]))
+        Jet(x, tuple([_check_derivative(x, d, k) * (1.0 / factors[k]) for k, d in enumerate(terms, 1)]))
         for x, terms in zip(values, lists, strict=True)
     ]
-    found, shape = _run(fun, structure, curves, order)
-    derivatives = [[c * factors[k] for k, c in enumerate(y.terms, 1)] for y in found]
-    return shape.unflatten([y.primal for y in found]), shape.unflatten(derivatives)
+    result_series, shape = _run(fun, structure, curves, order)
+    derivatives = [[c * factors[k] for k, c in enumerate(y.terms, 1)] for y in result_series]
+    return shape.unflatten([y.primal for y in result_series]), shape.unflatten(derivatives)
 
 
 def taylor(f: Callable[[Array], R], x: Operand, order: int) -> list[R]:
@@ -99,14 +99,14 @@ def taylor(f: Callable[[Array], R], x: Operand, order: int) -> list[R]:
     ['1.0000', '1.0000', '0.5000', '0.1667', '0.0417']
     """
     check_function("taylor", f)
-    start = _inexact("taylor", x)
+    start = _check_inexact("taylor", x)
     if start.shape:
         raise ShapeError(f"taylor: x must be a scalar, got {start.type!r}; see jet for curves")
     Jets(order)  # checks the order
     zero = enp.zeros_like(start)
     curve = Jet(start, (enp.ones_like(start), *[zero] * (order - 1)))
-    found, shape = _run(f, tree.structure((0,)), [curve], order)
-    return [shape.unflatten([y.series[k] for y in found]) for k in range(order + 1)]
+    series, shape = _run(f, tree.structure((0,)), [curve], order)
+    return [shape.unflatten([y.series[k] for y in series]) for k in range(order + 1)]
 
 
 def solution_series(f: Callable[[X, Array], X], x: X, t: Operand, order: int) -> list[X]:
@@ -134,22 +134,25 @@ def solution_series(f: Callable[[X, Array], X], x: X, t: Operand, order: int) ->
     check_function("solution_series", f)
     Jets(order)  # checks the order
     leaves, structure = tree.flatten((x, t))
-    *values, time = [_inexact("solution_series", leaf) for leaf in leaves]
+    *values, time = [_check_inexact("solution_series", leaf) for leaf in leaves]
     known: list[tuple[Array, ...]] = [(v,) for v in values]
     for k in range(order):
         if k == 0:
             slopes, shape = tree.flatten(f(*structure.unflatten([*values, time])))
-            found = [Jet(enp.asarray(s), ()) for s in slopes]
+            results = [Jet(enp.asarray(s), ()) for s in slopes]
         else:
             clock = Jet(time, (enp.ones_like(time), *[enp.zeros_like(time)] * (k - 1)))
-            found, shape = _run(f, structure, [*[Jet(c[0], c[1:]) for c in known], clock], k)
+            results, shape = _run(f, structure, [*[Jet(c[0], c[1:]) for c in known], clock], k)
         if shape != tree.structure(x):
             raise TreeError(f"solution_series: f returns {shape} for a state {tree.structure(x)}")
-        known = [(*c, _like(c[0], y.series[k]) * (1.0 / (k + 1))) for c, y in zip(known, found, strict=True)]
+        known = [
+            (*c, _slope_like(c[0], y.series[k]) * (1.0 / (k + 1)))
+            for c, y in zip(known, results, strict=True)
+        ]
     return [tree.structure(x).unflatten([c[k] for c in known]) for k in range(order + 1)]
 
 
-def _like(x: Array, slope: Array) -> Array:
+def _slope_like(x: Array, slope: Array) -> Array:
     if slope.shape != x.shape:
         raise ShapeError(f"solution_series: f returns {slope.type!r} for a state {x.type!r}")
     return slope.astype(x.dtype)
@@ -164,14 +167,14 @@ def _run(
     return [padded(y, order) for y in leaves], shape
 
 
-def _inexact(what: str, x: Operand) -> Array:
+def _check_inexact(function_name: str, x: Operand) -> Array:
     value = enp.asarray(x)
     if value.type.kind not in "fc":
-        raise DTypeError(f"{what}: a series needs a floating or complex value, got {value.type!r}")
+        raise DTypeError(f"{function_name}: a series needs a floating or complex value, got {value.type!r}")
     return value
 
 
-def _fitted(x: Array, derivative: Operand, k: int) -> Array:
+def _check_derivative(x: Array, derivative: Operand, k: int) -> Array:
     d = enp.asarray(derivative)
     if d.shape != x.shape:
         raise ShapeError(

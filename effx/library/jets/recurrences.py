@@ -26,7 +26,7 @@ def total(terms: Sequence[Array]) -> Array:
     return reduce(add, terms)
 
 
-def _spread(x: Array, like: Array) -> Array:
+def _broadcast_like(x: Array, like: Array) -> Array:
     return x if x.shape == like.shape else enp.broadcast_to(x, like.shape)
 
 
@@ -36,7 +36,7 @@ def plus(op: e.Add | e.Sub, x: Jet, y: Jet) -> Jet:
     if x.terms and y.terms:
         return Jet(z, tuple([op(a, b) for a, b in zip(x.terms, y.terms, strict=True)]))
     moved = x.terms if x.terms or type(op) is e.Add else [-b for b in y.terms]
-    return Jet(z, tuple([_spread(c, z) for c in moved or y.terms]))
+    return Jet(z, tuple([_broadcast_like(c, z) for c in moved or y.terms]))
 
 
 @Jets.rule(e.Mul, DotGeneral)
@@ -75,10 +75,10 @@ def divide(op: e.Div, x: Jet, y: Jet) -> Jet:
     # z y = x, so z_k y_0 = x_k - sum_{i>0} z_{k-i} y_i
     z = [op(x.primal, y.primal)]
     if not y.terms:
-        return Jet(z[0], tuple([_spread(op(c, y.primal), z[0]) for c in x.terms]))
+        return Jet(z[0], tuple([_broadcast_like(op(c, y.primal), z[0]) for c in x.terms]))
     for k in range(1, len(y.series)):
-        taken = total([z[k - i] * y.series[i] for i in range(1, k + 1)])
-        z.append(op((x.series[k] - taken) if x.terms else -taken, y.primal))
+        known_terms = total([z[k - i] * y.series[i] for i in range(1, k + 1)])
+        z.append(op((x.series[k] - known_terms) if x.terms else -known_terms, y.primal))
     return Jet(z[0], tuple(z[1:]))
 
 
@@ -171,10 +171,10 @@ def power(op: e.Pow, x: Jet, y: Jet) -> Jet:
         w = Jet(coefficients[-1], ())
         for c in reversed(coefficients[:-1]):
             w = product(e.Mul(), w, step)
-            w = Jet(_spread(w.primal + c, z), padded(w, order).terms)
-        return Jet(z, tuple([_spread(c, z) for c in w.terms]))
+            w = Jet(_broadcast_like(w.primal + c, z), padded(w, order).terms)
+        return Jet(z, tuple([_broadcast_like(c, z) for c in w.terms]))
     w = flow(e.Exp(), product(e.Mul(), y, logarithm(e.Log(), x)))
-    return Jet(z, tuple([_spread(c, z) for c in w.terms]))
+    return Jet(z, tuple([_broadcast_like(c, z) for c in w.terms]))
 
 
 def _safe(op: e.Pow, factor: Array, x: Array, y: Array) -> Array:
@@ -184,13 +184,13 @@ def _safe(op: e.Pow, factor: Array, x: Array, y: Array) -> Array:
 
 @Jets.rule(Sort)
 def sort(op: Sort, *xs: Jet) -> tuple[Jet | Array, ...]:
-    places = enp.broadcast_to(
+    index_arrays = enp.broadcast_to(
         enp.expand_dims(
             enp.arange(xs[0].primal.shape[op.axis]), [i for i in range(xs[0].primal.ndim) if i != op.axis]
         ),
         xs[0].primal.shape,
     )
-    *ys, order = op(*[x.primal for x in xs], places)
+    *ys, order = op(*[x.primal for x in xs], index_arrays)
     return tuple(
         [
             Jet(y, tuple([enp.take_along_axis(c, order, axis=op.axis) for c in x.terms])) if x.terms else y

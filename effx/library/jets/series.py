@@ -85,25 +85,27 @@ class Jets(BoxHandler[Jet]):
     ) -> tuple[Array, ...] | None:
         """Integrates the user's tangent."""
         xs = [self.payload(frame, x) for x in primals]
-        places = [i for i, x in enumerate(xs) if x.terms]
-        if rules.jvp is None or not places or any([x.frame is frame for x in constants]):
+        active_operands = [i for i, x in enumerate(xs) if x.terms]
+        if rules.jvp is None or not active_operands or any([x.frame is frame for x in constants]):
             return None
         rule = rules.jvp
 
         def tangent(values: list[Array], velocities: list[Array]) -> list[Array]:
             moved: list[Array | None] = [None] * len(xs)
-            for i, v in zip(places, velocities, strict=True):
+            for i, v in zip(active_operands, velocities, strict=True):
                 moved[i] = v
             ys, dys = rule(constants, values, moved)
             return [*ys, *[enp.zeros_like(y) if d is None else d for y, d in zip(ys, dys, strict=True)]]
 
-        found = _lowered(self.order, xs, places, tangent)
-        n = len(found) // 2
+        lowered = _run_at_lower_order(self.order, xs, active_operands, tangent)
+        n = len(lowered) // 2
         results: list[Array] = []
-        for y, dy in zip(found[:n], found[n:], strict=True):
-            whole = y.primal.type.kind in "fc"
+        for y, dy in zip(lowered[:n], lowered[n:], strict=True):
+            is_differentiable = y.primal.type.kind in "fc"
             results.append(
-                self.box(frame, _integral(y.primal, dy, self.order), y.primal) if whole else y.primal
+                self.box(frame, _integrate_series(y.primal, dy, self.order), y.primal)
+                if is_differentiable
+                else y.primal
             )
         return tuple(results)
 
@@ -114,26 +116,26 @@ def padded(x: Jet, order: int) -> Jet:
     return Jet(x.primal, (*x.terms, *[enp.zeros_like(x.primal)] * missing)) if missing else x
 
 
-def _lowered(
+def _run_at_lower_order(
     order: int,
     xs: Sequence[Jet],
-    places: Sequence[int],
+    active_operands: Sequence[int],
     tangent: Callable[[list[Array], list[Array]], list[Array]],
 ) -> list[Jet]:
     """Runs `tangent(values, velocities)` on series of one order less than those of xs."""
-    velocities = [tuple([c * float(k + 1) for k, c in enumerate(xs[i].terms)]) for i in places]
+    velocities = [tuple([c * float(k + 1) for k, c in enumerate(xs[i].terms)]) for i in active_operands]
     values = [x.primal for x in xs]
     if order == 1:
         return [Jet(y, ()) for y in tangent(values, [v[0] for v in velocities])]
     lower = Jets(order - 1)
     with lower.installed() as frame:
-        for i in places:
+        for i in active_operands:
             values[i] = lower.box(frame, Jet(xs[i].primal, xs[i].terms[:-1]), xs[i].primal)
         moved: list[Array] = [lower.box(frame, Jet(v[0], v[1:]), v[0]) for v in velocities]
         return [lower.payload(frame, y) for y in tangent(values, moved)]
 
 
-def _integral(y: Array, dy: Jet, order: int) -> Jet:
+def _integrate_series(y: Array, dy: Jet, order: int) -> Jet:
     """Returns the series that is y at 0 and has the derivative dy."""
     return Jet(y, tuple([c * (1.0 / (k + 1)) for k, c in enumerate(padded(dy, order - 1).series)]))
 
@@ -141,21 +143,21 @@ def _integral(y: Array, dy: Jet, order: int) -> Jet:
 def integrated(op: ArrayOperation, *xs: Jet) -> Jet | Array:
     """The rule for any operation that has a tangent."""
     y = op(*[x.primal for x in xs])
-    places = [i for i, x in enumerate(xs) if x.terms]
-    if y.type.kind not in "fc" or not places:
+    active_operands = [i for i, x in enumerate(xs) if x.terms]
+    if y.type.kind not in "fc" or not active_operands:
         return y
 
     def tangent(values: list[Array], velocities: list[Array]) -> list[Array]:
         def function(*moving: Array) -> Array:
             operands = list(values)
-            for i, v in zip(places, moving, strict=True):
+            for i, v in zip(active_operands, moving, strict=True):
                 operands[i] = v
             return op(*operands)
 
-        return [effx.jvp(function, [values[i] for i in places], velocities)[1]]
+        return [effx.jvp(function, [values[i] for i in active_operands], velocities)[1]]
 
-    order = len(xs[places[0]].terms)
-    return _integral(y, _lowered(order, xs, places, tangent)[0], order)
+    order = len(xs[active_operands[0]].terms)
+    return _integrate_series(y, _run_at_lower_order(order, xs, active_operands, tangent)[0], order)
 
 
 @Jets.rule(ArrayOperation)
@@ -186,5 +188,5 @@ def _term(x: Jet, k: int) -> Array:
 
 
 @Jets.rule(StopGradient)
-def stopped(op: StopGradient, x: Jet) -> Array:
+def stop_series(op: StopGradient, x: Jet) -> Array:
     return op(x.primal)

@@ -19,24 +19,26 @@ __all__ = ["mask", "shapecheck"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _specified(what: str, specs: PyTree, args: PyTree, scope: SymbolicScope) -> list[tuple[int, ...]]:
+def _parse_specs(
+    function_name: str, specs: PyTree, args: PyTree, scope: SymbolicScope
+) -> list[tuple[int, ...]]:
     """Returns a shape for each array of arguments, from texts that may each stand for all arrays below their places."""
     texts, form = tree.flatten(specs, is_leaf=lambda x: x is None or isinstance(x, str))
     for text in texts:
         if text is not None and not isinstance(text, str):
             raise TransformError(
-                f"{what}: shapes are given as text, got {text!r} of type {type(text).__name__}"
+                f"{function_name}: shapes are given as text, got {text!r} of type {type(text).__name__}"
             )
     try:
         groups = form.flatten_up_to(args)
     except (ValueError, TypeError, KeyError) as error:
         raise TreeError(
-            f"{what}: the shapes must have the structure of the arguments, or its beginning: {error}"
+            f"{function_name}: the shapes must have the structure of the arguments, or its beginning: {error}"
         ) from None
-    found = []
+    results = []
     for text, group in zip(texts, groups, strict=True):
-        found += [symbolic_shape(text, scope=scope, like=enp.shape(x)) for x in tree.leaves(group)]
-    return found
+        results += [symbolic_shape(text, scope=scope, like=enp.shape(x)) for x in tree.leaves(group)]
+    return results
 
 
 def mask(
@@ -77,23 +79,25 @@ def mask(
     Array(2.6666667, dtype=float32)
     """
     check_function("mask", fun)
-    what, scope = "mask", SymbolicScope(constraints)
+    function_name, scope = "mask", SymbolicScope(constraints)
 
     def masked(args: Sequence[Any], logical_env: Mapping[str, Any]) -> Any:
-        given = list(args)
-        if len(given) != len(in_shapes):
-            raise TransformError(f"mask: {len(in_shapes)} shapes are given for {len(given)} arguments")
-        leaves, form = tree.flatten(given)
+        argument_list = list(args)
+        if len(argument_list) != len(in_shapes):
+            raise TransformError(
+                f"mask: {len(in_shapes)} shapes are given for {len(argument_list)} arguments"
+            )
+        leaves, form = tree.flatten(argument_list)
         arrays = [enp.asarray(x) for x in leaves]
-        shapes = _specified(what, list(in_shapes), form.unflatten(arrays), scope)
-        plan = plan_solution(what, shapes, lambda i: f"argument {i}")
-        sizes = solve(what, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
-        lengths = _lengths(logical_env, plan.names, sizes)
+        shapes = _parse_specs(function_name, list(in_shapes), form.unflatten(arrays), scope)
+        plan = plan_solution(function_name, shapes, lambda i: f"argument {i}")
+        sizes = solve(function_name, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
+        lengths = _concrete_lengths(logical_env, plan.names, sizes)
         results, out = padded_call(
             lambda xs: fun(*form.unflatten(xs)), arrays, shapes, Padding(lengths, dict(sizes))
         )
         if out_shape is not None:
-            _check_result(what, fun, out_shape, out, [p.shape for p in results], scope)
+            _check_result(function_name, fun, out_shape, out, [p.shape for p in results], scope)
         return out.unflatten([p.value for p in results])
 
     masked.__name__, masked.__doc__ = f"masked_{getattr(fun, '__name__', 'f')}", fun.__doc__
@@ -120,39 +124,41 @@ def padded_call(
     structure: list[tree.PyTreeDef] = []
 
     def flat(*xs: Array) -> list[Array]:
-        found, out = tree.flatten(fun(list(xs)))
+        result_leaves, out = tree.flatten(fun(list(xs)))
         structure.append(out)
-        return found
+        return result_leaves
 
     return list(handler.run(flat, *payloads)), structure[0]
 
 
-def _lengths(given: Mapping[str, Any], names: Sequence[str], sizes: Mapping[str, int]) -> dict[str, Array]:
+def _concrete_lengths(
+    sizes_by_name: Mapping[str, Any], names: Sequence[str], sizes: Mapping[str, int]
+) -> dict[str, Array]:
     for name in names:
-        if name not in given:
+        if name not in sizes_by_name:
             raise TransformError(
-                f"mask: the shapes name {name}, of which no length is given; got {sorted(given)}"
+                f"mask: the shapes name {name}, of which no length is given; got {sorted(sizes_by_name)}"
             )
-    for name in given:
+    for name in sizes_by_name:
         if name not in names:
             raise TransformError(
                 f"mask: a length of {name} is given, which no shape names; they name {sorted(names)}"
             )
-    found = {}
+    entries = {}
     for name in names:
-        n = enp.asarray(given[name])
+        n = enp.asarray(sizes_by_name[name])
         if n.ndim or not enp.issubdtype(n.dtype, enp.integer):
             raise TransformError(f"mask: the length of {name} must be an int, got {n!r}")
-        if isinstance(given[name], int) and not 1 <= given[name] <= sizes[name]:
+        if isinstance(sizes_by_name[name], int) and not 1 <= sizes_by_name[name] <= sizes[name]:
             raise ShapeError(
-                f"mask: the length of {name} must lie between 1 and the padded size {sizes[name]}, got {given[name]}"
+                f"mask: the length of {name} must lie between 1 and the padded size {sizes[name]}, got {sizes_by_name[name]}"
             )
-        found[name] = n.astype(enp.int32)
-    return found
+        entries[name] = n.astype(enp.int32)
+    return entries
 
 
 def _check_result(
-    what: str,
+    function_name: str,
     fun: Callable[..., Any],
     out_shape: Any,
     form: Any,
@@ -164,18 +170,18 @@ def _check_result(
         texts = texts * len(shapes) if len(texts) == 1 else texts
     if len(texts) != len(shapes):
         raise TreeError(
-            f"{what}: {len(texts)} shapes are given for the {len(shapes)} arrays of the result {form}"
+            f"{function_name}: {len(texts)} shapes are given for the {len(shapes)} arrays of the result {form}"
         )
     for i, (text, shape) in enumerate(zip(texts, shapes, strict=True)):
         if text is None:
             continue
         like = shape if "_" in text or "..." in text else None
-        wanted = symbolic_shape(text, like=like, scope=scope)
-        if wanted != shape:
+        expected_shape = symbolic_shape(text, like=like, scope=scope)
+        if expected_shape != shape:
             which = "the result" if len(shapes) == 1 else f"array {i} of the result"
             name = getattr(fun, "__name__", "f")
             raise ShapeError(
-                f"{what}: {which} of {name} has the shape {format_shape(shape)}, not {format_shape(wanted)}"
+                f"{function_name}: {which} of {name} has the shape {format_shape(shape)}, not {format_shape(expected_shape)}"
             )
 
 
@@ -209,8 +215,8 @@ def shapecheck(
             list(in_shapes),
             is_leaf=lambda x: isinstance(x, str),
         )
-        found = effx.eval_shape(fun, *specs)
-        leaves, form = tree.flatten(found)
+        result_shapes = effx.eval_shape(fun, *specs)
+        leaves, form = tree.flatten(result_shapes)
         _check_result("shapecheck", fun, out_shape, form, [x.shape for x in leaves], scope)
         return fun
 

@@ -83,18 +83,20 @@ class Padding(BoxHandler[Padded]):
 
     def inside(self, shape: tuple[int, ...], axes: Sequence[int]) -> Array | None:
         """Returns which elements of a padded array count along some axes; None for all."""
-        found: Array | None = None
+        result: Array | None = None
         sizes = self.padded(shape)
         for axis in axes:
             if is_symbolic(shape[axis]):
                 here = lax.broadcasted_iota(enp.int32, sizes, axis) < self.length(shape[axis])
-                found = here if found is None else found & here
-        return found
+                result = here if result is None else result & here
+        return result
 
     def filled(self, x: Padded, axes: Sequence[int], fill: Any) -> Array:
         """Returns an array's elements, with a number for those beyond the lengths of some axes."""
-        kept = self.inside(x.shape, axes)
-        return x.value if kept is None else enp.where(kept, x.value, enp.asarray(fill, x.value.dtype))
+        in_bounds = self.inside(x.shape, axes)
+        return (
+            x.value if in_bounds is None else enp.where(in_bounds, x.value, enp.asarray(fill, x.value.dtype))
+        )
 
     def repeated(self, x: Array, shape: tuple[int, ...]) -> Array:
         """Returns an array with its last element that counts in place of those beyond, along each axis.
@@ -114,13 +116,13 @@ class Padding(BoxHandler[Padded]):
         changed = {}
         for field in attrs.fields(kind):
             value = getattr(op, field.name)
-            found = self._fixed(value)
-            if found is not value:
-                changed[field.name.lstrip("_")] = found
+            fixed_value = self._fixed(value)
+            if fixed_value is not value:
+                changed[field.name.lstrip("_")] = fixed_value
         if not changed:
             return op
-        found = attrs.evolve(cast("Any", op), **changed)
-        return cast("O", found)
+        fixed_value = attrs.evolve(cast("Any", op), **changed)
+        return cast("O", fixed_value)
 
     def _fixed(self, value: Any) -> Any:
         if is_symbolic(value):
@@ -156,17 +158,18 @@ def padded_size(n: int, sizes: tuple[tuple[str, int], ...]) -> int:
         NoRuleError: it is not, as that of `10 - n`: no array of the padded size could hold all elements that count.
     """
     values = dict(sizes)
-    found = substitute(n, values)
+    result = substitute(n, values)
     if not is_largest(n, values):
-        given = ", ".join([f"{v} = {values[v]}" for v in variables(n)])
+        values_text = ", ".join([f"{v} = {values[v]}" for v in variables(n)])
         raise NoRuleError(
-            f"mask: the size {n} is {found} for the padded {given}, and larger for smaller lengths; only sizes that grow "
+            f"mask: the size {n} is {result} for the padded {values_text}, and larger for smaller lengths; only sizes "
+            "that grow "
             f"with the lengths fit padded arrays"
         )
-    return found
+    return result
 
 
-def refused(op: Operation[PyTree], why: str) -> NoRuleError:
+def refusal_error(op: Operation[PyTree], why: str) -> NoRuleError:
     """Returns the error of an operation that padded arrays do not go through."""
     return NoRuleError(f"mask: {op.name} {why}")
 

@@ -23,7 +23,7 @@ from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sizes import Size
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
-from effx.library.padding.handler import Padded, Padding, is_padded, refused
+from effx.library.padding.handler import Padded, Padding, is_padded, refusal_error
 from effx.tree import PyTree
 
 Here = Site[Padding, None]
@@ -33,11 +33,13 @@ def result(site: Here, y: PyTree) -> PyTree:
     """Returns results with the shapes that the function sees."""
     types = site.result_types
     parts = y if isinstance(y, tuple) else (y,)
-    found = tuple([Padded(x, t.shape) if is_padded(t) else x for x, t in zip(parts, types, strict=True)])
-    return found if site.op.multiple else found[0]
+    padded_results = tuple(
+        [Padded(x, t.shape) if is_padded(t) else x for x, t in zip(parts, types, strict=True)]
+    )
+    return padded_results if site.op.multiple else padded_results[0]
 
 
-def as_it_is(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
+def perform_padded(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
     """Performs an operation on padded arrays, with padded sizes among its parameters."""
     return result(site, site.handler.fixed(op)(*[x.value for x in xs]))
 
@@ -46,11 +48,11 @@ def as_it_is(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
 Padding.site_rule(
     Elementwise, Comparison, c.Convert, c.Copy, c.StopGradient, c.ReducePrecision, Identity, s.BroadcastInDim, s.Transpose,
     s.Iota, Threefry2x32, c.OptimizationBarrier,
-)(as_it_is)  # fmt: skip
+)(perform_padded)  # fmt: skip
 
 
 @Padding.site_rule(Operation)
-def others(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
+def refuse_without_rule(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
     """What has no rule takes and gives arrays without padding; factorisations may have it along batch axes."""
     types, results = site.types, site.result_types
     if not is_padded(*types, *results):
@@ -58,8 +60,8 @@ def others(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
     if type(op).__module__.startswith("effx.families.linalg") and not any(
         [has_symbolic(t.shape[-2:]) for t in (*types, *results) if t.ndim >= 2]
     ):
-        return as_it_is(site, op, *xs)
-    raise refused(op, f"has no rule for padded arrays, got {', '.join(map(repr, types))}")
+        return perform_padded(site, op, *xs)
+    raise refusal_error(op, f"has no rule for padded arrays, got {', '.join(map(repr, types))}")
 
 
 @Padding.site_rule(c.Bitcast)
@@ -67,8 +69,8 @@ def _(site: Here, op: c.Bitcast, x: Padded) -> PyTree:
     out = site.result_types[0].shape
     # Elements of another width are along the last axis.
     if len(out) != len(x.shape) and has_symbolic((out if len(out) > len(x.shape) else x.shape)[-1:]):
-        raise refused(op, f"of a padded axis has no rule, got {site.types[0]!r}")
-    return as_it_is(site, op, x)
+        raise refusal_error(op, f"of a padded axis has no rule, got {site.types[0]!r}")
+    return perform_padded(site, op, x)
 
 
 @Padding.site_rule(Size)
@@ -89,7 +91,7 @@ def _highest(dtype: Any) -> Any:
     return True if dtype == enp.bool_ else enp.iinfo(dtype).max
 
 
-def neutral(op: Operation[PyTree], dtype: Any) -> Any:
+def neutral_element(op: Operation[PyTree], dtype: Any) -> Any:
     """Returns what changes nothing when it is combined with another element."""
     match op:
         case r.ReduceProd() | r.CumProd():
@@ -108,24 +110,25 @@ def neutral(op: Operation[PyTree], dtype: Any) -> Any:
 
 @Padding.site_rule(r.Reduction)
 def _(site: Here, op: r.Reduction, x: Padded) -> PyTree:
-    return result(site, op(site.handler.filled(x, op.axes, neutral(op, x.value.dtype))))
+    return result(site, op(site.handler.filled(x, op.axes, neutral_element(op, x.value.dtype))))
 
 
 @Padding.site_rule(r.ArgReduction)
 def _(site: Here, op: r.ArgReduction, x: Padded) -> PyTree:
-    return result(site, op(site.handler.filled(x, (op.axis,), neutral(op, x.value.dtype))))
+    return result(site, op(site.handler.filled(x, (op.axis,), neutral_element(op, x.value.dtype))))
 
 
 @Padding.site_rule(r.Cumulative)
 def _(site: Here, op: r.Cumulative, x: Padded) -> PyTree:
     return result(
-        site, op(site.handler.filled(x, (op.axis,), neutral(op, x.value.dtype)) if op.reverse else x.value)
+        site,
+        op(site.handler.filled(x, (op.axis,), neutral_element(op, x.value.dtype)) if op.reverse else x.value),
     )
 
 
 @Padding.site_rule(TopIndices)
 def _(site: Here, op: TopIndices, x: Padded) -> PyTree:
-    kept = site.handler.filled(x, (len(x.shape) - 1,), neutral(op, x.value.dtype))
+    kept = site.handler.filled(x, (len(x.shape) - 1,), neutral_element(op, x.value.dtype))
     return result(site, site.handler.fixed(op)(kept))
 
 
@@ -150,23 +153,23 @@ def _(site: Here, op: DotGeneral, x: Padded, y: Padded) -> PyTree:
 @Padding.site_rule(Fft)
 def _(site: Here, op: Fft, x: Padded) -> PyTree:
     if has_symbolic(x.shape[len(x.shape) - len(op.lengths) :]) or has_symbolic(op.lengths):
-        raise refused(op, "of a padded axis has no meaning that one compilation could have")
-    return as_it_is(site, op, x)
+        raise refusal_error(op, "of a padded axis has no meaning that one compilation could have")
+    return perform_padded(site, op, x)
 
 
 # --- moving ----------------------------------------------------------------------------------------------
 
 
-def taken(x: Array, places: Array, axis: int) -> Array:
+def take_along_axis(x: Array, take_indices: Array, axis: int) -> Array:
     """Returns the elements at places along an axis."""
-    return enp.take(x, places, axis, mode="clip")
+    return enp.take(x, take_indices, axis, mode="clip")
 
 
 @Padding.site_rule(s.Reshape)
 def _(site: Here, op: s.Reshape, x: Padded) -> PyTree:
     handler, out = site.handler, site.result_types[0].shape
-    if not is_padded(*site.types, *site.result_types) or _keeps_order(x.shape, out):
-        return as_it_is(site, op, x)
+    if not is_padded(*site.types, *site.result_types) or _keeps_padding_last(x.shape, out):
+        return perform_padded(site, op, x)
     # Where each element stands among those that count, and from there where it stands in the padded array.
     sizes = handler.padded(out)
     place = sum_of(
@@ -178,25 +181,25 @@ def _(site: Here, op: s.Reshape, x: Padded) -> PyTree:
     ):
         source = source + (place // length) % handler.length(n) * step
     flat = enp.reshape(x.value, -1)
-    return result(site, taken(flat, enp.ravel(enp.asarray(source)), 0).reshape(sizes))
+    return result(site, take_along_axis(flat, enp.ravel(enp.asarray(source)), 0).reshape(sizes))
 
 
 def strides(handler: Padding, shape: tuple[int, ...]) -> list[Array | int]:
     """Returns by how many elements that count neighbours along each axis are apart."""
-    found: list[Array | int] = []
+    results: list[Array | int] = []
     step: Array | int = 1
     for n in reversed(shape):
-        found.append(enp.maximum(step, 1) if isinstance(step, Array) else max(step, 1))
+        results.append(enp.maximum(step, 1) if isinstance(step, Array) else max(step, 1))
         step = step * handler.length(n)
-    return found[::-1]
+    return results[::-1]
 
 
 def _static_strides(shape: tuple[int, ...]) -> list[int]:
-    found, step = [], 1
+    row_major_strides, step = [], 1
     for n in reversed(shape):
-        found.append(step)
+        row_major_strides.append(step)
         step *= n
-    return found[::-1]
+    return row_major_strides[::-1]
 
 
 def sum_of(parts: list[Any]) -> Any:
@@ -207,7 +210,7 @@ def sum_of(parts: list[Any]) -> Any:
     return total
 
 
-def _keeps_order(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+def _keeps_padding_last(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     """Says whether what counts stays first: axes of size 1 apart, sizes are equal, or only the first is symbolic."""
     a, b = [tuple([n for n in shape if n != 1]) for shape in (a, b)]
     return a == b or not (has_symbolic(a[1:]) or has_symbolic(b[1:]))
@@ -218,7 +221,7 @@ def _(site: Here, op: s.Reverse, x: Padded) -> PyTree:
     y = x.value
     for axis in op.axes:
         if is_symbolic(x.shape[axis]):
-            y = taken(y, site.handler.length(x.shape[axis]) - 1 - enp.arange(y.shape[axis]), axis)
+            y = take_along_axis(y, site.handler.length(x.shape[axis]) - 1 - enp.arange(y.shape[axis]), axis)
         else:
             y = enp.flip(y, axis)
     return result(site, y)
@@ -230,7 +233,7 @@ def _(site: Here, op: s.Slice, x: Padded) -> PyTree:
     for axis, (a, k, n) in enumerate(zip(op.start, op.strides, out, strict=True)):
         count, there = handler.size(n), y.shape[axis]
         if is_symbolic(a) or is_symbolic(k) or (count and a + (count - 1) * k >= there):
-            y = taken(y, handler.length(a) + enp.arange(count) * handler.length(k), axis)
+            y = take_along_axis(y, handler.length(a) + enp.arange(count) * handler.length(k), axis)
         else:
             y = lax.slice_in_dim(y, a, min(a + count * k, there) if count else a, k, axis)
     return result(site, y)
@@ -240,7 +243,7 @@ def _(site: Here, op: s.Slice, x: Padded) -> PyTree:
 def _(site: Here, op: s.Concatenate, *xs: Padded) -> PyTree:
     handler, t = site.handler, site.result_types[0]
     if not is_symbolic(t.shape[op.axis]):
-        return as_it_is(site, op, *xs)
+        return perform_padded(site, op, *xs)
     # Each part overwrites what the one before has beyond its length.
     y = enp.zeros(handler.padded(t.shape), t.dtype)
     at: Array | int = 0
@@ -254,28 +257,30 @@ def _(site: Here, op: s.Concatenate, *xs: Padded) -> PyTree:
 
 @Padding.site_rule(s.Pad)
 def _(site: Here, op: s.Pad, x: Padded, value: Padded) -> PyTree:
-    return result(site, padded(site.handler, op, x, value.value, site.result_types[0].shape))
+    return result(site, pad_operand(site.handler, op, x, value.value, site.result_types[0].shape))
 
 
-def padded(handler: Padding, op: s.Pad, x: Padded, value: Array, out: tuple[int, ...]) -> Array:
+def pad_operand(handler: Padding, op: s.Pad, x: Padded, value: Array, out: tuple[int, ...]) -> Array:
     """Returns an array with a value at the edges and between its elements."""
     y = x.value
     for axis, (low, inner, n, m) in enumerate(zip(op.low, op.interior, x.shape, out, strict=True)):
-        there, wanted = y.shape[axis], handler.size(m)
+        there, target_size = y.shape[axis], handler.size(m)
         # For each element of the result the place that it comes from.
-        place = enp.arange(wanted) - handler.length(low)
+        position = enp.arange(target_size) - handler.length(low)
         length = handler.length(n)
-        kept = (place >= 0) & (place % (inner + 1) == 0) & (place // (inner + 1) < length)
-        if there == wanted and low == 0 and inner == 0 and not is_symbolic(n):
+        is_inner_element = (
+            (position >= 0) & (position % (inner + 1) == 0) & (position // (inner + 1) < length)
+        )
+        if there == target_size and low == 0 and inner == 0 and not is_symbolic(n):
             continue
         shape = [1] * len(out)
-        shape[axis] = wanted
-        found = (
-            taken(y, place // (inner + 1), axis)
+        shape[axis] = target_size
+        inner_elements = (
+            take_along_axis(y, position // (inner + 1), axis)
             if there
-            else enp.zeros((*y.shape[:axis], wanted, *y.shape[axis + 1 :]), y.dtype)
+            else enp.zeros((*y.shape[:axis], target_size, *y.shape[axis + 1 :]), y.dtype)
         )
-        y = enp.where(enp.reshape(kept, shape), found, value)
+        y = enp.where(enp.reshape(is_inner_element, shape), inner_elements, value)
     return y
 
 
@@ -285,7 +290,7 @@ def _(site: Here, op: s.DynamicSlice, x: Padded, *starts: Padded) -> PyTree:
     for axis, (size, n, start) in enumerate(zip(op.sizes, x.shape, starts, strict=True)):
         last = handler.length(n) - handler.length(size)
         first = enp.clip(start.value, 0, last)
-        y = taken(y, first + enp.arange(handler.size(size), dtype=first.dtype), axis)
+        y = take_along_axis(y, first + enp.arange(handler.size(size), dtype=first.dtype), axis)
     return result(site, y)
 
 
@@ -298,7 +303,7 @@ def _(site: Here, op: s.DynamicUpdateSlice, x: Padded, update: Padded, *starts: 
         count = handler.length(m)
         first = enp.clip(start.value.astype(enp.int32), 0, handler.length(n) - count)
         place = enp.arange(sizes[axis], dtype=enp.int32) - first
-        block = taken(block, place, axis)
+        block = take_along_axis(block, place, axis)
         shape = [1] * len(sizes)
         shape[axis] = sizes[axis]
         here = enp.reshape((place >= 0) & (place < count), shape)
@@ -322,7 +327,7 @@ def _(site: Here, op: Scatter, x: Padded, indices: Padded, updates: Padded) -> P
     window = [updates.shape[i] for i in op.window_dims]
     rest = [n for i, n in enumerate(x.shape) if i not in removed]
     if any([is_symbolic(w) and w != n for w, n in zip(window, rest, strict=True)]):
-        raise refused(op, f"of blocks of symbolic sizes {window} has no rule for padded arrays")
+        raise refusal_error(op, f"of blocks of symbolic sizes {window} has no rule for padded arrays")
     kept = handler.inside(indices.shape[:-1], range(len(indices.shape) - 1))
     if kept is not None:
         # An update beyond the length goes out of bounds, where it is dropped.
@@ -338,13 +343,13 @@ def _(site: Here, op: Scatter, x: Padded, indices: Padded, updates: Padded) -> P
 
 @Padding.site_rule(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin)
 def _(site: Here, op: WindowReduction, x: Padded) -> PyTree:
-    handler, fill = site.handler, neutral(op, x.value.dtype)
+    handler, fill = site.handler, neutral_element(op, x.value.dtype)
     if not has_symbolic((*op.low, *op.high)):
         return result(site, handler.fixed(op)(handler.filled(x, range(len(x.shape)), fill)))
     interior = tuple([n - 1 for n in op.base_dilation])
     around = s.Pad(op.low, op.high, interior)
     out = around.infer(site.types[0], site.types[0].with_shape(())).shape
-    y = padded(handler, around, x, enp.asarray(fill, x.value.dtype), out)
+    y = pad_operand(handler, around, x, enp.asarray(fill, x.value.dtype), out)
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
     return result(site, attrs.evolve(op, low=none, high=none, base_dilation=ones)(y))
 
@@ -354,7 +359,7 @@ def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
     handler = site.handler
     along = op.lhs_axes[1:]
     if has_symbolic([n for i, n in enumerate(rhs.shape) if i != op.rhs_axes[0]]):
-        raise refused(
+        raise refusal_error(
             op, f"of a kernel of symbolic sizes has no rule for padded arrays, got {site.types[1]!r}"
         )
     if not has_symbolic((*op.low, *op.high)):
@@ -365,7 +370,7 @@ def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
     around = s.Pad(tuple(low), tuple(high), tuple(interior))
     out = around.infer(site.types[0], site.types[0].with_shape(())).shape
     given = Padded(handler.filled(lhs, along, 0), lhs.shape)
-    y = padded(handler, around, given, enp.zeros((), lhs.value.dtype), out)
+    y = pad_operand(handler, around, given, enp.zeros((), lhs.value.dtype), out)
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
     return result(site, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)(y, rhs.value))
 

@@ -42,7 +42,7 @@ class SiteRecord:
 
 @final
 @attrs.frozen
-class Trace(InterceptHandler[None]):
+class SiteTrace(InterceptHandler[None]):
     """Collects all sites by name."""
 
     handles = frozenset({GIVEN})
@@ -53,15 +53,15 @@ class Trace(InterceptHandler[None]):
         return result, frame.collected
 
 
-@Trace.rule(Given)
-def _(site: Site[Trace, None], op: Given, value: Array, weight: Array, *parameters: Array) -> Array:
-    log_prob = weighted(op, value, weight, parameters)
+@SiteTrace.rule(Given)
+def _(site: Site[SiteTrace, None], op: Given, value: Array, weight: Array, *parameters: Array) -> Array:
+    log_prob = weighted_log_density(op, value, weight, parameters)
     site.collect(op.key, SiteRecord(value, log_prob, op.observed))
     forwarded: Array = site.forward()
     return forwarded
 
 
-def weighted(op: Given, value: Array, weight: Array, parameters: tuple[Array, ...]) -> Array:
+def weighted_log_density(op: Given, value: Array, weight: Array, parameters: tuple[Array, ...]) -> Array:
     """Returns a site's log density times its weight; a weight of zero gives zero for any density."""
     log_prob = distribution(op.structure, parameters).log_prob(value)
     return enp.where(weight == 0, 0.0, log_prob * weight)
@@ -93,7 +93,9 @@ class LogDensity(InterceptHandler[Array]):
 
 @LogDensity.rule(Given)
 def _(site: Site[LogDensity, Array], op: Given, value: Array, weight: Array, *parameters: Array) -> Array:
-    site.state = site.state + enp.sum(weighted(op, value, weight, parameters)).astype(site.state.dtype)
+    site.state = site.state + enp.sum(weighted_log_density(op, value, weight, parameters)).astype(
+        site.state.dtype
+    )
     forwarded: Array = site.forward()
     return forwarded
 
@@ -149,7 +151,7 @@ def trace(fun: Callable[P, R]) -> Callable[P, tuple[R, dict[str, SiteRecord]]]:
     >>> print(trace(lambda: sample("y", Normal(0.0, 1.0), obs=0.0))()[1]["y"].log_prob)
     -0.9189385
     """
-    return under(Trace(), fun)
+    return under(SiteTrace(), fun)
 
 
 def log_density(fun: Callable[P, R]) -> Callable[P, tuple[Array, R]]:
@@ -198,10 +200,10 @@ def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
     -0.9189385
     """
     check_function("mask", fun)
-    found = enp.asarray(where)
-    if found.type.kind != "b":
-        raise DTypeError(f"mask: expected a bool array, got {found.type!r}; scale weighs by numbers")
-    return under(Weigh(found), fun)
+    mask_array = enp.asarray(where)
+    if mask_array.type.kind != "b":
+        raise DTypeError(f"mask: expected a bool array, got {mask_array.type!r}; scale weighs by numbers")
+    return under(Weigh(mask_array), fun)
 
 
 def scale(fun: Callable[P, R], factor: Operand) -> Callable[P, R]:

@@ -26,9 +26,9 @@ __all__ = [
 ]
 
 
-def _array(x: Operand) -> Array:
-    found = enp.asarray(x)
-    return found if found.type.kind in "fc" else found.astype(enp.float32)
+def _to_array(x: Operand) -> Array:
+    array = enp.asarray(x)
+    return array if array.type.kind in "fc" else array.astype(enp.float32)
 
 
 class Distribution:
@@ -66,12 +66,12 @@ class Distribution:
             ShapeError: the parameters do not broadcast, or have too few axes.
         """
         shapes = [enp.shape(x) for x in tree.leaves(self)]
-        whole = enp.broadcast_shapes(*shapes)
-        if len(whole) < self.event_axes:
+        full_shape = enp.broadcast_shapes(*shapes)
+        if len(full_shape) < self.event_axes:
             raise ShapeError(
-                f"{type(self).__name__}: parameters need an axis for one draw, got shape {list(whole)}"
+                f"{type(self).__name__}: parameters need an axis for one draw, got shape {list(full_shape)}"
             )
-        return whole[: len(whole) - self.event_axes]
+        return full_shape[: len(full_shape) - self.event_axes]
 
     def expand(self, shape: tuple[int, ...]) -> Self:
         """Returns the distribution with draws of a larger shape, to which its own broadcasts, and parameters of one dtype.
@@ -89,8 +89,8 @@ class Distribution:
         wide = [
             enp.broadcast_to(x, (*shape, *x.shape[x.ndim - self.event_axes :])).astype(dtype) for x in leaves
         ]
-        found: Self = tree.unflatten(structure, wide)
-        return found
+        result: Self = tree.unflatten(structure, wide)
+        return result
 
 
 @attrs.frozen
@@ -102,8 +102,8 @@ class Normal(Distribution):
     -1.7371
     """
 
-    loc: Array = attrs.field(default=0.0, converter=_array)
-    scale: Array = attrs.field(default=1.0, converter=_array)
+    loc: Array = attrs.field(default=0.0, converter=_to_array)
+    scale: Array = attrs.field(default=1.0, converter=_to_array)
 
     def sample(self, key: Array) -> Array:
         """Draws loc + scale z."""
@@ -119,8 +119,8 @@ class Normal(Distribution):
 class LogNormal(Distribution):
     """The exponential of a normal draw with mean `loc` and standard deviation `scale`."""
 
-    loc: Array = attrs.field(default=0.0, converter=_array)
-    scale: Array = attrs.field(default=1.0, converter=_array)
+    loc: Array = attrs.field(default=0.0, converter=_to_array)
+    scale: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
 
     def sample(self, key: Array) -> Array:
@@ -138,7 +138,7 @@ class LogNormal(Distribution):
 class HalfNormal(Distribution):
     """|z| of a normal z with mean 0 and standard deviation `scale`."""
 
-    scale: Array = attrs.field(default=1.0, converter=_array)
+    scale: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
 
     def sample(self, key: Array) -> Array:
@@ -155,8 +155,8 @@ class HalfNormal(Distribution):
 class Cauchy(Distribution):
     """The Cauchy distribution around `loc` of half width `scale`."""
 
-    loc: Array = attrs.field(default=0.0, converter=_array)
-    scale: Array = attrs.field(default=1.0, converter=_array)
+    loc: Array = attrs.field(default=0.0, converter=_to_array)
+    scale: Array = attrs.field(default=1.0, converter=_to_array)
 
     def sample(self, key: Array) -> Array:
         """Draws loc + scale z."""
@@ -172,7 +172,7 @@ class Cauchy(Distribution):
 class HalfCauchy(Distribution):
     """|z| of a Cauchy z around 0 of half width `scale`."""
 
-    scale: Array = attrs.field(default=1.0, converter=_array)
+    scale: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
 
     def sample(self, key: Array) -> Array:
@@ -189,8 +189,8 @@ class HalfCauchy(Distribution):
 class Laplace(Distribution):
     """The Laplace distribution around `loc` with mean deviation `scale`."""
 
-    loc: Array = attrs.field(default=0.0, converter=_array)
-    scale: Array = attrs.field(default=1.0, converter=_array)
+    loc: Array = attrs.field(default=0.0, converter=_to_array)
+    scale: Array = attrs.field(default=1.0, converter=_to_array)
 
     def sample(self, key: Array) -> Array:
         """Draws loc + scale z."""
@@ -205,7 +205,7 @@ class Laplace(Distribution):
 class Exponential(Distribution):
     """The exponential distribution with mean 1 / `rate`."""
 
-    rate: Array = attrs.field(default=1.0, converter=_array)
+    rate: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
 
     def sample(self, key: Array) -> Array:
@@ -221,8 +221,8 @@ class Exponential(Distribution):
 class Uniform(Distribution):
     """Evenly distributed between `low` and `high`."""
 
-    low: Array = attrs.field(default=0.0, converter=_array)
-    high: Array = attrs.field(default=1.0, converter=_array)
+    low: Array = attrs.field(default=0.0, converter=_to_array)
+    high: Array = attrs.field(default=1.0, converter=_to_array)
     support = "unit"
 
     def sample(self, key: Array) -> Array:
@@ -242,7 +242,7 @@ class Uniform(Distribution):
 class Bernoulli(Distribution):
     """1 with probability sigmoid(`logits`), else 0; draws are i32."""
 
-    logits: Array = attrs.field(default=0.0, converter=_array)
+    logits: Array = attrs.field(default=0.0, converter=_to_array)
     support = "label"
 
     def sample(self, key: Array) -> Array:
@@ -260,7 +260,7 @@ class Bernoulli(Distribution):
 class Categorical(Distribution):
     """Label i with probability softmax(`logits`)[i] along the last axis; draws are i32."""
 
-    logits: Array = attrs.field(converter=_array)
+    logits: Array = attrs.field(converter=_to_array)
     event_axes = 1
     support = "label"
 

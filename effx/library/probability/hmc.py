@@ -22,7 +22,7 @@ from effx.errors import ConcretizationError, TransformError
 from effx.handling import Frame, InterceptHandler, Site
 from effx.library.probability.density import log_density, trace
 from effx.library.probability.sampling import seed
-from effx.library.probability.sites import SAMPLE, Sample, distribution, given
+from effx.library.probability.sites import SAMPLE, Sample, distribution, perform_given
 from effx.library.visit_counts import VisitCounts
 
 __all__ = ["Draws", "hmc", "unconstrained"]
@@ -68,7 +68,7 @@ def _(site: Site[Unconstrain, tuple[VisitCounts, Array]], op: Sample, *parameter
     else:
         x, slope = z, enp.zeros_like(z)
     site.state = visits.after(op.key), total + enp.sum(slope).astype(total.dtype)
-    return given(op.key, fn, x, observed=False)
+    return perform_given(op.key, fn, x, observed=False)
 
 
 def unconstrained(
@@ -92,12 +92,12 @@ def unconstrained(
 
     def density(points: Values) -> Array:
         total, (_, slope) = log_density(lambda: Unconstrain(points).run(model))()
-        found: Array = total + slope
-        return found
+        result: Array = total + slope
+        return result
 
     def values(points: Values) -> Values:
-        found = trace(lambda: Unconstrain(points).run(model))()[1]
-        return {name: found[name].value for name in points}
+        constrained = trace(lambda: Unconstrain(points).run(model))()[1]
+        return {name: constrained[name].value for name in points}
 
     return density, values, start
 
@@ -189,8 +189,8 @@ def hmc(
         new, q, value = leapfrog(z, p, size, inverse_mass, count)
         change = before - energy(value, q, inverse_mass)
         accept = enp.where(enp.isnan(change), 0.0, enp.exp(enp.minimum(change, 0.0)))
-        taken = random.uniform(toss) < accept
-        return tree.map(lambda a, b: enp.where(taken, a, b), new, z), accept
+        is_accepted = random.uniform(toss) < accept
+        return tree.map(lambda a, b: enp.where(is_accepted, a, b), new, z), accept
 
     @effx.jit
     def run(z: Values, key: Array) -> tuple[Values, Array, Array]:
@@ -235,5 +235,5 @@ def hmc(
     with suppress(ConcretizationError):  # not concrete inside jit
         if not math.isfinite(float(density(start))):
             raise TransformError("hmc: the density is not finite where sampling starts")
-    found, accepted, size = run(start, key)
-    return Draws(found, accepted, size)
+    samples, accepted, size = run(start, key)
+    return Draws(samples, accepted, size)

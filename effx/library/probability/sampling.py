@@ -21,7 +21,7 @@ from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayType, InterceptHandler, Site
 from effx.ir.values.array import Operand
 from effx.library.probability.density import SiteRecord
-from effx.library.probability.sites import GIVEN, SAMPLE, Given, Sample, distribution, given, sample
+from effx.library.probability.sites import GIVEN, SAMPLE, Given, Sample, distribution, perform_given, sample
 from effx.library.visit_counts import VisitCounts
 from effx.library.wrapping import under
 
@@ -57,7 +57,7 @@ class Seed(InterceptHandler[Array]):
 def _(site: Site[Seed, Array], op: Sample, *parameters: Array) -> Array:
     site.state, key = random.split(site.state)
     fn = distribution(op.structure, parameters)
-    return given(op.key, fn, fn.sample(key), observed=False)
+    return perform_given(op.key, fn, fn.sample(key), observed=False)
 
 
 @final
@@ -86,9 +86,9 @@ class Substitute(InterceptHandler[VisitCounts]):
 
 def next_value(site: Site[Substitute, VisitCounts], name: str, t: ArrayType) -> Array:
     """Returns the value for this visit of a site."""
-    visits, what = site.state, "condition" if site.handler.observed else "substitute"
+    visits, verb = site.state, "condition" if site.handler.observed else "substitute"
     site.state = visits.after(name)
-    return visits.row(what, name, site.handler.values[name], t)
+    return visits.row(verb, name, site.handler.values[name], t)
 
 
 @Substitute.rule(Sample)
@@ -97,7 +97,7 @@ def _(site: Site[Substitute, VisitCounts], op: Sample, *parameters: Array) -> Ar
         forwarded: Array = site.forward()
         return forwarded
     x = next_value(site, op.key, site.result_types[0])
-    return given(op.key, distribution(op.structure, parameters), x, observed=site.handler.observed)
+    return perform_given(op.key, distribution(op.structure, parameters), x, observed=site.handler.observed)
 
 
 @Substitute.rule(Given)

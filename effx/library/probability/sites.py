@@ -96,15 +96,15 @@ def _(op: Given, xs: tuple[Array, ...], dxs: tuple[Array | None, ...]) -> tuple[
     return op(*xs), dxs[0]
 
 
-def batched(
+def batch_sample(
     handler: Any, op: Sample | Given, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[Array, int]:
     """The rule of `vmap`: the batch is one more axis of independent draws."""
     return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
 
 
-vmap_rule(Sample)(batched)
-vmap_rule(Given)(batched)
+vmap_rule(Sample)(batch_sample)
+vmap_rule(Given)(batch_sample)
 
 
 def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
@@ -142,15 +142,15 @@ def observe(name: str, fn: Distribution, value: Array) -> Array:
     """Says that a value is data with a distribution."""
     shape = fn.shape
     try:
-        whole = enp.broadcast_shapes(shape, value.shape)
+        full_shape = enp.broadcast_shapes(shape, value.shape)
     except ShapeError:
-        whole = ()
-    if whole != value.shape:
+        full_shape = ()
+    if full_shape != value.shape:
         raise ShapeError(f"sample: {name!r} has draws of shape {shape}, but the data are {value.type!r}")
-    return given(name, fn.expand(value.shape), value, observed=True)
+    return perform_given(name, fn.expand(value.shape), value, observed=True)
 
 
-def given(name: str, fn: Distribution, value: Array, observed: bool) -> Array:
+def perform_given(name: str, fn: Distribution, value: Array, observed: bool) -> Array:
     """Performs `Given` with a weight of one."""
     parts, structure = tree.flatten(fn)
     leaves = [enp.asarray(x) for x in parts]

@@ -14,7 +14,7 @@ import attrs
 
 from effx import tree
 from effx.errors import BackendError, ShardingError, TransformError
-from effx.library.cost import short
+from effx.library.cost import format_number
 from effx.library.scaling.collectives import axes_of_groups, groups_of, sent
 from effx.library.scaling.counts import flops_of, given_by, traffic_of
 from effx.library.scaling.hlo import read
@@ -22,13 +22,13 @@ from effx.library.scaling.walking import Performed, kind_of, performed
 from effx.sharding import Mesh, NamedSharding
 from effx.stages import Compiled
 
-__all__ = ["Collective", "Hardware", "Memory", "Plan", "plan"]
+__all__ = ["CollectiveCost", "Hardware", "Memory", "Plan", "plan"]
 
 Axes = tuple[str, ...]
 
 
-def _links(given: "float | Mapping[str, float]") -> "float | Mapping[str, float]":
-    return dict(given) if isinstance(given, Mapping) else given
+def _link_bandwidths(bandwidths: "float | Mapping[str, float]") -> "float | Mapping[str, float]":
+    return dict(bandwidths) if isinstance(bandwidths, Mapping) else bandwidths
 
 
 @final
@@ -54,7 +54,7 @@ class Hardware:
     flops: float
     bandwidth: float
     memory: float
-    links: float | Mapping[str, float] = attrs.field(converter=_links)
+    links: float | Mapping[str, float] = attrs.field(converter=_link_bandwidths)
 
     def __attrs_post_init__(self) -> None:
         links = self.links if isinstance(self.links, Mapping) else {"links": self.links}
@@ -106,7 +106,7 @@ class Memory:
 
 @final
 @attrs.frozen
-class Collective:
+class CollectiveCost:
     """Collectives of one kind along the same mesh axes.
 
     Attributes:
@@ -147,7 +147,7 @@ class Plan:
     memory: Memory
     flops: float
     traffic: float
-    collectives: tuple[Collective, ...]
+    collectives: tuple[CollectiveCost, ...]
     unbounded: bool
     opaque: tuple[str, ...]
 
@@ -164,10 +164,10 @@ class Plan:
     @property
     def link_seconds(self) -> dict[Axes, float]:
         """The least time for what is sent along each set of mesh axes."""
-        found: dict[Axes, float] = {}
+        entries: dict[Axes, float] = {}
         for c in self.collectives:
-            found[c.axes] = found.get(c.axes, 0.0) + c.bytes / self.hardware.link(c.axes)
-        return found
+            entries[c.axes] = entries.get(c.axes, 0.0) + c.bytes / self.hardware.link(c.axes)
+        return entries
 
     @property
     def communication_seconds(self) -> float:
@@ -212,8 +212,8 @@ class Plan:
         lines = [
             f"{self.name} on {mesh} of {h.name}, for each device",
             "",
-            f"memory {short(m.total)}B of {short(h.memory)}B, {fits}: "
-            + ", ".join([f"{name} {short(n)}B" for name, n in parts]),
+            f"memory {format_number(m.total)}B of {format_number(h.memory)}B, {fits}: "
+            + ", ".join([f"{name} {format_number(n)}B" for name, n in parts]),
             "",
             f"{'collective':<22} {'along':<16} {'group':>5} {'count':>8} {'sent':>9} {'time':>9}",
         ]
@@ -221,16 +221,17 @@ class Plan:
             time = c.bytes / h.link(c.axes)
             along = ", ".join(c.axes) or "?"
             lines.append(
-                f"{c.kind:<22} {along:<16} {c.devices:>5} {short(c.count):>8} {short(c.bytes):>8}B {_seconds(time):>9}"
+                f"{c.kind:<22} {along:<16} {c.devices:>5} {format_number(c.count):>8} {format_number(c.bytes):>8}B "
+                f"{_seconds(time):>9}"
             )
         if not self.collectives:
             lines.append("none")
         rows = (
-            ("compute", f"{short(self.flops)}flop", self.compute_seconds),
-            ("memory", f"{short(self.traffic)}B", self.memory_seconds),
+            ("compute", f"{format_number(self.flops)}flop", self.compute_seconds),
+            ("memory", f"{format_number(self.traffic)}B", self.memory_seconds),
             (
                 "communication",
-                f"{short(sum([c.bytes for c in self.collectives]))}B",
+                f"{format_number(sum([c.bytes for c in self.collectives]))}B",
                 self.communication_seconds,
             ),
         )
@@ -290,14 +291,14 @@ def plan(compiled: Compiled, hardware: Hardware, mesh: Mesh | None = None) -> Pl
         raise TransformError(f"plan: hardware must be a Hardware, got {hardware!r}")
     text = compiled.as_text()
     count = _partitions(text)
-    found = mesh if mesh is not None else _mesh_of(compiled)
-    if found is not None and found.size != count:
+    target_mesh = mesh if mesh is not None else _mesh_of_compiled(compiled)
+    if target_mesh is not None and target_mesh.size != count:
         raise ShardingError(
-            f"plan: the mesh {found!r} has {found.size} devices, but the program runs on {count}"
+            f"plan: the mesh {target_mesh!r} has {target_mesh.size} devices, but the program runs on {count}"
         )
     module = read(text)
     flops = traffic = 0.0
-    collectives: dict[tuple[str, Axes, int], Collective] = {}
+    collectives: dict[tuple[str, Axes, int], CollectiveCost] = {}
     opaque: set[str] = set()
     unbounded = False
     for p in performed(module):
@@ -310,17 +311,17 @@ def plan(compiled: Compiled, hardware: Hardware, mesh: Mesh | None = None) -> Pl
             opaque.add(i.attributes.get("custom_call_target", "?").strip('"'))
         kind = kind_of(p)
         if kind is not None and p.times:
-            one = _collective(p, kind, count, found)
+            one = _collective(p, kind, count, target_mesh)
             if one.devices > 1:
                 key = (kind, one.axes, one.devices)
                 before = collectives.get(key, attrs.evolve(one, count=0.0, bytes=0.0))
                 collectives[key] = attrs.evolve(
                     before, count=before.count + one.count, bytes=before.bytes + one.bytes
                 )
-                traffic += _of_chain(p)
+                traffic += _chain_traffic(p)
     result = Plan(
         name=compiled.signature.name,
-        mesh=() if found is None else tuple([(str(n), size) for n, size in found.shape_tuple]),
+        mesh=() if target_mesh is None else tuple([(str(n), size) for n, size in target_mesh.shape_tuple]),
         hardware=hardware,
         memory=_memory(compiled),
         flops=flops,
@@ -336,11 +337,11 @@ def plan(compiled: Compiled, hardware: Hardware, mesh: Mesh | None = None) -> Pl
 
 def _partitions(text: str) -> int:
     head = text.partition("\n")[0]
-    found = re.search(r"num_partitions=(\d+)", head)
-    return int(found[1]) if found else 1
+    match = re.search(r"num_partitions=(\d+)", head)
+    return int(match[1]) if match else 1
 
 
-def _mesh_of(compiled: Compiled) -> Mesh | None:
+def _mesh_of_compiled(compiled: Compiled) -> Mesh | None:
     for sharding in tree.leaves((compiled.input_shardings, compiled.output_shardings)):
         if isinstance(sharding, NamedSharding):
             return sharding.mesh
@@ -360,7 +361,7 @@ def _memory(compiled: Compiled) -> Memory:
     )
 
 
-def _collective(p: Performed, kind: str, count: int, mesh: Mesh | None) -> Collective:
+def _collective(p: Performed, kind: str, count: int, mesh: Mesh | None) -> CollectiveCost:
     i = p.instruction
     groups = groups_of(i, count)
     n = max([len(g) for g in groups], default=1)
@@ -369,10 +370,10 @@ def _collective(p: Performed, kind: str, count: int, mesh: Mesh | None) -> Colle
     axes: Axes = ()
     if mesh is not None:
         axes = tuple([str(mesh.axis_names[a]) for a in axes_of_groups(groups, mesh.axis_sizes)])
-    return Collective(kind, axes, n, p.times, p.times * sent(kind, n, before, after))
+    return CollectiveCost(kind, axes, n, p.times, p.times * sent(kind, n, before, after))
 
 
-def _of_chain(p: Performed) -> float:
+def _chain_traffic(p: Performed) -> float:
     """Returns the traffic of a transfer in steps, which the fusions that it is part of leave out."""
     i = p.instruction
     if not p.fused or "chain_id" not in i.attributes.get("frontend_attributes", ""):

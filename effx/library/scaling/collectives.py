@@ -46,7 +46,7 @@ _SUBAXIS = re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?")
 _IDS = re.compile(r"\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\) *\{(.*)\}")
 
 
-def _ints(text: str) -> list[int]:
+def _parse_ints(text: str) -> list[int]:
     return [int(n) for n in text.split(",") if n]
 
 
@@ -66,45 +66,47 @@ def groups_of(i: Instruction, count: int) -> Groups:
     text = i.attributes.get("replica_groups", "{}")
     iota = _IOTA.fullmatch(text)
     if iota is not None:
-        dims = _ints(iota[2])
+        dims = _parse_ints(iota[2])
         ids = np.arange(math.prod(dims)).reshape(dims)
         if iota[3]:
-            ids = ids.transpose(_ints(iota[3]))
-        return _listed(ids.reshape(_ints(iota[1])))
+            ids = ids.transpose(_parse_ints(iota[3]))
+        return _parse_groups(ids.reshape(_parse_ints(iota[1])))
     if text.startswith("{"):
-        found = [_ints(g) for g in re.findall(r"\{([\d,]*)\}", text[1:-1])]
-        return found or [range(count)]
+        results = [_parse_ints(g) for g in re.findall(r"\{([\d,]*)\}", text[1:-1])]
+        return results or [range(count)]
     mesh = _MESH.match(text)
     if text.startswith("mesh[") and mesh is not None:
-        return _of_mesh(mesh[1], mesh[2], i.attributes.get("device_ids"))
+        return _groups_of_mesh(mesh[1], mesh[2], i.attributes.get("device_ids"))
     raise ProgramError(f"plan: the groups of {i.name} are not understood: {text!r}")
 
 
-def _listed(ids: npt.NDArray[np.int64]) -> Groups:
-    found: list[list[int]] = ids.tolist()
-    return found
+def _parse_groups(ids: npt.NDArray[np.int64]) -> Groups:
+    result: list[list[int]] = ids.tolist()
+    return result
 
 
-def _of_mesh(axes: str, named: str | None, given: str | None) -> Groups:
+def _groups_of_mesh(axes: str, named: str | None, groups_text: str | None) -> Groups:
     """Returns groups along axes, or parts of axes, of a mesh that the text describes."""
     sizes = {name: int(size) for name, size in re.findall(r"'([^']*)'=(\d+)", axes)}
     ids = np.arange(math.prod(sizes.values()))
-    order = _IDS.fullmatch(given) if given is not None else None
+    order = _IDS.fullmatch(groups_text) if groups_text is not None else None
     if order is not None:
         if order[1]:
-            ids = ids.reshape(_ints(order[1]))
-            ids = ids.transpose(_ints(order[2])) if order[2] else ids
+            ids = ids.reshape(_parse_ints(order[1]))
+            ids = ids.transpose(_parse_ints(order[2])) if order[2] else ids
         else:
-            ids = np.array(_ints(order[3]))
+            ids = np.array(_parse_ints(order[3]))
         named = order[4]
     if named is None:
         raise ProgramError(f"plan: groups on a mesh name no axes: {axes!r}")
     # A part of an axis is written 'x':(n)m: m steps of it, beneath n coarser ones. Each cut makes the axis finer.
-    wanted = [(name, int(pre or 1), int(size or sizes[name])) for name, pre, size in _SUBAXIS.findall(named)]
+    axis_parts = [
+        (name, int(pre or 1), int(size or sizes[name])) for name, pre, size in _SUBAXIS.findall(named)
+    ]
     grid: list[int] = []
     within: list[bool] = []
     for name, size in sizes.items():
-        mine = sorted([(pre, n) for other, pre, n in wanted if other == name])
+        mine = sorted([(pre, n) for other, pre, n in axis_parts if other == name])
         reached = 1
         for pre, n in mine:
             grid += [pre // reached, n]
@@ -115,16 +117,16 @@ def _of_mesh(axes: str, named: str | None, given: str | None) -> Groups:
     outer = [a for a, inside in enumerate(within) if not inside]
     inner = [a for a, inside in enumerate(within) if inside]
     n = math.prod([grid[a] for a in inner])
-    return _listed(ids.reshape(grid).transpose(outer + inner).reshape(-1, n))
+    return _parse_groups(ids.reshape(grid).transpose(outer + inner).reshape(-1, n))
 
 
 def axes_of_groups(groups: Groups, sizes: Sequence[int]) -> tuple[int, ...]:
     """Returns the numbers of the mesh axes along which the members of some group differ."""
-    found: set[int] = set()
+    axes: set[int] = set()
     for group in groups:
         at = np.stack(np.unravel_index(np.asarray(group), tuple(sizes)))
-        found |= {a for a, row in enumerate(at) if row.min() != row.max()}
-    return tuple(sorted(found))
+        axes |= {a for a, row in enumerate(at) if row.min() != row.max()}
+    return tuple(sorted(axes))
 
 
 def sent(kind: str, n: int, before: int, after: int) -> float:

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from effx.library.scaling.hlo import ArrayShape, Computation, Instruction, Module
+from effx.library.scaling.hlo import ArrayShape, Computation, HloModule, Instruction
 
 __all__ = ["flops_of", "given_by", "traffic_of"]
 
@@ -43,11 +43,11 @@ def flops_of(c: Computation, i: Instruction) -> float:
     if i.opcode == "dot":
         (x,) = c.instructions[i.operands[0]].shapes
         contracted = math.prod([x.dims[a] for a in i.numbers("lhs_contracting_dims")])
-        return 2.0 * math.prod(i.shapes[0].dims) * contracted * _parts_of(x)
+        return 2.0 * math.prod(i.shapes[0].dims) * contracted * _array_shapes(x)
     return _convolution(c, i) if i.opcode == "convolution" else 0.0
 
 
-def _parts_of(x: ArrayShape) -> int:
+def _array_shapes(x: ArrayShape) -> int:
     return 4 if x.dtype.startswith("c") else 1
 
 
@@ -56,7 +56,7 @@ def _convolution(c: Computation, i: Instruction) -> float:
     x, w = [c.instructions[name].shapes[0] for name in i.operands]
     lhs, rhs, out = re.split(r"_|->", i.attributes["dim_labels"])
     result = i.shapes[0].dims
-    total = 2.0 * result[out.index("b")] * result[out.index("f")] * w.dims[rhs.index("i")] * _parts_of(x)
+    total = 2.0 * result[out.index("b")] * result[out.index("f")] * w.dims[rhs.index("i")] * _array_shapes(x)
     window = dict(re.findall(r"(\w+)=(\S+)", i.attributes.get("window", "{}").strip("{}")))
     for d in sorted([label for label in lhs if label.isdigit()]):
         size, steps, taps = x.dims[lhs.index(d)], result[out.index(d)], w.dims[rhs.index(d)]
@@ -81,12 +81,12 @@ def given_by(i: Instruction) -> tuple[ArrayShape, ...]:
     return i.shapes
 
 
-def _main(shapes: "tuple[ArrayShape, ...]") -> int:
+def _main_memory_bytes(shapes: "tuple[ArrayShape, ...]") -> int:
     """Returns the bytes that lie in the main memory."""
     return sum([s.bytes for s in shapes if not s.space])
 
 
-def traffic_of(module: Module, c: Computation, i: Instruction) -> int:
+def traffic_of(module: HloModule, c: Computation, i: Instruction) -> int:
     """Returns the bytes of main memory that an instruction reads and writes; a fusion counts as one.
 
     Of an array that is sliced, or updated in place, the part counts.
@@ -95,42 +95,49 @@ def traffic_of(module: Module, c: Computation, i: Instruction) -> int:
         return 0
     if i.opcode == "fusion":
         (body,) = [module.computations[name] for name in i.called("calls")]
-        return _of_fusion(module, body, c, i)
+        return _fusion_traffic(module, body, c, i)
     operands = [c.instructions[name].shapes for name in i.operands]
     if i.opcode in READS_A_PART:
         part = i.shapes if not operands[0][0].space else ()
-        return _main(part) + _main(i.shapes) + sum(map(_main, operands[1:]))
+        return (
+            _main_memory_bytes(part)
+            + _main_memory_bytes(i.shapes)
+            + sum(map(_main_memory_bytes, operands[1:]))
+        )
     if i.opcode == "dynamic-update-slice":
         return 0 if i.shapes[0].space else 2 * operands[1][0].bytes
     if i.opcode == "scatter":
-        return 2 * _main(operands[-1]) + sum(map(_main, operands[1:-1]))
-    return sum(map(_main, operands)) + _main(given_by(i))
+        return 2 * _main_memory_bytes(operands[-1]) + sum(map(_main_memory_bytes, operands[1:-1]))
+    return sum(map(_main_memory_bytes, operands)) + _main_memory_bytes(given_by(i))
 
 
-def _of_fusion(module: Module, body: Computation, c: Computation, i: Instruction) -> int:
+def _fusion_traffic(module: HloModule, body: Computation, c: Computation, i: Instruction) -> int:
     total = 0
     # The space of an operand is said where it is made.
     for parameter, name in zip(body.parameters(), i.operands, strict=True):
         shapes = c.instructions[name].shapes
-        whole = _main(shapes)
-        if whole:
+        total_bytes = _main_memory_bytes(shapes)
+        if total_bytes:
             total += min(
-                _read(module, body, parameter, False) * shapes[0].bytes // max(_size(shapes[:1]), 1), whole
+                _elements_read(module, body, parameter, False)
+                * shapes[0].bytes
+                // max(_total_bytes(shapes[:1]), 1),
+                total_bytes,
             )
     result = body.result
     written = [body.instructions[x] for x in result.operands] if result.opcode == "tuple" else [result]
-    places = i.shapes if len(i.shapes) == len(written) else result.shapes
-    for x, place in zip(written, places, strict=False):
-        if not place.space:
-            total += _written(module, body, x)
+    result_shapes = i.shapes if len(i.shapes) == len(written) else result.shapes
+    for x, shape in zip(written, result_shapes, strict=False):
+        if not shape.space:
+            total += _bytes_written(module, body, x)
     return total
 
 
-def _size(shapes: "tuple[ArrayShape, ...]") -> int:
+def _total_bytes(shapes: "tuple[ArrayShape, ...]") -> int:
     return sum([math.prod(s.dims) for s in shapes])
 
 
-def _read(module: Module, body: Computation, x: Instruction, changed: bool) -> int:
+def _elements_read(module: HloModule, body: Computation, x: Instruction, changed: bool) -> int:
     """Returns how many elements a fusion reads of an array, all of them if one user wants all.
 
     Args:
@@ -139,42 +146,42 @@ def _read(module: Module, body: Computation, x: Instruction, changed: bool) -> i
         changed: whether something was: an update of that is not in place.
     """
     if x.name == body.root:
-        return _size(x.shapes) if changed else 0
+        return _total_bytes(x.shapes) if changed else 0
     total = 0
     for u in body.users()[x.name]:
         if u.opcode in PASSES or u.opcode in KEEPS_PLACES:
-            total += _read(module, body, u, changed or u.opcode not in PASSES)
+            total += _elements_read(module, body, u, changed or u.opcode not in PASSES)
         elif u.opcode in READS_A_PART and u.operands[0] == x.name:
-            total += _size(u.shapes)
+            total += _total_bytes(u.shapes)
         elif u.opcode == "fusion":
             (inner,) = [module.computations[name] for name in u.called("calls")]
             for parameter, name in zip(inner.parameters(), u.operands, strict=True):
                 if name == x.name:
-                    total += _read(module, inner, parameter, changed)
+                    total += _elements_read(module, inner, parameter, changed)
         elif not changed and (
-            _hands_on(u) or (u.opcode == "dynamic-update-slice" and u.operands[0] == x.name)
+            _only_passes_on(u) or (u.opcode == "dynamic-update-slice" and u.operands[0] == x.name)
         ):
             continue
         else:
-            return _size(x.shapes)
+            return _total_bytes(x.shapes)
     return total
 
 
-def _hands_on(u: Instruction) -> bool:
+def _only_passes_on(u: Instruction) -> bool:
     """Says whether a user reads nothing: the result, or a step of a transfer that is counted by itself."""
     return u.opcode == "tuple" or "chain_id" in u.attributes.get("frontend_attributes", "")
 
 
-def _written(module: Module, body: Computation, x: Instruction) -> int:
+def _bytes_written(module: HloModule, body: Computation, x: Instruction) -> int:
     """Returns how many bytes a fusion writes of one result."""
     made = x
     while made.opcode in PASSES:
         made = body.instructions[made.operands[0]]
     if made.opcode == "fusion" and len(made.shapes) == 1:
         (inner,) = [module.computations[name] for name in made.called("calls")]
-        return _written(module, inner, inner.result)
+        return _bytes_written(module, inner, inner.result)
     if made.opcode == "dynamic-update-slice":
         return body.instructions[made.operands[1]].shapes[0].bytes
-    if made.opcode == "parameter" or _hands_on(made):
+    if made.opcode == "parameter" or _only_passes_on(made):
         return 0
     return sum([s.bytes for s in x.shapes])

@@ -13,7 +13,7 @@ import attrs
 
 from effx.errors import ProgramError
 
-__all__ = ["ArrayShape", "Computation", "Instruction", "Module", "read"]
+__all__ = ["ArrayShape", "Computation", "HloModule", "Instruction", "read"]
 
 
 @final
@@ -91,21 +91,21 @@ class Computation:
 
     def parameters(self) -> list[Instruction]:
         """Returns the parameters in order."""
-        found = [i for i in self.instructions.values() if i.opcode == "parameter"]
-        return sorted(found, key=lambda i: int(i.literal))
+        results = [i for i in self.instructions.values() if i.opcode == "parameter"]
+        return sorted(results, key=lambda i: int(i.literal))
 
     def users(self) -> dict[str, list[Instruction]]:
         """Returns for each instruction those that read it."""
-        found: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
+        result: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
         for i in self.instructions.values():
             for x in dict.fromkeys(i.operands):
-                found[x].append(i)
-        return found
+                result[x].append(i)
+        return result
 
 
 @final
 @attrs.frozen(eq=False)
-class Module:
+class HloModule:
     """A compiled program.
 
     Attributes:
@@ -126,7 +126,7 @@ _OPCODE = re.compile(r" *([a-z][\w\-]*)\(")
 _INDEX = re.compile(r"/\*index=\d+\*/")
 
 
-def _end(text: str, start: int) -> int:
+def _closing_bracket(text: str, start: int) -> int:
     """Returns where the bracket that opens at `start` closes."""
     depth = 0
     for m in _TOKENS.finditer(text, start):
@@ -141,7 +141,7 @@ def _end(text: str, start: int) -> int:
     )
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_at_commas(text: str) -> Iterator[str]:
     """Yields what stands between commas."""
     depth = start = 0
     for m in _TOKENS.finditer(text):
@@ -155,23 +155,23 @@ def _parts(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-def _shapes(text: str) -> tuple[ArrayShape, ...]:
-    found = []
+def _parse_shapes(text: str) -> tuple[ArrayShape, ...]:
+    results = []
     for dtype, dims, layout in _ARRAY.findall(text):
         space = re.search(r"S\((\d+)\)", layout)
         sizes = tuple([int(n.removeprefix("<=")) for n in dims.split(",") if n])
-        found.append(ArrayShape(dtype, sizes, int(space[1]) if space else 0))
-    return tuple(found)
+        results.append(ArrayShape(dtype, sizes, int(space[1]) if space else 0))
+    return tuple(results)
 
 
-def _instruction(line: str) -> tuple[bool, Instruction] | None:
+def _parse_instruction(line: str) -> tuple[bool, Instruction] | None:
     """Reads a line; None for one that is no instruction."""
     start = _START.match(line)
     if start is None:
         return None
     at = start.end()
     if line[at] == "(":
-        end = _end(line, at) + 1
+        end = _closing_bracket(line, at) + 1
     else:
         array = _ARRAY.match(line, at)
         if array is None:
@@ -180,25 +180,25 @@ def _instruction(line: str) -> tuple[bool, Instruction] | None:
     opcode = _OPCODE.match(line, end)
     if opcode is None:
         return None
-    close = _end(line, opcode.end() - 1)
+    close = _closing_bracket(line, opcode.end() - 1)
     inside = line[opcode.end() : close]
     literal = opcode[1] in ("constant", "parameter", "iota")
     attributes = {}
-    for part in _parts(line[close + 1 :].lstrip(",")):
+    for part in _split_at_commas(line[close + 1 :].lstrip(",")):
         name, equals, value = part.partition("=")
         if equals:
             attributes[name] = value
     return start[1] is not None, Instruction(
         start[2],
         opcode[1],
-        _shapes(line[at:end]),
+        _parse_shapes(line[at:end]),
         () if literal else tuple(re.findall(r"%([\w.\-]+)", inside)),
         inside if literal else "",
         attributes,
     )
 
 
-def read(text: str) -> Module:
+def read(text: str) -> HloModule:
     """Reads the text of a compiled program, as `Compiled.as_text` gives it.
 
     Raises:
@@ -218,11 +218,11 @@ def read(text: str) -> Module:
             computations[name] = Computation(name, instructions, root)
             name = ""
         elif name:
-            found = _instruction(line)
-            if found is not None:
-                is_root, instruction = found
+            parsed = _parse_instruction(line)
+            if parsed is not None:
+                is_root, instruction = parsed
                 instructions[instruction.name] = instruction
                 root = instruction.name if is_root else root
     if not entry:
         raise ProgramError(f"plan: expected the text of a compiled program, got {text[:60]!r}")
-    return Module(computations, entry)
+    return HloModule(computations, entry)

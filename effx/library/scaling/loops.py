@@ -7,7 +7,7 @@ and grows by one, and the limit is a constant: the form in which scans and loops
 import math
 import re
 
-from effx.library.scaling.hlo import Computation, Instruction, Module
+from effx.library.scaling.hlo import Computation, HloModule, Instruction
 
 __all__ = ["trip_count"]
 
@@ -17,7 +17,7 @@ KNOWN = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 LESS = {"LT": 0, "LE": 1}
 
 
-def trip_count(module: Module, around: Computation, loop: Instruction) -> int | None:
+def trip_count(module: HloModule, around: Computation, loop: Instruction) -> int | None:
     """Returns how often a loop's body runs; None where the text does not say.
 
     Args:
@@ -30,63 +30,63 @@ def trip_count(module: Module, around: Computation, loop: Instruction) -> int | 
         return int(known[1])
     (condition,) = [module.computations[c] for c in loop.called("condition")]
     (body,) = [module.computations[c] for c in loop.called("body")]
-    test = _through(condition, condition.root)
+    test = _resolve_copies(condition, condition.root)
     if test is None or test.opcode != "compare" or test.attributes.get("direction") not in LESS:
         return None
-    counter, limit = [_through(condition, x) for x in test.operands]
+    counter, limit = [_resolve_copies(condition, x) for x in test.operands]
     if counter is None or counter.opcode != "get-tuple-element":
         return None
     (k,) = counter.numbers("index")
-    stop = _invariant(module, around, loop, body, limit)
-    start = _number(_element(around, loop.operands[0], k))
-    step = _step(body, k)
+    stop = _loop_limit(module, around, loop, body, limit)
+    start = _constant_number(_tuple_element(around, loop.operands[0], k))
+    step = _carry_increment(body, k)
     if stop is None or start is None or step is None:
         return None
     return max(math.ceil((stop + LESS[test.attributes["direction"]] - start) / step), 0)
 
 
-def _through(c: Computation, name: str) -> Instruction | None:
+def _resolve_copies(c: Computation, name: str) -> Instruction | None:
     """Returns the instruction whose value a name has, past those that only pass it on."""
-    found = c.instructions.get(name)
-    while found is not None and found.opcode in SAME:
-        found = c.instructions.get(found.operands[0])
-    return found
+    entry = c.instructions.get(name)
+    while entry is not None and entry.opcode in SAME:
+        entry = c.instructions.get(entry.operands[0])
+    return entry
 
 
-def _element(c: Computation, name: str, k: int) -> Instruction | None:
+def _tuple_element(c: Computation, name: str, k: int) -> Instruction | None:
     """Returns the instruction that gives the k-th element of a tuple."""
-    made = _through(c, name)
-    return _through(c, made.operands[k]) if made is not None and made.opcode == "tuple" else None
+    made = _resolve_copies(c, name)
+    return _resolve_copies(c, made.operands[k]) if made is not None and made.opcode == "tuple" else None
 
 
-def _number(i: Instruction | None) -> int | None:
+def _constant_number(i: Instruction | None) -> int | None:
     if i is None or i.opcode != "constant" or not re.fullmatch(r"-?\d+", i.literal):
         return None
     return int(i.literal)
 
 
-def _invariant(
-    module: Module, around: Computation, loop: Instruction, body: Computation, limit: Instruction | None
+def _loop_limit(
+    module: HloModule, around: Computation, loop: Instruction, body: Computation, limit: Instruction | None
 ) -> int | None:
     """Returns the limit: a constant, or one that the loop carries along unchanged."""
     if limit is None or limit.opcode != "get-tuple-element":
-        return _number(limit)
+        return _constant_number(limit)
     (k,) = limit.numbers("index")
-    passed = _element(body, body.root, k)
+    passed = _tuple_element(body, body.root, k)
     if passed is None or passed.opcode != "get-tuple-element" or passed.numbers("index") != (k,):
         return None
-    return _number(_element(around, loop.operands[0], k))
+    return _constant_number(_tuple_element(around, loop.operands[0], k))
 
 
-def _step(body: Computation, k: int) -> int | None:
+def _carry_increment(body: Computation, k: int) -> int | None:
     """Returns by how much the k-th carried value grows in an iteration."""
-    added = _element(body, body.root, k)
+    added = _tuple_element(body, body.root, k)
     if added is None or added.opcode != "add":
         return None
-    x, y = [_through(body, operand) for operand in added.operands]
-    if x is not None and _number(x) is not None:
+    x, y = [_resolve_copies(body, operand) for operand in added.operands]
+    if x is not None and _constant_number(x) is not None:
         x, y = y, x
     if x is None or x.opcode != "get-tuple-element" or x.numbers("index") != (k,):
         return None
-    step = _number(y)
+    step = _constant_number(y)
     return step if step is not None and step > 0 else None

@@ -6,7 +6,7 @@ from typing import final
 import attrs
 
 from effx.library.scaling.collectives import KINDS
-from effx.library.scaling.hlo import Computation, Instruction, Module
+from effx.library.scaling.hlo import Computation, HloModule, Instruction
 from effx.library.scaling.loops import trip_count
 
 __all__ = ["Performed", "kind_of", "performed"]
@@ -40,21 +40,21 @@ class Performed:
     unbounded: bool
 
 
-def performed(module: Module) -> Iterator[Performed]:
+def performed(module: HloModule) -> Iterator[Performed]:
     """Lists what runs. Branches count as if equally likely; a transfer that is cut in steps counts at its first."""
     begun: set[tuple[str, str]] = set()
-    for found in _inside(module, module.computations[module.entry], 1.0, False, False):
-        chain = found.instruction.attributes.get("frontend_attributes", "")
-        if found.instruction.opcode in KINDS and "chain_id" in chain:
-            key = (found.instruction.attributes.get("channel_id", ""), chain)
+    for execution in _walk_computation(module, module.computations[module.entry], 1.0, False, False):
+        chain = execution.instruction.attributes.get("frontend_attributes", "")
+        if execution.instruction.opcode in KINDS and "chain_id" in chain:
+            key = (execution.instruction.attributes.get("channel_id", ""), chain)
             if key in begun:
                 continue
             begun.add(key)
-        yield found
+        yield execution
 
 
-def _inside(
-    module: Module, c: Computation, times: float, fused: bool, unbounded: bool
+def _walk_computation(
+    module: HloModule, c: Computation, times: float, fused: bool, unbounded: bool
 ) -> Iterator[Performed]:
     for i in c.instructions.values():
         yield Performed(c, i, times, fused, unbounded)
@@ -62,7 +62,7 @@ def _inside(
             count = trip_count(module, c, i)
             often = times * (1 if count is None else count)
             for name in i.called("body"):
-                yield from _inside(
+                yield from _walk_computation(
                     module, module.computations[name], often, fused, unbounded or count is None
                 )
             continue
@@ -73,18 +73,22 @@ def _inside(
             share = 1 / len(names)
         within = fused or i.opcode in ("fusion", "custom-call")
         for name in names:
-            yield from _inside(module, module.computations[name], times * share, within, unbounded)
+            yield from _walk_computation(module, module.computations[name], times * share, within, unbounded)
 
 
-def kind_of(found: Performed) -> str | None:
+def kind_of(execution: Performed) -> str | None:
     """Returns the kind of a collective; None for other instructions.
 
     An all-reduce in a fusion of which each device takes only a part is a reduce-scatter: so TPUs write it.
     """
-    kind = found.instruction.opcode.removesuffix("-start")
+    kind = execution.instruction.opcode.removesuffix("-start")
     if kind not in KINDS:
         return None
-    if kind == "all-reduce" and found.fused and _only_sliced(found.computation, found.instruction):
+    if (
+        kind == "all-reduce"
+        and execution.fused
+        and _only_sliced(execution.computation, execution.instruction)
+    ):
         return "reduce-scatter"
     return kind
 

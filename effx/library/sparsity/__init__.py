@@ -54,8 +54,8 @@ class SparseMatrix:
 
     def convert(self, maker: Callable[..., Scipy]) -> Scipy:
         """Converts by a constructor such as `scipy.sparse.coo_matrix`."""
-        places = np.asarray(self.rows), np.asarray(self.cols)
-        return maker((np.asarray(self.values), places), shape=self.shape)
+        coordinates = np.asarray(self.rows), np.asarray(self.cols)
+        return maker((np.asarray(self.values), coordinates), shape=self.shape)
 
 
 def jacobian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
@@ -110,16 +110,16 @@ def hessian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
 
 
 def _patterns(
-    what: str, f: Callable[..., PyTree], examples: Sequence[PyTree], kind: type[Dependences]
+    function_name: str, f: Callable[..., PyTree], examples: Sequence[PyTree], kind: type[Dependences]
 ) -> tuple[Pattern, Pattern]:
-    check_function(what, f)
+    check_function(function_name, f)
     leaves, structure = tree.flatten(tuple(examples))
-    values = [_real(what, x) for x in leaves]
+    values = [_check_real(function_name, x) for x in leaves]
     shapes, dtypes = [x.shape for x in values], [x.dtype for x in values]
     sizes = [x.size for x in values]
     n = sum(sizes)
     if not n:
-        raise TransformError(f"{what}: takes at least one element to differentiate by, got none")
+        raise TransformError(f"{function_name}: takes at least one element to differentiate by, got none")
     handler = kind(n)
 
     def run(unit: Array) -> tuple[Array, Array]:
@@ -138,11 +138,11 @@ def _patterns(
 
     # A pattern is a constant, also for a function that is being compiled.
     with isolated():
-        rows, interactions = _evaluated(run, np.eye(n, dtype=bool))
+        rows, interactions = _evaluate_columns(run, np.eye(n, dtype=bool))
         return np.asarray(rows), np.asarray(interactions)
 
 
-def _evaluated(run: Callable[[Array], tuple[Array, Array]], unit: Pattern) -> tuple[Array, Array]:
+def _evaluate_columns(run: Callable[[Array], tuple[Array, Array]], unit: Pattern) -> tuple[Array, Array]:
     # For few inputs, compiling takes a hundred times as long as running on NumPy.
     if len(unit) <= FEW:
         try:
@@ -153,10 +153,10 @@ def _evaluated(run: Callable[[Array], tuple[Array, Array]], unit: Pattern) -> tu
     return effx.jit(run)(enp.asarray(unit))
 
 
-def _real(what: str, x: object) -> Array:
+def _check_real(function_name: str, x: object) -> Array:
     value = x if isinstance(x, Array) else enp.asarray(x)
     if value.type.kind != "f":
-        raise DTypeError(f"{what}: arguments must be floating arrays, got {value.type!r}")
+        raise DTypeError(f"{function_name}: arguments must be floating arrays, got {value.type!r}")
     return value
 
 
@@ -197,7 +197,7 @@ class Compression:
         )
 
 
-def _seeds(colours: Colours) -> Pattern:
+def _seed_vectors(colours: Colours) -> Pattern:
     seeds: Pattern = np.arange(count_colours(colours))[:, None] == colours
     return seeds
 
@@ -207,14 +207,14 @@ def _jacobian_compression(pattern: Pattern) -> Compression:
     shape = (pattern.shape[0], pattern.shape[1])
     by_column, by_row = colour_columns(pattern), colour_columns(pattern.T)
     if count_colours(by_column) <= count_colours(by_row):
-        return Compression(rows, cols, shape, _seeds(by_column), by_column[cols], rows)
-    return Compression(rows, cols, shape, _seeds(by_row), by_row[rows], cols, forward=False)
+        return Compression(rows, cols, shape, _seed_vectors(by_column), by_column[cols], rows)
+    return Compression(rows, cols, shape, _seed_vectors(by_row), by_row[rows], cols, forward=False)
 
 
 def _hessian_compression(pattern: Pattern) -> Compression:
     rows, cols = np.nonzero(pattern)
     colours = colour_symmetric(pattern)
-    seeds = _seeds(colours)
+    seeds = _seed_vectors(colours)
     # An entry is read from its column's sum if no other entry of its row is in that sum, else from its
     # mirror's.
     alone = (pattern.astype(np.intp) @ seeds.T)[rows, colours[cols]] == 1
@@ -247,7 +247,7 @@ class SparseDerivative:
     def plan(self, *arguments: PyTree) -> Compression:
         """Returns the pattern's indices and colours for arguments of these shapes."""
         leaves, structure = tree.flatten(arguments)
-        values = [_real(self._what, x) for x in leaves]
+        values = [_check_real(self._what, x) for x in leaves]
         key = (structure, tuple([(x.shape, x.dtype) for x in values]))
         if key not in self.plans:
             pattern = self.pattern
@@ -289,18 +289,18 @@ class SparseDerivative:
         seeds = enp.asarray(plan.seeds)
         if not plan.forward:
             y, pull = effx.vjp(flat, *values)
-            return plan.matrix(_joined(effx.vmap(pull)(seeds.astype(y.dtype)), plan.products))
+            return plan.matrix(_join_parts(effx.vmap(pull)(seeds.astype(y.dtype)), plan.products))
         if self.order == 1:
             products = effx.vmap(lambda *d: effx.jvp(flat, values, d)[1])(*cut(seeds))
         else:
             gradient = effx.grad(lambda x: enp.sum(flat(*x)))
-            products = _joined(
+            products = _join_parts(
                 effx.vmap(lambda *d: effx.jvp(gradient, (values,), (list(d),))[1])(*cut(seeds)), plan.products
             )
         return plan.matrix(products)
 
 
-def _joined(parts: Sequence[Array], rows: int) -> Array:
+def _join_parts(parts: Sequence[Array], rows: int) -> Array:
     return enp.concatenate([p.reshape((rows, -1)) for p in parts], axis=1)
 
 

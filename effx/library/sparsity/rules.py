@@ -36,7 +36,7 @@ def interact(site: Here, a: Array, b: Array) -> None:
     site.state = site.handler.meeting(site.state, a, b)
 
 
-def _nothing(site: Here) -> tuple[Dependence, ...]:
+def _no_dependence(site: Here) -> tuple[Dependence, ...]:
     return tuple(
         [Dependence(None, enp.zeros((*t.shape, site.handler.size), bool)) for t in site.result_types]
     )
@@ -55,7 +55,7 @@ def _is_flat(site: Here) -> bool:
 def any_operation(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
     # The general rule: each element depends on all elements of all operands.
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     every = every_one([site.handler.sets(x) for x in xs])
     interact(site, every, every)
     return Dependence(None, broadcast_set(every, site.result_types[0].shape))
@@ -64,7 +64,7 @@ def any_operation(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence
 @Dependences.site_rule(Elementwise)
 def elementwise(site: Here, op: Elementwise, *xs: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     on = union([site.handler.sets(x) for x in xs], site.result_types[0].shape)
     if not isinstance(op, STRAIGHT) and not (isinstance(op, e.IntegerPow) and op.exponent in (0, 1)):
         interact(site, on, on)
@@ -81,7 +81,7 @@ def _where_nonzero(x: Dependence, on: Array, shape: tuple[int, ...]) -> Array:
 def product(site: Here, op: e.Mul, x: Dependence, y: Dependence) -> Dependence:
     shape, sets = site.result_types[0].shape, site.handler.sets
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     a, b = _where_nonzero(y, sets(x), shape), _where_nonzero(x, sets(y), shape)
     interact(site, a, b)
     return Dependence(None, a | b)
@@ -91,17 +91,17 @@ def product(site: Here, op: e.Mul, x: Dependence, y: Dependence) -> Dependence:
 def quotient(site: Here, op: e.Div, x: Dependence, y: Dependence) -> Dependence:
     shape, sets = site.result_types[0].shape, site.handler.sets
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     below = _where_nonzero(x, sets(y), shape)
-    whole = broadcast_set(sets(x), shape) | below
-    interact(site, whole, below)
-    return Dependence(None, whole)
+    combined = broadcast_set(sets(x), shape) | below
+    interact(site, combined, below)
+    return Dependence(None, combined)
 
 
 @Dependences.site_rule(e.Select)
 def select(site: Here, op: e.Select, which: Dependence, *cases: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     shape = site.result_types[0].shape
     sets = [broadcast_set(site.handler.sets(x), shape) for x in cases]
     if which.value is None:
@@ -116,30 +116,30 @@ def move(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
     return Dependence(None, effx.vmap(op, in_axes=-1, out_axes=-1)(*[site.handler.sets(x) for x in xs]))
 
 
-def _anywhere(on: Array, axis: int) -> Array:
+def _dependence_at_unknown_index(on: Array, axis: int) -> Array:
     """Returns the sets of elements whose index along an axis is unknown."""
     return enp.broadcast_to(enp.any(on, axis=axis, keepdims=True), on.shape)
 
 
 @Dependences.site_rule(Gather)
 def gather(site: Here, op: Gather, x: Dependence, indices: Dependence) -> Dependence:
-    on, places = site.handler.sets(x), indices.value
-    if places is None:
-        places = enp.zeros(indices.shape, site.types[1].dtype)
+    on, index_values = site.handler.sets(x), indices.value
+    if index_values is None:
+        index_values = enp.zeros(indices.shape, site.types[1].dtype)
         for axis in op.start_index_map:
-            on = _anywhere(on, axis)
-    return Dependence(None, effx.vmap(lambda v: op(v, places), in_axes=-1, out_axes=-1)(on))
+            on = _dependence_at_unknown_index(on, axis)
+    return Dependence(None, effx.vmap(lambda v: op(v, index_values), in_axes=-1, out_axes=-1)(on))
 
 
 @Dependences.site_rule(s.DynamicSlice)
 def dynamic_slice(site: Here, op: s.DynamicSlice, x: Dependence, *starts: Dependence) -> Dependence:
     on = site.handler.sets(x)
-    places: list[Array] = []
+    start_values: list[Array] = []
     for axis, (start, t) in enumerate(zip(starts, site.types[1:], strict=True)):
         if start.value is None:
-            on = _anywhere(on, axis)
-        places.append(enp.zeros((), t.dtype) if start.value is None else start.value)
-    return Dependence(None, effx.vmap(lambda v: op(v, *places), in_axes=-1, out_axes=-1)(on))
+            on = _dependence_at_unknown_index(on, axis)
+        start_values.append(enp.zeros((), t.dtype) if start.value is None else start.value)
+    return Dependence(None, effx.vmap(lambda v: op(v, *start_values), in_axes=-1, out_axes=-1)(on))
 
 
 @Dependences.site_rule(s.DynamicUpdateSlice)
@@ -147,28 +147,28 @@ def dynamic_update_slice(
     site: Here, op: s.DynamicUpdateSlice, x: Dependence, update: Dependence, *starts: Dependence
 ) -> Dependence:
     on, new = site.handler.sets(x), site.handler.sets(update)
-    places = [start.value for start in starts if start.value is not None]
-    if len(places) < len(starts):
+    start_values = [start.value for start in starts if start.value is not None]
+    if len(start_values) < len(starts):
         return Dependence(None, on | every_one([new]))
-    return Dependence(None, effx.vmap(lambda v, u: op(v, u, *places), in_axes=-1, out_axes=-1)(on, new))
+    return Dependence(None, effx.vmap(lambda v, u: op(v, u, *start_values), in_axes=-1, out_axes=-1)(on, new))
 
 
 @Dependences.site_rule(Scatter)
 def scatter(site: Here, op: Scatter, x: Dependence, indices: Dependence, updates: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
-    on, new, places = site.handler.sets(x), site.handler.sets(updates), indices.value
+        return _no_dependence(site)[0]
+    on, new, index_values = site.handler.sets(x), site.handler.sets(updates), indices.value
     if op.combiner == "mul":
         every = every_one([on, new])
         interact(site, every, every)
-    if places is None:
+    if index_values is None:
         return Dependence(None, on | every_one([new]))
     put, most = attrs.evolve(op, combiner="set"), attrs.evolve(op, combiner="max")
 
     def placed(v: Array, u: Array) -> Array:
         # Replaced elements do not count; of several updates at one index any may win.
-        v = put(v, places, enp.zeros_like(u)) if op.combiner == "set" else v
-        return most(v, places, u)
+        v = put(v, index_values, enp.zeros_like(u)) if op.combiner == "set" else v
+        return most(v, index_values, u)
 
     return Dependence(None, effx.vmap(placed, in_axes=-1, out_axes=-1)(on, new))
 
@@ -176,7 +176,7 @@ def scatter(site: Here, op: Scatter, x: Dependence, indices: Dependence, updates
 @Dependences.site_rule(r.Reduction)
 def reduction(site: Here, op: r.Reduction, x: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     on = enp.any(site.handler.sets(x), axis=op.axes)
     if isinstance(op, r.ReduceProd):
         interact(site, on, on)
@@ -186,7 +186,7 @@ def reduction(site: Here, op: r.Reduction, x: Dependence) -> Dependence:
 @Dependences.site_rule(r.Cumulative)
 def cumulative(site: Here, op: r.Cumulative, x: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     on = site.handler.sets(x)
     if isinstance(op, r.CumProd):
         row = enp.any(on, axis=op.axis)
@@ -197,7 +197,7 @@ def cumulative(site: Here, op: r.Cumulative, x: Dependence) -> Dependence:
 @Dependences.site_rule(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin)
 def window(site: Here, op: WindowReduction, x: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     counting = ReduceWindowSum(*attrs.astuple(op, recurse=False))
     return Dependence(None, effx.vmap(counting, in_axes=-1, out_axes=-1)(_counts(site.handler.sets(x))) > 0)
 
@@ -205,17 +205,17 @@ def window(site: Here, op: WindowReduction, x: Dependence) -> Dependence:
 @Dependences.site_rule(DotGeneral)
 def dot(site: Here, op: DotGeneral, x: Dependence, y: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     if x.on is not None and y.on is not None:
-        left = _contracted(x.on, op.lhs_batch, op.lhs_contract)
-        interact(site, left, _contracted(y.on, op.rhs_batch, op.rhs_contract))
+        left = _contract_dependence(x.on, op.lhs_batch, op.lhs_contract)
+        interact(site, left, _contract_dependence(y.on, op.rhs_batch, op.rhs_contract))
     return _bilinear(site, attrs.evolve(op, preferred=None), x, y)
 
 
 @Dependences.site_rule(Convolution)
 def convolution(site: Here, op: Convolution, x: Dependence, y: Dependence) -> Dependence:
     if _is_flat(site):
-        return _nothing(site)[0]
+        return _no_dependence(site)[0]
     if x.on is not None and y.on is not None:
         interact(site, every_one([x.on]), every_one([y.on]))
     return _bilinear(site, attrs.evolve(op, preferred=None), x, y)
@@ -239,7 +239,7 @@ def _nonzero(x: Dependence) -> Array:
     return enp.ones(x.shape, enp.float32) if x.value is None else (x.value != 0).astype(enp.float32)
 
 
-def _contracted(on: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
+def _contract_dependence(on: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
     """Returns for each term of a sum the inputs that its factors depend on."""
     n = on.ndim - 1
     free = tuple([i for i in range(n) if i not in batch and i not in contract])
@@ -251,7 +251,7 @@ def _contracted(on: Array, batch: tuple[int, ...], contract: tuple[int, ...]) ->
 def sort(site: Here, op: Sort, *xs: Dependence) -> tuple[Dependence, ...]:
     return tuple(
         [
-            Dependence(None, _anywhere(site.handler.sets(x), op.axis) & (t.kind in "fc"))
+            Dependence(None, _dependence_at_unknown_index(site.handler.sets(x), op.axis) & (t.kind in "fc"))
             for x, t in zip(xs, site.types, strict=True)
         ]
     )
@@ -259,7 +259,7 @@ def sort(site: Here, op: Sort, *xs: Dependence) -> tuple[Dependence, ...]:
 
 @Dependences.site_rule(Threefry2x32)
 def random_bits(site: Here, op: Threefry2x32, *xs: Dependence) -> tuple[Dependence, ...]:
-    return _nothing(site)
+    return _no_dependence(site)
 
 
 @Dependences.site_rule(k.Collective)

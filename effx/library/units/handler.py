@@ -89,10 +89,10 @@ class Units(BoxHandler[Quantity]):
 
     def conform(self, payload: Quantity, like: Quantity) -> Quantity:
         """Checks that a loop's carry or a branch's result keeps its unit."""
-        return Quantity(payload.value, same("a loop, branch or solver", payload, like))
+        return Quantity(payload.value, common_unit("a loop, branch or solver", payload, like))
 
 
-def same(what: str, *xs: Quantity) -> Unit:
+def common_unit(function_name: str, *xs: Quantity) -> Unit:
     """Returns the one unit of quantities.
 
     Raises:
@@ -100,11 +100,11 @@ def same(what: str, *xs: Quantity) -> Unit:
     """
     units = [x.unit for x in xs if x.unit != ANY]
     if any([u != units[0] for u in units]):
-        raise UnitError(f"{what}: units differ: {', '.join([str(x.unit) for x in xs])}")
+        raise UnitError(f"{function_name}: units differ: {', '.join([str(x.unit) for x in xs])}")
     return units[0] if units else ANY
 
 
-def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> PyTree:
+def perform_with_unit(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> PyTree:
     """Performs an operation on the numbers and gives its results one unit."""
     y = op(*[x.value for x in xs])
     return tuple([Quantity(part, unit) for part in y]) if isinstance(y, tuple) else Quantity(y, unit)
@@ -114,12 +114,12 @@ def performed(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Unit) -> Py
     Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, RngBitGenerator, Iota,
     AxisIndex, PlatformIndex, Size,
 )  # fmt: skip
-def plain(op: Operation[PyTree], *xs: Quantity) -> PyTree:
+def require_plain_numbers(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     """The rule of what takes plain numbers: exp, sin, bits and most others."""
     for x in xs:
         if x.unit not in (ANY, ONE):
             raise UnitError(f"{op.name}: takes plain numbers, got {x.unit}")
-    return performed(op, xs, ONE)
+    return perform_with_unit(op, xs, ONE)
 
 
 KEEPING: tuple[Kind, ...] = (
@@ -133,13 +133,13 @@ KEEPING: tuple[Kind, ...] = (
 
 @Units.rule(*KEEPING)
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
-    return performed(op, xs, same(op.name, *xs))
+    return perform_with_unit(op, xs, common_unit(op.name, *xs))
 
 
 @Units.rule(Comparison, e.Sign, e.IsFinite, r.ArgReduction, e.Atan2, TopIndices)
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
-    same(op.name, *xs)
-    return performed(op, xs, ONE)
+    common_unit(op.name, *xs)
+    return perform_with_unit(op, xs, ONE)
 
 
 @Units.rule(WindowArg)
@@ -178,7 +178,7 @@ def _(op: Operation[PyTree], x: Quantity) -> Quantity:
 @Units.rule(Accurate)
 def _(op: Accurate, x: Quantity) -> PyTree:
     power = POWERS.get(type(op.plain))
-    return plain(op, x) if power is None else Quantity(op(x.value), x.unit.to(power))
+    return require_plain_numbers(op, x) if power is None else Quantity(op(x.value), x.unit.to(power))
 
 
 @Units.rule(e.IntegerPow)
@@ -188,7 +188,7 @@ def _(op: e.IntegerPow, x: Quantity) -> Quantity:
 
 @Units.site_rule(e.Pow)
 def _(site: Site[Units, None], op: e.Pow, x: Quantity, y: Quantity) -> Quantity:
-    same("pow", y, Quantity(y.value, ONE))
+    common_unit("pow", y, Quantity(y.value, ONE))
     known = site.constants[1]
     values = set() if known is None else set(known.ravel().tolist())
     if len(values) == 1:
@@ -206,26 +206,26 @@ def _(op: r.ReduceProd, x: Quantity) -> Quantity:
 
 @Units.rule(e.Select)
 def _(op: e.Select, which: Quantity, *cases: Quantity) -> PyTree:
-    return performed(op, (which, *cases), same("select", *cases))
+    return perform_with_unit(op, (which, *cases), common_unit("select", *cases))
 
 
 @Units.rule(Gather, DynamicSlice)
 def _(op: Operation[PyTree], x: Quantity, *where: Quantity) -> PyTree:
-    same(f"{op.name}: indices", *where, *[Quantity(w.value, ONE) for w in where])
-    return performed(op, (x, *where), x.unit)
+    common_unit(f"{op.name}: indices", *where, *[Quantity(w.value, ONE) for w in where])
+    return perform_with_unit(op, (x, *where), x.unit)
 
 
 @Units.rule(Scatter)
 def _(op: Scatter, x: Quantity, where: Quantity, updates: Quantity) -> PyTree:
     if op.combiner == "mul":  # by plain numbers: elements not updated keep their unit
-        same("scatter: factors", updates, Quantity(updates.value, ONE))
-        return performed(op, (x, where, updates), x.unit)
-    return performed(op, (x, where, updates), same("scatter", x, updates))
+        common_unit("scatter: factors", updates, Quantity(updates.value, ONE))
+        return perform_with_unit(op, (x, where, updates), x.unit)
+    return perform_with_unit(op, (x, where, updates), common_unit("scatter", x, updates))
 
 
 @Units.rule(DynamicUpdateSlice)
 def _(op: DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantity) -> PyTree:
-    return performed(op, (x, update, *where), same(op.name, x, update))
+    return perform_with_unit(op, (x, update, *where), common_unit(op.name, x, update))
 
 
 @Units.rule(Sort)

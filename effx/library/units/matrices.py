@@ -10,24 +10,26 @@ from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.triangular import TriangularSolve
 from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.handling import Operation
-from effx.library.units.handler import Quantity, Units, performed, plain, same
+from effx.library.units.handler import Quantity, Units, common_unit, perform_with_unit, require_plain_numbers
 from effx.library.units.unit import ONE
 from effx.tree import PyTree
 
 # Results that hold factors with and without a unit in one matrix, a logarithm, and indices.
-Units.rule(Geqp3, Geqrf, Hessenberg, HouseholderProduct, Lu, PivotsToPermutation, Slogdet, Tridiagonal)(plain)
+Units.rule(Geqp3, Geqrf, Hessenberg, HouseholderProduct, Lu, PivotsToPermutation, Slogdet, Tridiagonal)(
+    require_plain_numbers
+)
 
 
 @Units.rule(Eig, Eigh, Schur, Svd)
 def _(op: Operation[tuple[PyTree, ...]], a: Quantity) -> tuple[Quantity, ...]:
     # What is left after rotations comes first; they are plain.
-    first, *rotations = performed(op, (a,), ONE)
+    first, *rotations = perform_with_unit(op, (a,), ONE)
     return Quantity(first.value, a.unit), *rotations
 
 
 @Units.rule(Qr)
 def _(op: Qr, a: Quantity) -> tuple[Quantity, ...]:
-    q, r, *order = performed(op, (a,), ONE)
+    q, r, *order = perform_with_unit(op, (a,), ONE)
     return q, Quantity(r.value, a.unit), *order
 
 
@@ -43,7 +45,7 @@ def _(op: Det, a: Quantity) -> Quantity:
 
 @Units.rule(Pinv)
 def _(op: Pinv, a: Quantity, cutoff: Quantity) -> Quantity:
-    same("pinv: cutoff", cutoff, Quantity(cutoff.value, ONE))
+    common_unit("pinv: cutoff", cutoff, Quantity(cutoff.value, ONE))
     return Quantity(op(a.value, cutoff.value), ONE.times(a.unit, -1))
 
 
@@ -55,4 +57,4 @@ def _(op: Solve | TriangularSolve, a: Quantity, b: Quantity) -> Quantity:
 @Units.rule(TridiagonalSolve)
 def _(op: TridiagonalSolve, *xs: Quantity) -> Quantity:
     *diagonals, b = xs
-    return Quantity(op(*[x.value for x in xs]), b.unit.times(same(op.name, *diagonals), -1))
+    return Quantity(op(*[x.value for x in xs]), b.unit.times(common_unit(op.name, *diagonals), -1))

@@ -41,15 +41,15 @@ class Unit:
         """
         unit, sign = Unit(), 1
         for part in SIGN.split(str(text) or "1"):
-            found = FACTOR.fullmatch(part.strip())
+            match = FACTOR.fullmatch(part.strip())
             if part in ("*", "/"):
                 sign = 1 if part == "*" else -1
-            elif found is None:
+            elif match is None:
                 raise UnitError(
                     f"units: {text!r} is no unit; write products and quotients such as 'kg*m/s^2'"
                 )
-            elif found[1]:
-                base = Unit(((found[1], Fraction((found[2] or "1").strip("()"))),))
+            elif match[1]:
+                base = Unit(((match[1], Fraction((match[2] or "1").strip("()"))),))
                 unit = unit.times(base, sign)
         return unit
 

@@ -101,8 +101,8 @@ def rel_entr(p: Operand, q: Operand) -> Array:
     a, b = promote_inexact(p, q)
     inside, zero = (a > 0.0) & (b > 0.0), (a == 0.0) & (b >= 0.0)
     u, v = where(inside, a, 1.0), where(inside, b, 1.0)
-    found = where(inside, u * exponential.log(u / v), where(zero, 0.0, INFINITY))
-    return where((a == a) & (b == b), found, float("nan"))
+    result = where(inside, u * exponential.log(u / v), where(zero, 0.0, INFINITY))
+    return where((a == a) & (b == b), result, float("nan"))
 
 
 def kl_div(p: Operand, q: Operand) -> Array:

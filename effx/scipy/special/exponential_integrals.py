@@ -104,8 +104,8 @@ def _exp1(x: Array) -> Array:
     small, inside = x <= 1.0, (x > 0.0) & (x < math.inf)
     near, far = where(small & inside, x, 1.0), where(small | ~inside, 1.0, x)
     above = exp(-far) / far * horner((far - 4.0) / (far + 2.0), BELOW)
-    found = where(small, -log(near) - EULER - _entire_part(-near), above)
-    return where(inside, found, where(x == 0.0, math.inf, where(x > 0.0, 0.0, math.nan)))
+    result = where(small, -log(near) - EULER - _entire_part(-near), above)
+    return where(inside, result, where(x == 0.0, math.inf, where(x > 0.0, 0.0, math.nan)))
 
 
 _differentiable_exp1 = with_derivative(_exp1, lambda x: -exp(-x) / x)
@@ -138,10 +138,10 @@ def _expi(x: Array) -> Array:
     scaled = where(high, horner(24.0 / far - 1.0, FAR), horner((middle - 9.0) * (1 / 3), MIDDLE))
     # In two steps: exp(x) overflows before exp(x) / x.
     half = exp(where(low, 6.0, a) * 0.5)
-    found = where(low, log(near) + EULER + _entire_part(near), half * (scaled / a) * half)
+    result = where(low, log(near) + EULER + _entire_part(near), half * (scaled / a) * half)
     below = -_exp1(where(x < 0.0, -x, 1.0))
     return where(
-        inside, found, where(x > 0.0, math.inf, where(x == 0.0, -math.inf, where(x < 0.0, below, x)))
+        inside, result, where(x > 0.0, math.inf, where(x == 0.0, -math.inf, where(x < 0.0, below, x)))
     )
 
 
@@ -260,8 +260,8 @@ def _sine_integral(x: Array) -> Array:
     f, g = _auxiliary(far)
     above = math.pi / 2 - f * cos(far) - g * sin(far)
     above = where(finite, above, math.pi / 2)
-    found = near * horner(near * near * (1 / 32) - 1.0, SINE)
-    return where(x == x, where(small, found, where(x < 0.0, -above, above)), x)
+    result = near * horner(near * near * (1 / 32) - 1.0, SINE)
+    return where(x == x, where(small, result, where(x < 0.0, -above, above)), x)
 
 
 def _cosine_integral(x: Array) -> Array:
@@ -270,9 +270,9 @@ def _cosine_integral(x: Array) -> Array:
     near, far = where(small & (size > 0.0), size, 1.0), where(small | ~finite, 8.0, size)
     f, g = _auxiliary(far)
     square = near * near
-    found = log(near) + EULER + square * horner(square * (1 / 32) - 1.0, COSINE)
-    found = where(small, where(size > 0.0, found, -math.inf), f * sin(far) - g * cos(far))
-    return where(finite, found, where(x > 0.0, 0.0, math.nan))
+    result = log(near) + EULER + square * horner(square * (1 / 32) - 1.0, COSINE)
+    result = where(small, where(size > 0.0, result, -math.inf), f * sin(far) - g * cos(far))
+    return where(finite, result, where(x > 0.0, 0.0, math.nan))
 
 
 def _sinc(x: Array) -> Array:

@@ -78,8 +78,8 @@ def _faddeeva_upper_half(z: Array) -> Array:
 
 def _faddeeva(z: Array) -> Array:
     lower = imag(z) < 0.0
-    found = _faddeeva_upper_half(where(lower, -z, z))
-    return where(lower, 2.0 * exp(-(where(lower, z, 0.0) ** 2)) - found, found)
+    result = _faddeeva_upper_half(where(lower, -z, z))
+    return where(lower, 2.0 * exp(-(where(lower, z, 0.0) ** 2)) - result, result)
 
 
 _differentiable_faddeeva: Callable[[Array], Array] = with_derivative(
@@ -175,8 +175,8 @@ def _fresnel(x: Array, sine: bool) -> Array:
     above = where(finite, above, 0.5)
     square = near * near
     v = square * square * (2 / 1.6**4) - 1.0
-    found = near * square * horner(v, SINES) if sine else near * horner(v, COSINES)
-    return where(x == x, where(small, found, where(x < 0.0, -above, above)), x)
+    result = near * square * horner(v, SINES) if sine else near * horner(v, COSINES)
+    return where(x == x, where(small, result, where(x < 0.0, -above, above)), x)
 
 
 _differentiable_s = with_derivative(lambda x: _fresnel(x, True), lambda x: sin(_fresnel_phase(x)))

@@ -91,8 +91,8 @@ def _kummer(a: Array, b: Array, x: Array) -> Array:
     shift = where(turn, 0.0, large)  # exp(x) of the transformation and of the expansion cancel
     expanded = sign * total * exp(logarithm + shift)
     half = exp((scale + where(turn & ~far, x, 0.0)) * 0.5)
-    found = where(far, expanded, half * series * half)
-    return where(defined, found, where(pole, math.inf, math.nan))
+    result = where(far, expanded, half * series * half)
+    return where(defined, result, where(pole, math.inf, math.nan))
 
 
 def _with_derivatives(function: Callable[..., Array], by_x: Callable[..., Array]) -> Callable[..., Array]:
@@ -205,7 +205,7 @@ def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
     negative = where(below, z, 0.0)
     shifted = where(below, negative / (negative - 1.0), z)
     factor = exp(-p * log1p(-negative))
-    found = factor * _continue_hyp2f1(p, where(below, r - q, q), r, shifted)
+    result = factor * _continue_hyp2f1(p, where(below, r - q, q), r, shifted)
     # Finitely many terms serve all x.
     finite = polynomial & ~pole & (absolute(x) < math.inf)
     terms = _gauss_series(
@@ -222,7 +222,7 @@ def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
     at_one = where(summable, where(sign == 0.0, 0.0, sign * exp(size)), math.inf)
     known = (a == a) & (b == b) & (c == c) & (absolute(x) < math.inf)
     beyond = where(known & (pole | (x > 1.0)), math.inf, math.nan)
-    return where(inside, found, where(finite, terms, where(one, at_one, beyond)))
+    return where(inside, result, where(finite, terms, where(one, at_one, beyond)))
 
 
 _hyp2f1 = _with_derivatives(_gauss, lambda f, a, b, c, x: a * b / c * f(a + 1.0, b + 1.0, c + 1.0, x))

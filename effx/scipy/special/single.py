@@ -36,9 +36,9 @@ def _spence(x: Array) -> Array:
     logarithm = log(a)
     below = math.pi**2 / 6 + logarithm * u - series
     above = -0.5 * logarithm * logarithm - math.pi**2 / 6 + logarithm * u + series
-    found = where(low, below, where(high, above, series))
+    result = where(low, below, where(high, above, series))
     ends = where(x == 0.0, math.pi**2 / 6, where(x > 0.0, -math.inf, math.nan))
-    return where(inside, found, ends)
+    return where(inside, result, ends)
 
 
 def _spence_slope(x: Array) -> Array:

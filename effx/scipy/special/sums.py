@@ -76,9 +76,9 @@ def comb(N: Operand, k: Operand, *, repetition: bool = False) -> Array:
         n = n + m - 1.0
     inside = (m >= 0.0) & (m <= n)
     a, b = where(inside, n, 1.0), where(inside, m, 1.0)
-    found = exp(lgamma(a + 1.0) - lgamma(b + 1.0) - lgamma(a - b + 1.0))
+    result = exp(lgamma(a + 1.0) - lgamma(b + 1.0) - lgamma(a - b + 1.0))
     are_integers = (lax_arithmetic.floor(a) == a) & (lax_arithmetic.floor(b) == b)
-    return where(inside, where(are_integers, lax_arithmetic.round(found), found), 0.0)
+    return where(inside, where(are_integers, lax_arithmetic.round(result), result), 0.0)
 
 
 def multigammaln(a: Operand, d: Operand) -> Array:

@@ -32,9 +32,9 @@ def log_density(function_name: str, x: Operand, alpha: Operand) -> tuple[Array, 
     inside = reducing.all(point >= 0.0, 0) & (absolute(reducing.sum(point, 0) - 1.0) <= tolerance)
     defined = reducing.all(shape > 0.0) & reducing.all(point == point, 0)
     weights = reshape(shape - 1.0, (n,) + (1,) * (point.type.ndim - 1))
-    found = reducing.sum(weighted_log(weights, where(point >= 0.0, point, 1.0)), 0)
-    found = found - reducing.sum(lgamma(shape)) + lgamma(reducing.sum(shape))
-    return where(defined, where(inside, found, -math.inf), math.nan), first
+    result = reducing.sum(weighted_log(weights, where(point >= 0.0, point, 1.0)), 0)
+    result = result - reducing.sum(lgamma(shape)) + lgamma(reducing.sum(shape))
+    return where(defined, where(inside, result, -math.inf), math.nan), first
 
 
 @jit

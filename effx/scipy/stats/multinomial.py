@@ -25,10 +25,10 @@ def log_probability(function_name: str, x: Operand, n: Operand, p: Operand) -> t
         & (trials >= 0.0)
     )
     k = where(are_counts, counts, 0.0)
-    found = lgamma(where(trials >= 0.0, trials, 0.0) + 1.0) + reducing.sum(
+    result = lgamma(where(trials >= 0.0, trials, 0.0) + 1.0) + reducing.sum(
         weighted_log(k, chances) - lgamma(k + 1.0), -1
     )
-    return where(defined, where(inside, found, -math.inf), math.nan), first
+    return where(defined, where(inside, result, -math.inf), math.nan), first
 
 
 @jit

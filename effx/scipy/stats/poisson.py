@@ -86,5 +86,5 @@ def entropy(mu: Operand, loc: Operand = 0) -> Array:
     exact = few - few * log(few) + reducing.sum(exp(logs) * factorials, -1)
     many = where(small, start, mean)
     expanded = 0.5 * (log(many) + math.log(2 * math.pi) + 1.0) - horner(1.0 / many, ENTROPY) / many
-    found = where(small, where(positive, exact, 0.0), expanded)
-    return cast_strong_like(first, where((mean >= 0.0) & (shift == shift), found, math.nan))
+    result = where(small, where(positive, exact, 0.0), expanded)
+    return cast_strong_like(first, where((mean >= 0.0) & (shift == shift), result, math.nan))

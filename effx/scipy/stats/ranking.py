@@ -190,7 +190,7 @@ def sem(
     rest = where(here, wide - reducing.sum(values, -1, keepdims=True) / count, 0.0)
     free = count - float(ddof)
     variance = reducing.sum(rest * rest, -1, keepdims=True) / where(free > 0.0, free, math.nan)
-    found = convert(sqrt(variance / count), x.type.dtype)
+    result = convert(sqrt(variance / count), x.type.dtype)
     if not keepdims:
-        return found[..., 0]
-    return reshape(found, (1,) * as_operand(a).type.ndim) if axis is None else moveaxis(found, -1, axis)
+        return result[..., 0]
+    return reshape(result, (1,) * as_operand(a).type.ndim) if axis is None else moveaxis(result, -1, axis)

@@ -19,8 +19,8 @@ def log_density(y: Array, df: Array) -> Array:
     """Returns the logarithm of the density, which is the normal distribution's for infinitely many degrees."""
     infinite = df == math.inf
     n = where(infinite, 1.0, df)
-    found = -log_beta(n * 0.5, n * 0.0 + 0.5) - 0.5 * log(n) - (n + 1.0) * 0.5 * log1p_square(y / sqrt(n))
-    return where(infinite, norm.log_density(y), found)
+    result = -log_beta(n * 0.5, n * 0.0 + 0.5) - 0.5 * log(n) - (n + 1.0) * 0.5 * log1p_square(y / sqrt(n))
+    return where(infinite, norm.log_density(y), result)
 
 
 @jit

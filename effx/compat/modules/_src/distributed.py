@@ -5,11 +5,11 @@ from typing import final
 from effx.lower.jaxlib_names import DistributedRuntimeClient
 from effx.lower.placement.processes import Group, current_group
 
-__all__ = ["State", "global_state"]
+__all__ = ["DistributedState", "global_state"]
 
 
 @final
-class State:
+class DistributedState:
     """This process's part in the group that `jax.distributed.initialize` joined."""
 
     @property
@@ -41,4 +41,4 @@ def _group() -> Group | None:
     return current_group[0] if current_group else None
 
 
-global_state = State()
+global_state = DistributedState()

@@ -44,7 +44,7 @@ def create_device_mesh(
             "create_device_mesh: effx takes TPUs in their order and does not look at their network; give the devices in "
             "the order that you want, without contiguous_submeshes and allow_split_physical_axes"
         )
-    return _grid(there).reshape(tuple(mesh_shape))
+    return _device_grid(there).reshape(tuple(mesh_shape))
 
 
 def create_hybrid_device_mesh(
@@ -99,12 +99,12 @@ def create_hybrid_device_mesh(
         for k in (sorted(networks) if should_sort_granules_by_key else networks)
     ]
     n = len(mesh_shape)
-    whole = np.stack(grids).reshape((*dcn_mesh_shape, *mesh_shape))
-    beside = whole.transpose([axis for i in range(n) for axis in (i, n + i)])
+    full_grid = np.stack(grids).reshape((*dcn_mesh_shape, *mesh_shape))
+    beside = full_grid.transpose([axis for i in range(n) for axis in (i, n + i)])
     return beside.reshape([a * b for a, b in zip(dcn_mesh_shape, mesh_shape, strict=True)])
 
 
-def _grid(devices: Sequence[Device]) -> Devices:
-    found: Devices = np.empty(len(devices), object)
-    found[:] = devices
-    return found
+def _device_grid(devices: Sequence[Device]) -> Devices:
+    result: Devices = np.empty(len(devices), object)
+    result[:] = devices
+    return result
