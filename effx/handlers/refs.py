@@ -5,6 +5,10 @@ An operation that holds programs which read or write cells is discharged on its 
 programs, or at a cell's home, contents become a state that the framework threads through them, as it threads any. So
 no handler but those that intercept everything meets a reference in a program: derivatives and batches are those of
 pure programs.
+
+Discharging before differentiating was chosen over linear references, as jax has them for cotangents: what
+reverse mode would save is a copy that XLA elides inside of a program, and `with_refs` adds cotangents at the
+end instead.
 """
 
 from collections.abc import Sequence
@@ -446,6 +450,7 @@ def perform_on_whole(op: RefOperation, operands: tuple[Value, ...]) -> tuple[Arr
             "",
         )
         value, target, advice = _WRITE_ADVICE.get(handler.name, default_advice)
+        # In a cell of further out the value would outlive its frame.
         raise RefError(
             f"ref: {value} {arrays[0].type!r} is written to {target}; {advice}make the ref inside the function"
         )

@@ -25,6 +25,8 @@ R = TypeVar("R")
 Kinds = tuple[type[Handler], ...]
 
 
+# A mask on the stack alone would not do: an operation may be staged here and run elsewhere. Programs hold
+# masked leaves and never masked loops, since the recursion interprets the loops.
 @final
 @attrs.frozen
 class Mask(PayloadHandler):

@@ -46,6 +46,7 @@ class HandlerRules(RuleTable[F]):
         """The classes down to HigherOrder, for one of those; else traits before the general bases."""
         if issubclass(kind, HigherOrder):
             return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
+        # `Exp` is `Unary` and `Monotone`: a handler with rules for both means the trait.
         return tuple(sorted(kind.__mro__, key=GENERAL_BASES.__contains__))
 
 

@@ -4,6 +4,10 @@ a hundred that it never needs again.
 Only what gives the same bits: elements that are moved, compared, or rounded once as IEEE says. Where XLA flushes what NumPy
 keeps, or is free to choose a NaN, it is asked.
 
+XLA takes 8 to 30 ms to compile an addition, and initialising a flax transformer asks for 79 such kernels,
+most of them a few times; a call by NumPy takes 45 us. flax's first step went from 0.71 to 0.47 of jax's time
+by it, numpyro's from 0.67 to 0.48, the first eager gradient of a transformer block from 1.4 s to 1.2.
+
 Never: wait for a long computation; hold an array's memory.
 """
 

@@ -133,6 +133,7 @@ def numpy_first_kernel(op: Operation[object]) -> Kernel:
     C++ would ask Python for ever where the first answer came from there. So it is not asked before an operation is met
     often on arrays of some types, and then for all types.
     """
+    # Asked for ever, Python would cost each call 25 us in place of 7.
     compiled_run = compile_operation(op)
     # For operands of some types how many calls are left, and the result's type if NumPy may answer.
     seen: dict[tuple[bool, tuple[ArrayType, ...]], tuple[int, ArrayType | None]] = {}
@@ -148,6 +149,8 @@ def numpy_first_kernel(op: Operation[object]) -> Kernel:
                 NUMPY_CALLS,
                 result_type if can_evaluate_by_numpy(op, types, result_type) else None,
             )
+        # What runs an operation is a function of Python until it is met often for some types, and then C++'s,
+        # for all types.
         if not calls_left:
             kernel.run = compiled_run
             return compiled_run(*arrays)

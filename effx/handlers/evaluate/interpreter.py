@@ -28,6 +28,7 @@ C = TypeVar("C")
 Y = TypeVar("Y")
 
 
+# Loops of `lax` without jit use this one too.
 def iterate(
     step: Callable[[int, C], tuple[C, Y]],
     carry: C,

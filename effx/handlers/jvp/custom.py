@@ -89,6 +89,8 @@ def _run_reverse_rule(
 
     program, forward = _stage_forward_rule(rules, constants, xs, tangent_indices, outputs)
     known = [*residuals, *forward]
+    # The backward rule becomes a linear operation that knows only its transpose, so recording, splitting and
+    # checkpointing treat it as any other.
     op = CustomTangent(
         CustomBackward(rules.transform_name, rules.name, backward),
         tuple([ys[i].type for i in outputs]),

@@ -95,6 +95,7 @@ def _choose_saved(
                 if type(e.op) is CheckpointName:
                     names[e.inputs[0]] = e
     # An effect of a user's operation happens once: its result is saved, whatever the policy says.
+    # Performed again, it could give another result.
     for e in parts.known.equations:
         if any([type(effect) is Label for effect in e.op.effects]):
             allowed.update(dict.fromkeys(e.outputs))

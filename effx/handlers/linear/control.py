@@ -156,6 +156,7 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
     # What each step computes from the constants alone is computed once.
     known_in = mask_indices(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
+    # Stacked, such a residual would be kept once for each iteration.
     hoisted, stacked, invariant_program = _separate_invariant(parts, fixed, once)
     # A carry that the linear part reads differs in each iteration, so it is stacked.
     forwarded_carries = [i for i in parts.forwarded if c <= i < n]

@@ -41,6 +41,8 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         applied = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
         if applied is not None:
             return applied
+    # False by default: the derivative of an interval's upper bound is not the upper bound of a custom
+    # derivative.
     keeps_rules = handler.keeps_rules
     if has_record(frame) or (not keeps_rules and op.rules.batch is None):
         return _recur_without_rules(frame, op, operands)

@@ -1,4 +1,8 @@
-"""Parallel maps under any handler: their axes are like a scanned axis without an order."""
+"""Parallel maps under any handler: their axes are like a scanned axis without an order.
+
+`unstack` and `stack` give the index of an axis in a payload, as for a scan; residuals become mapped results
+and stay on the device that computed them.
+"""
 
 from collections.abc import Sequence
 from math import prod

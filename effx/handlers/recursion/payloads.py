@@ -36,6 +36,13 @@ class PayloadHandler(Handler):
     decomposition. A handler says how a rule is called (`apply_rule`) and what becomes of a result
     (`boxed_result`). Most users' handlers define `lift` only; the other methods have a default that works leaf by leaf.
 
+    A handler's data pass through programs in one of three ways. *Payloads* belong to values: their leaves
+    take the value's place. *State* belongs to the run and is threaded through carries and branches.
+    *Collected* values only go out: as further results of calls, stacked by scans and parallel maps, from the
+    last iteration of a while loop. State cannot replace collecting, because its structure must be known
+    beforehand; collecting cannot replace state, because it cannot be read. Arrays that a handler only reads
+    are its attributes, which a staged body captures as constants.
+
     Attributes:
         rules: by operation class, base class or trait.
         recursions: how operations that hold programs are handled without a rule.
@@ -93,6 +100,7 @@ class PayloadHandler(Handler):
         result = self.otherwise(frame, op, operands)
         if result is not None:
             return result
+        # Rules come first, since decompositions are exact in real arithmetic only.
         if op.can_decompose():
             with use_frame(frame):
                 return op.decompose(*operands)
@@ -308,6 +316,9 @@ def must_perform_once(frame: Frame | None) -> bool:
     performed again may give another result. Handlers of effects only do not count: effects are performed once
     anyway.
     """
+    # The answer is part of the keys under which split programs and traces are cached. Where it is True
+    # nothing is computed again: checkpoints save every residual, scans hoist nothing, and linearising a while
+    # loop, whose derivative would run it again, is refused.
     while frame is not None:
         h = frame.handler
         if isinstance(h, PayloadHandler) and not h.effects_only and (h.threads_state or h.collects):

@@ -198,6 +198,8 @@ def cache_on_program(program: Program, key: Hashable, make: Callable[[], T]) -> 
     try:
         cached_value = program.derived.get(key)
     except TypeError:
+        # A cache by identity would keep one program for each array that the handler has held: one more at
+        # each training step.
         return make()
     if cached_value is None:
         cached_value = program.derived[key] = make()
@@ -222,6 +224,9 @@ def stage_under(
         key: part of the cache's key.
     """
 
+    # A program's operations have the scopes within it alone, since it may be performed anywhere. Most rules
+    # do not ask for their scope, so one staged program serves all scopes; only where one has asked
+    # (`full_scope`) are the scopes around part of the key.
     scope = scope_within(surrounding_scope.get(), current_scope.get())
 
     def make() -> HandledProgram:

@@ -75,6 +75,9 @@ def recur_decided_while(frame: Frame, op: While, operands: Sequence[Array]) -> t
         _missing_leaves(frame, body_collected),
         _missing_leaves(frame, condition_collected),
     )
+    # A condition that leaves the state as it is stays in the condition's program. One that changes it, or
+    # collects, would be in the program twice, and an outer handler would collect from it twice: so its value
+    # is carried instead.
     if test.outputs[:s] == test.inputs[len(fixed_operands) :][:s] and not condition_collected.names:
         test = _drop_unchanged_state(test, s)
         loop = While(

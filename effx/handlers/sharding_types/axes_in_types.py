@@ -3,6 +3,9 @@ ones of a mesh cut them.
 
 The sum of cotangents that the gradient with respect to a replicated value is must be taken where the value is used, so
 each linear value has to be known for what it is when a program is transposed.
+
+Families and users' operations need nothing for it: their typing rules are asked for types without axes,
+results vary where an operand does, and collectives say what they change.
 """
 
 from collections.abc import Iterator, Sequence

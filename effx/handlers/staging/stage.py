@@ -121,6 +121,7 @@ class Stage(Handler):
         return Box(frame, var, t)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
 
+# A handler of its own, so that plain programs pay nothing for what types say of axes.
 @final
 @attrs.frozen
 class TrackingStage(Stage):

@@ -2,6 +2,8 @@
 
 A linear program y = A x is transposed by walking its equations backwards: each gives its operands'
 cotangents from its results' by the transpose of one operation. None stands for a zero cotangent.
+
+The walk runs under the current handlers, so transposition is as composable as they are.
 """
 
 from collections.abc import Callable, Sequence

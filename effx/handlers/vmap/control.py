@@ -55,6 +55,7 @@ def mask_derivative(frame: Frame, mask: Array, x: Array) -> Array:
     Unbatched arrays are not masked: that would make a copy for each batch element.
     """
     shared = x.frame is not frame and x.type.shape != ()
+    # XLA removes the select, both of whose operands are the same value.
     return x if shared or x.type.kind not in "fc" else select_elements(mask, x, StopGradient()(x))
 
 

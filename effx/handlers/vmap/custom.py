@@ -65,6 +65,9 @@ def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
 
     def make() -> CustomCall:
         batched = tuple([x.frame is frame for x in operands[n:]])
+        # The batched operation remembers the handlers that batched it, so that a handler further out can
+        # batch its own rule the same way (`apply_over_batches`), by the `unstack` and `stack` that also serve
+        # scans.
         batch = Batch(handler.size, handler.axis_name, batched, handler.spmd_axes)
         types = layout_types(handled.results)
         tree = function.result()[0]

