@@ -1,5 +1,9 @@
 """Caches that keep nothing alive, and keys that tell apart what `==` does not.
 
+Traces and compiled code are cached by the function's identity, weakly, and refer neither to the function nor
+to its C++ functions, so dropping a function frees everything at once: the collector of cycles does not know
+how large arrays are.
+
 Never: import another effx module.
 """
 

@@ -156,6 +156,7 @@ _SHORT: Final[dict[DType, str]] = {**{d: _make_short_name(d) for d in ALL}, **_K
 _FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
 # float0 has no StableHLO type; where one must be written, XLA sees the smallest type there is.
 # A key is an element as wide as its words together, so that whatever moves elements moves keys.
+# No operation but `bitcast` and XLA's generators knows of keys, and jaxlib's C++ sees the storage only.
 _MLIR: Final[dict[DType, str]] = {
     **{d: _make_mlir_name(d) for d in ALL},
     **{d: _make_mlir_name(uint64 if d.itemsize == 8 else complex128) for d in KEYS.values()},

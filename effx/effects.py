@@ -5,6 +5,9 @@ operation gives it its meaning and runs in the context of the next handler outwa
 an interest when one of the operands is a box of its frame, when it handles an effect that the
 operation carries (an axis name, say), or when it intercepts everything.
 
+Operations, frames, the stack and rule tables are one file, since they refer to each other and `perform` reads
+all of them.
+
 Never: know what an array is, or import anything but `effx.errors`, `effx.caching` and `effx.presence`.
 """
 
@@ -91,6 +94,8 @@ class Effect:
 NO_EFFECTS: frozenset[Effect] = frozenset()
 
 
+# A label stands in the effect row of an operation, and so of programs: it crosses jit as an axis name does,
+# and a handler of it inlines the call.
 @final
 @attrs.frozen
 class Label(Effect):

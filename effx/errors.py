@@ -129,6 +129,8 @@ def current_source(depth: int = 2) -> Source:
     Args:
         depth: how many frames of effx's own are known to be innermost: looking at one costs 100 ns.
     """
+    # Python's frames are walked once for each operation of the user's. A program that is run again sets the
+    # position and the name stack of each equation, and the backward pass those of the forward pass.
     active = active_source.get()
     if active is not None:
         return active

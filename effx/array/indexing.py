@@ -5,6 +5,8 @@ slices, then gathers; writing is one scatter whose windows are the unit-step sli
 from the end. Out of bounds, reading by an array clips the index, take fills, writing drops; `mode=` overrides
 this.
 
+Reading and writing by index are one file, since they share one plan of the index.
+
 Never: wait for a device, except for boolean masks, whose number of true elements is a size of the result.
 """
 

@@ -78,6 +78,9 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
     """
     if isinstance(x, Array):
         return x
+    # `x * 2.0` is to be one equation. So a number becomes a rank-0 host array of the promoted dtype, weak,
+    # which staging turns into a literal and the evaluator into a device scalar that it caches. NumPy arrays
+    # become host arrays too, so that this layer needs no device.
     kind = type(x)
     if kind is float or kind is int or kind is bool or kind is complex:
         dtype, weak = dtypes.scalar_dtype(kind)

@@ -27,6 +27,8 @@ RETURN_ADVICE = "make what it holds an argument, and what it holds afterwards a 
 _numbers = itertools.count()
 
 
+# A cell made in a staged function holds a variable, one made under `grad` a dual number: at the home nothing
+# but Python's assignment happens.
 @final
 class Cell:
     """What a reference refers to; equal only to itself.

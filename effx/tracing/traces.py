@@ -3,6 +3,9 @@
 The key of a trace is the function itself, weakly; the structure and the types of its arguments; which of them
 are static, with their values; the flags and handlers around that change what tracing returns; and the axes in
 scope. Nothing in a trace refers to the function, so dropping the function frees its programs at once.
+
+Functions of pytrees are staged here alone, so a second `jit(f)`, whatever its options, and a loop over `f`
+find the trace of the first.
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -77,6 +77,8 @@ class HigherOrder(TupleOperation):
 
         None where the operation is more than what a program does: where an equation defines it, say.
         """
+        # An operation that an equation defines, such as a root, has none: its solver may find x without a
+        # value of x flowing from what it depends on.
         programs = self.programs
         return (Region(program=programs[0]),) if len(programs) == 1 else ()
 

@@ -1,4 +1,9 @@
-"""The parallel map: one program run by many devices at once, each on its own part of the operands."""
+"""The parallel map: one program run by many devices at once, each on its own part of the operands.
+
+`pmap` is the form with one axis, no mesh and no types that speak of axes. `shard_map` reshapes what its specs
+split, so that each mapped axis is a leading one. That costs nothing where XLA does it, and the transposes,
+slices and stacks that handlers need are those of leading axes.
+"""
 
 from math import prod
 from typing import final

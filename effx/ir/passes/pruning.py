@@ -2,6 +2,10 @@
 that only these needed, such as what a loop carries and nobody reads.
 
 `dead_code` keeps or drops an equation whole.
+
+XLA leaves in a loop what only the loop itself reads, once two such values need each other. The gradient of a
+diffrax solve, whose equations for counters and for interpolation nobody differentiates, went by this from 281
+fused kernels to 200, the number that JAX's has.
 """
 
 from collections.abc import Iterable, Sequence

@@ -47,6 +47,7 @@ def insert_type_constraints(program: Program) -> Program:
     Results that are cut are constrained, and so are the program's own results. What is whole in between is left to the
     partitioner, and so is what only goes into a constraint.
     """
+    # The partitioner may find a better sharding for what is whole in between.
     constrained_program = program.derived.get("with cuts")
     if constrained_program is None:
         mesh = explicit_mesh(program)

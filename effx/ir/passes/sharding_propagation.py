@@ -8,6 +8,10 @@ arrays.
 
 Sources: the propagation of shardings by factors of Shardy and of GSPMD (Xu et al. 2021); here it only goes forward, and
 never guesses.
+
+Batched operations, tangents and cotangents are operations too, so vmap, jvp and transposition have no rules
+of their own. Transposition runs under `allow_unresolved` and gives each cotangent the sharding of its
+value. What is not sharded may be: carries and branches take the sharding of whoever has one.
 """
 
 from collections.abc import Callable, Hashable, Sequence

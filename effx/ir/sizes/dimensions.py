@@ -4,6 +4,9 @@ A size that does not depend on a variable is always a plain int, so code that ne
 module. Where a size is symbolic, arithmetic gives another size, and a comparison gives its truth if that is the same for
 all values of the variables, else an error that names the sizes.
 
+Symbolic sizes stand in the shapes and parameters of the one IR: there is no second kind of type, and no
+handler knows of them. What must know a number raises an error that names the size.
+
 Never: read or print specifications of shapes (`effx.ir.sizes.shape_text`), or decide inequalities (`effx.ir.sizes.bounds`).
 """
 
@@ -37,6 +40,7 @@ def _as_tuple(constraints: Sequence[str]) -> tuple[str, ...]:
     return tuple(constraints)
 
 
+# Scopes are compared by their constraints, not by identity, so that types stay interned.
 @final
 @attrs.frozen
 class SymbolicScope:

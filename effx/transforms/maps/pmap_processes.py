@@ -4,6 +4,8 @@ What each process has is made into arrays on the devices of all, of which nothin
 parallel map of these is one program in all processes, as `jit` runs it on a mesh. Under handlers and in functions that are
 being staged there are no rows of one process: a parallel map there is one over the devices of this process, or over those
 that it names.
+
+C++ keeps nothing of these calls.
 """
 
 from collections.abc import Callable, Hashable, Sequence

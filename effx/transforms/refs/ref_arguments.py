@@ -1,6 +1,10 @@
 """References as arguments of transformed functions. A caller lends them: the function is staged, or batched, as one of
 their contents, in which a reference of its own stands for each of the caller's; what these hold at the end is written
 back. Where nothing is staged by the arguments' types, the function simply closes over the caller's references.
+
+A program knows the types of lent contents alone, so one serves all references of a type, and a repeated call
+runs in C++ but for reading and writing. Ahead of time the contents of arguments are lent in the same way, and
+those of closed-over cells are the last inputs and outputs of a discharged program.
 """
 
 from collections.abc import Callable, Sequence
