@@ -7,6 +7,9 @@ half of those in which a daemon thread was compiling.
 Daemon threads go on while Python ends. One that comes back from C++ then and asks for the interpreter's lock is ended
 by Python before 3.14, and C++ aborts the process, since it can't unwind a function of jaxlib's. Python 3.14 lets the
 thread rest instead; so does `_suspend_threads_at_exit`, for those before.
+
+Before there was this end, daemon threads ended the process by an abort or a fault: always when they ran
+programs in a loop, every second time when they compiled (JAX's do so too).
 """
 
 import atexit
@@ -114,6 +117,7 @@ def _wait_for_client(client: _jax.Client) -> None:
     for buffer in client.live_arrays():
         with contextlib.suppress(_jax.JaxRuntimeError):
             buffer.block_until_ready()
+    # The empty program takes 10 ms.
     if client.platform == "cpu":
         # And what nobody holds the results of: XLA runs what a thread asks for in order.
         devices = (client.local_devices()[0],)

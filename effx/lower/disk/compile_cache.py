@@ -1,4 +1,8 @@
-"""Compiled executables on disk, so that the next process need not compile them: `EFFX_CACHE_DIR`."""
+"""Compiled executables on disk, so that the next process need not compile them: `EFFX_CACHE_DIR`.
+
+An executable is kept from 50 ms of compiling on: loading takes about a thirtieth of that (1 ms for 45, 15 for
+420).
+"""
 
 import hashlib
 import json

@@ -1,7 +1,12 @@
 """On which devices a program runs, and how what it takes and gives lies there.
 
-The devices follow from the arrays that are bound to some, from shardings that the user asked for, and from the parallel maps
-in the program. Inputs that lie on all of them stay as they are; what is bound to none is whole on each.
+The devices follow from committed arrays, from shardings that the user requests, and from the parallel maps in the
+program. Inputs on all of these devices keep their shardings; uncommitted inputs are replicated.
+
+It is decided here for eager kernels, for jitted calls and for what is lowered ahead of time, from closed-over
+arrays as well; executables are found by the result. Names of mesh axes are the user's and stay out of the
+text (`m0`, `m1`), so that equal programs are compiled once. A mesh in another order of the same devices is
+another `sdy.mesh` with their numbers.
 """
 
 from collections.abc import Sequence
@@ -48,16 +53,16 @@ __all__ = ["Assignment", "RequestedShardings", "assignment_for", "assignment_on"
 
 
 ArraySharding = NamedSharding | SingleDeviceSharding
-"""How one array lies; a `SingleDeviceSharding` where it says of one device which memory."""
+"""The sharding of one array; a `SingleDeviceSharding` for a memory of one device other than its default one."""
 
 
 @final
 @attrs.frozen
 class RequestedShardings:
-    """What a user asked for, for all inputs and outputs or for none.
+    """The shardings that a user requests, for all inputs and outputs or for none.
 
     Attributes:
-        inputs, outputs: shardings, and None where nothing was said; () for nothing at all.
+        inputs, outputs: shardings, None for an unspecified one; () where all are unspecified.
     """
 
     inputs: tuple[ArraySharding | None, ...] = ()
@@ -67,13 +72,13 @@ class RequestedShardings:
 @final
 @attrs.frozen
 class Assignment:
-    """On which devices a program runs, and how what it takes and gives lies there.
-
-    Attributes:
-        devices: in the order in which the program counts them.
-        committed: whether results are bound to them.
-        mesh: what they are, where inputs or outputs lie on a mesh.
-        inputs, outputs: how each lies; None where the program decides. () for None everywhere.
+    """The devices of a program, and the shardings of its inputs and outputs.
+    
+        Attributes:
+            devices: in the order in which the program counts them.
+            committed: whether results are committed to them.
+            mesh: the mesh of the devices, where inputs or outputs are sharded over one.
+            inputs, outputs: the sharding of each; None where the program decides. () for None everywhere.
     """
 
     devices: tuple[Device, ...]
@@ -88,7 +93,7 @@ class Assignment:
         return self.devices[0]
 
     def select_inputs(self, kept_mask: Sequence[bool]) -> "Assignment":
-        """Returns the assignment of a program of which only some inputs are kept."""
+        """Returns the assignment of the program without the inputs that the mask leaves out."""
         if not self.inputs:
             return self
         return attrs.evolve(
@@ -96,7 +101,7 @@ class Assignment:
         )
 
     def partitioning(self, program: Program) -> Partitioning | None:
-        """Returns how the program lies on the devices; None where one is enough."""
+        """Returns the tilings of the program's inputs and outputs; None for one device."""
         maps = infer_partitioning(program)
         count = len(self.devices)
         if count == 1:
@@ -121,9 +126,9 @@ class Assignment:
         return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
 
     def memories(self, program: Program) -> Memories:
-        """Returns which memories a program takes its inputs from and leaves its outputs in.
+        """Returns the memories of a program's inputs and outputs.
 
-        An output lies where the user asked for it, else where the program has put it.
+        An output is in the memory that the user requests, else in the one that the program moves it to.
         """
         inputs = [None if x is None else x.other_memory for x in self.inputs or [None] * len(program.inputs)]
         outputs: list[str | None] = []
@@ -146,7 +151,7 @@ class Assignment:
         )
 
     def name_sharding(self, tiling: Tiling) -> NamedSharding:
-        """Returns what users see of how an array lies on the devices."""
+        """Returns the NamedSharding that users see for a tiling over the devices."""
         mesh = self.mesh
         if mesh is not None and (mesh.axis_sizes == tiling.sizes or not any(tiling.dims)):
             names = mesh.axis_names
@@ -159,7 +164,7 @@ class Assignment:
 
 
 def assignment_on(program: Program, device: Device, committed: bool) -> Assignment:
-    """Returns the assignment of a program to one device, or to those of its platform that its parallel maps want."""
+    """Returns the assignment of a program to one device, or to as many of its platform as its parallel maps need."""
     where = devices_for(program, device)
     return Assignment(where, committed or where != (device,))
 
@@ -171,18 +176,18 @@ def assignment_for(
     requested: RequestedShardings | None = None,
     closed_over: Sequence[Array] = (),
 ) -> Assignment:
-    """Returns on which devices a program runs with these arrays.
+    """Returns the device assignment of a program that is called with these arrays.
 
     Args:
-        program: one with parallel maps chooses devices itself; None for one that is not known yet.
+        program: one with parallel maps chooses devices itself; None where it is not staged yet.
         name: of the computation, for errors.
         arrays: its arguments.
-        requested: what the user asked for, of the arguments.
-        closed_over: arrays that the computation closes over: they are moved where it runs, unless they are sharded.
+        requested: the shardings that the user requests for the arguments.
+        closed_over: arrays that the computation closes over: they are moved to its device, unless they are sharded.
 
     Raises:
-        BackendError: arrays are committed to different devices, or parallel maps want more than there are.
-        ShardingError: an argument lies otherwise than the user asked.
+        BackendError: arrays are committed to different devices, or parallel maps need more than there are.
+        ShardingError: an argument has another sharding than the user requests.
     """
     spans = program is not None and spans_devices(program)
     chosen: Device | None = None
@@ -247,7 +252,7 @@ def assignment_for(
         and isinstance(ambient_mesh, Mesh)
         and ambient_mesh.shape_tuple == explicit.shape_tuple
     ):
-        # What has no device of its own goes to the mesh in force.
+        # Uncommitted arrays go to the mesh in force.
         common_sharding = NamedSharding(ambient_mesh, PartitionSpec())
         inputs += [None] * (len(arrays) + len(closed_over) - len(inputs))
     if common_sharding is None and program is not None and (sizes := _abstract_mesh_axes(program)):
@@ -275,7 +280,7 @@ def assignment_for(
     if requested is not None and requested.inputs:
         requested_inputs = (*[None] * len(closed_over), *requested.inputs)
         inputs = [w if w is not None else x for w, x in zip(requested_inputs, inputs, strict=True)]
-    # An array that lies on the same devices in another order, or on others where a sharding was asked for, is moved.
+    # An array on the same devices in another order, or on others where a sharding is requested, is moved.
     input_shardings = [x if x is None or x.ordered_devices == mesh_devices else None for x in inputs]
     mesh = common_sharding.mesh
     results: tuple[ArraySharding | None, ...] = () if requested is None else requested.outputs
@@ -293,7 +298,7 @@ def assignment_for(
 
 
 def _explicit_sharding(x: ConcreteArray) -> ArraySharding | None:
-    """Returns how an array lies; None where nothing need be said of it: in the default memory of one device."""
+    """Returns the sharding of an array; None for the default memory of one device."""
     buffer_sharding = x.buffer._sharding
     if type(buffer_sharding) is BufferSharding:
         return buffer_sharding.sharding
@@ -307,10 +312,10 @@ def _assign_one_device(
     requested: RequestedShardings | None,
     program: Program | None,
 ) -> Assignment:
-    """Returns an assignment to one device with the memories that arrays lie in or users asked for.
+    """Returns an assignment to one device with the memories that arrays are in or users request.
 
     Args:
-        inputs: how arrays lie, as far as they are there. closed_over_count: how many are what the computation closes over.
+        inputs: shardings of the arrays known so far. closed_over_count: how many of them the computation closes over.
     """
     if len(assignment.devices) != 1 or (requested is None and not any(inputs)):
         return assignment
@@ -335,7 +340,7 @@ def _assign_one_device(
 def _shardings_on_mesh(
     mesh: Mesh, shardings: Sequence[ArraySharding | None]
 ) -> tuple[NamedSharding | None, ...]:
-    """Says of a mesh what was said of its only device."""
+    """Returns requests for one device as shardings on the mesh of that device."""
     return tuple(
         [
             NamedSharding(mesh, PartitionSpec(), memory_kind=x.memory_kind)
@@ -365,11 +370,11 @@ def _sharding_mismatch_error(
 
 
 def _resolve_named_mesh(op: MeshOperation, candidates: Sequence[NamedSharding]) -> NamedSharding:
-    """Returns nothing but a mesh that an operation in a program names.
+    """Returns a replicated sharding on the mesh that an operation in a program names.
 
     Args:
         op: it names devices by their ids.
-        candidates: shardings whose devices may be meant, such as those of a topology, which no platform lists.
+        candidates: shardings whose devices the ids may name, such as those of a topology, which no platform lists.
 
     Raises:
         BackendError: there are no such devices.
@@ -405,7 +410,7 @@ def _abstract_mesh_axes(program: Program) -> NamedSizes:
 
 
 def _mesh_of_first_devices(name: str, axes: NamedSizes, device: Device) -> NamedSharding:
-    """Returns nothing but a mesh of the first devices of a platform."""
+    """Returns a replicated sharding on a mesh of the first devices of a platform."""
     local_devices, count = device.client.local_devices(), prod([n for _, n in axes])
     if count > len(local_devices):
         raise BackendError(
@@ -418,7 +423,7 @@ def _mesh_of_first_devices(name: str, axes: NamedSizes, device: Device) -> Named
 
 
 def _check_same_devices(name: str, a: NamedSharding | None, b: NamedSharding | None) -> NamedSharding | None:
-    """Returns the first of two shardings that lie on the same devices."""
+    """Returns the first of two shardings, which must have the same devices."""
     if a is None or b is None:
         return b if a is None else a
     if a.device_set != b.device_set:

@@ -1,7 +1,9 @@
-"""Arrays on devices: the concrete class around jaxlib's buffers, and moving data to and from devices.
+"""Arrays on devices: `ConcreteArray` around jaxlib's buffers, and moves to and from devices and memories.
 
 jaxlib's array class is left as it is; `ConcreteArray` wraps it. In the private dispatch pytree
 registry the wrapper is a node, so that jaxlib's C++ takes and returns it without Python.
+
+An array on a device, and how host data become one, are one file: each reads the other's caches.
 """
 
 from collections import Counter
@@ -66,16 +68,16 @@ _NOTHING = np.empty(0)
 
 @final
 class DeletedBuffer:
-    """Stands in an array for a buffer whose memory was given away.
+    """Replaces the buffer of an array that was donated or deleted.
 
-    jaxlib's C++ does not know the class, so that every use comes to Python, which explains.
+    jaxlib's C++ does not know the class, so every use reaches Python, which raises the error.
     """
 
     __slots__ = ("_buffer",)
     _npy_value = None
 
     def __init__(self, buffer: ArrayImpl) -> None:
-        # What is left of it is asked for in errors only; to read that from each would be half the cost of a donated leaf.
+        # Only errors read type and sharding; reading them from each buffer here would be half the cost of a donated leaf.
         self._buffer = buffer
         buffer._npy_value = _NOTHING  # frees a copy on the host; C++ takes no None
 
@@ -93,7 +95,7 @@ class DeletedBuffer:
         return self._buffer._committed
 
     def is_deleted(self) -> bool:
-        """True: that is what the class is for."""
+        """True."""
         return True
 
     def is_ready(self) -> bool:
@@ -104,14 +106,14 @@ class DeletedBuffer:
         """Nothing is left to free."""
 
 
-# Buffers that executables have as constants, by id, with their number; and what is called when one of them is gone.
+# Buffers that executables hold as constants, by id, with their number; and what is called when one is deleted.
 constant_counts: Counter[int] = Counter()
 deletion_listeners: list[Callable[[], None]] = []
 
 
 @final
 class ConcreteArray(Array[DT, Unpack[Dims]]):
-    """An array whose elements lie on a device.
+    """An array whose elements are in the memory of a device, or of several.
 
     Attributes:
         buffer: jaxlib's array; its `aval` is the ArrayType.
@@ -170,12 +172,12 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     @property
     def sharding(self) -> SingleDeviceSharding | NamedSharding:
-        """How the array lies on devices."""
+        """The sharding of the array over devices."""
         return user_sharding(self.buffer._sharding)
 
     @property
     def addressable_shards(self) -> list[Shard[Array]]:
-        """The parts that lie on the devices of this process."""
+        """The shards on the devices of this process."""
         self._check_alive("x.addressable_shards")
         full_buffer = self.buffer
         return [
@@ -187,7 +189,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     @property
     def global_shards(self) -> list[Any]:
-        """The parts on all devices, without data where these are other processes'."""
+        """The shards on all devices, without data on those of other processes."""
         return [*self.addressable_shards, *remote_parts(self.buffer, self.type)]
 
     @property
@@ -213,7 +215,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         start_host_copies(self.buffer, self.type)
 
     def is_deleted(self) -> bool:
-        """Says whether the memory was given away or freed."""
+        """Says whether the array was donated or deleted."""
         return self.buffer.is_deleted()
 
     def delete(self) -> None:
@@ -222,7 +224,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self.mark_deleted()
 
     def mark_deleted(self) -> None:
-        """Forgets a buffer whose memory is gone."""
+        """Replaces a buffer that was donated by a `DeletedBuffer`."""
         mark_deleted([self])
 
     def unsafe_buffer_pointer(self) -> int:
@@ -300,7 +302,7 @@ _NAMED_TUPLE = dispatch.flatten(BufferRecord(0))[1].__getstate__()[1][-1]
 def result_structure(
     result: PyTree, first: "Callable[[ArrayImpl], ConcreteArray] | None" = None
 ) -> PyTreeDef:
-    """Returns the structure with which C++ builds results like this one from buffers.
+    """Returns the pytree structure with which C++ builds results like this one from buffers.
 
     The array of the first buffer is made by `first`, if it is given.
 
@@ -354,12 +356,12 @@ def fetch_to_host(x: ConcreteArray) -> HostData:
 
 
 def place_result(data: HostData, type: ArrayType) -> ConcreteArray:
-    """Returns an array of a computation's result that the host found."""
+    """Returns an uncommitted array of a result that was computed on the host."""
     return _place_on_device(data, type)
 
 
 def _assemble_on_host(x: ConcreteArray) -> HostData:
-    """Puts the parts of an array on several devices together on the host."""
+    """Assembles the shards of an array on the host."""
     parts = x.addressable_shards
     if x.is_fully_replicated and parts:
         return parts[0].data.host("numpy.asarray(x)")
@@ -386,7 +388,7 @@ def committed_device(x: ConcreteArray) -> Device | None:
 
 
 def mark_deleted(values: Iterable[object]) -> None:
-    """Forgets the buffers, of those of the values that are arrays, whose memory is gone."""
+    """Marks the arrays among the values deleted whose buffers were donated."""
     for x in values:
         if type(x) is not ConcreteArray:
             continue
@@ -400,7 +402,7 @@ def mark_deleted(values: Iterable[object]) -> None:
 
 
 def is_on_several_devices(x: ConcreteArray) -> bool:
-    """Says whether an array lies on several devices."""
+    """Says whether an array is on several devices."""
     return type(x.buffer._sharding) is BufferSharding
 
 
@@ -413,13 +415,13 @@ def _unpickle(data: HostData, weak: bool) -> Array:
 
 
 def is_immutable(data: HostData) -> bool:
-    """Says whether nobody can write to an array's memory: neither by the array nor by what it is a view of."""
+    """Says whether an array's memory is read-only, through the array and through what it is a view of."""
     owner: object = data
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:
             return False
         owner = owner.base
-    # Anything else that owns memory, a mapped file say, may change it; arrays on devices may be donated.
+    thing else that owns memory, a mapped file say, may change it; arrays on devices may be donated.
     return owner is None or type(owner) is bytes
 
 
@@ -438,7 +440,7 @@ def place_on_device(
         type: the array's type.
         device: None for the default device.
         committed: whether computations follow the array to its device; by default, if one was named.
-        function_name: the function by which the user asked for it; "" where none did.
+        function_name: the function that the user called, for errors and guards; "" for none.
         memory: the kind of the device's memory, where that is not the default one.
     """
     transfer_guards.guard_to_device(function_name or "array", type, bool(function_name))
@@ -455,7 +457,7 @@ def _place_on_device(
     target = default_device() if device is None else device
     sharding = single_device_buffer_sharding(target, memory)
     value = np.asarray(data, type.dtype)
-    # The runtime may keep the host memory as the array's own, so data that somebody could still write to is copied.
+    # The runtime may use the host memory as the array's own, so data that may still be written to is copied.
     is_temporary = value is not data and value.base is None
     if not (is_temporary or is_immutable(value)):
         value = value.copy()
@@ -474,7 +476,7 @@ def _place_uncommitted_keys(value: HostData, t: ArrayType, where: Device) -> Con
 
 
 def memory_kind_of(x: ConcreteArray) -> str | None:
-    """Returns the kind of memory in which an array on one device lies; None for the default one."""
+    """Returns the memory kind of an array on one device; None for the default one."""
     sharding = x.buffer._sharding
     if type(sharding) is BufferSharding:
         return sharding.sharding.other_memory
@@ -503,7 +505,7 @@ def copy_to_device(
 
 
 def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> ArrayImpl:
-    """Returns the array's buffer on a device, in its default memory or another, copying one that lies elsewhere."""
+    """Returns the array's buffer on a device, in its default memory or another; copies it from elsewhere."""
     sharding = x.buffer._sharding
     if type(sharding) is BufferSharding:
         if sharding.is_fully_replicated and sharding.sharding.other_memory == memory:
@@ -518,7 +520,7 @@ def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> Ar
 
 
 def buffer_for(x: ConcreteArray, location: Device | SingleDeviceSharding | NamedSharding) -> ArrayImpl:
-    """Returns the array's buffer as a computation wants it, copying one that lies elsewhere."""
+    """Returns the array's buffer on a device or with a sharding; copies it where it has another one."""
     if isinstance(location, NamedSharding):
         return reshard_to_mesh(x.buffer, x.type, lambda: x.host("move"), _slice_buffer, location)
     if isinstance(location, SingleDeviceSharding):
@@ -527,7 +529,7 @@ def buffer_for(x: ConcreteArray, location: Device | SingleDeviceSharding | Named
 
 
 def _slice_buffer(buffer: ArrayImpl, index: tuple[slice, ...]) -> ArrayImpl:
-    """Cuts a part out of a buffer, where it lies."""
+    """Slices a buffer on its own device."""
     array = ConcreteArray(buffer)
     bounds = [s.indices(n) for s, n in zip(index, array.type.shape, strict=True)]
     op = Slice(tuple([b[0] for b in bounds]), tuple([b[1] for b in bounds]), (1,) * len(bounds))
@@ -536,7 +538,7 @@ def _slice_buffer(buffer: ArrayImpl, index: tuple[slice, ...]) -> ArrayImpl:
 
 
 def join_shards(t: ArrayType, sharding: NamedSharding, parts: Sequence[ConcreteArray]) -> ConcreteArray:
-    """Makes one array of parts, one for each device, that lie there or are moved."""
+    """Makes one array of shards, one for each device; shards on other devices are moved."""
     devices = list(sharding.ordered_devices)
     part = t.with_shape(sharding.shard_shape(t.shape))
     if sharding.num_devices == 1:
@@ -565,7 +567,7 @@ def to_concrete(x: Array) -> ConcreteArray:
 
 
 def to_device_operand(x: Array) -> ConcreteArray:
-    """Returns the array on a device to be read by a computation, and by nothing else: numbers are shared.
+    """Returns the array on a device, for use only as an operand of a computation: Python scalars are cached.
 
     Raises:
         EscapedBoxError: `x` is a box that no handler took.
@@ -634,7 +636,7 @@ def device_put(x: Operand, device: object = None) -> Array:
 
 
 def _sharding_in_space(array: Array, space: Space) -> Device | SingleDeviceSharding | NamedSharding | None:
-    """Returns where an array shall lie that moves to another memory of its devices; None for where it is."""
+    """Returns the sharding of an array after a move to another memory of its devices; None for no move."""
     if type(array) is not ConcreteArray:
         where = default_device()
         kind = memory_kind_of_space("device_put", space, where)
@@ -678,12 +680,12 @@ def _shorten_error(error: Exception) -> Exception:
 
 
 def runtime_error(x: ConcreteArray, function_name: str, error: Exception) -> Exception:
-    """Returns what users see of an error of XLA's that comes out when an array's value is waited for."""
+    """Returns the error that users see where XLA fails while an array's value is awaited."""
     made_by = getattr(x.buffer, "_made_by", None)
     if made_by is not None:
         converted: Exception = made_by(error)
         return converted
-    # A collective says that a connection has ended, and not whose.
+    # XLA's error names a closed connection, and not the process.
     process_failure = failure_of_other_process()
     if process_failure is not None:
         return DistributedError(f"{function_name}: computing {x.type!r} failed: {process_failure}")
@@ -691,14 +693,14 @@ def runtime_error(x: ConcreteArray, function_name: str, error: Exception) -> Exc
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
-    """Says whether two arrays lie in the same memory of the same devices."""
+    """Says whether two arrays share memory on any device."""
     if is_on_several_devices(x) or is_on_several_devices(y):
         return x.buffer is y.buffer
     return x.device == y.device and x.unsafe_buffer_pointer() == y.unsafe_buffer_pointer()
 
 
 def copy_array(x: ConcreteArray) -> ConcreteArray:
-    """Returns a copy in memory of its own, where the array lies."""
+    """Returns a copy in memory of its own, with the same sharding."""
     if is_on_several_devices(x):
         sharding = cast("BufferSharding", x.buffer._sharding)
         parts = [np.array(p.data.host("copy")) for p in x.addressable_shards]
@@ -715,11 +717,11 @@ def live_arrays(platform: str | None) -> list[Array]:
 
 
 def from_dlpack(external_array: Any, device: object = None, copy: bool | None = None) -> Array:
-    """Takes over an array of another library without copying, through DLPack.
+    """Imports an array of another library through DLPack, without a copy where possible.
 
     Args:
         external_array: anything with `__dlpack__` and `__dlpack_device__`.
-        device: where the result must lie; None for where it is.
+        device: the device of the result; None for the array's own.
         copy: True to copy.
 
     Raises:

@@ -1,4 +1,10 @@
-"""The memories of devices: which a device has, and what users call them."""
+"""The memories of devices: which a device has, and what users call them.
+
+Memories are part of shardings, not of types. A buffer's memory is in the one object that it carries for its
+sharding and rank, so C++ tells memories apart as it tells devices apart. A program takes an argument from the
+memory in which it is, moves it to the default one first, and computes there. JAX has memories in types
+instead, so that `x + y` of two memories is an error, and a sum of host arrays a host computation.
+"""
 
 import enum
 from typing import final
@@ -40,7 +46,7 @@ class Space(enum.Enum):
 @final
 @attrs.frozen
 class Memories:
-    """Which memories a program takes its inputs from and leaves its outputs in.
+    """The memory kinds of a program's inputs and outputs.
 
     Attributes:
         inputs, outputs: for each the kind; None for that of the default memory.
@@ -53,7 +59,7 @@ class Memories:
 
     @property
     def has_other_memories(self) -> bool:
-        """Whether there are others than the default one."""
+        """Whether any is not the default one."""
         return any(self.inputs) or any(self.outputs)
 
 
@@ -90,7 +96,7 @@ def resolve_memory_kind(function_name: str, device: Device, kind: str | None) ->
 
 
 def nondefault_memory_kind(device: Device, kind: str | None) -> str | None:
-    """Returns a kind; None for that of the default memory, whichever way it is said."""
+    """Returns a memory kind; None for the default one, named or not."""
     return None if kind is None or kind == default_memory_kind(device) else kind
 
 

@@ -27,6 +27,7 @@ __all__ = ["Mesh", "ambient"]
 Devices: TypeAlias = npt.NDArray[np.object_]
 
 # The mesh in force: where it is another one, functions are staged again.
+# It is a user's context, which keys of traces hold anyway.
 ambient: "UserContext[Mesh | AbstractMesh | None]" = UserContext(None)
 # What `with mesh:` has entered, innermost last.
 _entered_meshes: ContextVar[tuple[Override[Any], ...]] = ContextVar("entered meshes", default=())
@@ -42,7 +43,7 @@ class Mesh(MeshAxes):
         axis_types: an AxisType for all axes or for each: Auto, the default.
 
     Raises:
-        ShardingError: there are not as many names as axes, a device stands there twice, or a type is not Auto.
+        ShardingError: there are not as many names as axes, a device occurs twice, or a type is not Auto.
 
     >>> import effx, numpy as np
     >>> mesh = effx.sharding.Mesh(np.array(effx.devices()[:1]).reshape(1, 1), ("data", "model"))
@@ -160,7 +161,7 @@ class Mesh(MeshAxes):
 
     @property
     def local_mesh(self) -> "Mesh":
-        """The part of the mesh that this process has.
+        """The part of the mesh with this process's devices.
 
         Raises:
             ShardingError: that is no block.
@@ -177,7 +178,7 @@ class Mesh(MeshAxes):
         axis_names: Sequence[MeshAxisName] | None = None,
         axis_types: AxisTypes = None,
     ) -> "Mesh":
-        """Returns a mesh that differs in what is given."""
+        """Returns the mesh with some attributes replaced."""
         return Mesh(
             self.devices if devices is None else devices,
             self.axis_names if axis_names is None else axis_names,

@@ -3,6 +3,10 @@
 A collective of processes that run different programs waits for ever, or gives numbers that mean nothing. What has been
 compared once runs without a word: so processes that make the same calls in another order, or not as often, are not found.
 Programs without collectives are left alone, since a process may well run one that the others do not.
+
+gloo adds up whatever comes: two processes with other shapes got sums of nothing, or none. The comparison is
+before the run and not when compiling, because one process alone may compile and look; only at the first run
+of a text, so that C++'s calls are left alone.
 """
 
 import hashlib

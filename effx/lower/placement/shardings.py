@@ -401,6 +401,7 @@ def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Shard
     return single_device_buffer_sharding(cast("Device", location))
 
 
+# C++ compares these by identity and runs repeated calls without Python.
 @final
 class BufferSharding(_jax.GSPMDSharding):
     """What buffers of an array on several devices carry: jaxlib's form of a `NamedSharding` for one rank.
@@ -465,6 +466,7 @@ def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
 
 def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:
     """Returns the type of arrays that lie so: along Explicit axes of a mesh it says how they are cut."""
+    # An array's own type says how it is sharded, so keys of traces and kernels hold it without being told.
     return t.with_sharding(sharding.type_sharding if type(sharding) is BufferSharding else None)
 
 

@@ -206,6 +206,8 @@ def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: Buf
     target = result_sharding.sharding
     if source.other_memory is None and target.other_memory is None:
         return reshard_buffer(buffer, t, result_sharding)
+    # XLA's partitioner moves parts within the default memory only, so other arrays are resharded by way of
+    # it.
     default_source = mesh_buffer_sharding(source.with_memory_kind(None), t.ndim)
     default_target = mesh_buffer_sharding(target.with_memory_kind(None), t.ndim)
     if not default_source.is_like(default_target):

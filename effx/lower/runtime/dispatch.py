@@ -59,6 +59,7 @@ KEYED: tuple[Flag[Any], ...] = (
 )
 
 # Flags for which Python looks at each call.
+# They are rare: while one is on, each call of a jitted function goes through Python.
 WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
     flags.no_execution,
     flags.debug_key_reuse,
@@ -90,6 +91,7 @@ _states = {flag.name: _mirror(flag) for flag in KEYED}
 
 def _on_device_override(_: object) -> None:
     # Kernels of single operations are found in C++ whatever overrides there are; of these only the device matters to them.
+    # So the thread's own value is part of C++'s key, where a context overrides it.
     overridden = flags.default_device in (flags.overrides() or ())
     state = _states["default_device"]
     state.set_local(flags.default_device.value if overridden else _jax.config.unset)
@@ -98,6 +100,10 @@ def _on_device_override(_: object) -> None:
 flags.default_device.subscribe(_on_device_override)
 
 # While some context holds a handler that intercepts, or an override, C++ finds nothing: Python looks at the context.
+# Handlers and overrides of flags are in context variables, which C++ cannot see, and a copy for each thread
+# would be wrong where contexts move between threads and tasks. So one state says whether any context of the
+# process holds one. While it does, C++ misses and Python reads the context: 2 us for such calls and nothing
+# for all others, where a Python function in front of C++ would cost each call 0.2.
 _contexts: "_jax.config.Config[bool]" = _jax.config.Config("effx_contexts", False, include_in_jit_key=True)
 presence.listeners.append(_contexts.set_global)
 # Another number, and C++ finds nothing of before: a buffer that an executable has as a constant is gone, or a user's own
@@ -105,6 +111,7 @@ presence.listeners.append(_contexts.set_global)
 _losses: "_jax.config.Config[int]" = _jax.config.Config("effx_losses", 0, include_in_jit_key=True)
 
 
+# After a fork it makes each call come to Python, which refuses; what is on the host already can be read.
 def _on_loss() -> None:
     _losses.set_global(_losses.get_global() + 1)
 
@@ -205,6 +212,11 @@ def make_fast_function(
     """
     if not has_fast_path:
         return make_fallback(fun, miss)
+    # What users call is jaxlib's C++ object itself. On a call that takes jax 2.95 us, 2.3 of them XLA's own
+    # execution, our arrays cost 0.05 us to unwrap an argument and 0.15 to build a result. One eager operation
+    # is faster than jax's where jax goes through Python (`x * y`, `x + 1.0`), and takes 1.2 times jax's time
+    # for `sin(x)`, where jax's function *is* the C++ object. Making ours that object too would bring it to
+    # 1.1 and cost every traced operation 0.43 us, a sixth of staging: not done.
     return _jax.pjit(
         name,
         fun,

@@ -230,6 +230,8 @@ def check_sizes(program: Program) -> None:
 
 
 # Bytes of constants that may stand in a text. XLA computes with them when it compiles, which must not take long.
+# A closed-over array comes as a hidden argument, so that programs of one text share what was compiled. Each
+# costs a call half a microsecond.
 LITTLE = 2**12
 
 
@@ -246,6 +248,7 @@ def _are_inline_constants(
 
 
 # Bytes whose computation takes so long that the 20 us of a call by Python do not count.
+# C++ would raise errors of a run without the function's name.
 MUCH = 2**26
 
 
@@ -432,6 +435,7 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
 # Its text is the same, so XLA need not compile it again: the most recently used texts are kept, up to a number and
 # up to a length in all, which what is compiled from them grows with.
 Compilation: TypeAlias = tuple[str, tuple[Device, ...], CompilerOptions]
+# By these the eager gradient of a GRU goes from 160 ms to 4, where jax compiles each time.
 _compiled_texts: "OrderedDict[Compilation, _jax.LoadedExecutable]" = OrderedDict()
 _MOST_TEXTS, _MOST_TEXT_LENGTH = 256, 4_000_000
 _lock = threading.Lock()
@@ -493,6 +497,13 @@ def _compile(
     """Compiles for certain; returns the executable, and how many seconds it took."""
     check_process()
     free_memory_maps()
+    # A first call is XLA's time: of that of a gradient of a perceptron (107 ms) 100 ms are XLA's, of an
+    # attention's 237 of 245, where JAX's take 97 of 119 and 222 of 267; tracing and lowering are 2 to 3 ms
+    # here. From effx's text and from JAX's XLA compiles equally long (0.99 to 1.07 of the time). Of ten of
+    # its options that could spare some (how many modules LLVM compiles side by side, cheaper passes, narrower
+    # vectors, no verification) none changes the geometric mean of six programs by more than 1 %, and the
+    # compiled programs of five of them have JAX's number of kernels. What spares time is fewer and simpler
+    # kernels: first calls are at 0.6 to 0.95 of JAX's, 0.78 on the geometric mean of eleven.
     options = compile_options(devices, chosen)
     started = time.perf_counter()
     try:

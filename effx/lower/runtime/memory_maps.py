@@ -56,6 +56,8 @@ class MemoryMapBudget:
         if self.uncounted > 0:
             return
         count = count_memory_maps()
+        # All caches of one kind go: C++ finds programs without Python, so that what was used last is not
+        # known, and clearing all was preferred to a clock in each call.
         for clear in (clear_kernels, clear_caches):
             if count > self.enough:
                 clear()

@@ -1,5 +1,8 @@
 """XLA's profiler: sessions, spans, the server, and the files that a profile is written to.
 
+jaxlib 0.12 ends the process where warnings are errors and `ProfileEvent.stats` is read (a nanobind class
+without `__module__`), so effx never reads it.
+
 Never: decide whether a profile is being taken; `effx.profiler` does.
 """
 

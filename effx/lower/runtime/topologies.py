@@ -4,6 +4,9 @@ XLA compiles for a description of machines, a topology, whose devices have a cli
 For a TPU the description comes from its plugin, which need not find a TPU. For a CPU it is that of a client with so many
 devices, which is let go at once. In 0.10 jaxlib has no compiler behind such a description of CPUs, so there the
 client is kept, and its devices stand for those that are not there.
+
+Meshes, shardings and `Assignment` take such devices like others. What is compiled has no constants and no
+result handlers, and `check_runnable_device` refuses what would run or hold arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence

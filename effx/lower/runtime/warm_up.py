@@ -2,6 +2,10 @@
 
 XLA:CPU's libraries for products look at the processor and write their kernels at the first one: 30 ms, a quarter of the
 time to the first result of a process whose program is on disk already.
+
+For the gradient of six transformer layers the result of the second process is there after 0.10 s, of which
+XLA's loading is 0.05, the keys 0.03 and the first run 0.02, against 0.53 for the first process and 0.32 in
+jax: ratios of 0.19 and 0.33.
 """
 
 import contextlib

@@ -7,6 +7,11 @@ which a gradient needs anyway for transposed operands, are as fast where there a
 millions of multiplications; at 8 million the library's take a fifth less.
 
 XLA has one switch for a whole program. The numbers are those of two cores with AVX-512, measured in loops.
+
+50 steps of 64 bodies take 0.06 of jax's time by it, the gradient of 12 checkpointed layers 0.7, and 0.65 to
+the first result; the second process of the transformer went from 0.20 s to 0.13. Writing short sums out as
+slices instead was tried: XLA then computes what goes into them once for each slice, so chains of them ran ten
+times as long.
 """
 
 import math
@@ -36,6 +41,8 @@ WORTH = 50_000.0
 ITERATIONS = 16
 # So many products are worth the first run that they spare; larger ones, and more matrices in a batch, the library runs
 # faster.
+# `LARGE` was 16 million, by which steps of a perceptron of 256 units took 1.3 to 1.5 of jax's time, for 4 ms
+# less at the first.
 MANY, LARGE, BATCH = 8, 2**22, 8
 
 

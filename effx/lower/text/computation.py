@@ -2,6 +2,8 @@
 
 Replicas run the computation on arguments of their own; their collectives go over the axes of an environment.
 Partitions run it together, each on a part of the arguments, and XLA's partitioner finds out how.
+
+With replicas collectives have no channels, and a parallel map inside takes its slices by hand.
 """
 
 import math

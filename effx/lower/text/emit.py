@@ -256,6 +256,7 @@ class Module:
         """Returns ` loc(#locN)` for an equation; nothing without debug information."""
         if not self.debug_info:
             return ""
+        # A position is (code object, instruction offset) until here: most programs are never printed.
         file, line = "-", 0
         if source is not None:
             file, line, _ = resolve_source(source)

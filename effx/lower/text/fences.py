@@ -4,6 +4,13 @@ LLVM's vectoriser (of jaxlib 0.12) asks of each conversion in a loop, and of eac
 lane of it is enough, and follows all paths of uses to find out (`vputils::onlyFirstLaneUsed`). Where values
 are shared along a chain, as in a cipher or in `x = x * a + y; y = y * x`, there are exponentially many paths, and
 compiling takes minutes to years. With a barrier behind the conversion, its result comes from memory.
+
+`vmap(lambda i: normal(fold_in(k, i)))` compiled for more than 25 minutes, and jax hangs on `sqrt` of a chain
+over an `arange`; with the barrier (one row of an iota) it takes 0.2 s. The cipher stays unrolled: `normal` of
+100,000 takes 0.90 ms against 0.93 without fences and 1.87 in jax, 1,000 mapped draws of 100 1.06 against 1.10
+and 1.82. A scan that draws in each iteration pays for the barrier: 229 us against 163 without and 362 in jax.
+Switching XLA's fusion off would write every round to memory. jaxlib 0.10 compiles either form and drops the
+barriers.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""Sums over one axis after another, which devices can do as one sum over all the axes."""
+"""Sums over one axis after another, which devices can do as one sum over all the axes.
+
+They are found where a function is written: an operation of several axes would have to be known to every
+handler.
+"""
 
 from effx.ir.ops.collective import AxisName, PSum
 from effx.ir.program import Program, Var

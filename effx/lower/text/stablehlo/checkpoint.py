@@ -1,5 +1,8 @@
 """StableHLO text of rematerialised calls and of values with a name or a memory kind.
 
+XLA:CPU of jaxlib 0.10 drops optimization barriers before it merges common subexpressions, so there a
+checkpoint saves memory inside loops only, for jax as well.
+
 Never: save anything; splitting has done that.
 """
 

@@ -57,8 +57,11 @@ def parallel_map(
     names, module = [body.name(a) for a in inputs], body.module
     out_types = [v.type for v in outputs]
     if op.mesh is None:
+        # On one device no SPMD module is made: slices are reshapes.
         if module.axes or module.replicated or module.devices == 1:
             return _emit_nested_map(body, op, names)
+        # A map whose body is one map (a perfect nest) becomes one map over a grid, so that nothing is
+        # gathered in between.
         levels = nested_maps(op)
         return _emit_manual_computation(
             body,

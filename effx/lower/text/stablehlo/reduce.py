@@ -142,6 +142,7 @@ def _emit_interleaved_pad(body: Body, x: str, t: ArrayType, axis: int, low: int,
 # floats whose last 64 sums come from it, and half the time to compile.
 WINDOWED = 4096
 # From so many elements on a CPU compiles and runs one loop faster than the levels.
+# Half the time to compile of a tree, and 0.3 to 0.7 of jax's to run.
 LOOPED = 512
 
 
