@@ -4,6 +4,10 @@ XLA's service ends a process without an exception where another one does not com
 heartbeat's limit only. So processes first meet here, at the coordinator's port, where what does not fit is an error in
 each of them. The connections stay: the system ends that of a dead process at once, and process 0 tells the others.
 XLA's heartbeats are the net below, for machines that vanish and processes that stand still.
+
+A callback in Python in place of XLA's end cannot be called, since jaxlib has no Python form of the status
+that it is given. XLA's service takes the port over once all have met. Of those that wait when another process
+dies, those in Python raise and those in XLA are ended with the line where they are.
 """
 
 import contextlib

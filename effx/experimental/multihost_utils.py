@@ -2,6 +2,8 @@
 
 The data go through the store of XLA's coordination service, in process 0, so this is for settings, counts and the like;
 what is large is better an array on the devices of all processes. All processes make the same calls in the same order.
+
+Calls are compared before data are exchanged, so different programs are an error and no deadlock.
 """
 
 import hashlib

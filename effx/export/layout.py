@@ -1,6 +1,9 @@
 """Where things stand in an artifact: the places of fields in its FlatBuffers tables, and the numbers that stand for kinds.
 
 The layout is that of files of `jax.export` (serialization version 11 and later, which add fields at the end).
+
+The calling convention and this layout are formats, learnt from files and printed modules; interop tests hold
+them.
 """
 
 from typing import Final

@@ -1,5 +1,7 @@
 """What a function's bytecode reads from outside: globals with the attributes asked of them, and names of attributes.
 
+A global counts with the attributes that are asked of it at once, so that `np.sin` does not mean all of `np`.
+
 Never: run anything, or look at values.
 """
 

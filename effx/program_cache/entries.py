@@ -113,6 +113,7 @@ def serialize_program(
     reachable_indices = {id(x): i for i, x in enumerate(reachable)}
     sources: list[object] = []
     copies: list[bytes] = []
+    # Captured arrays are those that the walk met, by their number; only what staging made is copied.
     for x in captured:
         if id(x) in reachable_indices:
             sources.append(reachable_indices[id(x)])

@@ -1,5 +1,9 @@
 """What a program's key need not look inside: effx, NumPy and parts of the standard library, known by name and version.
 
+effx is known by the sizes and times of its files too. A name and a version say enough only while nobody has
+put functions or rules of their own into effx or NumPy: `find_tampering` looks for that each time. Names of
+effx that are not loaded yet are not loaded for a walk.
+
 Never: trust what reads or changes a state: random numbers, files, clocks.
 """
 

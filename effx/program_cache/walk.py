@@ -4,6 +4,10 @@ values.
 Each value goes into the hash by its type and content. What cannot, because its content does not show or may be another
 one the next time, is refused: a key that says too little would give a wrong program, a refusal costs time only.
 
+Mutable values count too, by their content at the time of the walk, since that is what tracing would read.
+Members of users' classes count if any code asks for their name. Objects of effx say what they reach by
+`__reaches__`; frozen attrs classes need not.
+
 Never: call what belongs to the user.
 """
 

@@ -1,6 +1,8 @@
 """What the processes of a group settle while they write one checkpoint: process 0 hears all, decides, and tells all.
 
 Saves are numbered in the order of their calls, which is the same in all processes, whatever else these exchange meanwhile.
+
+They agree in two rounds: on the tree, then on the commit.
 """
 
 import itertools
@@ -37,6 +39,7 @@ class SaveAgreement:
         group = current_group[0] if current_group else None
         self._what, self._seconds = function_name, seconds
         self._group: Group | None = group if group is not None and group.num_processes > 1 else None
+        # Saves have keys of their own, since those in the background run beside `multihost_utils`.
         self._key, self._round = f"effx/checkpoints/{next(_numbers)}", 0
         self.number = 0 if group is None else group.process_id
         self.count = 1 if group is None else group.num_processes

@@ -187,6 +187,7 @@ async def write_array(
     library, form = import_tensorstore(function_name), stored_form(x.dtype)
     # A file of zeros is written too: what is not there is known to be missing.
     layout = complete_spec(f"{function_name}: {x.where}", spec, x.dtype, x.shape, x.cut)
+    # Read without one, the format's fill value would be a silent zero.
     full = merge_specs({"store_data_equal_to_fill_value": True}, layout)
     open_options = {"context": shared_context(function_name), **(options or {})}
     with raise_as_storage_errors(function_name, x.where):

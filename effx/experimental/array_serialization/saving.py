@@ -3,6 +3,9 @@
 A folder has `checkpoint.json`, which names the folder of the arrays, and that folder. A save writes arrays into a folder of
 its own; `checkpoint.json`, which is replaced in one step, is the commit. So an interrupted save leaves the checkpoint that
 was there, or none, and a folder that the next save removes.
+
+Replacing one file is one step on disks and in object stores, where renaming directories would be two, or
+none.
 """
 
 import hashlib

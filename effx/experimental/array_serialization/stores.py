@@ -1,5 +1,9 @@
 """How arrays stand in tensorstore: specs, the dtypes that it has, contexts, errors.
 
+Each part is a file of plain zarr3 with a checksum, not one database (OCDBT): processes need not merge
+anything, and JAX reads the files. dtypes that tensorstore does not have are stored as bits, with an
+attribute.
+
 Never: decide which parts a process writes or reads; `arrays` does.
 """
 
