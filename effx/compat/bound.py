@@ -125,6 +125,7 @@ class Bound(TupleOperation, RunsEagerly):
 
     def decompose(self, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # values are arrays
         """Expresses it by what it is lowered to."""
+        # So handlers that know nothing of the primitive work.
         return self.primitive.lowered(operands, self.params, None)
 
 

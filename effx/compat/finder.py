@@ -3,6 +3,8 @@
 A name is looked for in three places: what is written for it in `effx.compat.modules`, effx's own namespace of the same name,
 and below both the modules that JAX has there. What is nowhere is an error that says who asked.
 
+So nothing is written twice: `jax.numpy.sin is effx.numpy.sin`.
+
 Never: be installed but by a user's word; patch anything; let JAX's own modules and these live in one process.
 """
 

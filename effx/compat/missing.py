@@ -1,4 +1,8 @@
-"""Names of JAX's that were asked for and are not there: each with the line that asked, for `report`."""
+"""Names of JAX's that were asked for and are not there: each with the line that asked, for `report`.
+
+What would only have the shape of a name of JAX's is left out: the error is clearer than a stand-in that fails
+later.
+"""
 
 import sys
 from typing import final

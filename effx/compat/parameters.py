@@ -1,6 +1,9 @@
 """Parameters of effx's operations by the names and in the form that JAX's primitives have them, and back.
 
 What has no line here has the same parameters in both, or keeps effx's.
+
+Interpreters of programs read them. There is a line only where an operation of effx's is one primitive of
+JAX's; where they differ, as gathers do, there is no half of a form.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,8 @@
-"""JAX's settings: which of effx's each is, and what effx does in place of those that it has not."""
+"""JAX's settings: which of effx's each is, and what effx does in place of those that it has not.
+
+A setting of JAX's is one of effx's, or a value that effx cannot but have. Any other value is refused, and
+none is taken and forgotten.
+"""
 
 import os
 import sys

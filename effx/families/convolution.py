@@ -1,4 +1,7 @@
-"""Convolutions: sums of products with a kernel that is moved along the spatial axes."""
+"""Convolutions: sums of products with a kernel that is moved along the spatial axes.
+
+Both transposes and all batches of a convolution are again a convolution.
+"""
 
 from typing import Any, final
 

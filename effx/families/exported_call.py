@@ -108,6 +108,7 @@ def emit_exported_call(
         names.append(body.name(inputs[argument]) if isinstance(argument, int) else body.constant(False, t))
     outs = [_evaluate_sizes(t, values) for t in op.out_types]
     if op.solution.names and is_static(types):
+        # The refined module's functions stand beside the others of the program.
         module = refine_module(op.artifact, tuple(types), platform_index, op.check_sizes)
         result_names = call_module(body, module, names, types, outs, None)
     else:

@@ -36,6 +36,8 @@ Layout = tuple[int, ...] | None
 """The axes of an array in memory, the one that runs slowest first; None for row by row."""
 
 
+# Attributes are MLIR's text: `1`, `1.0`, `True` and `np.float32(1)` are equal in Python and not to C++, and
+# here they are different operations; NaN is equal to itself.
 @final
 @attrs.frozen
 class ForeignCall(TupleOperation):
@@ -136,6 +138,7 @@ def batch_foreign_call(
     if method in ("sequential", "sequential_unrolled"):
         unroll = max(size, 1) if method == "sequential_unrolled" else 1
         return scan_over_batch(handler, op, op.target, values, axes, unroll), front
+    # An operand whose memory takes a result gets the whole batch, whatever the method.
     operands = batch_in_one_call(
         handler, method, values, axes, always_batched=[input_index for input_index, _ in op.aliases]
     )

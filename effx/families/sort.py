@@ -252,6 +252,8 @@ def emit_sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var
 
 def _emit_sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
     # One sort of one operand of the same size, which XLA:CPU runs natively.
+    # A quarter of jax's time. Keeping the order of zeros (the index and the sign packed behind the key) took
+    # twice the memory, and 1.1 to 1.4 of jax's time for a first call.
     key, it = emit_ordered_bits(body, x, t, zeros_equal=False)
     (ordered,) = _emit_sort_by_integers(body, op, [key], [it], [0])
     bits = _flip_float_order(body, ordered, it, dtypes.bits(t.dtype))

@@ -168,7 +168,10 @@ def _combine_windows_stepwise(
     starts: list[Array],
     combine: Callable[[list[Array], list[Array]], list[Array]],
 ) -> list[Array]:
-    """Combines the elements of the window at all positions at once, one element after another."""
+    """Combines the elements of the window at all positions at once, one element after another.
+
+    So a window of any function needs no operation of its own.
+    """
     t = xs[0].type
     shape = op.positions(array_type(np.dtype(np.float32), t.shape))
     flat = (int(np.prod(shape, dtype=int)),)

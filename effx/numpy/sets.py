@@ -27,6 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Without a `size`, sets of concrete arrays are NumPy's on the host.
 def _check_concrete(function_name: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
     unknown = "the number of distinct elements of the abstract {} is not known while it is traced; give size="
     return [known_data(function_name, x, unknown) for x in arrays]
@@ -71,6 +72,8 @@ def _unique_of_size(
     """The distinct slices along the first axis, their counts, first index and inverse, for a given size.
 
     Without `ordering` the last two are not asked for: what is sorted is then the elements alone, where that is possible.
+
+    A sort and a search for the starts of runs, so that it runs inside `jit` and `vmap`.
     """
     n, integer = x.type.shape[0], dtypes.canonicalize(int)
     if not n:

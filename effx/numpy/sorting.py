@@ -214,6 +214,7 @@ def _bisect(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
     bits = 30 if is_symbolic(n) else n.bit_length()
     steps, largest = bits, scalar(1 << (bits - 1), dtype, False)
 
+    # One loop with a gather, a comparison and a choice for each bit of the size.
     def step(i: Array, lower_bounds: Array) -> Array:
         # So many elements are before v; are `width` more?
         further = lower_bounds + arithmetic.right_shift(largest, i)

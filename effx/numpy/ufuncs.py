@@ -50,6 +50,7 @@ def _load_by_name(name: str) -> object:
     return getattr(sys.modules[__package__], name)
 
 
+# It wraps the typed function, so that a call costs one frame more and type checkers see the same signature.
 class ufunc(Generic[P, R]):
     """A function of numbers that is applied element by element, after its operands are broadcast.
 
@@ -308,6 +309,7 @@ class ufunc(Generic[P, R]):
         ends = shaping.concatenate([starts[1:], broadcast_to(as_operand(n), (1,))], 0)
         form = (-1,) + (1,) * (y.type.ndim - 1)
 
+        # One run over the elements, for all slices at the same time, so that slices may overlap.
         def step(value: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
             element, index = part
             inside = shaping.reshape((index > starts) & (index < ends), form)

@@ -8,6 +8,11 @@ share is found. Outside of programs, arrays of keys carry an object for each ele
 What cannot be followed, an element at an index that only a run knows say, counts as a new key: nothing is refused that
 may be right.
 
+A key is bits to all operations, so no program says by itself that a draw uses it up; `TakeKey` goes through
+vmap, grad and staging like any other. The numbers are moved by the NumPy oracle's own rules, so indexing and
+joining need no table here. It is not the engine of `ir/flow.py`, because what is used up is a state of the
+walk and not a fact of a value.
+
 Never: be loaded before the flag is on.
 """
 

@@ -1,6 +1,8 @@
 """Programs to look at: an interactive page, a graph for Graphviz, and text in colours.
 
 `Program.to_html`, `Program.to_dot`, `Program.pretty_print` and notebooks come here.
+
+They stand above the library, because they tell costs, so `Program` reaches them by a port.
 """
 
 from effx.viewing.graphs import graph

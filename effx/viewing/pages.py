@@ -1,4 +1,8 @@
-"""A program as one interactive page."""
+"""A program as one interactive page.
+
+The page is written here, and its script only folds, marks and searches, so it is tested as text, and acted on
+in a browser where there is one.
+"""
 
 import linecache
 import pkgutil

@@ -37,6 +37,7 @@ from effx.lower.runtime.callbacks import host_call
 __all__ = ["BatchLevel", "Kind", "PythonCallback"]
 
 Kind = Literal["pure", "io", "debug"]
+# XLA's own tokens would be a type that programs cannot hold.
 TOKEN = array_type(dtypes.int32)
 _LABELS = {
     ("debug", False): DEBUG,

@@ -2,6 +2,10 @@
 
 Of each instruction what counting needs is kept: the kind, the types, the operands, the attributes as text. (OpenXLA,
 "HLO text format": an instruction is `name = type opcode(operands), attributes`.)
+
+Text and not the protocol buffer, which says the groups of collectives in each version's own way, three so
+far; XLA itself parses the text back. And not XLA's cost analysis, which counts a loop's body once and is
+missing for CPUs that are not there.
 """
 
 import math
