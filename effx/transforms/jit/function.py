@@ -513,6 +513,7 @@ class Function(Generic[P, R]):
                     return self.miss(*args, **kwargs)[0], None, False
                 keyed = (*KEYED, *flags.user_contexts)
                 settings = () if flags.overrides() is None else tuple([flag.value for flag in keyed])
+                # A context with overrides has a C++ function of its own, by the values of the flags.
                 fast = others.get(settings)
                 if fast is None:
                     fast = others[settings] = self.make_fast_function(self.miss, (True, *settings))
@@ -559,6 +560,7 @@ class Function(Generic[P, R]):
             call_kwargs: dict[str, object] = kwargs
             static, donated = positions_by_count[len(args)]
             try:
+                # Static values go by type and bits, where C++ uses `==`.
                 if static:
                     call_args = list(args)
                     for i in static:
@@ -577,6 +579,8 @@ class Function(Generic[P, R]):
                     self.explain_failure(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
+            # Its buffer is replaced in the wrapper by a class that C++ does not know, so every later use
+            # reaches Python and raises there.
             if donates:
                 rest = [kwargs.get(name) for name in o.donate_argnames]
                 mark_deleted(flatten([*[args[i] for i in donated], *rest])[0])
