@@ -86,18 +86,22 @@ class ProgramQuery:
     device: Device
     committed: bool
     options: CompilerOptions
+    program: RestoredProgram | None = None
     _key: str = ""
-
-    def local_key(self) -> Hashable:
-        """Returns by what a program that was found is known in this process."""
-        return self.kind, self.device, self.committed
 
     @property
     def types(self) -> tuple[ArrayType, ...]:
         """The types of the dynamic arguments' arrays."""
         return self.kind[1]
 
-    def look_up(self) -> RestoredProgram | None:
+    def look_up(self, restored: dict[Hashable, RestoredProgram]) -> None:
+        """Sets the program, from those that this process has read or from disk."""
+        local_key = self.kind, self.device, self.committed
+        self.program = restored.get(local_key)
+        if self.program is None and (program := self.read_from_disk()) is not None:
+            self.program = restored[local_key] = program
+
+    def read_from_disk(self) -> RestoredProgram | None:
         """Returns the program if it is on disk."""
         files = active_cache_files()
         if files is None:

@@ -1,14 +1,14 @@
-"""`jit`: a function becomes a program, compiled once for each kind of arguments.
+"""The function that `jit` returns: it stages, compiles and runs one program for each signature of arguments.
 
-What users call looks at the context, its handlers and overrides of flags, and then calls jaxlib's C++
-function: on a hit that runs without Python. On a miss it comes here, where the arguments' types choose a
-program. Outside of all handlers the program is compiled and run; under handlers it is performed.
+A call goes to jaxlib's C++ function, which runs on a cache hit without Python, unless handlers or overrides of
+flags are in force. On a miss the arguments' types select a program here. Outside of all handlers the program is
+compiled and run; under handlers it is performed.
 """
 
 import copyreg
 import sys
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -53,6 +53,7 @@ from effx.lower.runtime.dispatch import (
     refuse_pending,
 )
 from effx.lower.runtime.executables import Executable, compile_program
+from effx.program_cache import NO_ENTRY, CacheEntry, find_entry
 from effx.tracing.arguments import StaticArguments, as_arrays, callable_name, function_signature, leaf_type
 from effx.tracing.traces import Trace, trace_cached, trace_key, traces_of
 from effx.transforms.jit.call_arguments import CallArguments, bind_static_arguments
@@ -89,19 +90,19 @@ class JittedOwner(Protocol):
     transform_name: str
 
     def user_function(self) -> object:
-        """Returns what `jit` gives."""
+        """Returns the function that `jit` returned."""
         ...
 
 
 def reduce_jitted(function: Callable[..., object]) -> "str | tuple[object, ...]":
-    """How pickle and copy see C++ functions: by name where they have one, else as what `jit` was given.
+    """Reduces a C++ function for pickle and copy: to its name if it has one, otherwise to its owner.
 
-    Those of jax are of the same class, and none of effx's business.
+    Functions that jax jitted are of the same class; they are left to jax.
     """
     owner = getattr(getattr(function, "trace", None), "__self__", None)
     if not isinstance(owner, JittedOwner):
         return function.__reduce_ex__(2)
-    name = getattr(function, "__qualname__", "")  # none where Python looks at static arguments before
+    name = getattr(function, "__qualname__", "")  # empty inside a Python wrapper that checks static arguments
     named: object = sys.modules.get(getattr(function, "__module__", ""))
     for part in name.split("."):
         named = getattr(named, part, None)
@@ -109,7 +110,7 @@ def reduce_jitted(function: Callable[..., object]) -> "str | tuple[object, ...]"
 
 
 def rebuild_jitted(owner: JittedOwner) -> object:
-    """Returns the jitted function of what was pickled."""
+    """Returns the jitted function of an unpickled owner."""
     return owner.user_function()
 
 
@@ -121,7 +122,7 @@ Q = ParamSpec("Q")
 
 
 class Jitted(Protocol[P, R_co]):
-    """A function that `jit` compiled: called like the original, with ways to look inside."""
+    """A function that `jit` compiled: called like the original, with methods to inspect it."""
 
     __name__: str
 
@@ -140,7 +141,7 @@ class Jitted(Protocol[P, R_co]):
         ...
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
-        """Stages the function for arguments, or for things with their shapes and dtypes."""
+        """Stages the function for arguments, or for objects with their shapes and dtypes."""
         ...
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
@@ -152,15 +153,15 @@ class Jitted(Protocol[P, R_co]):
         ...
 
     def clear_cache(self) -> None:
-        """Forgets all programs of this function."""
+        """Drops all programs of this function."""
         ...
 
 
 class JitDecorator(Protocol):
-    """What `jit(...)` without a function returns."""
+    """The decorator that `jit(...)` returns when called without a function."""
 
     def __call__(self, fun: Callable[P, R]) -> Jitted[P, R]:
-        """Compiles the function with the options that were given."""
+        """Compiles the function with the options of `jit(...)`."""
         ...
 
 
@@ -168,11 +169,11 @@ CallMode: TypeAlias = Literal["call", "shapes", "trace"]
 
 
 class Function(Generic[P, R]):
-    """The Python side of one function that is staged for each kind of arguments.
+    """The Python side of one function that is staged for each signature of arguments.
 
     Attributes:
         transform_name: the transformation, for errors.
-        operation: what performs the program where handlers are installed.
+        operation: makes the operation that performs the program under handlers.
     """
 
     def __init__(
@@ -188,13 +189,13 @@ class Function(Generic[P, R]):
         self.operation = operation
         self.name = callable_name(fun)
         self.where = transform_name, self.name
-        # Only what `jit` itself is given is found again: others stage functions that they make.
+        # Only `jit` shares traces by function: other transformations stage functions that they make anew.
         self.traces = traces_of(fun) if transform_name == "jit" else {}
         self.ref_function: Any = None
         self.key = shared_key(fun, options) if transform_name == "jit" else SharedKey()
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the function."""
+        """Returns the parts of the function that belong to its key on disk."""
         return {
             "fun": self.fun,
             "options": self.options,
@@ -203,7 +204,7 @@ class Function(Generic[P, R]):
         }
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """What has been staged is left out."""
+        """Pickles the function without its staged programs."""
         return Function, (self.fun, self.options, self.transform_name, self.operation)
 
     # From arguments to a staged program
@@ -211,7 +212,7 @@ class Function(Generic[P, R]):
     def split_static_arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object], StaticArguments]:
-        """Separates dynamic arguments from static ones, each of these with its number or name."""
+        """Returns dynamic arguments, positional and by keyword, and static ones, each with its number or name."""
         o = self.options
         if not o.static_argnums and not o.static_argnames:
             return args, kwargs, ()
@@ -244,7 +245,7 @@ class Function(Generic[P, R]):
         return dynamic, named, tuple(static)
 
     def flatten_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> CallArguments:
-        """Takes the arguments of a call apart."""
+        """Returns the flattened arguments of a call, with their types and donation."""
         dynamic, named, static = self.split_static_arguments(args, kwargs)
         leaves, tree = flatten((dynamic, named))
         arrays = as_arrays(self.transform_name, leaves, (dynamic, named))
@@ -255,14 +256,14 @@ class Function(Generic[P, R]):
     def apply_in_shardings(
         self, types: tuple[ArrayType, ...], dynamic: tuple[object, ...], named: dict[str, object]
     ) -> tuple[ArrayType, ...]:
-        """Returns the arguments' types with what `in_shardings` say of Explicit axes."""
+        """Returns the arguments' types, with their shardings over Explicit axes from `in_shardings`."""
         shardings = self.options.shardings
         return (
             types if shardings is None else shardings.apply_to_types(dynamic, len(flatten(named)[0]), types)
         )
 
     def find_trace(self, call: CallArguments) -> tuple[Trace, TraceVariant]:
-        """Finds the trace for arguments, staging the function the first time."""
+        """Returns the trace for the arguments, and stages the function the first time."""
         trace = trace_cached(
             self.transform_name,
             self.fun,
@@ -274,7 +275,7 @@ class Function(Generic[P, R]):
         return trace, self.find_variant(trace, call.donated, call.tree)
 
     def find_variant(self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef) -> TraceVariant:
-        """Returns what is known of a trace under the options."""
+        """Returns the variant of a trace for this function's options."""
         variant, in_out_shardings = trace.derived.get(self.key), self.options.shardings
         if variant is None:
             types = trace.program.in_types[len(trace.captured) :]
@@ -291,14 +292,14 @@ class Function(Generic[P, R]):
     def prepare_call(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Trace, TraceVariant, list[Array], list[PyTree]]:
-        """Finds the trace for arguments, staging the function the first time, and the arguments' arrays."""
+        """Returns the trace for the arguments, its variant, and the arguments' arrays and leaves."""
         call = self.flatten_arguments(args, kwargs)
         return *self.find_trace(call), call.arrays, call.leaves
 
     # Running
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[R, FastPath | None, bool]:
-        """Stages, compiles and runs; returns what C++ needs to run the next such call itself."""
+        """Stages, compiles and runs; returns the result and the fast path by which C++ runs the next such call."""
         refuse_pending(args, kwargs)
         if flags.disable_jit.value:
             unwrapped_args = [x.value if type(x) is ExactStatic else x for x in args]
@@ -308,42 +309,44 @@ class Function(Generic[P, R]):
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[R, FastPath | None, bool]:
         """Stages and compiles as far as needed, then computes the result."""
-        prepared: (
-            tuple[
-                CallArguments, ProgramQuery | None, RestoredProgram | None, tuple[Trace, TraceVariant] | None
-            ]
-            | None
-        )
         try:
             call = self.flatten_arguments(args, kwargs)
-            query = self.make_query(call)
-            restored = None if query is None else self.look_up_program(query, call)
-            prepared = call, query, restored, None if restored is not None else self.find_trace(call)
+            entry = self.find_cache_entry(call)
+            staged = self.find_trace(call) if entry.program is None else None
         except RefGivenError:
             if not has_refs((args, kwargs)):
                 raise
-            prepared = None  # the rest happens outside of the clause, so that its errors stand alone
-        if prepared is None:
-            return self.call_with_refs(args, kwargs), None, False
-        call, query, restored, staged = prepared
-        if restored is not None:
-            check_captured(self.where, restored.captured, call.donated, call.concrete_arrays())
-            return self.execute(restored.executable, restored.out_tree, call, None)
-        assert staged is not None
-        trace, variant = staged
+        else:
+            if entry.program is not None:
+                return self.run_restored(entry.program, call)
+            assert staged is not None
+            return self.run_staged(*staged, call, entry)
+        # Outside of the clause, so that its errors stand alone.
+        return self.call_with_refs(args, kwargs), None, False
+
+    def run_restored(
+        self, program: "RestoredProgram", call: CallArguments
+    ) -> tuple[R, FastPath | None, bool]:
+        """Runs a program that another process staged and compiled."""
+        check_captured(self.where, program.captured, call.donated, call.concrete_arrays())
+        return self.execute(program.executable, program.out_tree, call, None)
+
+    def run_staged(
+        self, trace: Trace, variant: TraceVariant, call: CallArguments, entry: CacheEntry
+    ) -> tuple[R, FastPath | None, bool]:
+        """Performs a staged program under handlers; compiles it as far as needed and runs it outside of them."""
         if current_frame() is not None or trace.foreign or not all_optional(trace.program.effects):
             return self.perform(trace, call.arrays, variant.shardings), None, False
         concrete = call.concrete_arrays()
         check_captured(self.where, trace.captured, variant.donated, concrete)
         executable = self.find_executable(trace, variant, concrete)
-        if query is not None:
-            query.store(trace, executable)
+        entry.store(trace, executable)
         return self.execute(executable, trace.out_tree, call, trace)
 
     def execute(
         self, executable: Executable, out_tree: PyTreeDef, call: CallArguments, trace: Trace | None
     ) -> tuple[R, FastPath | None, bool]:
-        """Runs what was compiled; `trace` is there to find the operation that gave NaN."""
+        """Runs an executable; `trace` serves to find the operation that gave NaN."""
         concrete = call.concrete_arrays()
         # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
         consumed = call.donated if is_debugging() else (False,) * len(concrete)
@@ -368,7 +371,7 @@ class Function(Generic[P, R]):
     def call_with_refs(
         self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode = "call"
     ) -> Any:
-        """Calls the function as one of its mutable references' contents, or says what it would return, or stages it."""
+        """Calls the function on the contents of its mutable references, or infers the result's shapes, or stages it."""
         from effx.transforms.refs.ref_arguments import (  # not loaded before it is needed
             RefArguments,
             functionalize_refs,
@@ -392,39 +395,24 @@ class Function(Generic[P, R]):
             self.ref_function if mode == "call" else self.ref_function.eval_shape, writes_back=mode == "call"
         )
 
-    def make_query(self, call: CallArguments) -> "ProgramQuery | None":
-        """Returns what to ask the cache on disk before staging; None where it is off or the program is here."""
-        if flags.cache_dir.value is None or self.transform_name != "jit":
-            return None
-        from effx.program_cache.lookup import ProgramQuery, can_query  # most processes have no cache on disk
+    def find_cache_entry(self, call: CallArguments) -> CacheEntry:
+        """Returns the entry of a call in the cache on disk."""
+        if self.transform_name != "jit":
+            return NO_ENTRY
+        return find_entry(partial(self.describe_call, call), self.key.restored)
 
-        if not can_query():
-            return None
+    def describe_call(self, call: CallArguments) -> "ProgramQuery | None":
+        """Returns what the cache on disk goes by; None where the program is in memory, or runs on several devices."""
+        from effx.program_cache.lookup import ProgramQuery  # the cache is on
+
         key = trace_key(call.tree, call.types, bind_static_arguments(call.static)[0])
-        if key in self.traces:
-            return None
-        concrete = call.concrete_arrays()
-        if any([is_on_several_devices(x) for x in concrete]):
+        concrete = call.concrete_arrays() if key not in self.traces else []
+        if key in self.traces or any([is_on_several_devices(x) for x in concrete]):
             return None
         o = self.options
         assignment = assign_devices(self.where, o.device, None, concrete)
-        return ProgramQuery(
-            self.fun,
-            self.name,
-            key,
-            call.static,
-            o,
-            assignment.device,
-            assignment.committed,
-            o.compiler_options,
-        )
-
-    def look_up_program(self, question: "ProgramQuery", call: CallArguments) -> "RestoredProgram | None":
-        """Returns the program that another process left on disk, which is read once."""
-        restored = self.key.restored.get(question.local_key())
-        if restored is None and (restored := question.look_up()) is not None:
-            self.key.restored[question.local_key()] = restored
-        return restored
+        device, committed = assignment.device, assignment.committed
+        return ProgramQuery(self.fun, self.name, key, call.static, o, device, committed, o.compiler_options)
 
     def perform(
         self, trace: Trace, arrays: Sequence[Array], shardings: RequestedShardings | None = None
@@ -443,7 +431,7 @@ class Function(Generic[P, R]):
         return result
 
     def find_executable(self, trace: Trace, variant: TraceVariant, arrays: list[ConcreteArray]) -> Executable:
-        """Returns the compiled form for where the arrays lie, compiling it the first time."""
+        """Returns the executable for the arrays' devices and shardings, and compiles it the first time."""
         usual_placement = default_placement(arrays)
         if (
             usual_placement is not None
@@ -473,7 +461,7 @@ class Function(Generic[P, R]):
         donated: tuple[bool, ...],
         options: CompilerOptions = (),
     ) -> Executable:
-        """Compiles a program for some devices, with options of XLA's beside those of the function."""
+        """Compiles a program for a device assignment, with XLA options beside those of the function."""
         with isolated():
             constants = [to_concrete(x) for x in captured]
         executable = compile_program(
@@ -491,15 +479,15 @@ class Function(Generic[P, R]):
     def make_fast_function(
         self, miss: Callable[..., tuple[R, FastPath | None, bool]], settings: tuple[object, ...] = ()
     ) -> Callable[..., R]:
-        """Makes a C++ function; those of equal settings share what they have seen."""
+        """Makes a C++ function; C++ functions with equal settings share one cache."""
         o, key = self.options, (self.key, settings)
         self.key.settings.add(settings)
         return make_fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
 
     def user_function(self) -> Jitted[P, R]:
-        """Returns the function that users call: jaxlib's C++ object itself, unless it has more to do.
+        """Returns the function that users call: jaxlib's C++ object itself, or a Python wrapper of it.
 
-        It must not be referred to by this object: a cycle would keep dropped functions and their arrays.
+        This object must not refer to it: a cycle would keep dropped functions and their arrays alive.
         """
         others: dict[tuple[object, ...], Callable[..., R]] = {}
 
@@ -508,7 +496,7 @@ class Function(Generic[P, R]):
                 refuse_pending(args, kwargs)
                 if not presence.is_any_present():
                     return self.miss(*args, **kwargs)
-                # Some context holds what C++ cannot see; if it is this one, then by a handler or by overrides.
+                # Some context has state that C++ cannot see; in this context it is a handler or overrides of flags.
                 if ((frame := current_frame()) is not None and frame.opaque) or has_active_guards():
                     return self.miss(*args, **kwargs)[0], None, False
                 keyed = (*KEYED, *flags.user_contexts)
@@ -541,7 +529,7 @@ class Function(Generic[P, R]):
         return cast("Jitted[P, R]", public)
 
     def explain_failure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raises an error that says what C++ does not: which array is gone or donated twice."""
+        """Raises the error that names the deleted or twice donated array, which C++ does not name."""
         trace, variant, arrays, _ = self.prepare_call(args, kwargs)
         concrete = [to_concrete(x) for x in arrays]
         check_captured(self.where, trace.captured, variant.donated, concrete)
@@ -550,7 +538,7 @@ class Function(Generic[P, R]):
         )
 
     def wrap_guarded(self, call: Callable[..., R]) -> Callable[P, R]:
-        """Wraps the function where C++ alone would leave users with puzzles."""
+        """Wraps the function to compare static arguments exactly, delete donated arrays and explain errors."""
         o = self.options
         donates = bool(o.donate_argnums or o.donate_argnames)
         positions_by_count = PositionalRoles(o)
@@ -570,7 +558,7 @@ class Function(Generic[P, R]):
                         k: wrap_static_argument(x) if k in o.static_argnames else x for k, x in kwargs.items()
                     }
             except TypeError:
-                self.split_static_arguments(args, kwargs)  # an unhashable static argument: say which
+                self.split_static_arguments(args, kwargs)  # raises for an unhashable static argument, by name
                 raise
             try:
                 result = call(*call_args, **call_kwargs)
@@ -588,10 +576,10 @@ class Function(Generic[P, R]):
 
         return guarded
 
-    # Looking inside
+    # Inspecting the stages
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Stages the function for arguments, or for things with their shapes and dtypes."""
+        """Stages the function for arguments, or for objects with their shapes and dtypes."""
         if has_refs((args, kwargs)):
             return cast("Traced", self.call_with_refs(args, kwargs, "trace"))
         dynamic, named, static = self.split_static_arguments(args, kwargs)
