@@ -140,7 +140,7 @@ def test_closed_over_and_gone() -> None:
     with pytest.raises(DonatedArrayError) as error:
         f(x)
     assert error.value.message == (
-        "jit: <lambda> closes over the array f32[3], which is gone: it was donated to a computation or deleted; "
+        "jit: <lambda> closes over the array f32[3], which was donated to a computation or deleted; "
         "keep a copy, or pass it as an argument"
     )
     d = enp.arange(3.0)

@@ -84,7 +84,7 @@ def test_a_constant_that_is_gone_is_an_error_at_the_next_call() -> None:
         found(np.float32(1))
     held.delete()
     with pytest.raises(
-        effx.errors.DonatedArrayError, match="closes over the array f32\\[4\\], which is gone"
+        effx.errors.DonatedArrayError, match="closes over the array f32\\[4\\], which was donated"
     ):
         found(np.float32(1))
 

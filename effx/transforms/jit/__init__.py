@@ -1,1 +1,1 @@
-"""`jit`, what it shows of its stages, and other ways to look at a staged function."""
+"""`jit`, the stages of its functions, and other ways to look at a staged function."""

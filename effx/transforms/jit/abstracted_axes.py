@@ -1,4 +1,4 @@
-"""`abstracted_axes`: which sizes of a function's arguments have names, so that one program is for all their values."""
+"""`abstracted_axes`: names for sizes of a function's arguments, so that one program serves all their values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +16,7 @@ from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 
-parse_size_cached = lru_cache(parse_size)  # each call asks anew
+parse_size_cached = lru_cache(parse_size)  # each call parses the same texts
 KINDS: Final = "a dict {axis: name}, a tuple of names and None, None"
 
 
@@ -27,9 +27,9 @@ class ArgumentSizes:
 
     Attributes:
         transform_name: the transformation, for errors. name: the function's, for errors.
-        args: the positional arguments that are not static. numbers: theirs among all.
-        types: of their leaves.
-        shapes: of their leaves, with symbolic sizes where they have names.
+        args: the positional arguments that are not static. numbers: their positions among all arguments.
+        types: the leaves' types.
+        shapes: the leaves' shapes, with symbolic sizes for named axes.
     """
 
     transform_name: str
@@ -44,7 +44,7 @@ class ArgumentSizes:
         return f"{argument_path((self.args, {}), leaf, list(map(str, self.numbers)))} of {self.name}"
 
     def solve_names(self, least: int = 1) -> Mapping[str, int]:
-        """Returns the values of the names, which must be at least `least`.
+        """Returns the value of each name; each must be at least `least`.
 
         Raises:
             ShapeError: two sizes give one name different values, or one is too small.
@@ -67,7 +67,7 @@ class ArgumentSizes:
 @final
 @attrs.frozen(eq=False)
 class AbstractedAxes:
-    """What a user said of the sizes of one function's arguments.
+    """The `abstracted_axes` option of one function.
 
     Attributes:
         transform_name: the transformation, for errors. name: the function's, for errors.
@@ -88,13 +88,13 @@ class AbstractedAxes:
         """Returns the sizes of a call's arguments.
 
         Args:
-            args: all positional arguments: arrays, or things with shapes and dtypes. fixed: the numbers of static ones.
-            scope: of the symbolic sizes.
+            args: all positional arguments: arrays, or objects with shapes and dtypes. fixed: the numbers of static ones.
+            scope: the scope of the symbolic sizes.
 
         Raises:
-            TransformError: what the user said is of another kind, names sizes of static arguments, or has more or fewer
+            TransformError: `abstracted_axes` has a wrong type, names sizes of static arguments, or has more or fewer
                 entries than there are arguments.
-            TreeError: it is no prefix of the arguments.
+            TreeError: `abstracted_axes` is no prefix of the arguments.
             ShapeError: an axis is out of range.
         """
         static = frozenset(fixed)
@@ -123,7 +123,7 @@ class AbstractedAxes:
         return replace_dynamic_arguments(args, form.unflatten(structs), numbers)
 
     def refuse_keywords(self, kwargs: Iterable[str]) -> None:
-        """Refuses keyword arguments, which have no place in what the user said.
+        """Refuses keyword arguments: `abstracted_axes` has no entries for them.
 
         Raises:
             TransformError: there are some.
@@ -136,7 +136,7 @@ class AbstractedAxes:
             )
 
     def _leaf_entries(self, dynamic: tuple[PyTree, ...], static: frozenset[int]) -> list[PyTree]:
-        """Returns what the user said for each leaf."""
+        """Returns the `abstracted_axes` entry of each leaf."""
         if _is_axis_entry(self.names):
             return [self.names] * len(flatten(dynamic)[0])
         if not isinstance(self.names, tuple | list):
@@ -203,13 +203,13 @@ class AbstractedAxes:
 def replace_dynamic_arguments(
     args: Sequence[PyTree], dynamic: Iterable[PyTree], fixed: frozenset[int]
 ) -> tuple[PyTree, ...]:
-    """Returns positional arguments with others in place of those that are not static."""
+    """Returns the positional arguments with the dynamic ones replaced."""
     values = iter(dynamic)
     return tuple([x if i in fixed else next(values) for i, x in enumerate(args)])
 
 
 def _is_axis_entry(x: object) -> bool:
-    """Says whether something is for one array, or for all in one place; else it is a structure of such things."""
+    """Returns whether a value is an entry for one array; otherwise it is a pytree of entries."""
     if x is None:
         return True
     if type(x) is dict:

@@ -1,8 +1,8 @@
-"""`jit(abstracted_axes=...)`: arrays are padded to a few sizes, so that there is one compilation for all sizes of a bucket.
+"""`jit(abstracted_axes=...)`: pad arrays to a few sizes, so that one compilation serves all sizes of a bucket.
 
 The sizes of a bucket are those up to a power of two that are larger than the one before. The smallest bucket has all sizes
 up to 8; where a program needs to know more of them, there are also buckets of 1, 2 and 4. Arguments are padded and results
-cut on the host, where that needs no compilation. Sizes that are known anyway, as under handlers, are not padded.
+sliced on the host, where that needs no compilation. Sizes that are known anyway, as under handlers, are not padded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SMALLEST_BUCKET: Final = 8
-# The keyword by which a padded function gets the lengths; no parameter of a user's can have this name.
+# The keyword argument that passes the lengths to a padded function; no user's parameter can have this name.
 LENGTHS_KEYWORD: Final = "lengths of abstracted_axes"
 
 
@@ -50,12 +50,12 @@ LENGTHS_KEYWORD: Final = "lengths of abstracted_axes"
 @final
 @attrs.frozen(eq=False)
 class Lengths:
-    """How many elements of padded arrays count.
+    """The lengths of padded arrays: how many of their elements are valid.
 
     Attributes:
-        values: by the names of sizes.
-        smallest: the smallest bucket, where one of the names has a small one: all in larger buckets are larger than half of
-            their padded sizes. As part of the structure, since programs depend on it.
+        values: the lengths by the names of sizes.
+        smallest: the smallest bucket, where one of the lengths is in it: lengths in larger buckets exceed half of
+            their padded sizes. It is part of the pytree structure, since programs depend on it.
     """
 
     values: Mapping[str, PyTree]
@@ -78,9 +78,9 @@ class PaddedResult:
     """A padded result.
 
     Attributes:
-        result: what the function returned, its arrays padded.
-        shapes: what counts of them, sizes as text where they are symbolic. As part of the structure they are there for calls
-            that run without Python too, and for programs that another process has left on disk.
+        result: the function's result, its arrays padded.
+        shapes: the arrays' valid shapes, with symbolic sizes as text. They are part of the pytree structure, so that calls
+            that run without Python have them too, and programs that another process stored on disk.
     """
 
     result: PyTree
@@ -89,13 +89,13 @@ class PaddedResult:
 
 @final
 class BucketedFunction(Generic[P, R]):
-    """The Python side of a jitted function with sizes that vary.
+    """The Python side of a jitted function with named sizes.
 
     Attributes:
-        fun: the user's function. options: what the user chose beside the names.
-        axes: the names.
-        exact: the function compiled for known sizes. padded: for those of buckets.
-        smallest: the smallest bucket so far: 1 once a program needed to know more of its sizes.
+        fun: the user's function. options: its other options.
+        axes: its `abstracted_axes`.
+        exact: the function compiled for known sizes. padded: the function compiled for the sizes of buckets.
+        smallest: the smallest bucket so far: 1 once a program needed tighter bounds on its sizes.
     """
 
     def __init__(self, fun: Callable[P, R], options: Options, names: PyTree) -> None:
@@ -109,11 +109,11 @@ class BucketedFunction(Generic[P, R]):
         ).user_function()
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """What has been compiled is left out."""
+        """Pickles the function without its compiled programs."""
         return BucketedFunction, (self.fun, self.options, self.names)
 
     def user_function(self) -> Jitted[P, R]:
-        """Returns the function that users call; this object must not refer to it, since a cycle would keep it."""
+        """Returns the function that users call; this object must not refer to it: a cycle would keep it alive."""
 
         def call_bucketed(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
@@ -128,7 +128,7 @@ class BucketedFunction(Generic[P, R]):
         return cast("Jitted[P, R]", public)
 
     def static_numbers(self, args: tuple[object, ...], kwargs: dict[str, object]) -> frozenset[int]:
-        """Returns the numbers of static arguments, after the checks that a call of `jit` makes.
+        """Returns the positions of static arguments, after the checks that a call of `jit` makes.
 
         Raises:
             TransformError: there is a keyword argument that is not static, or static ones are wrong.
@@ -138,7 +138,7 @@ class BucketedFunction(Generic[P, R]):
         return frozenset(valid_argument_numbers(self.options.static_argnums, len(args)))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Runs the function on arrays that are padded where their sizes have names."""
+        """Runs the function, with arrays padded along named axes."""
         static = self.static_numbers(args, kwargs)
         if has_refs((args, kwargs)):
             return self.exact(*args, **kwargs)
@@ -184,7 +184,7 @@ class BucketedFunction(Generic[P, R]):
         except InconclusiveDimensionOperation:
             if min(lengths.values()) > self.smallest or self.smallest == 1:
                 raise
-        if padded_result is None:  # outside of the clause, so that its errors stand alone
+        if padded_result is None:  # outside of the except clause, so that its errors are not chained
             padded_result = run_padded(1)
             self.smallest = 1
         results, out = flatten(padded_result.result)
@@ -194,7 +194,7 @@ class BucketedFunction(Generic[P, R]):
         return result
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
-        """Stages the function for all sizes that have names."""
+        """Stages the function for symbolic sizes on the named axes."""
         return self.function.trace(
             *self.axes.abstract_arguments(args, self.static_numbers(args, kwargs)), **kwargs
         )
@@ -209,18 +209,18 @@ class BucketedFunction(Generic[P, R]):
         return self.exact.eval_shape(*args, **kwargs)
 
     def clear_cache(self) -> None:
-        """Forgets all programs of this function."""
+        """Drops all programs of this function."""
         self.exact.clear_cache()
         self.padded.clear_cache()
 
     def cache_size(self) -> int:
-        """Returns how many kinds of calls run without Python's help."""
+        """Returns the number of call signatures that run in C++ alone."""
         sizes: list[int] = [getattr(f, "_cache_size")() for f in (self.exact, self.padded)]  # noqa: B009  # JAX's name
         return sum(sizes)
 
 
 def jit_bucketed(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted[P, R]:
-    """Returns what `jit` gives for a function with sizes that vary.
+    """Returns the jitted function for `jit(abstracted_axes=...)`.
 
     Raises:
         TransformError: arguments are donated.
@@ -236,7 +236,7 @@ def jit_bucketed(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted
 def _make_padded_function(
     fun: Callable[..., PyTree], options: Options, axes: AbstractedAxes
 ) -> Callable[..., PaddedResult]:
-    """Returns the function of padded arrays, which takes the lengths by keyword."""
+    """Returns the function of padded arrays, which takes the lengths as a keyword argument."""
 
     def call_padded(*args: PyTree, **kwargs: PyTree) -> PaddedResult:
         lengths: Lengths = kwargs.pop(LENGTHS_KEYWORD)
@@ -263,16 +263,16 @@ def _make_padded_function(
 
 
 def _bucket_constraints(sizes: Mapping[str, int], smallest: int) -> SymbolicScope:
-    """Returns what is known of the lengths in buckets."""
+    """Returns a scope with the bounds of the lengths in their buckets."""
     known = [f"{name} <= {size}" for name, size in sizes.items()]
     known += [f"{name} >= {size // 2 + 1}" for name, size in sizes.items() if size > smallest]
     return SymbolicScope(known)
 
 
 def can_pad(arrays: Sequence[Array]) -> bool:
-    """Says whether these arrays may be padded, here and now.
+    """Returns whether these arrays may be padded under the current handlers and flags.
 
-    Under handlers sizes are known and stay what they are. Flags that look at values would find what lies beyond the lengths.
+    Under handlers sizes are known, and are not padded. Flags that check values would check the padding too.
     """
     if current_frame() is not None or flags.disable_jit.value or is_debugging() or has_active_guards():
         return False
@@ -286,9 +286,9 @@ def can_pad(arrays: Sequence[Array]) -> bool:
 
 
 def _pad_array(x: Array, shape: Shape) -> Array:
-    """Returns an array with zeros behind its elements, on the device where it lies."""
+    """Returns an array padded with zeros, on its device."""
     if x.type.shape == shape:
-        return to_concrete(x)  # C++ tells arrays on the host apart
+        return to_concrete(x)  # C++ distinguishes arrays on the host
     assert isinstance(x, ConcreteArray | HostArray)
     padded = np.zeros(shape, x.type.dtype)
     padded[tuple([slice(0, n) for n in x.type.shape])] = x.host("jit")
@@ -296,7 +296,7 @@ def _pad_array(x: Array, shape: Shape) -> Array:
 
 
 def _unpad_array(y: Array, shape: tuple[int | str, ...], lengths: Mapping[str, int]) -> Array:
-    """Returns the elements of a padded array that count, on the device where it lies."""
+    """Returns the valid elements of a padded array, on its device."""
     sizes = tuple([substitute(parse_size_cached(n), lengths) if isinstance(n, str) else n for n in shape])
     if sizes == y.type.shape:
         return y
@@ -305,7 +305,7 @@ def _unpad_array(y: Array, shape: tuple[int | str, ...], lengths: Mapping[str, i
 
 
 def _put_like(data: HostData, like: Array, shape: Shape) -> Array:
-    data.flags.writeable = False  # nobody else has it, so that the device may take it as it is
+    data.flags.writeable = False  # nothing else refers to it, so the device may use it without a copy
     if isinstance(like, ConcreteArray):
         return place_on_device(data, like.type.with_shape(shape), like.device, like.committed)
     return place_on_device(data, like.type.with_shape(shape))

@@ -1,4 +1,4 @@
-"""The arguments of one call of a jitted function, taken apart."""
+"""The arguments of one call of a jitted function: dynamic leaves, their structure and types, and static arguments."""
 
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -20,10 +20,10 @@ class CallArguments:
     """The arguments of one call.
 
     Attributes:
-        tree: the structure of the dynamic ones. types: of their leaves.
-        static: the others.
+        tree: the structure of the dynamic arguments. types: the types of its leaves.
+        static: the static arguments.
         donated: for each leaf whether its memory may be reused.
-        leaves, arrays: as they were given, and as arrays.
+        leaves: the dynamic leaves as the user passed them. arrays: the same as arrays.
     """
 
     tree: PyTreeDef
@@ -35,9 +35,9 @@ class CallArguments:
     _concrete: list[ConcreteArray] | None = None
 
     def concrete_arrays(self) -> list[ConcreteArray]:
-        """Returns the arrays on a device, moved there once."""
+        """Returns the arrays on a device; they are moved there once."""
         if self._concrete is None:
-            pairs = zip(self.arrays, self.donated, strict=True)  # what is donated is nobody else's
+            pairs = zip(self.arrays, self.donated, strict=True)  # a donated array must not share memory
             self._concrete = [to_concrete(x) if donated else to_device_operand(x) for x, donated in pairs]
         return self._concrete
 
@@ -45,7 +45,7 @@ class CallArguments:
 def bind_static_arguments(
     static: StaticArguments,
 ) -> tuple[Hashable, Callable[[Arguments], Arguments] | None]:
-    """Returns what adds static arguments to the dynamic ones, and before it the key for what it adds."""
+    """Returns a cache key for the static arguments, and a function that adds them to the dynamic ones."""
     if not static:
         return None, None
     return tuple([(where, exact_key(value)) for where, value in static]), partial(

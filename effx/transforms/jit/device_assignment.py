@@ -1,4 +1,4 @@
-"""Where a jitted function runs: what its arguments, its options and its program say of devices, together."""
+"""The device assignment of a jitted function, from its arguments, its options and its program."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -18,9 +18,10 @@ DefaultPlacement: TypeAlias = tuple[Device, object]
 
 
 def default_placement(arrays: Sequence[ConcreteArray]) -> DefaultPlacement | None:
-    """Returns what `assign_devices` goes by for arrays of which users said nothing; None where they did of some.
+    """Returns the default device and mesh if all arrays are uncommitted on that device; None otherwise.
 
-    It takes a tenth of the time, for programs that C++ does not run: those come to Python in each call.
+    It takes a tenth of the time of `assign_devices`, for programs that C++ does not run: each of their calls runs
+    in Python.
     """
     device = default_device()
     default_sharding = single_device_buffer_sharding(device)
@@ -38,14 +39,14 @@ def assign_devices(
     shardings: RequestedShardings | None = None,
     captured: Sequence[Array] = (),
 ) -> Assignment:
-    """Returns where a call runs.
+    """Returns the device assignment of a call.
 
     Args:
         owner: the transformation and the function's name, for errors.
-        device: to which the function is bound.
-        program: None for one that is not known yet.
-        arrays: the arguments. shardings: how they shall lie, and the results.
-        captured: what the function closes over.
+        device: the device that the function is bound to.
+        program: the staged program; None if it is not known yet.
+        arrays: the arguments. shardings: the requested shardings of arguments and results.
+        captured: the arrays that the function closes over.
 
     Raises:
         BackendError: arguments are bound to other devices.
@@ -70,13 +71,13 @@ def plan_devices(
     device: Device,
     is_bound: bool,
 ) -> Assignment:
-    """Returns where a staged function runs whose arguments are not there yet.
+    """Returns the device assignment of a staged function whose arguments are not known yet.
 
     Args:
-        name: of the function, for errors.
-        program: what was staged. captured: what the function closes over.
-        shardings: how arguments and results shall lie.
-        device: where it runs if nothing else is said. is_bound: whether it is bound to that.
+        name: the function's name, for errors.
+        program: the staged program. captured: the arrays that the function closes over.
+        shardings: the requested shardings of arguments and results.
+        device: the device to use if nothing else decides. is_bound: whether the function is bound to it.
     """
     is_sharded = any(
         [

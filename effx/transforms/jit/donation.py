@@ -1,4 +1,4 @@
-"""Donated arguments: which arrays of a call they are, and what is said where donating them goes wrong."""
+"""Donated arguments of a jitted function: find them among a call's arrays, check them, and warn of unused ones."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,13 +20,13 @@ def donation_flags(
     static: StaticArguments,
     leaves: int,
 ) -> tuple[bool, ...]:
-    """Says for each dynamic leaf whether the user donated it.
+    """Returns for each dynamic leaf whether the user donated it.
 
     Args:
         where: the transformation and the function's name, for errors.
-        options: of the function.
-        dynamic, named: the arguments that are not static.
-        static: those that are.
+        options: the function's options.
+        dynamic, named: the dynamic arguments, positional and by keyword.
+        static: the static arguments.
         leaves: the number of arrays in dynamic arguments.
 
     Raises:
@@ -56,12 +56,12 @@ def check_captured(
     donated: Sequence[bool],
     arrays: Sequence[ConcreteArray],
 ) -> None:
-    """Checks that no array is gone, and that none is donated that the function holds and needs itself.
+    """Checks that no array is deleted, and that no donated array is also closed over by the function.
 
     Args:
         where: the transformation and the function's name, for errors.
-        closed_over: what the function closes over.
-        donated: for each argument. arrays: the arguments.
+        closed_over: the arrays that the function closes over.
+        donated: for each argument whether it is donated. arrays: the arguments.
 
     Raises:
         DonatedArrayError: with the array's type.
@@ -73,7 +73,7 @@ def check_captured(
     for c in captured:
         if c.is_deleted():
             raise DonatedArrayError(
-                f"{transform_name}: {name} closes over the array {c.type!r}, which is gone: it was donated to a "
+                f"{transform_name}: {name} closes over the array {c.type!r}, which was donated to a "
                 f"computation or deleted; keep a copy, or pass it as an argument"
             )
     for x, is_donated in zip(arrays, donated, strict=True):
@@ -87,12 +87,12 @@ def check_captured(
 def check_donated_once(
     where: tuple[str, str], used: Sequence[bool], donated: Sequence[bool], arrays: Sequence[ConcreteArray]
 ) -> None:
-    """Checks that no array is donated that the call reads as another argument too.
+    """Checks that no donated array is passed as another argument too.
 
     Args:
         where: the transformation and the function's name, for errors.
         used: for each argument whether it is passed.
-        donated: for each argument. arrays: the arguments.
+        donated: for each argument whether it is donated. arrays: the arguments.
 
     Raises:
         DonatedArrayError: with the array's type.
@@ -116,14 +116,14 @@ def warn_unused_donations(
     executable: Executable,
     donated: Sequence[bool],
 ) -> None:
-    """Warns, when a program has been compiled, of donated arguments whose memory no result takes.
+    """Warns, after compilation, of donated arguments whose memory no result reuses.
 
     Args:
         where: the transformation and the function's name.
-        fun: the function. options: how it is compiled.
+        fun: the function. options: its options.
         tree: the structure of the dynamic arguments `(args, kwargs)`.
-        executable: what was compiled.
-        donated: for each leaf of the arguments.
+        executable: the compiled program.
+        donated: for each leaf of the arguments whether it is donated.
     """
     unused_leaves = find_unused_donations(executable, donated)
     if not unused_leaves:

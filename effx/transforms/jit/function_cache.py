@@ -1,4 +1,4 @@
-"""What is known of a function under one choice of `jit`'s options, shared by all that `jit` makes of it."""
+"""Caches of a jitted function for one choice of options, shared by all jitted forms of that function."""
 
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, final
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 @final
 @attrs.define(eq=False)
 class TraceVariant:
-    """What is known of a trace under one choice of options; kept with the trace, to which it does not refer.
+    """A trace's donation, shardings and executables under one choice of options; stored with the trace.
 
     Attributes:
         donated: for each dynamic leaf whether its memory may be reused.
         tree: the structure of the dynamic arguments.
-        shardings: how arguments and results shall lie on several devices; None where nothing was said.
-        executables: by where they run, those of `usual_place` by that too, and whether NaN and infinities are looked for.
+        shardings: the requested shardings of arguments and results; None if none were requested.
+        executables: by device assignment or default placement, and by whether NaN and infinities are checked for.
     """
 
     donated: tuple[bool, ...]
@@ -37,11 +37,11 @@ class TraceVariant:
 
 @final
 class SharedKey:
-    """By which C++ knows functions that share what it has seen.
+    """The key by which jitted functions share one C++ cache.
 
     Attributes:
-        settings: with which it was used beside the key.
-        restored: programs from disk.
+        settings: the settings of flags that it was used with.
+        restored: programs read from disk.
     """
 
     __slots__ = ("restored", "settings")
@@ -51,7 +51,7 @@ class SharedKey:
         self.restored: dict[Hashable, RestoredProgram] = {}
 
 
-# For each function and choice of options.
+# The keys of each function, by its options.
 _keys: WeakStore[Callable[..., Any], dict[Options, SharedKey]] = WeakStore()
 
 
@@ -65,5 +65,5 @@ caching.other_caches.append(_clear_restored)
 
 
 def shared_key(fun: Callable[..., Any], options: Options) -> SharedKey:
-    """Returns the key of a function under a choice of options; one for each of both."""
+    """Returns the shared key of a function and its options."""
     return _keys.get(fun, dict).setdefault(options, SharedKey())

@@ -1,4 +1,4 @@
-"""`jit`: a function becomes a program, compiled once for each kind of arguments."""
+"""`jit`: compile a function with XLA, once for each signature of arguments."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -65,14 +65,14 @@ def jit(
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
     abstracted_axes: PyTree = None,
 ) -> "Jitted[P, R] | JitDecorator":
-    """Compiles a function with XLA: staged once for each kind of arguments, then run in C++.
+    """Compiles a function with XLA: staged once for each signature of arguments, then run in C++.
 
     Args:
         fun: takes and returns pytrees of arrays. Without it, `jit(...)` is a decorator.
-        in_shardings, out_shardings: how positional arguments and results lie on several devices: a NamedSharding, or a
+        in_shardings, out_shardings: the shardings of positional arguments and results: a NamedSharding, or a
             PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix of the tuple of dynamic
-            arguments, or of the result. None leaves it to arguments and to the partitioner.
-        static_argnums, static_argnames: arguments that are part of the program; hashable. A
+            arguments, or of the result. None leaves the sharding to the arguments and to the partitioner.
+        static_argnums, static_argnames: static arguments, which are part of the program; hashable. A
             program is staged for each value.
         donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
             afterwards is an error.
@@ -90,9 +90,9 @@ def jit(
     Raises:
         TransformError: static or donated arguments that do not exist or are not hashable.
         BackendError: at the first call, a compiler option that XLA does not know.
-        ShardingError: at the call, an array cannot be cut as asked, or lies otherwise already.
-        DTypeError: an argument is no array and not static.
-        NoRuleError: at a call, with `abstracted_axes`, an operation has no meaning for padded arrays.
+        ShardingError: at the call, an array cannot be sharded so, or has another sharding already.
+        DTypeError: an argument is neither an array nor static.
+        NoRuleError: at a call, with `abstracted_axes`, an operation has no rule for padded arrays.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.jit

@@ -35,7 +35,7 @@ def flatten_function(
     kwargs: dict[str, PyTree],
     static: tuple[int, ...],
 ) -> tuple[FlatFunction, list[ArrayType]]:
-    """Returns a function of the dynamic arguments' leaves, and their types."""
+    """Returns a function of the dynamic arguments' leaves, and the leaves' types."""
     leaves, tree = flatten(([a for i, a in enumerate(args) if i not in static], kwargs))
     function = (
         adapt_arguments(fun, partial(merge_static_arguments, [(i, args[i]) for i in static]))
@@ -61,18 +61,18 @@ def make_jaxpr(
 
     Args:
         fun: takes and returns pytrees of arrays.
-        static_argnums: positional arguments that are part of the program.
+        static_argnums: static positional arguments, which are part of the program.
         axis_env: names and sizes of axes that collectives in `fun` may name; they stay in the program's effect row.
         return_shape: True to get a pair of the program and the result's shapes and dtypes.
-        abstracted_axes: names of sizes, which stand in the program in place of the arguments' own: for each positional
+        abstracted_axes: names of sizes, which the program has instead of the arguments' sizes: for each positional
             argument a dict `{axis: name}`, a tuple of names and None, or None, or a pytree of these for the arrays in
             it; or one of these for all arguments. A name may be the text of a size, such as `"2*n"`.
 
     Returns:
-        A function of arguments, or of things with their shapes and dtypes, giving an
+        A function of arguments, or of objects with their shapes and dtypes, that returns an
         `effx.ir.Program`. Arrays that `fun` closes over are the program's first inputs; their
-        values are its `constants`. For an argument that is a mutable reference the program takes what that
-        holds, and gives what it holds afterwards behind the result.
+        values are its `constants`. For an argument that is a mutable reference, the program takes its contents,
+        and returns the contents afterwards behind the result.
 
     Raises:
         TransformError, TreeError: `abstracted_axes` does not fit the arguments.
@@ -136,7 +136,7 @@ stage = make_jaxpr
 
 
 def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
-    """Computes shapes and dtypes of `fun(*args, **kwargs)` without computing values.
+    """Infers the shapes and dtypes of `fun(*args, **kwargs)` without computing values.
 
     Args:
         fun: takes and returns pytrees of arrays.
@@ -166,7 +166,7 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
 
 
 def typeof(x: PyTree) -> ArrayType:
-    """Returns the type of an array or number: dtype, shape, and whether it is weak.
+    """Returns the type of an array or number: dtype, shape, and weak type.
 
     Raises:
         DTypeError: it is neither.
@@ -179,7 +179,7 @@ def typeof(x: PyTree) -> ArrayType:
 
 
 def ensure_compile_time_eval() -> handle:
-    """Returns a context in which operations on known values run at once, though a function is being staged.
+    """Returns a context in which operations on known values run at once, even while a function is being staged.
 
     Operations on values of that function are staged as before.
 

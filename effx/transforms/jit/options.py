@@ -1,4 +1,4 @@
-"""What users choose for a jitted function: which arguments are static or donated, and where it runs."""
+"""The options of a jitted function: static and donated arguments, shardings, device and compiler options."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from effx.tree.registry import PyTree
 @final
 @attrs.frozen
 class Options:
-    """What a user chose for one jitted function."""
+    """The options of one jitted function."""
 
     static_argnums: tuple[int, ...]
     static_argnames: tuple[str, ...]
@@ -34,20 +34,20 @@ class Options:
 
     @property
     def needs_guard(self) -> bool:
-        """Whether calls need more than C++ does: static arguments as exact keys, donated arrays buried."""
+        """Whether calls need a Python wrapper: to compare static arguments exactly, to mark donated arrays deleted."""
         return bool(
             self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames
         )
 
 
 def valid_argument_numbers(numbers: tuple[int, ...], count: int) -> set[int]:
-    """Returns those of the argument numbers that a call with `count` positional arguments has, from 0."""
+    """Returns the argument numbers, as indices from 0, that exist in a call with `count` positional arguments."""
     return {n % count for n in numbers if -count <= n < count}
 
 
 @final
 class PositionalRoles(dict[int, tuple[set[int], set[int]]]):
-    """By the number of positional arguments: which of them are static, and which donated."""
+    """The static and the donated argument numbers, by the number of positional arguments."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -63,14 +63,14 @@ class PositionalRoles(dict[int, tuple[set[int], set[int]]]):
 
 @final
 class ExactStatic:
-    """A static argument on its way through C++, which compares by `==`: equal for the same types and bits only."""
+    """A static argument wrapped for C++, which compares by `==`: equal only for equal types and bits."""
 
     __slots__ = ("hash", "key", "value")
 
     def __init__(self, value: object) -> None:
         self.value = value
         self.key = exact_key(value)
-        self.hash = hash(self.key)  # C++ asks for it more than once, and a model's structure takes long
+        self.hash = hash(self.key)  # C++ hashes more than once, and hashing a model's structure is slow
 
     def __hash__(self) -> int:
         return self.hash
@@ -80,14 +80,14 @@ class ExactStatic:
 
 
 def wrap_static_argument(x: object) -> object:
-    """Returns a static argument as C++ may compare it."""
+    """Wraps a static argument so that C++ compares it exactly."""
     if type(x) in (bool, int, str, type(None)):
         return x
     return ExactStatic(x)
 
 
 def parse_argnums(parameter: str, value: "int | Iterable[int] | None") -> tuple[int, ...]:
-    """Returns argument numbers in order, each once; none for None."""
+    """Returns argument numbers in order without duplicates; none for None."""
     if value is None:
         return ()
     try:
@@ -150,14 +150,14 @@ def make_options(
 
 
 def parse_compiler_options(function_name: str, options: "Mapping[str, object] | None") -> CompilerOptions:
-    """Returns options of XLA's compiler in the order of their names.
+    """Returns XLA compiler options sorted by name.
 
     Raises:
-        TransformError: they are no mapping of names to strings and numbers, or a level of effort is none.
+        TransformError: they are no mapping of names to strings and numbers, or an effort level is invalid.
     """
     if options is None:
         return ()
-    untyped: object = options  # what users give is not always what the types say
+    untyped: object = options  # users' values need not have the annotated type
     parsed: list[tuple[str, str | bool | int | float]] = []
     for name, value in sorted(options.items(), key=str) if isinstance(untyped, Mapping) else [(None, None)]:
         if not (isinstance(name, str) and isinstance(value, str | bool | int | float)):
@@ -182,7 +182,7 @@ def match_names_and_numbers(
     nums: tuple[int, ...],
     names: tuple[str, ...],
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Completes argument numbers by names and names by numbers, and checks both."""
+    """Adds the names of numbered arguments and the numbers of named ones, and checks both."""
     parameters = list(signature.parameters.values())
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -1,4 +1,4 @@
-"""What `jit(in_shardings=, out_shardings=)` asks for: how arguments and results lie on several devices."""
+"""`jit(in_shardings=, out_shardings=)`: the requested shardings of arguments and results."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -28,11 +28,11 @@ Leaf = object
 @final
 @attrs.frozen
 class JitShardings:
-    """What a user gave to `jit`: the leaves and the structure of both trees, so that it can be part of a key.
+    """The `in_shardings` and `out_shardings` of a `jit`, as leaves and structure: hashable, as part of a cache key.
 
     Attributes:
-        inputs, in_tree: of `in_shardings`; a single None where nothing was said.
-        outputs, out_tree: of `out_shardings`.
+        inputs, in_tree: the leaves and structure of `in_shardings`; a single None if it was not passed.
+        outputs, out_tree: those of `out_shardings`.
     """
 
     inputs: tuple[Leaf, ...]
@@ -43,10 +43,11 @@ class JitShardings:
     def apply_to_types(
         self, args: tuple[object, ...], named: int, types: tuple[ArrayType, ...]
     ) -> tuple[ArrayType, ...]:
-        """Returns the types of arguments where `in_shardings` say how Explicit axes cut them.
+        """Returns the arguments' types, with their shardings over Explicit axes from `in_shardings`.
 
         Args:
-            args: the positional arguments. named: the number of leaves in those by name, which come last. types: of all.
+            args: the positional arguments. named: the number of leaves in keyword arguments, which come last.
+            types: the types of all leaves.
         """
         if not any([_is_explicit(x) for x in self.inputs]):
             return types
@@ -75,9 +76,9 @@ class JitShardings:
         """Returns the shardings of all arrays in arguments `(args, kwargs)` and in a result.
 
         Raises:
-            TreeError: they do not fit these.
-            ShardingError: an array cannot be cut so.
-            TransformError: there are arguments by name.
+            TreeError: the shardings' structure does not match.
+            ShardingError: an array cannot be sharded so.
+            TransformError: there are keyword arguments.
         """
         args, kwargs = tree.unflatten(in_types)
         in_shardings = self.in_tree.unflatten(self.inputs)
@@ -103,13 +104,13 @@ class JitShardings:
 
 
 def _is_explicit(x: Leaf) -> bool:
-    """Says whether types speak of what lies so."""
+    """Returns whether a sharding uses Explicit axes, so that it shows in types."""
     mesh = ambient.value if isinstance(x, PartitionSpec) else x.mesh if isinstance(x, NamedSharding) else None
     return mesh is not None and bool(mesh.explicit_axes)
 
 
 def with_shardings(arrays: Sequence[Array], shardings: Sequence[ArraySharding | None]) -> list[Array]:
-    """Says how arrays lie in a program that is being staged, or under another handler."""
+    """Constrains the shardings of arrays in a program that is being staged, or under another handler."""
     pairs = zip(arrays, shardings, strict=True)
     return [x if sharding is None else with_sharding("jit", sharding, x) for x, sharding in pairs]
 
@@ -136,10 +137,10 @@ def _check_leaf_shardings(
 
 
 def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings | None:
-    """Returns what a user gave; None where nothing was said.
+    """Returns the flattened `in_shardings` and `out_shardings`; None if both are None.
 
     Raises:
-        ShardingError: something in it is no sharding.
+        ShardingError: a leaf is no sharding.
     """
     if in_shardings is None and out_shardings is None:
         return None
@@ -158,7 +159,7 @@ def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings |
 
 
 def common_device(shardings: JitShardings | None) -> Device | None:
-    """Returns the device where everything that was said names one and the same."""
+    """Returns the device, if all shardings are of one and the same single device; otherwise None."""
     leaves = (
         () if shardings is None else [x for x in (*shardings.inputs, *shardings.outputs) if x is not None]
     )
@@ -169,7 +170,7 @@ def common_device(shardings: JitShardings | None) -> Device | None:
 def argument_shardings(
     leaves: Sequence[PyTree], shardings: RequestedShardings | None
 ) -> RequestedShardings | None:
-    """Returns how arguments lie that are arrays, or descriptions with a sharding, where nothing else was asked for."""
+    """Returns the requested shardings, completed by the shardings of the arguments themselves."""
     leaf_shardings = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
     significant: list[ArraySharding | None] = [s if _is_more_than_device(s) else None for s in leaf_shardings]
     if shardings is not None:
@@ -181,7 +182,7 @@ def argument_shardings(
 
 
 def _is_more_than_device(s: object) -> bool:
-    """Says whether a sharding is more than a device."""
+    """Returns whether a sharding says more than a device."""
     return isinstance(s, NamedSharding) or (
         isinstance(s, SingleDeviceSharding) and s.other_memory is not None
     )

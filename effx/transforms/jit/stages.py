@@ -1,4 +1,4 @@
-"""What `jit` shows of its stages: `Traced`, `Lowered`, `Compiled`, and shapes without values."""
+"""The stages of a jitted function: `Traced`, `Lowered`, `Compiled`; and `ShapeDtypeStruct`, a shape without values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypedDict, Unpack, final, overload
@@ -49,8 +49,8 @@ class ShapeDtypeStruct:
 
     Attributes:
         shape, dtype: of the array.
-        sharding: where its parts lie; None where nothing is said.
-        weak_type: whether its dtype gives way to others', as that of a Python number.
+        sharding: its sharding; None if unspecified.
+        weak_type: whether its type is weak, as that of a Python number.
 
     >>> import numpy as np
     >>> x = ShapeDtypeStruct((2, 3), np.float32)
@@ -58,7 +58,7 @@ class ShapeDtypeStruct:
     (ShapeDtypeStruct(shape=(2, 3), dtype=float32), ShapeDtypeStruct(shape=(2, 3), dtype=int8))
     """
 
-    # No attrs class: a library of trees that takes those apart (dm-tree) would take this one apart.
+    # No attrs class: tree libraries that flatten attrs classes (dm-tree) would flatten this one.
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
 
     def __init__(
@@ -106,7 +106,7 @@ class ShapeDtypeStruct:
         return cls(t.shape, t.dtype, sharding=getattr(x, "sharding", None), weak_type=t.weak)
 
     def update(self, **changes: Unpack[StructChanges]) -> Self:
-        """Returns one like this, with other values of the attributes that are named."""
+        """Returns a copy with other values of the named attributes."""
         attributes: StructChanges = {
             "shape": self.shape,
             "dtype": self.dtype,
@@ -146,7 +146,7 @@ def shape_struct(t: ArrayType) -> ShapeDtypeStruct:
 @register_leaf
 @attrs.frozen
 class ArgInfo:
-    """What is known of one array among the arguments of a stage.
+    """The shape, dtype and donation of one array among the arguments of a stage.
 
     Attributes:
         shape, dtype: of the array.
@@ -164,7 +164,7 @@ Dialect = Literal["stablehlo", "hlo"]
 @final
 @attrs.frozen(eq=False)
 class Signature:
-    """What every stage of a function knows of its arguments and results.
+    """The structures, types and donation of a staged function's arguments and results.
 
     Attributes:
         name: the function's name.
@@ -186,17 +186,17 @@ class CompilationStage:
     """A stage of a function.
 
     Attributes:
-        signature: what is known of its arguments and results.
+        signature: of its arguments and results.
     """
 
     signature: Signature
 
     def __copy__(self) -> Self:
-        """Stages do not change."""
+        """Returns the stage itself: stages do not change."""
         return self
 
     def __deepcopy__(self, copies: dict[int, object]) -> Self:
-        """Stages do not change."""
+        """Returns the stage itself: stages do not change."""
         return self
 
     def __reduce__(self) -> NoReturn:
@@ -240,13 +240,13 @@ class CompilationStage:
 @final
 @attrs.frozen(eq=False)
 class Traced(CompilationStage):
-    """A function staged for one kind of arguments.
+    """A function staged for one signature of arguments.
 
     Attributes:
-        program: its first inputs are for the values that the function closed over.
+        program: the staged program; its first inputs are the values that the function closes over.
         captured: these values.
-        lent: where arguments are references, the signature of the function of their contents, which was staged: it
-            gives a result, and contents.
+        lent: if arguments are references, the signature of the staged function of their contents, which
+            returns the pair (result, contents).
     """
 
     program: Program
@@ -263,7 +263,7 @@ class Traced(CompilationStage):
 
     @property
     def effects(self) -> frozenset[Effect]:
-        """The effects that no handler inside of the function has handled."""
+        """The effects that no handler inside the function handles."""
         return self.program.effects
 
     @property
@@ -278,7 +278,7 @@ class Traced(CompilationStage):
 
     @property
     def of_contents(self) -> "DischargedProgram | None":
-        """The program as one of what the references hold that the function closes over; None where there are none."""
+        """The program as a function of the contents of closed-over references; None if there are none."""
         if not any([isinstance(effect, CellEffect) for effect in self.program.effects]):
             return None
         from effx.handlers.refs import discharge_program  # not loaded before it is needed
@@ -294,7 +294,7 @@ class Traced(CompilationStage):
         return contents.staged.program, (*contents.staged.captured, *self.captured)
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
-        """Lowers to StableHLO.
+        """Lowers the program to StableHLO.
 
         Args:
             lowering_platforms: one of "cpu", "cuda", "rocm", "tpu", to read the text for a platform that
@@ -304,7 +304,7 @@ class Traced(CompilationStage):
             BackendError: an unknown platform, or more than one.
         """
         device = self._device or default_device()
-        # Arguments may lie on a topology of another platform.
+        # Arguments may be placed on a topology of another platform.
         platform = platform_of(device if lowering_platforms else self._assign(*self.pure, device).device)
         platforms = (platform,) if lowering_platforms is None else tuple(lowering_platforms)
         for p in platforms:
@@ -323,8 +323,8 @@ class Lowered(CompilationStage):
     """A function lowered to StableHLO.
 
     Attributes:
-        traced: the function as it was staged.
-        platform: for which platform.
+        traced: the staged function.
+        platform: the platform it is lowered for.
     """
 
     traced: Traced
@@ -335,8 +335,8 @@ class Lowered(CompilationStage):
         """Returns the program's text.
 
         Args:
-            dialect: "stablehlo", by default, or "hlo" for what XLA makes of that before it optimises.
-            debug_info: True for StableHLO in which each line says where it came from.
+            dialect: "stablehlo", by default, or "hlo" for XLA's HLO before optimisation.
+            debug_info: True for StableHLO with a source location on each line.
 
         Raises:
             BackendError: another dialect.
@@ -352,7 +352,7 @@ class Lowered(CompilationStage):
     @overload
     def compiler_ir(self, dialect: Literal["stablehlo"] | None = None) -> "Module": ...
     def compiler_ir(self, dialect: Dialect | None = None) -> "Module | XlaComputation":
-        """Returns the program as jaxlib holds it: an MLIR module, or an `XlaComputation` for the dialect "hlo".
+        """Returns the program as a jaxlib object: an MLIR module, or an `XlaComputation` for the dialect "hlo".
 
         Raises:
             BackendError: another dialect.
@@ -380,10 +380,10 @@ class Lowered(CompilationStage):
         """Compiles with XLA.
 
         Args:
-            compiler_options: options of XLA's compiler by name, beside those that `jit` was given.
+            compiler_options: XLA compiler options by name, beside those of `jit`.
 
         Raises:
-            BackendError: the text is for a platform that is not the one here, or XLA knows no such option.
+            BackendError: the module is for another platform than the one that runs here, or XLA knows no such option.
         """
         if self._device is None:
             raise BackendError(
@@ -406,9 +406,9 @@ class Compiled(CompilationStage):
     """A compiled function, callable with arguments of exactly the types it was compiled for.
 
     Attributes:
-        executable: what XLA made of it.
-        lent: as `Traced` has it.
-        contents: what the function closes over that can be written.
+        executable: the compiled program.
+        lent: as in `Traced`.
+        contents: the program as a function of the contents of closed-over references; None if there are none.
     """
 
     executable: Executable
@@ -420,7 +420,7 @@ class Compiled(CompilationStage):
 
         Raises:
             TreeError, ShapeError: the arguments are not of the types it was compiled for.
-            DonatedArrayError: an array is gone, or is donated and read as another argument too.
+            DonatedArrayError: an array is deleted, or is donated and passed as another argument too.
         """
         if self.lent is None:
             return self._run(self.signature, args, kwargs)
@@ -470,7 +470,7 @@ class Compiled(CompilationStage):
 
     @property
     def input_shardings(self) -> PyTree:
-        """Where the arrays must lie, in the structure of the arguments `(args, kwargs)`."""
+        """The required shardings of the arguments, in their structure `(args, kwargs)`."""
         shardings = [
             SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations
         ]
@@ -478,19 +478,19 @@ class Compiled(CompilationStage):
 
     @property
     def output_shardings(self) -> PyTree:
-        """Where the arrays of the result lie, in its structure."""
+        """The shardings of the result's arrays, in its structure."""
         shardings = list(map(user_sharding, self.executable.out_shardings))
         return self.out_tree.unflatten(shardings[: len(self.signature.out_types)])
 
     def as_text(self) -> str:
-        """Returns the HLO text that XLA has optimised."""
+        """Returns the optimised HLO text."""
         return "\n\n".join([m.to_string() for m in self.executable.loaded.hlo_modules()])
 
     def cost_analysis(self) -> dict[str, Any]:
         """Returns XLA's estimate of costs: "flops", "bytes accessed" and more.
 
         Raises:
-            BackendError: XLA has none, as for CPUs that are not there; `effx.library.scaling.plan` counts by itself.
+            BackendError: XLA has none, as for CPUs that are not present; `effx.library.scaling.plan` counts by itself.
         """
         return dict(cost_estimate(self.executable))
 
@@ -502,7 +502,7 @@ class Compiled(CompilationStage):
         """Returns jaxlib's loaded executable.
 
         Raises:
-            BackendError: it was compiled for devices that are not there.
+            BackendError: it was compiled for devices that are not present.
         """
         return self.executable.runnable()
 
@@ -511,12 +511,12 @@ def trace_with_refs(lending: RefArguments, trace: Callable[..., Traced], tree: P
     """Stages a function for arguments with references.
 
     Args:
-        lending: of the references in the arguments.
-        trace: stages the function of contents, as `borrowing` gives it.
+        lending: the references in the arguments.
+        trace: stages the function of contents, as `functionalize_refs` returns it.
         tree: the structure of the dynamic arguments `(args, kwargs)`, in which references are leaves.
 
     Raises:
-        RefError: the function uses one of the references in another way.
+        RefError: the function uses one of the references in an unsupported way.
     """
 
     def trace_contents(*args: PyTree, **kwargs: PyTree) -> tuple[Traced, list[None]]:
@@ -524,7 +524,7 @@ def trace_with_refs(lending: RefArguments, trace: Callable[..., Traced], tree: P
 
     inner: Traced = lending.call_with_contents(trace_contents, writes_back=False)
     contents_signature = inner.signature
-    out_tree = contents_signature.out_tree.children()[0]  # of a pair: the result, and contents
+    out_tree = contents_signature.out_tree.children()[0]  # the result's, of the pair (result, contents)
     signature = attrs.evolve(
         contents_signature,
         in_tree=tree,

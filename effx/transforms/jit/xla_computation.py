@@ -1,4 +1,4 @@
-"""`xla_computation`: a function as XLA's own form of its program, before XLA optimises."""
+"""`xla_computation`: the XLA computation of a function, before XLA optimises it."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 PartsTree: TypeAlias = PyTree
 """A tuple of ints, None, or a pytree prefix whose leaves are these."""
 
-# More arguments than some platforms take one by one.
+# Some platforms do not take more separate arguments.
 TUPLE_ARGS_THRESHOLD = 100
 
 
@@ -71,33 +71,32 @@ def xla_computation(
     return_shape: bool = False,
     donate_argnums: "int | Iterable[int]" = (),
 ) -> Callable[P, XlaComputation | tuple[XlaComputation, PyTree]]:
-    """Returns a function that gives `fun`'s XLA computation for example arguments: what XLA is asked to compile,
-    before it optimises. Values that `fun` closes over are constants in it. Nothing is compiled or run, and the devices
-    need not be there.
+    """Returns a function that builds `fun`'s XLA computation for example arguments, before XLA optimises it. Values
+    that `fun` closes over are constants in it. Nothing is compiled or run, and the devices need not be present.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        static_argnums: positional arguments that are part of the computation.
+        static_argnums: static positional arguments, which are part of the computation.
         axis_env: names and sizes of axes that collectives in `fun` may name. The computation is for as many replicas
-            as the product of the sizes, of which the last axis's stand side by side.
-        in_parts: how arrays among the positional arguments are cut between partitions: for each axis of an array the
-            number of parts, as a tuple of ints, or None for an array that all partitions have whole. One for
+            as the product of the sizes; replicas along the last axis are adjacent.
+        in_parts: the sharding of positional arguments over partitions: for each axis of an array the
+            number of parts, as a tuple of ints, or None for an array that is replicated. One for
             all, or a pytree prefix of the arguments without the static ones.
-        out_parts: likewise for the result.
+        out_parts: the same for the result.
         backend: the platform, "cpu", "gpu", "cuda", "rocm" or "tpu"; None for the one that runs here.
-        tuple_args: True for one argument, a tuple of all; None for that where there are more than 100.
+        tuple_args: True to pass all arguments as one tuple; None to do so for more than 100 arguments.
         instantiate_const_outputs: results that do not depend on arguments are always part of the computation: True or
             None.
         return_shape: True to get a pair of the computation and the result's shapes and dtypes.
         donate_argnums: positional arguments whose memory results may reuse.
 
     Returns:
-        A function of arguments, or of things with their shapes and dtypes. It gives an `XlaComputation` with
+        A function of arguments, or of objects with their shapes and dtypes. It returns an `XlaComputation` with
         `as_hlo_text()`, `as_hlo_dot_graph()`, `as_serialized_hlo_module_proto()`, `name()` and `program_shape()`, whose
         result is a tuple.
 
     Raises:
-        TransformError: an option is none, or arguments are both static and donated.
+        TransformError: an option is invalid, or arguments are both static and donated.
         TreeError: `in_parts` or `out_parts` is no prefix of the arguments or the result.
         ShapeError: parts do not fit an array's axes.
         BackendError: there is no such platform, or XLA refuses the program.
@@ -192,7 +191,7 @@ def _flatten_parts(
     """Returns the parts of each array of the arguments and of the results; empty where nothing is partitioned.
 
     Args:
-        sides: for each the option's name, what the user gave, the tree of arrays, and their types.
+        sides: for arguments and results the option's name, its value, the tree of arrays, and their types.
     """
     if all([parts_tree is None for _, parts_tree, _, _ in sides]):
         return [[] for _ in sides]
