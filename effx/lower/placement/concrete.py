@@ -421,7 +421,7 @@ def is_immutable(data: HostData) -> bool:
         if owner.flags.writeable:
             return False
         owner = owner.base
-    thing else that owns memory, a mapped file say, may change it; arrays on devices may be donated.
+    # Anything else that owns memory, a mapped file say, may change it; arrays on devices may be donated.
     return owner is None or type(owner) is bytes
 
 
