@@ -15,8 +15,8 @@ CompilerOptions: TypeAlias = tuple[tuple[str, str | bool | int | float], ...]
 
 @final
 class CompilerEffortLevel(IntEnum):
-    """How much XLA shall do about speed, or about fitting into memory: what costs time to compile is done from some level
-    on. Which passes that are depends on the platform.
+    """How much XLA optimizes for speed, or for memory: passes that take time to compile run from some level
+    on. Which passes depends on the platform.
 
     >>> import effx
     >>> options = {"optimization_level": CompilerEffortLevel.O1, "memory_fitting_level": CompilerEffortLevel.O3}

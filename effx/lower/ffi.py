@@ -1,4 +1,4 @@
-"""Foreign functions: C and C++ code that XLA calls, known to it under names."""
+"""Register foreign functions: C and C++ code that XLA calls by name."""
 
 import ctypes
 import os
@@ -36,11 +36,11 @@ _functions: dict[int, object] = {}
 
 
 class TypeRegistration(TypedDict):
-    """What XLA must know of a type of a foreign function's state.
+    """The description of a type of a foreign function's state for XLA.
 
     Attributes:
         type_id: a PyCapsule with the address of an `XLA_FFI_TypeId`, into which XLA writes.
-        type_info: a PyCapsule with the address of an `XLA_FFI_TypeInfo`, which says how the state is deleted.
+        type_info: a PyCapsule with the address of an `XLA_FFI_TypeInfo`, which has the state's deleter.
     """
 
     type_id: object
@@ -76,20 +76,22 @@ def pycapsule(funcptr: object) -> object:
 def register_ffi_target(
     name: str, fn: object, platform: str = "cpu", api_version: int = 1, traits: int = 0
 ) -> None:
-    """Makes a foreign function known to XLA under a name, for `effx.ffi.ffi_call` and `Body.custom_call`.
+    """Registers a foreign function with XLA under a name, for `effx.ffi.ffi_call` and `Body.custom_call`.
 
-    A function for another platform than CPUs is handed to the platform's plugin, by `jaxlib.xla_client`.
+    A function for another platform than CPUs is registered with the platform's plugin, by `jaxlib.xla_client`.
 
     Args:
-        name: by which StableHLO calls it.
+        name: its name in StableHLO.
         fn: the function, as a PyCapsule or a function of a `ctypes` library; or a dict of such, from the stages
-            "instantiate", "prepare", "initialize" and "execute", of which a function of XLA's typed FFI may have several.
+            "instantiate", "prepare", "initialize" and "execute", of which a function of XLA's typed FFI may have
+            several.
         platform: "cpu", "gpu", "cuda", "rocm" or "tpu".
         api_version: 1 for XLA's typed FFI, 0 for functions of memory and a string (`custom_call_api_version` below 4).
         traits: flags of XLA's; 1 for functions that may be a part of a CUDA graph.
 
     Raises:
-        BackendError: the target is no function, or the name is taken by another one; the platform or version is unknown.
+        BackendError: the target is no function, or the name is taken by another one; the platform or version is
+            unknown.
 
     >>> register_ffi_target("no_such_thing", 3)
     Traceback (most recent call last):
@@ -132,10 +134,10 @@ def register_ffi_target(
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """Tells XLA that a foreign function of a batch is the function of each part of the batch.
+    """Declares to XLA that a foreign function of a batch is the function of each part of the batch.
 
-    XLA's partitioner then calls it on each device for the part of the leading axes that lies there, where a call says how
-    many these are (`mhlo.frontend_attributes = {num_batch_dims = "1"}`); else it collects all of the operands on each
+    XLA's partitioner then calls it on each device for that device's part of the leading axes, whose number the call has
+    (`mhlo.frontend_attributes = {num_batch_dims = "1"}`); else it gathers all of the operands on each
     device. Inside `pmap` and `shard_map` each device calls the function for its own part in any case.
 
     Args:
@@ -145,7 +147,7 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
 
 
 def register_ffi_type(name: str, type_registration: TypeRegistration, platform: str = "cpu") -> None:
-    """Makes a C++ type known to XLA, for foreign functions that keep a state from one stage to the next.
+    """Registers a C++ type with XLA, for foreign functions that pass a state from one stage to the next.
 
     Args:
         name: of the type, the only one of the name in the process.
@@ -165,7 +167,7 @@ def register_ffi_type(name: str, type_registration: TypeRegistration, platform: 
 
 
 def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
-    """Makes a C++ type known to XLA by its id alone: one whose states need no deletion.
+    """Registers a C++ type with XLA by its id alone: one whose states need no deletion.
 
     Args:
         name: of the type, the only one of the name in the process.
@@ -189,7 +191,7 @@ def include_dir() -> str:
 
 
 def lapack_target(function: str, dtype: DType) -> str:
-    """Makes one of the LAPACK functions that come with jaxlib known to XLA on CPUs.
+    """Registers one of the LAPACK functions that come with jaxlib with XLA on CPUs.
 
     Args:
         function: its name without the letter of the dtype, as "potrf".
@@ -264,7 +266,7 @@ def _check_capsule(function_name: str, fn: object) -> object:
 
 
 def _addresses(target: object) -> dict[str, int | None]:
-    """Returns where capsules point."""
+    """Returns the addresses in capsules."""
     if isinstance(target, dict):
         return {stage: _address(capsule) for stage, capsule in target.items()}
     return {"execute": _address(target)}

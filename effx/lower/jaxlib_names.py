@@ -1,4 +1,4 @@
-"""What of jaxlib libraries of JAX ask for, as `effx.compat` hands it on."""
+"""The parts of jaxlib that libraries of JAX import, for `effx.compat` to re-export."""
 
 from jaxlib._jax import Client, DeviceList, DistributedRuntimeClient, ifrt_programs
 

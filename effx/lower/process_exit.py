@@ -1,14 +1,14 @@
-"""The end of the process: it waits for what XLA is computing and compiling, and lets threads rest.
+"""At exit, wait for XLA to compute and compile, and suspend daemon threads.
 
-C++ takes down the objects that XLA's threads use, whether these are at work or not. A process that ended with a
-computation in flight could end by a fault of memory: one of ten did whose last work was the first product of matrices,
+C++ destroys the objects that XLA's threads use, whether or not these are running. A process that ended with a
+computation in flight could end by a segmentation fault: one in ten whose last work was the first matrix product, and
 half of those in which a daemon thread was compiling.
 
 Daemon threads go on while Python ends. One that comes back from C++ then and asks for the interpreter's lock is ended
-by Python before 3.14, and C++ aborts the process, since it can't unwind a function of jaxlib's. Python 3.14 lets the
-thread rest instead; so does `_suspend_threads_at_exit`, for those before.
+by Python before 3.14, and C++ aborts the process, since it can't unwind a function of jaxlib's. Python 3.14 suspends
+the thread instead; so does `_suspend_threads_at_exit` for earlier versions.
 
-Before there was this end, daemon threads ended the process by an abort or a fault: always when they ran
+Without this module, daemon threads ended the process by an abort or a fault: always when they ran
 programs in a loop, every second time when they compiled (JAX's do so too).
 """
 
@@ -42,22 +42,22 @@ _exit_started = threading.Event()
 
 @final
 class ActiveThreads:
-    """What threads do that must not be in C++ when it ends: a context manager, for any number of threads at once.
+    """The threads in a section of C++ for which exit waits: a context manager, for any number of threads at once.
 
-    A daemon thread that would begin after the end of the process was waited for ends here.
+    A daemon thread that enters after that wait ends here.
     """
 
     __slots__ = ("_threads",)
 
     def __init__(self) -> None:
-        """Begins with no thread at work."""
-        # How deep each thread is in it. Each writes its own number only.
+        """Starts without threads."""
+        # The nesting depth of each thread. Each writes its own number only.
         self._threads: dict[threading.Thread, int] = {}
 
     def __enter__(self) -> None:
         thread = threading.current_thread()
         self._threads[thread] = self._threads.get(thread, 0) + 1
-        # In this order: the end looks at the threads after it has set that.
+        # In this order: exit reads the threads after it has set that.
         if thread.daemon and _exit_started.is_set():
             self.__exit__()
             raise SystemExit
@@ -71,7 +71,7 @@ class ActiveThreads:
             del self._threads[thread]
 
     def wait(self, seconds: float = math.inf) -> None:
-        """Waits until no other thread is at work."""
+        """Waits until no other thread is inside."""
         here, started = threading.current_thread(), time.monotonic()
         while any(t is not here and t.is_alive() for t in tuple(self._threads)):
             if time.monotonic() - started > seconds:
@@ -80,19 +80,19 @@ class ActiveThreads:
 
 
 in_xla = ActiveThreads()
-"""While XLA starts, compiles or loads an executable. The end waits however long that takes, as nothing can stop it."""
+"""While XLA starts, compiles or loads an executable. Exit waits however long that takes, as nothing can stop it."""
 
 in_callback = ActiveThreads()
-"""While a program runs that calls Python. It may wait for what never comes: the end waits for a second."""
+"""While a program runs that calls Python. It may wait for ever: exit waits for a second."""
 
 
 _clients: list[tuple[_jax.Client, int]] = []
 
 
 def wait_at_exit(client: _jax.Client) -> None:
-    """Has this process wait before it ends for what a client has been asked to compute."""
+    """Makes this process wait at exit for the computations of a client."""
     _clients.append((client, os.getpid()))
-    # To wait before what was registered earlier: a process leaves its group when it has done what others wait for.
+    # To wait before earlier exit functions run: a process leaves its group after the work that others wait for.
     atexit.unregister(_wait_for_all_work)
     atexit.register(_wait_for_all_work)
 
@@ -104,7 +104,7 @@ def _wait_for_all_work() -> None:
     # XLA has no threads in a process that was forked.
     here = [client for client, process in _clients if process == os.getpid()]
     for client in here:
-        with contextlib.suppress(_jax.JaxRuntimeError):  # whoever reads a result is told why there is none
+        with contextlib.suppress(_jax.JaxRuntimeError):  # reading the result raises the error
             _wait_for_client(client)
     if here:
         _suspend_threads_at_exit()
@@ -119,7 +119,7 @@ def _wait_for_client(client: _jax.Client) -> None:
             buffer.block_until_ready()
     # The empty program takes 10 ms.
     if client.platform == "cpu":
-        # And what nobody holds the results of: XLA runs what a thread asks for in order.
+        # And for results without references: XLA runs a thread's programs in order.
         devices = (client.local_devices()[0],)
         last = client.compile_and_load(_NOTHING, _jax.DeviceList(devices), compile_options(devices))
         # A token, since jaxlib would import jax to make an array of the result.
@@ -127,9 +127,9 @@ def _wait_for_client(client: _jax.Client) -> None:
 
 
 def _suspend_threads_at_exit() -> None:
-    """Has C++ stop a thread for good where it would abort the process, until C++'s own end begins."""
+    """Makes C++ suspend a thread where it would abort the process, until C++'s own exit begins."""
     if sys.version_info >= (3, 14) or sys.platform != "linux":
-        return  # elsewhere a thread that is ended does not unwind
+        return  # elsewhere a thread that Python ends does not unwind
     with contextlib.suppress(OSError, AttributeError):  # another standard library
         set_terminate = ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE
         set_terminate.restype = ctypes.c_void_p

@@ -1,1 +1,1 @@
-"""Compiled executables and StableHLO modules as bytes and files."""
+"""Store executables and StableHLO modules as bytes and files."""

@@ -1,7 +1,8 @@
-"""StableHLO modules as bytes that later versions of XLA read, and such modules as parts of others.
+"""Encode StableHLO modules for later versions of XLA, decode them, and make them parts of other modules.
 
-A module with symbolic sizes becomes part of another one whose sizes are known in two steps: XLA refines it, which makes all
-of its sizes constants and checks them, and its functions are put beside those of the other, under names that are free there.
+A module with symbolic sizes becomes part of another one whose sizes are known in two steps: XLA refines it, which makes
+all of its sizes constants and checks them, and its functions are added to those of the other, under names that are free
+there.
 """
 
 import io
@@ -36,7 +37,7 @@ def decode_artifact(artifact: bytes) -> str:
     """Returns the module of a portable artifact as text.
 
     Raises:
-        BackendError: the bytes are none, or a later version wrote them.
+        BackendError: the bytes are no module, or a later version wrote them.
     """
     try:
         return str(_jax.mlir.deserialize_portable_artifact(artifact, mlir_context()))
@@ -53,16 +54,16 @@ def list_custom_calls(text: str) -> list[str]:
 def refine_module(
     artifact: bytes, types: tuple[ArrayType, ...], platform_index: int | None, check_sizes: bool
 ) -> str:
-    """Returns a module, with symbolic sizes, for arrays of known sizes.
+    """Returns a module with symbolic sizes refined for arrays of known sizes.
 
     Args:
         artifact: the module.
         types: of the arrays.
-        platform_index: of the platform among the module's; None where it is for one.
+        platform_index: the platform's index among the module's; None where it is for one.
         check_sizes: False to leave out the module's own checks of sizes.
 
     Raises:
-        ShapeError: the module has no meaning for these sizes.
+        ShapeError: the module is not valid for these sizes.
     """
     main_lines, functions = _split_module(decode_artifact(artifact))
     all_lines = [*main_lines, *functions]
@@ -188,7 +189,7 @@ def _rename_functions(lines: Sequence[str], names: dict[str, str]) -> list[str]:
 
 
 def _parse_signature(text: str) -> tuple[list[str], list[str], list[str]]:
-    """Returns the leading arguments of `main` that are no arrays, the types of all arguments, and those of the results."""
+    """Returns the leading arguments of `main` that are not arrays, and the types of all arguments and results."""
     head = next(line for line in text.splitlines() if re.match(r"  func\.func (public )?@main\(", line))
     arguments, _, results_text = head.partition(") -> ")
     if not results_text:

@@ -1,7 +1,7 @@
 """A directory of cache entries that many processes use at once.
 
-An entry is written to a file of its own and then renamed, so that nobody sees half of one. Where anything goes wrong,
-the cache says so once and does without the entry: a cache loses time at most, never a result.
+An entry is written to a file of its own and then renamed, so that no process reads half of one. On any failure
+the cache warns once and does without the entry: a cache loses time at most, never a result.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import final
 __all__ = ["CacheFiles"]
 
 _SUFFIX = ".effx"
-_STALE = 3600.0  # seconds after which a file that nobody finished is removed
+_STALE = 3600.0  # seconds after which an unfinished file is removed
 _warned_texts: set[str] = set()
 
 
@@ -34,7 +34,7 @@ class CacheFiles:
 
     Attributes:
         directory: readable by its owner only.
-        most: how many bytes all entries may take; those that were used longest ago go first.
+        most: how many bytes all entries may take; the least recently used are removed first.
     """
 
     def __init__(self, directory: Path, most: int) -> None:
@@ -98,7 +98,7 @@ class CacheFiles:
             self.directory.chmod(0o700)
 
     def _trim(self) -> int:
-        """Removes what is too much, and what was never finished; returns the bytes that are left."""
+        """Removes unfinished files, and least recently used entries over the limit; returns the bytes left."""
         entries: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
             for item in os.scandir(self.directory):

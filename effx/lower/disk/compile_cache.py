@@ -29,12 +29,12 @@ def _open_cache_files(directory: str, most: int) -> CacheFiles:
 
 
 def active_cache_files() -> CacheFiles | None:
-    """Returns the cache of `cache_dir`, None where there is none."""
+    """Returns the cache of `cache_dir`; None where it is not set."""
     directory = cache_dir.value
     return None if directory is None else _open_cache_files(directory, cache_max_size.value)
 
 
-# The lines of the user's that a text names do not change what it computes.
+# The source locations in a text do not change what it computes.
 _LOCATIONS = re.compile(r"( loc\(#loc\d+\)$)|(^#loc\d+ = .*\n)", re.MULTILINE)
 
 

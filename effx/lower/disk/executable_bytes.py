@@ -1,6 +1,6 @@
-"""Compiled executables as bytes: what they need around them, a checksum, and XLA's own form.
+"""Pack executables as bytes: the environment that they need, a checksum, and XLA's own form.
 
-Loading such bytes runs code: whoever can write them can do what the process may do.
+Loading such bytes runs code: anyone who can write them can do what the process may do.
 """
 
 import functools
@@ -28,7 +28,7 @@ _LETTERS = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 
 @functools.cache
 def _processor() -> str:
-    """Returns what tells processors apart for which different code is made."""
+    """Returns a text that differs between processors for which XLA compiles different code."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -38,7 +38,7 @@ def _processor() -> str:
 
 
 def environment_fingerprint(devices: Sequence[Device]) -> dict[str, str]:
-    """Returns what must be the same where an executable is loaded as where it was compiled."""
+    """Returns the properties that must be equal where an executable is compiled and where it is loaded."""
     client = devices[0].client
     return {
         "jaxlib": version.__version__,
@@ -52,7 +52,7 @@ def pack(loaded: _jax.LoadedExecutable, devices: Sequence[Device], text: str) ->
     """Returns an executable as bytes.
 
     Args:
-        loaded: XLA's executable. devices: where it runs. text: the StableHLO it was compiled from.
+        loaded: XLA's executable. devices: those it runs on. text: the StableHLO it was compiled from.
 
     Raises:
         BackendError: the platform's executables cannot be written.
@@ -71,10 +71,10 @@ def unpack(data: bytes, devices: Sequence[Device], options: _jax.CompileOptions)
     """Loads an executable.
 
     Args:
-        data: as `pack` gave it. devices: where it shall run. options: with which it was compiled.
+        data: from `pack`. devices: those to run on. options: those it was compiled with.
 
     Raises:
-        BackendError: the bytes are damaged, no executable, or one for other surroundings.
+        BackendError: the bytes are damaged, no executable, or one for another environment.
     """
     start = len(_MAGIC) + 32
     rest = data[start:]

@@ -1,1 +1,1 @@
-"""Devices, processes, meshes, shardings, and the arrays that are placed so."""
+"""Devices, processes, meshes, shardings, memories, and arrays on devices."""

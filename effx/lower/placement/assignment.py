@@ -1,4 +1,4 @@
-"""On which devices a program runs, and how what it takes and gives lies there.
+"""The device assignment of a program: its devices, and the shardings of its inputs and outputs.
 
 The devices follow from committed arrays, from shardings that the user requests, and from the parallel maps in the
 program. Inputs on all of these devices keep their shardings; uncommitted inputs are replicated.
@@ -73,12 +73,12 @@ class RequestedShardings:
 @attrs.frozen
 class Assignment:
     """The devices of a program, and the shardings of its inputs and outputs.
-    
-        Attributes:
-            devices: in the order in which the program counts them.
-            committed: whether results are committed to them.
-            mesh: the mesh of the devices, where inputs or outputs are sharded over one.
-            inputs, outputs: the sharding of each; None where the program decides. () for None everywhere.
+
+    Attributes:
+        devices: in the order in which the program counts them.
+        committed: whether results are committed to them.
+        mesh: the mesh of the devices, where inputs or outputs are sharded over one.
+        inputs, outputs: the sharding of each; None where the program decides. () for None everywhere.
     """
 
     devices: tuple[Device, ...]

@@ -108,7 +108,7 @@ _is_child: list[bool] = []
 
 
 def check_process() -> None:
-    """Refuses to compute where XLA's threads are gone.
+    """Raises an error in a process without XLA's threads.
 
     Raises:
         BackendError: this process was forked from one in which XLA had started.
@@ -143,7 +143,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _cpu_devices() -> int:
-    """Returns as how many devices the CPU counts: as the flag says, or where that is left alone XLA's own one."""
+    """Returns the number of CPU devices: the flag's, or where that is not set XLA's own."""
     count = num_cpu_devices.value
     if count > 1 or num_cpu_devices.env in os.environ:
         return count
@@ -173,7 +173,7 @@ def _missing_plugin_error(requested: str) -> BackendError:
 
 
 def _memory_fraction() -> float | None:
-    """Returns which part of a GPU's memory is taken at the start; None for the plugin's own choice.
+    """Returns the fraction of a GPU's memory to preallocate; None for the plugin's own choice.
 
     Raises:
         BackendError: the environment variable holds no number.
@@ -197,7 +197,7 @@ def _load(plugin: Plugin) -> None:
 
 
 def load_plugin(platform: str) -> None:
-    """Loads the plugin of a platform, whose devices need not be there.
+    """Loads the plugin of a platform, whether or not its devices are present.
 
     Raises:
         BackendError: there is none, or it cannot be loaded.
@@ -268,7 +268,7 @@ def client(backend: str | None = None) -> _jax.Client:
                     wait_at_exit(_clients[name])
                 return _clients[name]
             except BackendError as error:
-                # With no platform asked for, a plugin that fails gives way to the next, aloud.
+                # With no platform requested, a plugin that fails gives way to the next, with a warning.
                 failure = failure or error
                 if backend is None and not platforms.value and name != "cpu":
                     warn_user(f"{error.message}; trying the next platform", RuntimeWarning)
@@ -297,12 +297,12 @@ def is_local(device: _jax.Device) -> bool:
 
 
 def is_runnable_device(device: _jax.Device) -> bool:
-    """Says whether a device is more than a description, for which programs can be compiled and not run."""
+    """Says whether programs can run on a device: not on a topology's, for which they can only be compiled."""
     return type(device.client) is not _jax.CompileOnlyPyClient
 
 
 def check_runnable_device(function_name: str, device: _jax.Device) -> None:
-    """Refuses to compute on devices that are not there.
+    """Raises an error for a device that is only described by a topology.
 
     Raises:
         BackendError: the device is part of a topology only.
@@ -321,10 +321,10 @@ def _first_device(platform: str | None) -> _jax.Device:
 
 
 def default_device() -> _jax.Device:
-    """Returns the device that computations run on when nothing says otherwise: the flag's, or the first.
+    """Returns the device of computations on uncommitted arrays: the flag's, or the first.
 
     Raises:
-        BackendError: the flag names a platform that is not there.
+        BackendError: the flag names a platform that is not available.
     """
     if _is_child:
         check_process()

@@ -77,7 +77,7 @@ class DeletedBuffer:
     _npy_value = None
 
     def __init__(self, buffer: ArrayImpl) -> None:
-        # Only errors read type and sharding; reading them from each buffer here would be half the cost of a donated leaf.
+        # Only errors read type and sharding; reading them here would be half the cost of a donated leaf.
         self._buffer = buffer
         buffer._npy_value = _NOTHING  # frees a copy on the host; C++ takes no None
 
@@ -468,7 +468,7 @@ def _place_on_device(
 
 
 def _place_uncommitted_keys(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
-    """Moves keys to a device without binding them: jaxlib binds what it gives another type, but no results of programs."""
+    """Moves keys to a device, uncommitted: jaxlib commits arrays that it retypes, but not results of programs."""
     words = value.reshape(-1).view(dtypes.uint32).reshape((*t.shape, t.dtype.itemsize // 4))
     with isolated():
         bits = _place_on_device(words, array_type(dtypes.uint32, words.shape), where, False)
@@ -693,7 +693,7 @@ def runtime_error(x: ConcreteArray, function_name: str, error: Exception) -> Exc
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
-    """Says whether two arrays share memory on any device."""
+    """Says whether two arrays are in the same memory of the same devices."""
     if is_on_several_devices(x) or is_on_several_devices(y):
         return x.buffer is y.buffer
     return x.device == y.device and x.unsafe_buffer_pointer() == y.unsafe_buffer_pointer()

@@ -1,4 +1,4 @@
-"""The memories of devices: which a device has, and what users call them.
+"""The memories of devices: the memory kinds of each device, and `Space`.
 
 Memories are part of shardings, not of types. A buffer's memory is in the one object that it carries for its
 sharding and rank, so C++ tells memories apart as it tells devices apart. A program takes an argument from the

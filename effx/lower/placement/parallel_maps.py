@@ -1,11 +1,11 @@
-"""Which devices a program with parallel maps runs on, and how its operands and results lie there.
+"""The devices of a program with parallel maps, and the shardings of its operands and results.
 
 Such a program becomes one module for all its devices (SPMD). The devices are counted through the axes of the
-parallel maps around one another, the outermost slowest, so that the replicas of an axis stand in blocks: with
+nested parallel maps, the outermost slowest, so that each replica of an axis has a block of devices: with
 n devices, replica i of an outermost axis of k has the devices i * n/k to (i + 1) * n/k - 1. Where parallel maps
-of different sizes stand beside one another, n is their least common multiple, and each repeats its work.
+of different sizes are not nested, n is their least common multiple, and each repeats its work.
 
-Parallel maps over the axes of a mesh are none of these: the mesh says on which devices they run (`lower.assignment`).
+Parallel maps over the axes of a mesh are not meant: they run on the mesh's devices (`effx.lower.placement.assignment`).
 """
 
 import math
@@ -54,7 +54,7 @@ def spans_devices(program: Program) -> bool:
 def _iterate_maps(
     program: Program, inside: bool, visited: set[Program]
 ) -> Iterator[tuple[ParallelMap, bool]]:
-    """Yields all parallel maps, and whether each stands inside another."""
+    """Yields all parallel maps, and whether each is nested in another."""
     if program in visited or not device_count(program):
         return
     visited.add(program)
@@ -66,7 +66,7 @@ def _iterate_maps(
 
 
 def check_device_count(name: str, required: int, available: int) -> None:
-    """Raises a DeviceCountError if there are fewer devices than wanted."""
+    """Raises a DeviceCountError if there are fewer devices than required."""
     if required > available:
         raise DeviceCountError(
             f"pmap: {name} requires {required} replicas, but only {available} XLA devices are available; "
@@ -79,10 +79,10 @@ def devices_for(program: Program, device: Device) -> tuple[Device, ...]:
 
     Args:
         program: what is compiled.
-        device: where it runs if it needs but one; else one of the platform to take the devices of.
+        device: the one to run on if it needs one only; else any device of the platform.
 
     Raises:
-        BackendError: parallel maps in it ask for different devices.
+        BackendError: parallel maps in it request different devices.
         DeviceCountError: there are too few.
     """
     count = device_count(program)
@@ -122,11 +122,11 @@ def devices_for(program: Program, device: Device) -> tuple[Device, ...]:
 @final
 @attrs.frozen(eq=False)
 class NestedMaps:
-    """Parallel maps each of which does nothing but the next: one map over several axes at once.
+    """Parallel maps each of which is the whole body of the one around it: one map over several axes at once.
 
     Attributes:
         ops: the maps, the outermost first.
-        body: what the innermost one's replicas do.
+        body: the program of the innermost one's replicas.
         cuts_in, cuts_out: for each operand and result of the outermost which of the axes its leading
             ones are.
         operands, results: for each input of the innermost body the index of the operand that it is, and
@@ -141,7 +141,7 @@ class NestedMaps:
 
     @property
     def body(self) -> Program:
-        """What a replica of the innermost map does."""
+        """The program of a replica of the innermost map."""
         return self.ops[-1].body
 
     @property
@@ -151,7 +151,7 @@ class NestedMaps:
 
 
 def _single_map(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[int, ...]] | None:
-    """Returns a program's parallel map if it is all that the program does: what it takes, and what is returned."""
+    """Returns a parallel map that is all of a program, its operands, and the numbers of its returned results."""
     if len(program.equations) != 1:
         return None
     (e,) = program.equations
@@ -179,7 +179,7 @@ def _single_map(program: Program) -> tuple[ParallelMap, tuple[Atom, ...], tuple[
 
 
 def nested_maps(op: ParallelMap) -> NestedMaps:
-    """Returns a parallel map with those that are all its body does; cached in its body."""
+    """Returns a parallel map and those that are the whole body of one another; cached in its body."""
     key = ("nest", op)
     nested = op.body.derived.get(key)
     if nested is None:
@@ -203,7 +203,7 @@ def _find_nested_maps(op: ParallelMap) -> NestedMaps:
     cuts: dict[int, tuple[int, ...]] = {}
     for i, cut in zip(indices, inner_nest.cuts_in, strict=True):
         combined = (*op.cuts_in[i], *[a + n for a in cut])
-        if cuts.setdefault(i, combined) != combined:  # one operand that is cut in two ways
+        if cuts.setdefault(i, combined) != combined:  # one operand that is sharded in two ways
             return unnested
     return NestedMaps(
         (op, *inner_nest.ops),
@@ -222,11 +222,11 @@ def _find_nested_maps(op: ParallelMap) -> NestedMaps:
 @final
 @attrs.frozen(eq=False)
 class Partitioning:
-    """How a program lies on several devices.
+    """The tilings of a program's inputs and outputs over several devices.
 
     Attributes:
         count: the number of devices.
-        inputs, outputs: how each is cut; None where the partitioner decides.
+        inputs, outputs: the tiling of each; None where the partitioner decides.
         ids: the devices' ids, where they are known.
     """
 
@@ -237,17 +237,17 @@ class Partitioning:
 
 
 def nested_grid(op: ParallelMap, count: int) -> tuple[int, ...]:
-    """Returns the sizes of the grid on which a nest of parallel maps lies."""
+    """Returns the sizes of the device grid of a nest of parallel maps."""
     sizes = nested_maps(op).sizes
     remaining = count // math.prod(sizes)
     return sizes if remaining == 1 else (*sizes, remaining)
 
 
 def infer_partitioning(program: Program) -> Partitioning | None:
-    """Returns how a program with parallel maps lies on several devices; None where one is enough.
+    """Returns the tilings of the inputs and outputs of a program with parallel maps; None for one device.
 
-    What goes straight into a parallel map, or comes straight out of one, lies as the map has it. All else is
-    whole on every device.
+    An input that is an operand of a parallel map, or an output that is a result of one, has the map's tiling. All
+    others are replicated.
     """
     count = device_count(program)
     if count < 2:

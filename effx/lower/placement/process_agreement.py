@@ -1,8 +1,8 @@
-"""Programs in which processes exchange data are compared before their first run: XLA does not, and adds up what comes.
+"""Compare, before their first run, the programs in which processes exchange data: XLA does not check that they are one.
 
-A collective of processes that run different programs waits for ever, or gives numbers that mean nothing. What has been
-compared once runs without a word: so processes that make the same calls in another order, or not as often, are not found.
-Programs without collectives are left alone, since a process may well run one that the others do not.
+A collective of processes that run different programs waits for ever, or gives meaningless numbers. A program is
+compared once: processes that later make the same calls in another order, or not as often, are not detected. Programs
+without collectives are not compared, since a process may well run one that the others do not.
 
 gloo adds up whatever comes: two processes with other shapes got sums of nothing, or none. The comparison is
 before the run and not when compiling, because one process alone may compile and look; only at the first run
@@ -25,13 +25,13 @@ from effx.lower.placement.shardings import Device
 
 __all__ = ["check_agreement"]
 
-# Where a program comes from is not what it does: process 0 may call it in another line, or have another path.
+# Source locations may differ: process 0 may call the program in another line, or have another path.
 LOCATIONS = re.compile(r" loc\(#loc\d+\)|^#loc\d+ = .*$", re.MULTILINE)
-# What XLA's partitioner puts into a program by which its devices exchange data; all-reduce-start and the like too.
+# The collectives that XLA's partitioner puts into a program; all-reduce-start and the like too.
 COLLECTIVE = re.compile(
     r" (all-reduce|all-gather|all-to-all|reduce-scatter|ragged-all-to-all|collective-\w+|send|recv)[\w-]*\("
 )
-PATIENCE = 30.0  # seconds of waiting after which it is said what is waited for
+PATIENCE = 30.0  # seconds of waiting before it is logged
 WAITING = "%s: waits for the other processes that have its devices, which must run it too: %s"
 _log = logging.getLogger("effx")
 _lock = threading.Lock()
@@ -45,13 +45,13 @@ def check_agreement(
     in_types: Sequence[ArrayType],
     out_types: Sequence[ArrayType],
 ) -> None:
-    """Waits, before a program with collectives first runs, until all processes that have its devices are about to run it.
+    """Waits, before a program with collectives first runs, until all processes with its devices are about to run it.
 
     Args:
         name: of the program.
         text: the module that was compiled.
-        loaded: what XLA made of it.
-        devices: where it runs, in order.
+        loaded: XLA's executable.
+        devices: those it runs on, in order.
         in_types, out_types: of all arguments and results, for the error.
 
     Raises:
@@ -88,7 +88,7 @@ def check_agreement(
 
 
 def _compare_with_processes(group: Group, name: str, members: list[int], own_program: list[str]) -> None:
-    """Compares the next program of some processes: all tell the first of them, which tells what it finds."""
+    """Compares the next program of some processes: all send theirs to the first, which answers with the outcome."""
     number = group.programs[tuple(members)] = group.programs.get(tuple(members), 0) + 1
     group_id = hashlib.sha256(json.dumps(members).encode()).hexdigest()[:16]
     prefix, previous_prefix = f"effx/programs/{group_id}/{number}", f"effx/programs/{group_id}/{number - 1}"
@@ -111,7 +111,7 @@ def _compare_with_processes(group: Group, name: str, members: list[int], own_pro
                     f"process {k} {other_description}"
                 )
         group.put(f"{prefix}/found", mismatch.encode())
-        # Whoever has come here has read what was found before.
+        # A process that is here has read the outcome of the previous comparison.
         group.delete(previous_prefix)
     if mismatch:
         raise ProcessMismatchError(f"{name}: {mismatch}")

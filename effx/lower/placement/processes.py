@@ -1,6 +1,6 @@
-"""The group of processes that this one belongs to: XLA's coordination service, and the store of keys that they share.
+"""The group of processes that this one belongs to: XLA's coordination service, and its key-value store.
 
-Never: decide how processes find each other, or what becomes of one that fails; `effx.distributed` does.
+Never: decide how processes find each other, or how one that fails is handled; `effx.distributed` does.
 """
 
 import math
@@ -16,9 +16,9 @@ from effx.errors import DistributedError
 from effx.flags import cpu_collectives_implementation
 
 Service = _jax.DistributedRuntimeService
-# Says why the process with the number can no longer answer, if it cannot.
+# Returns why the process with this number can no longer answer; None where it can.
 Check = Callable[[int], str | None]
-SLICE = 500  # milliseconds of waiting between two looks at how the other processes are
+SLICE = 500  # milliseconds of waiting between two checks of the other processes
 CHUNK = 1 << 20  # bytes of one value in the store, whose messages are limited to 4 MiB
 
 
@@ -30,9 +30,9 @@ class Security:
     Attributes:
         mtls_cert_file: this process's certificates.
         mtls_key_file: their private key.
-        mtls_ca_file: the certificates that the others' are checked with.
-        mtls_peer_uri_prefix: how a URI in the others' certificates must begin.
-        verify_secure_credentials: whether to refuse to go on without.
+        mtls_ca_file: the certificates that verify the other processes'.
+        mtls_peer_uri_prefix: the required prefix of a URI in the other processes' certificates.
+        verify_secure_credentials: whether to fail without them.
     """
 
     mtls_cert_file: str | None = None
@@ -42,7 +42,7 @@ class Security:
     verify_secure_credentials: bool | None = None
 
     def options(self) -> dict[str, str | bool]:
-        """Returns what XLA is told; nothing where nothing was asked for, since older versions take none of it."""
+        """Returns XLA's options; none where none was set, since older versions take none."""
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
 
@@ -56,8 +56,8 @@ class Group:
         num_processes: how many there are.
         client: XLA's connection to the coordination service.
         host: the address at which the other processes reach this one.
-        check: asked while this process waits for another.
-        failure: says what has happened to another process, if something has, after a moment in which that may be heard of.
+        check: called while this process waits for another.
+        failure: returns the failure of another process, or None, after a moment in which it may be reported.
         local_device_ids: which devices of this machine are this process's; None for all.
         partition_index: the part of the network that the devices belong to; None for XLA's choice.
         exchanges: how many exchanges of data there have been; keys of the store contain it.
@@ -82,7 +82,7 @@ class Group:
         chunks = [value[i : i + CHUNK] for i in range(0, len(value), CHUNK)] or [b""]
         for i, chunk in enumerate(chunks[1:], 1):
             self.client.key_value_set_bytes(f"{key}/{i}", chunk)
-        # The first comes last: who sees it finds the others.
+        # The first is written last: a process that reads it can read the others.
         self.client.key_value_set_bytes(f"{key}/0", len(chunks).to_bytes(8, "little") + chunks[0])
         return len(chunks)
 
@@ -90,8 +90,8 @@ class Group:
         """Waits for a value of process `of`; `operation` waits, for at most so many seconds.
 
         Raises:
-            DistributedError: a process has failed, or `of` has come to its end.
-            TimeoutError: the time is over.
+            DistributedError: a process has failed, or `of` has ended.
+            TimeoutError: the time has elapsed.
         """
         end = time.monotonic() + seconds
         first = self._wait(operation, f"{key}/0", of, end)
@@ -100,7 +100,7 @@ class Group:
 
     def _wait(self, operation: str, key: str, of: int, end: float) -> bytes:
         while True:
-            # Asked before: what a process has put there before its end is there.
+            # Checked before the read: values that a process wrote before its end are then in the store.
             reason = self.check(of)
             try:
                 return self.client.blocking_key_value_get_bytes(key, SLICE)
@@ -121,7 +121,7 @@ current_group: list[Group] = []  # at most one
 
 
 def failure_of_other_process() -> str | None:
-    """Says what has happened to another process, if something has, after a moment in which that may be heard of."""
+    """Returns the failure of another process, or None, after a moment in which it may be reported."""
     return current_group[0].failure() if current_group else None
 
 
@@ -172,7 +172,7 @@ def connect_to_service(
         init_timeout=start,
         heartbeat_timeout=heartbeat,
         shutdown_timeout=end,
-        # Whoever fails must not wait for the others when its objects go.
+        # A process that fails must not wait for the others when its objects are destroyed.
         shutdown_on_destruction=False,
         # Compressing takes ten times as long as sending does, within a machine or a cluster.
         use_compression=False,
@@ -198,7 +198,7 @@ def leave_group(group: Group, service: Service | None) -> None:
 
 
 def supports_tls() -> bool:
-    """Returns whether XLA's service of this jaxlib knows TLS."""
+    """Says whether the coordination service of this jaxlib supports TLS."""
     return "mtls_cert_file" in (_jax.get_distributed_runtime_service.__doc__ or "")
 
 
@@ -206,7 +206,7 @@ def start_cpu_client(num_devices: int) -> _jax.Client:
     """Starts the CPU backend, with the devices of all processes of the group.
 
     Raises:
-        DistributedError: the processes' backends do not come together, or there is no MPI.
+        DistributedError: the processes' backends do not connect, or there is no MPI.
     """
     if not current_group:
         return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_devices)
@@ -243,7 +243,7 @@ def _make_collectives(group: Group) -> _jax.CpuCollectives | None:
 
 
 def plugin_options(platform: str) -> dict[str, str | bool | int | list[int] | float]:
-    """Returns what a plugin is told of the group."""
+    """Returns the options that describe the group to a plugin."""
     if not current_group:
         return {}
     group = current_group[0]

@@ -1,4 +1,4 @@
-"""Moving the parts of an array between the devices on which they lie, by a program that does nothing else."""
+"""Reshard an array over the same devices, by a program that does nothing else."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
@@ -21,16 +21,16 @@ __all__ = ["reshard_buffer"]
 
 
 def reshard_buffer(buffer: ArrayImpl, t: ArrayType, result_sharding: "BufferSharding") -> ArrayImpl:
-    """Returns an array that lies otherwise on the same devices in the same order.
+    """Returns the buffer with another sharding over the same devices in the same order.
 
     Args:
-        buffer, t: with its type; it carries a `BufferSharding`.
-        result_sharding: how the result lies.
+        buffer, t: the buffer, which has a `BufferSharding`, and its type.
+        result_sharding: the sharding of the result.
     """
     current: BufferSharding = buffer._sharding  # type: ignore[assignment]  # see above
     move, text = _compile_resharding(t, current, result_sharding)
     if group:
-        from effx.lower.placement.process_agreement import check_agreement  # most processes are alone
+        from effx.lower.placement.process_agreement import check_agreement  # most programs run in one process
 
         check_agreement("device_put", text, move, current.sharding.ordered_devices, (t,), (t,))
     results = move.execute_sharded([buffer])
@@ -63,5 +63,5 @@ def _compile_resharding(
 
 
 def sharding_attribute(mesh: str, tiling: "Tiling") -> str:
-    """Returns the attribute of an argument or a result of `main` that says how it lies."""
+    """Returns the sharding attribute of an argument or a result of `main`."""
     return f"sdy.sharding = #sdy.sharding{tiling_text(mesh, tiling.dims)}"

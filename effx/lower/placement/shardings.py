@@ -1,4 +1,4 @@
-"""Where arrays lie: shardings as users see them, and the objects that jaxlib's C++ keeps in buffers."""
+"""Shardings over devices: those that users see, and jaxlib's objects for them in buffers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -40,14 +40,14 @@ __all__ = [
 
 
 class Sharding:
-    """How an array lies on devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
+    """The sharding of an array over devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
 
     __slots__ = ()
     memory_kind: str | None = None
 
     @abstractmethod
     def with_memory_kind(self, kind: str | None) -> "Sharding":
-        """Returns the same in another memory of the devices."""
+        """Returns the same sharding in another memory of the devices."""
 
     @property
     @abstractmethod
@@ -56,18 +56,18 @@ class Sharding:
 
     @abstractmethod
     def shard_shape(self, global_shape: Shape) -> Shape:
-        """Returns the shape of the part that one device holds.
+        """Returns the shape of one device's shard.
 
         Raises:
-            ShardingError: an array of this shape cannot be cut so.
+            ShardingError: an array of this shape cannot be sharded so.
         """
 
     @abstractmethod
     def index(self, k: int, shape: Shape) -> Index:
-        """Returns which part of an array of this shape the k-th device holds."""
+        """Returns the index of the k-th device's shard in an array of this shape."""
 
     def check_compatible_aval(self, aval_shape: Shape) -> None:
-        """Checks that arrays of a shape have axes enough to lie so.
+        """Checks that arrays of a shape have enough axes for the sharding.
 
         Raises:
             ShardingError: there are too few.
@@ -96,7 +96,7 @@ class Sharding:
 
     @property
     def _addressable_device_assignment(self) -> tuple[Device, ...]:
-        """The devices of this process, in order, by the private name under which orbax reads them."""
+        """The devices of this process, in order; orbax reads them under this private name."""
         return tuple([d for d in self.ordered_devices if is_local(d)])
 
     @property
@@ -115,7 +115,7 @@ class Sharding:
         return len(self.ordered_devices)
 
     def devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
-        """Returns for each device which part of an array of this shape it holds."""
+        """Returns for each device the index of its shard in an array of this shape."""
         self.shard_shape(global_shape)
         return {d: self.index(k, global_shape) for k, d in enumerate(self.ordered_devices)}
 
@@ -124,7 +124,7 @@ class Sharding:
         return {d: index for d, index in self.devices_indices_map(global_shape).items() if is_local(d)}
 
     def is_equivalent_to(self, other: object, ndim: int) -> bool:
-        """Says whether both lay an array with this many axes out alike."""
+        """Says whether both shard arrays with this many axes alike."""
         if not isinstance(other, Sharding) or self.ordered_devices != other.ordered_devices:
             return False
         if self.memory_kind != other.memory_kind:
@@ -139,8 +139,9 @@ class SingleDeviceSharding(Sharding):
     """The whole array on one device.
 
     Args:
-        device: where the array is.
-        memory_kind: in which of its memories: the kind of one of `device.addressable_memories()`; None for the default one.
+        device: the one that holds the array.
+        memory_kind: in which of its memories: the kind of one of `device.addressable_memories()`; None for the default
+            one.
 
     Raises:
         ShardingError: the device has no such memory.
@@ -167,15 +168,15 @@ class SingleDeviceSharding(Sharding):
         return True
 
     def shard_shape(self, global_shape: Shape) -> Shape:
-        """Returns the shape of the part on the device: the whole."""
+        """Returns the shape of the shard on the device: the whole shape."""
         return tuple(global_shape)
 
     def index(self, k: int, shape: Shape) -> Index:
-        """Returns which part of an array of this shape the device holds: the whole."""
+        """Returns the index of the device's shard in an array of this shape: all of it."""
         return (slice(None),) * len(shape)
 
     def with_memory_kind(self, kind: str | None) -> "SingleDeviceSharding":
-        """Returns the same device with another of its memories."""
+        """Returns the sharding on the same device in another of its memories."""
         return SingleDeviceSharding(self.device, memory_kind=kind)
 
 
@@ -183,7 +184,7 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
     """Returns the sharding of arrays that are whole on one device.
 
     Args:
-        device: where they are. memory_kind: in which of its memories; None for the default one.
+        device: the one that holds them. memory_kind: the kind of one of its memories; None for the default one.
 
     Raises:
         ShardingError: the device has no such memory.
@@ -195,18 +196,19 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
 @final
 @attrs.frozen(eq=False, repr=False)
 class NamedSharding(Sharding):
-    """An array cut along the named axes of a mesh.
+    """The sharding of an array along the named axes of a mesh.
 
-    Each array axis is cut into as many equal parts as the mesh axes that its entry names have devices; along the other
-    axes of the mesh the parts are repeated.
+    Each array axis is split into as many equal parts as the mesh axes that its entry names have devices; along the
+    other axes of the mesh the parts are replicated.
 
     Args:
         mesh: the devices.
-        spec: for each array axis the mesh axes that cut it.
-        memory_kind: in which memory of the devices, such as "pinned_host"; None for the default one.
+        spec: for each array axis the mesh axes that it is sharded over.
+        memory_kind: the kind of one of the devices' memories, such as "pinned_host"; None for the default one.
 
     Raises:
-        ShardingError: the mesh has no axis that `spec` names, or `spec` names one twice, or the devices have no such memory.
+        ShardingError: the mesh has no axis that `spec` names, or `spec` names one twice, or the devices have no such
+            memory.
 
     >>> import effx
     >>> from effx.sharding import NamedSharding, PartitionSpec as P
@@ -261,15 +263,15 @@ class NamedSharding(Sharding):
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
-        """The mesh axes along which parts are repeated."""
+        """The mesh axes along which shards are replicated."""
         cutting = {a for axes in spec_axis_numbers(self.mesh, self.spec) for a in axes}
         return frozenset([n for a, n in enumerate(self.mesh.axis_names) if a not in cutting])
 
     def tiling(self, ndim: int) -> Tiling:
-        """Returns how an array with this many axes is cut.
+        """Returns the tiling of an array with this many axes.
 
         Raises:
-            ShardingError: the PartitionSpec says something of more axes.
+            ShardingError: the PartitionSpec has entries for more axes.
         """
         cuts = spec_axis_numbers(self.mesh, self.spec)
         if len(cuts) > ndim:
@@ -279,10 +281,10 @@ class NamedSharding(Sharding):
         return Tiling(self.mesh.axis_sizes, (*cuts, *[()] * (ndim - len(cuts))))
 
     def shard_shape(self, global_shape: Shape) -> Shape:
-        """Returns the shape of the part on each device.
+        """Returns the shape of each device's shard.
 
         Raises:
-            ShardingError: an axis cannot be cut into equal parts, or there are too few axes.
+            ShardingError: an axis cannot be split into equal parts, or there are too few axes.
         """
         tiling = self.tiling(len(global_shape))
         for i, (n, parts) in enumerate(zip(global_shape, tiling.parts, strict=True)):
@@ -294,7 +296,7 @@ class NamedSharding(Sharding):
         return tuple([n // parts for n, parts in zip(global_shape, tiling.parts, strict=True)])
 
     def index(self, k: int, shape: Shape) -> Index:
-        """Returns which part of an array of this shape the k-th device holds."""
+        """Returns the index of the k-th device's shard in an array of this shape."""
         return self.tiling(len(shape)).index(k, shape)
 
     def update(
@@ -304,7 +306,7 @@ class NamedSharding(Sharding):
         spec: PartitionSpec | None = None,
         memory_kind: str | None = None,
     ) -> "NamedSharding":
-        """Returns a sharding that differs in what is given."""
+        """Returns the sharding with some attributes replaced."""
         return NamedSharding(
             self.mesh if mesh is None else mesh,
             self.spec if spec is None else spec,
@@ -312,12 +314,12 @@ class NamedSharding(Sharding):
         )
 
     def with_memory_kind(self, kind: str | None) -> "NamedSharding":
-        """Returns the same cuts in another memory of the devices."""
+        """Returns the same sharding in another memory of the devices."""
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
 
 def tiling_of(sharding: Sharding, ndim: int) -> Tiling:
-    """Returns how a sharding cuts an array with this many axes."""
+    """Returns the tiling of arrays with this many axes under a sharding."""
     return sharding.tiling(ndim) if isinstance(sharding, NamedSharding) else Tiling((), ((),) * ndim)
 
 
@@ -327,10 +329,10 @@ def grid_sharding(
     cuts: Sequence[int],
     names: Sequence[object] = (),
 ) -> NamedSharding:
-    """Returns how an array lies on a grid of devices whose first axes are cut along axes of the grid.
+    """Returns the sharding of an array whose first axes are sharded along axes of a grid of devices.
 
     Args:
-        devices: as many as the grid has places.
+        devices: as many as the product of the grid's sizes.
         grid: its sizes.
         cuts: for each of the array's first axes the axis of the grid.
         names: of the grid's first axes; the others, and names that come twice, are `m0` and so on.
@@ -344,14 +346,14 @@ def grid_sharding(
 
 
 def sharding_from_hlo(hlo_sharding: HloSharding, devices: Sequence[Device], ndim: int) -> NamedSharding:
-    """Returns what XLA says of an array that no mesh of the user's can say, on a mesh that it makes for it."""
+    """Returns XLA's sharding of an array as a NamedSharding on a new mesh, where it is none on the user's mesh."""
     blocks = hlo_sharding.tile_assignment_dimensions()
     ordered = [devices[k] for k in hlo_sharding.tile_assignment_devices()]
     return grid_sharding(ordered, tuple(blocks), range(ndim))
 
 
 class _PythonSingleDeviceSharding(_jax.SingleDeviceSharding):
-    """For jaxlib 0.10, whose C++ asks shardings in Python how they look."""
+    """A single-device sharding for jaxlib 0.10, whose C++ calls these methods in Python."""
 
     is_fully_addressable = True
     is_fully_replicated = True
@@ -369,17 +371,17 @@ class _PythonSingleDeviceSharding(_jax.SingleDeviceSharding):
         return HloSharding.replicate()
 
 
-# jaxlib's own class where that will do: C++ knows it by identity, which is 0.1 us of a call.
+# jaxlib's own class where possible: C++ recognizes it by identity, which saves 0.1 us a call.
 _Single = _jax.SingleDeviceSharding if version.__version_info__ >= (0, 12) else _PythonSingleDeviceSharding
 _singles: dict[Device, _jax.SingleDeviceSharding] = {}
 _singles_in_memory: dict[tuple[Device, str], _jax.SingleDeviceSharding] = {}
 
 
 def single_device_buffer_sharding(device: Device, memory: str | None = None) -> _jax.SingleDeviceSharding:
-    """Returns the one object with which buffers of a device are made.
+    """Returns the one sharding object of buffers on a device.
 
     Args:
-        device: where they lie. memory: the kind of one that is not the default; None for that.
+        device: the buffers' device. memory: the memory kind where it is not the default one.
     """
     if memory is not None:
         memory_sharding = _singles_in_memory.get((device, memory))
@@ -393,7 +395,7 @@ def single_device_buffer_sharding(device: Device, memory: str | None = None) -> 
 
 
 def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Sharding:
-    """Returns what buffers of arrays with this many axes carry that lie at a place."""
+    """Returns jaxlib's sharding of buffers of arrays with this many axes, on a device or with a sharding."""
     if isinstance(location, NamedSharding):
         return mesh_buffer_sharding(location, ndim)
     if isinstance(location, SingleDeviceSharding):
@@ -404,7 +406,7 @@ def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Shard
 # C++ compares these by identity and runs repeated calls without Python.
 @final
 class BufferSharding(_jax.GSPMDSharding):
-    """What buffers of an array on several devices carry: jaxlib's form of a `NamedSharding` for one rank.
+    """The sharding of buffers of an array on several devices: jaxlib's form of a `NamedSharding` for one rank.
 
     There is one object for each sharding and rank, so that C++ compares them by identity.
     """
@@ -436,11 +438,11 @@ class BufferSharding(_jax.GSPMDSharding):
         return self._hlo_sharding
 
     def shard_shape(self, shape: Shape) -> Shape:
-        """The shape of the part on each device."""
+        """The shape of each device's shard."""
         return self.sharding.shard_shape(shape)
 
     def is_like(self, other: "BufferSharding") -> bool:
-        """Says whether both lay an array out alike."""
+        """Says whether both shard an array alike."""
         return self is other or (
             self.sharding.ordered_devices == other.sharding.ordered_devices
             and self.sharding.memory_kind == other.sharding.memory_kind
@@ -457,7 +459,7 @@ def user_sharding(buffer_sharding: _jax.Sharding) -> SingleDeviceSharding | Name
 
 
 def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
-    """Returns what types say of arrays that lie so: how Explicit axes of the mesh cut them."""
+    """Returns the type sharding of arrays with this sharding: over the Explicit axes of the mesh."""
     mesh = sharding.mesh
     if not mesh.explicit_axes:
         return None
@@ -465,14 +467,14 @@ def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
 
 
 def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:
-    """Returns the type of arrays that lie so: along Explicit axes of a mesh it says how they are cut."""
+    """Returns the type of arrays with this sharding: it has their sharding over Explicit axes of a mesh."""
     # An array's own type says how it is sharded, so keys of traces and kernels hold it without being told.
     return t.with_sharding(sharding.type_sharding if type(sharding) is BufferSharding else None)
 
 
 @cache
 def mesh_buffer_sharding(sharding: NamedSharding, ndim: int) -> BufferSharding:
-    """Returns the one object with which buffers of arrays with this many axes are made."""
+    """Returns the one sharding object of buffers of arrays with this many axes on a mesh."""
     return BufferSharding(sharding, ndim)
 
 

@@ -1,4 +1,4 @@
-"""Buffers on several devices: their parts, and putting data on several devices."""
+"""Buffers on several devices: their shards, and how they are assembled, resharded and gathered."""
 
 import sys
 import threading
@@ -34,12 +34,12 @@ T = TypeVar("T")
 @final
 @attrs.frozen(eq=False)
 class Shard(Generic[T]):
-    """The part of an array, or of a buffer, that lies on one device.
+    """The part of an array, or of a buffer, on one device.
 
     Attributes:
-        device: where it lies.
-        sharding: how the whole array lies.
-        global_shape: the shape of the whole.
+        device: the one that holds it.
+        sharding: the sharding of the whole array.
+        global_shape: the shape of the whole array.
         data: the part, as an array or a buffer of its own; None where another process holds it.
     """
 
@@ -50,12 +50,12 @@ class Shard(Generic[T]):
 
     @property
     def index(self) -> tuple[slice, ...]:
-        """Which part of the whole it is."""
+        """The index of the shard in the whole array."""
         return self._tiling.index(self._device_index, self.global_shape)
 
     @property
     def replica_id(self) -> int:
-        """How many devices before this one hold the same part."""
+        """The number of devices before this one that hold the same part."""
         return self._tiling.replica(self._device_index)
 
     @property
@@ -96,7 +96,7 @@ def addressable_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]
 
 
 def remote_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[None]]:
-    """Returns where the parts of a buffer lie that other processes hold."""
+    """Returns the shards of a buffer that other processes hold, without data."""
     buffer_sharding = buffer._sharding
     if type(buffer_sharding) is not BufferSharding:
         return []
@@ -114,7 +114,7 @@ def start_host_copies(buffer: ArrayImpl, t: ArrayType) -> None:
 
 
 class JaxImportBlocker:
-    """Keeps this thread from importing jax, which jaxlib does to give parts a type if it can; it need not."""
+    """Keeps this thread from importing jax: jaxlib tries that to give shards a type, and does without."""
 
     __slots__ = ("thread",)
 
@@ -139,12 +139,12 @@ def assemble_buffer(
     devices: Sequence[Device],
     committed: bool,
 ) -> ArrayImpl:
-    """Returns a buffer of a type made of parts, one for each device."""
+    """Returns a buffer of a type that is assembled of parts, one for each device."""
     t = type_with_sharding(t, sharding)
     if not dtypes.is_key(t.dtype):
-        # The type is final: jaxlib would narrow 64-bit data by the setting of whoever set it last.
+        # The type is final: jaxlib would narrow 64-bit data by its own global setting.
         return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)
-    # jaxlib knows no dtype of keys.
+    # jaxlib has no dtype of keys.
     storage = dtypes.key_storage(t.dtype)
     stored: list[HostData | np.generic | ArrayImpl] = [
         np.asarray(x, order="C").view(storage)
@@ -163,16 +163,16 @@ def reshard_to_mesh(
     slice_part: Callable[[ArrayImpl, tuple[slice, ...]], ArrayImpl],
     sharding: NamedSharding,
 ) -> ArrayImpl:
-    """Returns a buffer on several devices, copying where it does not lie so already.
+    """Returns a buffer with a sharding over a mesh, copied where it has another one.
 
     Args:
-        buffer, t: with its type.
-        read: gives its elements on the host.
-        slice_part: gives a part of a buffer on one device.
-        sharding: how the result lies.
+        buffer, t: the buffer and its type.
+        read: returns its elements on the host.
+        slice_part: returns a part of a buffer on one device.
+        sharding: the sharding of the result.
 
     Raises:
-        ShardingError: an axis cannot be cut into equal parts.
+        ShardingError: an axis cannot be split into equal parts.
     """
     target = mesh_buffer_sharding(sharding, t.ndim)
     current = buffer._sharding
@@ -188,7 +188,7 @@ def reshard_to_mesh(
     local_devices = [(k, d) for k, d in enumerate(devices) if is_local(d)]
     indices = [target.tiling.index(k, t.shape) for k, _ in local_devices]
     parts: list[HostData | np.generic | ArrayImpl]
-    if devices[0].platform == "cpu":  # the host's memory is the devices'
+    if devices[0].platform == "cpu":  # devices of a CPU use the host's memory
         data = read()
         parts = [data[index] for index in indices]
     else:
@@ -201,7 +201,7 @@ def reshard_to_mesh(
 
 
 def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: BufferSharding) -> ArrayImpl:
-    """Returns an array that lies otherwise on the same devices; programs move parts within the default memory only."""
+    """Returns a buffer with another sharding over the same devices; programs reshard in the default memory only."""
     source = cast("BufferSharding", buffer._sharding).sharding
     target = result_sharding.sharding
     if source.other_memory is None and target.other_memory is None:
@@ -216,7 +216,7 @@ def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: Buf
 
 
 def _move_to_memory(buffer: ArrayImpl, t: ArrayType, target: BufferSharding) -> ArrayImpl:
-    """Returns an array with the same parts in another memory of the same devices."""
+    """Returns a buffer with the same shards in another memory of the same devices."""
     if cast("BufferSharding", buffer._sharding).is_like(target):
         return buffer._rewrap_with_aval_and_sharding(t, target)
     parts = addressable_parts(buffer, t)
@@ -224,7 +224,7 @@ def _move_to_memory(buffer: ArrayImpl, t: ArrayType, target: BufferSharding) -> 
 
 
 def gather_on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
-    """Returns a buffer that one device of this process holds whole, gathered there if need be."""
+    """Returns a buffer with the whole array on one device of this process, gathered if necessary."""
     current = buffer._sharding
     if type(current) is not BufferSharding:
         return buffer

@@ -1,4 +1,4 @@
-"""Shardy's text of grids of devices, and of how arrays lie on them."""
+"""Shardy's text of meshes and shardings."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ __all__ = ["mesh_line", "tiling_text"]
 
 
 def mesh_line(name: str, sizes: Sequence[int], order: Sequence[int] = ()) -> str:
-    """Returns the definition of a grid of all devices, in the module's order or another."""
+    """Returns the definition of a mesh of all devices, in the module's order or another."""
     axes = ", ".join([f'"m{i}"={n}' for i, n in enumerate(sizes)])
     ids = f", device_ids=[{', '.join(map(str, order))}]" if order else ""
     return f"  sdy.mesh @{name} = <[{axes}]{ids}>"
@@ -18,13 +18,13 @@ def tiling_text(
     open_dims: Sequence[bool] = (),
     replicated_axes: Sequence[int] = (),
 ) -> str:
-    """Returns how an array lies.
+    """Returns Shardy's text of an array's sharding.
 
     Args:
         mesh: the name of a grid.
-        dims: for each array axis the grid's axes that cut it.
-        open_dims: for each array axis whether the partitioner may cut it further; by default it may not.
-        replicated_axes: the grid's axes along which it may not.
+        dims: for each array axis the grid's axes that it is sharded over.
+        open_dims: for each array axis whether the partitioner may shard it further; by default it may not.
+        replicated_axes: the grid's axes over which it may not.
     """
     dim_texts = []
     for d, axes in enumerate(dims):

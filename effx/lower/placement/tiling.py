@@ -1,4 +1,4 @@
-"""How arrays are cut along the axes of a grid of devices, whatever these are called."""
+"""Tilings: which axes of a grid of devices shard each array axis, by number and not by name."""
 
 import math
 from typing import TypeAlias, final
@@ -11,18 +11,18 @@ from effx.ir.types import Shape
 
 __all__ = ["Index", "Tiling", "leading_tiling", "tiling_from_hlo"]
 
-# Which part of an array a device holds.
+# The index of a device's shard in the whole array.
 Index: TypeAlias = tuple[slice, ...]
 
 
 @final
 @attrs.frozen
 class Tiling:
-    """How an array is cut along the axes of a grid of devices, whatever their names.
+    """The sharding of an array along the axes of a grid of devices, by number and not by name.
 
     Attributes:
         sizes: the grid's sizes, the last axis fastest.
-        dims: for each array axis the axes of the grid that cut it, the coarsest first.
+        dims: for each array axis the axes of the grid that it is sharded over, the coarsest first.
     """
 
     sizes: tuple[int, ...]
@@ -30,7 +30,7 @@ class Tiling:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Into how many parts each array axis is cut."""
+        """The number of parts of each array axis."""
         return tuple([math.prod([self.sizes[a] for a in axes]) for axes in self.dims])
 
     def coordinates(self, k: int) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ class Tiling:
         return tuple(map(int, np.unravel_index(k, self.sizes))) if self.sizes else ()
 
     def index(self, k: int, shape: Shape) -> Index:
-        """Returns which part of an array of this shape the k-th device holds."""
+        """Returns the index of the k-th device's shard in an array of this shape."""
         at = self.coordinates(k)
         slices: list[slice] = []
         for n, axes, parts in zip(shape, self.dims, self.parts, strict=True):
@@ -61,7 +61,7 @@ class Tiling:
         return count
 
     def hlo(self) -> HloSharding:
-        """Returns XLA's form."""
+        """Returns XLA's form of the sharding."""
         if all([n == 1 for n in self.parts]):
             return HloSharding.replicate()
         cutting = [a for axes in self.dims for a in axes]
@@ -72,27 +72,27 @@ class Tiling:
         return HloSharding.iota_tile(dims, self.sizes, [*cutting, *replicated_axes], subgroups)
 
     def is_like(self, other: "Tiling") -> bool:
-        """Says whether both cut alike."""
+        """Says whether both shard alike."""
         return self == other or bool(self.hlo() == other.hlo())
 
 
 def leading_tiling(grid: tuple[int, ...], cuts: tuple[int, ...], ndim: int) -> Tiling:
-    """Returns how an array lies whose first axes are each cut along one axis of a grid."""
+    """Returns the tiling of an array whose first axes are each sharded along one axis of a grid."""
     return Tiling(grid, (*[(a,) for a in cuts], *[()] * (ndim - len(cuts))))
 
 
 def tiling_from_hlo(hlo_sharding: HloSharding, sizes: tuple[int, ...], ndim: int) -> Tiling | None:
-    """Returns how an array lies along the axes of a grid; None where they cannot say it.
+    """Returns XLA's sharding as a tiling over a grid; None where it is not along the grid's axes.
 
     Args:
-        hlo_sharding: what XLA says.
-        sizes: the grid's, whose devices count as they stand in it.
+        hlo_sharding: XLA's sharding.
+        sizes: the grid's sizes; its devices are numbered in its own order.
         ndim: the number of the array's axes.
     """
-    # A result for which nobody asked has no sharding in the text: XLA says afterwards how it is sharded.
+    # A result without a requested sharding has none in the text: XLA reports it after compiling.
     if hlo_sharding.is_replicated() or hlo_sharding.is_unknown() or math.prod(sizes) == 1:
         return Tiling(sizes, ((),) * ndim)
-    # For each place in the grid its block along each array axis.
+    # For each position in the grid its block along each array axis.
     blocks = hlo_sharding.tile_assignment_dimensions()
     order = np.asarray(hlo_sharding.tile_assignment_devices())
     at = np.empty((order.size, len(blocks)), np.int64)

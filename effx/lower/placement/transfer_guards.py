@@ -1,5 +1,5 @@
-"""What debugging flags forbid at run time: moving data between host and devices, running programs, leaving arrays to the
-garbage collector, and threads that run programs of several processes in any order.
+"""Guards of debugging flags at run time, against transfers between host and devices, runs of programs, arrays left to
+the garbage collector, and programs of several processes that threads run in any order.
 """
 
 import logging
@@ -33,8 +33,8 @@ _log = logging.getLogger("effx")
 _GUARDS = (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host)
 
 
-# jaxlib itself looks at these two: an array says there that the collector frees it, and a program of several processes
-# which thread runs it.
+# jaxlib itself reads these two: for arrays that the collector frees, and for the thread that runs a program of several
+# processes.
 _LEVELS = {
     "allow": guard_lib.GarbageCollectionGuardLevel.ALLOW,
     "log": guard_lib.GarbageCollectionGuardLevel.LOG,
@@ -55,7 +55,7 @@ _guarded = [False]
 
 
 def _on_thread_guard(on: bool) -> None:
-    if on != _guarded[0]:  # said again by another thread, it stays with the first
+    if on != _guarded[0]:  # set again by another thread, it stays with the first
         guard_lib.update_thread_guard_global_state(on)
         _guarded[0] = on
 
@@ -69,12 +69,12 @@ thread_guard.subscribe(_on_thread_guard)
 
 
 def has_active_guards() -> bool:
-    """Says whether a flag is on for which each call must be looked at in Python."""
+    """Says whether a flag is on for which each call must go through Python."""
     return no_execution.value or debug_key_reuse.value or any([flag.value != "allow" for flag in _GUARDS])
 
 
 def check_execution(name: str) -> None:
-    """Refuses to run a program where `no_execution` is on.
+    """Raises an error where `no_execution` is on, before a program runs.
 
     Raises:
         BackendError: it is.
@@ -102,12 +102,12 @@ def _check_transfer(
 
 
 def guard_to_device(function_name: str, t: ArrayType, explicit: bool = False) -> None:
-    """Looks at data that are moved from the host to a device.
+    """Checks a transfer from the host to a device against its guard.
 
     Args:
-        function_name: what moves them, for errors.
+        function_name: the function that moves the data, for errors.
         t: their type.
-        explicit: True where the user asked for it.
+        explicit: True where the user called for the transfer.
 
     Raises:
         BackendError: `transfer_guard_host_to_device` forbids it.
@@ -116,10 +116,10 @@ def guard_to_device(function_name: str, t: ArrayType, explicit: bool = False) ->
 
 
 def guard_device_to_device(function_name: str, t: ArrayType, explicit: bool = False) -> None:
-    """Looks at data that are moved between devices, as `guard_to_device` does."""
+    """Checks a transfer between devices, as `guard_to_device` does."""
     _check_transfer(transfer_guard_device_to_device, function_name, t, "between devices", explicit)
 
 
 def guard_to_host(function_name: str, t: ArrayType, explicit: bool = False) -> None:
-    """Looks at data that are moved from a device to the host, as `guard_to_device` does."""
+    """Checks a transfer from a device to the host, as `guard_to_device` does."""
     _check_transfer(transfer_guard_device_to_host, function_name, t, "from a device to the host", explicit)

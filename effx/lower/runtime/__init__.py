@@ -1,1 +1,1 @@
-"""Compiling with XLA, running what it compiled, and what programs call while they run."""
+"""Compile with XLA, run its executables, dispatch in C++, and call back into Python."""

@@ -1,8 +1,8 @@
-"""Python functions that XLA's programs call: how a call looks, how a program gets the functions, what they raise.
+"""Python functions that XLA's programs call: the text of a call, the functions of a program, and their errors.
 
-A program with such functions runs synchronously, and from Python: so what a function raises comes out of the call
-that ran it, and programs with ordered effects need no order between them. One that could call a pure function and did
-not, a check of errors say, is run by C++ afterwards: see `HostCalls.is_pure_before_first_call`.
+A program with such functions runs synchronously, and from Python: so the call that runs it raises what a function
+raises, and programs with ordered effects need no order between them. A program whose functions are pure and were not
+called in its first run (a check of errors, say) is run by C++ afterwards: see `HostCalls.is_pure_before_first_call`.
 """
 
 import contextvars
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TARGET = "xla_ffi_python_cpu_callback"
-# How many calls after one that raised are answered, where several devices run a program.
+# How many calls after one that raised return zeros, where several devices run a program.
 PATIENCE = 100_000
 _FAILURE = re.compile(r"<effx callback failure (\d+)>")
 
@@ -60,8 +60,8 @@ def host_call(
     """Writes the call of an operation that runs on the host.
 
     Args:
-        body: where to.
-        op: what is called.
+        body: the function under construction.
+        op: the operation to call.
         inputs: its operands.
         out_types: of its results.
         counts: True to keep the call where nothing uses its results.
@@ -69,8 +69,8 @@ def host_call(
             parallel maps.
 
     Raises:
-        BackendError: the platform's programs cannot call Python, or several devices are to call at a place where the
-            values are not theirs.
+        BackendError: the platform's programs cannot call Python, or several devices are to call where they
+            have no parts of their own.
     """
     module = body.module
     if module.platform != "cpu":
@@ -87,7 +87,7 @@ def host_call(
             raise BackendError(
                 f"{op.name}: outside of pmap no device has a part of its own to call with; leave out partitioned=True"
             )
-        # A call without results has a sharding as well. What does not count is left to the partitioner.
+        # A call without results has a sharding as well. A call that does not count is left to the partitioner.
         module.on_first = True
         shardings = ", ".join(["<@one, []>"] * max(len(wide), 1))
         call = call.replace("{", f"{{sdy.sharding = #sdy.sharding_per_value<[{shardings}]>, ", 1)
@@ -110,7 +110,7 @@ def calls_python_in_loop(program: Program) -> bool:
     return False
 
 
-_DEVICES = -1  # in place of a thread: the run of several devices
+_DEVICES = -1  # instead of a thread's number: the run of several devices
 
 
 @final
@@ -120,10 +120,10 @@ class HostCalls:
     XLA holds functions that refer to this object weakly, so that an operation that refers to the compiled program can
     be freed with it.
 
-    An error that XLA is told of ends a run. Two kinds of run go on instead: what raised gives zeros, and so does what
-    would be called after it, without being called; what was raised comes out at the end. One is that of several
-    devices: a device whose run has failed does not come to where devices wait for one another, and XLA ends the process
-    when they have waited for long. The other is that which C++ started, which would raise a ValueError of its own.
+    An error that is reported to XLA ends a run. Two kinds of run go on instead: the call that raised returns zeros,
+    later calls return zeros without running, and the error is raised at the end. One is a run on several devices: a
+    device whose run has failed does not reach the next collective, and XLA ends the process when the others have waited
+    for long. The other is a run that C++ started, which would raise a ValueError of its own.
 
     The limit after which XLA ends the process is 40 s.
     """
@@ -147,7 +147,7 @@ class HostCalls:
     def __init__(
         self, operations: Sequence[tuple[Hosted, tuple[ArrayType, ...]]], program: Program, together: bool
     ) -> None:
-        """Takes the operations, with the types of their results; `together` where several devices run the program."""
+        """Stores the operations, with the types of their results; `together` where several devices run the program."""
         self.operations = tuple(operations)
         self.together = together
         # Whether a run may go on with zeros: they do nothing but compute, and no loop waits for another result.
@@ -155,7 +155,7 @@ class HostCalls:
         # Whether a run has ended well, and whether one has called anything.
         self.finished = self.called = False
         self.by_cpp = False
-        # Of runs that go on, by their threads, what was raised first; and how often several devices were given zeros.
+        # The first error of each run that goes on, by thread; and how often calls of several devices returned zeros.
         self.raised: dict[int, BaseException] = {}
         self.zeros = 0
         # What was raised, by numbers that XLA's error repeats: several threads may run one program.
@@ -167,25 +167,25 @@ class HostCalls:
 
     @property
     def is_pure_before_first_call(self) -> bool:
-        """Says whether C++ may run the program by itself: it could call what only computes, and has not yet.
+        """Says whether C++ may run the program by itself: its functions are pure, and none has been called yet.
 
-        XLA calls in the thread of the run, or where inputs are not ready in one of its own, which knows nothing of the
+        XLA calls in the thread of the run, or, where inputs are not ready, in one of its own, which does not have the
         caller's context variables.
         """
         # Run by C++, such a call is 26 us faster; diffrax checks for errors in this way.
         return self.finished and not self.called and self.patient
 
     def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
-        """Returns what XLA is given, in the order in which the text counts the operations."""
+        """Returns the functions for XLA, in the order of the operations' numbers in the text."""
         return [_make_callback(ref(self), i) for i in range(len(self.operations))]
 
     def call(self, index: int, values: tuple[HostData, ...], thread: int | None) -> tuple[HostData, ...]:
-        """Runs an operation, in the context of the program's caller; keeps what it raises.
+        """Runs an operation, in the context of the program's caller; stores an error that it raises.
 
         Args:
             index: its number.
             values: its operands.
-            thread: which runs the program; None in a thread of XLA's.
+            thread: the thread that runs the program; None in a thread of XLA's.
         """
         op, types = self.operations[index]
         self.called = True
@@ -212,7 +212,7 @@ class HostCalls:
             raise RuntimeError(f"<effx callback failure {number}>") from None
 
     def zero_results(self, types: Sequence[ArrayType]) -> tuple[HostData, ...]:
-        """Returns zeros in place of results.
+        """Returns zeros instead of results.
 
         Raises:
             RuntimeError: so often, on several devices, that a loop may wait for another result. Then XLA ends the run,
@@ -225,7 +225,7 @@ class HostCalls:
         return tuple([np.zeros(t.shape, t.dtype) for t in types])
 
     def unwrap_error(self, error: _jax.JaxRuntimeError) -> BaseException:
-        """Returns what was raised where XLA was told of an error, or what XLA says itself."""
+        """Returns the error of the Python function that XLA's error refers to, or XLA's own."""
         match = _FAILURE.search(str(error))
         return error if match is None else self.failures.pop(int(match[1]), error)
 
@@ -233,7 +233,7 @@ class HostCalls:
         """Runs the program to its end.
 
         Raises:
-            BaseException: whatever an operation raised, as it raised it.
+            BaseException: the error of an operation, unchanged.
         """
         self.context = contextvars.copy_context()
         here = threading.get_ident(), _depth.get()
@@ -255,13 +255,13 @@ class HostCalls:
                 self.zeros = 0
                 if not self.by_cpp:
                     self.failures.clear()
-        # Outside of the except clause, so that XLA's own words are no part of what the user sees.
+        # Outside of the except clause, so that XLA's own error is not shown as its context.
         raise raised
 
     def check_first_result(self, make: Callable[[ArrayImpl], T]) -> Callable[[ArrayImpl], T]:
-        """Returns what makes something of the first result of a run by C++, once it is at its end; or raises its error.
+        """Returns a function that waits for a run by C++, and makes its first result or raises its error.
 
-        It refers to this object weakly, for C++ keeps it.
+        It refers to this object weakly, for C++ holds it.
         """
         self.by_cpp = True
         return partial(_make_checked_result, ref(self), make)
@@ -290,7 +290,7 @@ def _make_callback(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[H
         host_calls = calls()
         if host_calls is None:
             raise BackendError("callback: the program that called it is gone")
-        # Nothing of Python's is around what runs in a thread of XLA's.
+        # In a thread of XLA's there is no Python frame around the call.
         return host_calls.call(
             index, values, None if sys._getframe().f_back is None else threading.get_ident()
         )
@@ -309,8 +309,8 @@ def compile_with_callbacks(
     )
 
 
-# How many callbacks are around this one: a part of C++'s key. C++ takes a call with the key of one that has not
-# returned for the first time as endless recursion, or waits for it, which a callback must not.
+# The depth of nested callbacks: a part of C++'s key. C++ treats a call with the key of one that has not returned for
+# the first time as endless recursion, or waits for it, which a callback must not.
 _depth: contextvars.ContextVar[int] = contextvars.ContextVar("effx_callback_depth", default=0)
 _keyed: "_jax.config.Config[int]" = _jax.config.Config("effx_callback_depth", 0, include_in_jit_key=True)
 
@@ -334,7 +334,7 @@ def run_nested(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
     raise raised
 
 
-# What `effects_barrier` waits for: the programs with effects that run in some thread now.
+# The programs with effects that run in some thread now; `effects_barrier` waits for them.
 _runs: set[threading.Event] = set()
 
 

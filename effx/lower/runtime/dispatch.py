@@ -25,7 +25,7 @@ from effx.tree.registry import check_nesting_depth, dispatch
 
 
 class FastPath(NamedTuple):
-    """What jaxlib's C++ reads, under these names, to run without Python."""
+    """The attributes that jaxlib's C++ reads, under these names, to run without Python."""
 
     xla_executable: _jax.LoadedExecutable
     out_pytree_def: Any
@@ -43,7 +43,7 @@ Miss = Callable[..., tuple[object, FastPath | None, bool]]
 has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
 
 # One configuration state for each flag that changes what a call means: their global values are part of the C++
-# look-up key. Overrides are a context's, of which C++ knows nothing: jit looks for them first.
+# look-up key. Overrides belong to a context, which C++ does not read: jit checks for them first.
 KEYED: tuple[Flag[Any], ...] = (
     flags.enable_x64,
     flags.disable_jit,
@@ -58,7 +58,7 @@ KEYED: tuple[Flag[Any], ...] = (
     flags.default_device,
 )
 
-# Flags for which Python looks at each call.
+# Flags for which each call goes through Python.
 # They are rare: while one is on, each call of a jitted function goes through Python.
 WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
     flags.no_execution,
@@ -90,7 +90,7 @@ _states = {flag.name: _mirror(flag) for flag in KEYED}
 
 
 def _on_device_override(_: object) -> None:
-    # Kernels of single operations are found in C++ whatever overrides there are; of these only the device matters to them.
+    # C++ finds kernels of single operations under any override; only the device's matters to them.
     # So the thread's own value is part of C++'s key, where a context overrides it.
     overridden = flags.default_device in (flags.overrides() or ())
     state = _states["default_device"]
@@ -99,15 +99,15 @@ def _on_device_override(_: object) -> None:
 
 flags.default_device.subscribe(_on_device_override)
 
-# While some context holds a handler that intercepts, or an override, C++ finds nothing: Python looks at the context.
+# While some context has a handler that intercepts, or an override, C++ finds nothing: Python reads the context.
 # Handlers and overrides of flags are in context variables, which C++ cannot see, and a copy for each thread
 # would be wrong where contexts move between threads and tasks. So one state says whether any context of the
 # process holds one. While it does, C++ misses and Python reads the context: 2 us for such calls and nothing
 # for all others, where a Python function in front of C++ would cost each call 0.2.
 _contexts: "_jax.config.Config[bool]" = _jax.config.Config("effx_contexts", False, include_in_jit_key=True)
 presence.listeners.append(_contexts.set_global)
-# Another number, and C++ finds nothing of before: a buffer that an executable has as a constant is gone, or a user's own
-# setting has another value for all.
+# A new number invalidates all of C++'s entries: a buffer that an executable has as a constant was deleted, or a user's
+# own setting has another global value.
 _losses: "_jax.config.Config[int]" = _jax.config.Config("effx_losses", 0, include_in_jit_key=True)
 
 
@@ -120,9 +120,9 @@ deletion_listeners.append(_on_loss)
 fork_counts.append(_on_loss)
 flags.user_context_listeners.append(_on_loss)
 
-# jaxlib reads three states of its own. Whoever of effx and jax is imported first sets them, and
-# jax's come to stand if it is imported later; effx keeps to calls that do not depend on them then.
-# (Under effx.compat a module `jax` is effx itself: JAX's is told by the module of its own that sets them.)
+# jaxlib reads three states of its own. effx or jax sets them, whichever is imported first, and jax overwrites
+# them if it is imported later; effx then uses only calls that do not depend on them.
+# (Under effx.compat a module `jax` is effx itself: JAX's is recognized by its module that sets them.)
 if "jax._src.config" not in sys.modules:
     _jax.jax_jit.set_disable_jit_state(
         _jax.config.Config("effx_cpp_disable_jit", False, include_in_jit_key=False)
@@ -132,20 +132,20 @@ if "jax._src.config" not in sys.modules:
 
 
 def reads_scalars() -> bool:
-    """Says whether C++ types bare Python numbers as effx does: not when jax's settings are in force, or a context's."""
+    """Says whether C++ types Python scalars as effx does: not where jax's or a context's settings are in force."""
     return "jax._src.config" not in sys.modules and flags.overrides() is None
 
 
 def fast_path(executable: Executable, result: object) -> FastPath | None:
     """Returns the data with which C++ runs an executable that has run, and builds results of `result`'s structure.
 
-    None where the functions that it calls need Python around the run: for the caller's overrides, and to end the run
+    None where the program's Python functions need Python around the run: for the caller's overrides, and to end the run
     where one raises.
     """
     outputs, calls = len(executable.out_types), executable.calls
     if calls is not None and not (calls.is_pure_before_first_call and flags.overrides() is None):
         return None
-    # The hidden arguments stand before the caller's, and are all kept.
+    # The hidden arguments precede the caller's, and the executable takes them all.
     kept_mask = [True] * len(executable.constants) + list(executable.kept)
     return FastPath(
         xla_executable=executable.runnable(),
@@ -163,7 +163,7 @@ def fast_path(executable: Executable, result: object) -> FastPath | None:
 
 
 def place_arguments(values: Sequence[Any], shardings: Sequence[Any], *rest: object) -> list[object]:
-    # Called by C++ for arguments that do not lie where the executable wants them.
+    # Called by C++ for arguments with other shardings than the executable's.
     result: list[object] = []
     for value, sharding in zip(values, shardings, strict=True):
         buffer = value.buffer if type(value) is ConcreteArray else value
@@ -176,9 +176,9 @@ _NOTHING: tuple[object, ...] = ()
 
 
 def refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Refuses arguments in which C++ met the recursion limit: it then calls with an error set, not raised.
+    """Raises an error for arguments in which C++ reached the recursion limit: it calls with an error set, not raised.
 
-    Before anything else, since the next call of a function in C would find the error.
+    It must come first, since the next call of a function in C would find the error.
 
     Raises:
         TreeError: they are nested too deeply.
@@ -190,8 +190,8 @@ def refuse_pending(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         raise
 
 
-# Signatures that C++ knows, of all functions together. More than 4096, jaxlib's own choice: where it is full, each call of
-# what was put out goes through Python, and jaxlib 0.10 then takes one from the count of the wrong function.
+# The number of signatures that C++ caches, for all functions. More than jaxlib's 4096: when it is full, each call of an
+# evicted signature goes through Python, and jaxlib 0.10 then decrements the count of the wrong function.
 _CAPACITY = 1 << 14
 _cache = _jax.PjitFunctionCache(_CAPACITY) if has_fast_path else None
 if _cache is not None:
@@ -206,9 +206,9 @@ def make_fast_function(
     static_argnames: Sequence[str] = (),
     key: object = None,
 ) -> Callable[..., Any]:
-    """Returns a function that dispatches in C++ and calls `miss` for what C++ has not seen yet.
+    """Returns a function that dispatches in C++ and calls `miss` for new signatures.
 
-    Functions made of one `fun` share what C++ has seen if their keys are equal; None stands for a key of its own.
+    Functions made of one `fun` share C++'s cache if their keys are equal; None is a key of its own.
     """
     if not has_fast_path:
         return make_fallback(fun, miss)
@@ -231,7 +231,7 @@ def make_fast_function(
 
 
 class Fallback:
-    """What `make_fast_function` gives without the private interface: every call goes through Python."""
+    """The substitute of `make_fast_function` without the private interface: every call goes through Python."""
 
     def __init__(self, fun: Callable[..., object], miss: Miss) -> None:
         self.__wrapped__ = fun
@@ -251,7 +251,7 @@ class Fallback:
         return 0
 
     def _clear_cache(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: there is no cache."""
 
 
 def make_fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
@@ -260,4 +260,4 @@ def make_fallback(fun: Callable[..., object], miss: Miss) -> Callable[..., Any]:
 
 
 FastFunction: type[object] = _jax.PjitFunction if has_fast_path else Fallback
-"""The class of what `make_fast_function` gives."""
+"""The class of the functions that `make_fast_function` returns."""

@@ -1,4 +1,4 @@
-"""Whole executables, with the arrays that they hold and where all lies, as bytes and back."""
+"""Serialize and deserialize executables, with their constants and shardings."""
 
 import hashlib
 import json
@@ -76,10 +76,10 @@ def dump(executable: Executable) -> bytes:
 
 
 def required_devices(data: bytes) -> tuple[str, int]:
-    """Returns for which platform an executable is, and for how many devices.
+    """Returns the platform of a serialized executable, and its number of devices.
 
     Raises:
-        BackendError: these bytes are none.
+        BackendError: the bytes are no executable.
     """
     header, _ = _split_header(data)
     return str(header["platform"]), int(str(header["devices"]))
@@ -89,10 +89,10 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
     """Loads an executable.
 
     Args:
-        data: as `dump` gave it. devices: where it shall run, as many as it was compiled for.
+        data: from `dump`. devices: those to run on, as many as it was compiled for.
 
     Raises:
-        BackendError: the bytes are damaged or no executable, or one for other surroundings.
+        BackendError: the bytes are damaged or no executable, or one for another environment.
     """
     header, rest = _split_header(data)
     listed = tuple(devices)
@@ -135,7 +135,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
         options=(),
         name=header["name"],
         calls=None,
-        may_fail=True,  # nothing says so, and it is called from Python anyway
+        may_fail=True,  # the file does not record it, and it is called from Python anyway
         handlers=[
             make_result_handler(t, s, committed) for t, s in zip(out_types, out_shardings, strict=True)
         ],
@@ -172,7 +172,7 @@ def _sharding_record(buffer_sharding: _jax.Sharding) -> DeviceOrSharding:
 
 
 def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -> object:
-    """Returns a mesh's devices, sizes and names, which axes cut, and the memory; its kind alone for the first device."""
+    """Returns a mesh's devices, sizes and names, the spec and the memory; only the memory for the first device."""
     if isinstance(location, Device):
         return None
     if isinstance(location, SingleDeviceSharding):

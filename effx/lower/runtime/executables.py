@@ -1,4 +1,4 @@
-"""Compiling programs with XLA and running them.
+"""Compile programs with XLA, and run them on arrays.
 
 Never: decide what to compile; jit and the evaluator do.
 """
@@ -64,7 +64,7 @@ _log = logging.getLogger("effx")
 _ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
 
 DeviceOrSharding = Device | SingleDeviceSharding | NamedSharding
-"""Where an array lies; a `SingleDeviceSharding` for another memory than a device's default one."""
+"""The sharding of an array; a `SingleDeviceSharding` for another memory than a device's default one."""
 
 
 @final
@@ -73,21 +73,21 @@ class Executable:
     """A compiled program on one device, or on several.
 
     Attributes:
-        loaded: XLA's executable; it takes the constants, then the kept inputs. For devices that are not there one that
-            cannot run.
-        devices: where it runs.
-        locations: where each input lies, the constants left out.
-        in_shardings, out_shardings: jaxlib's form of where what it takes and gives lies, constants included.
+        loaded: XLA's executable; it takes the constants, then the inputs that `kept` marks. For the devices of a
+            topology one that cannot run.
+        devices: those it runs on, in order.
+        locations: the device or sharding of each input, the constants left out.
+        in_shardings, out_shardings: jaxlib's shardings of inputs and outputs, constants included.
         in_types, out_types: of all inputs, the constants left out, and of the outputs.
         constants: hidden leading arguments.
         kept: for each input whether the executable takes it.
-        committed: whether results are bound to the device.
+        committed: whether results are committed to the device.
         text, options: the StableHLO it was compiled from, and XLA's options; empty where it was read from bytes.
-        name: what errors call it.
-        calls: the Python functions that it calls; None for a program without.
-        may_fail: whether a run may fail: it calls foreign functions, or may want more memory than there is.
-        handlers: jaxlib's, which make the results.
-        written: constants that stand in the text.
+        name: its name in errors.
+        calls: the Python functions that it calls; None for none.
+        may_fail: whether a run may fail: it calls foreign functions, or may need more memory than there is.
+        handlers: jaxlib's result handlers, which make the results.
+        written: constants that are written in the text.
     """
 
     loaded: _jax.LoadedExecutable | _jax.Executable
@@ -109,29 +109,29 @@ class Executable:
     written: tuple[ArrayImpl, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        # What has none needs no finaliser, in which Python would lose an interrupt.
+        # Without constants there is no need for a finalizer, in which Python would lose an interrupt.
         if constant_ids := tuple(map(id, (*self.constants, *self.written))):
             constant_buffers.update(constant_ids)
-            # Not __del__, which may run when the interpreter has ended half.
+            # Not __del__, which may run when the interpreter has half ended.
             finalize(self, _release_constants, constant_ids).atexit = False
 
     def runnable(self) -> _jax.LoadedExecutable:
         """Returns XLA's executable, to run it.
 
         Raises:
-            BackendError: it was compiled for devices that are not there.
+            BackendError: it was compiled for the devices of a topology.
         """
         if not isinstance(self.loaded, _jax.LoadedExecutable):
             check_runnable_device(self.name, self.devices[0])
         return cast("_jax.LoadedExecutable", self.loaded)
 
     def can_dispatch_in_cpp(self, arrays: Sequence[ConcreteArray]) -> bool:
-        """Says whether C++ can do without Python: the arrays lie where the executable takes them, and C++ tells
-        their types from others.
+        """Says whether C++ can dispatch the arrays without Python: they have the executable's shardings, and C++
+        distinguishes their types from others.
 
-        C++ goes by shapes, weakness, and the elements as the device has them. For it keys are weak, so that only
-        weak numbers as wide look the same. Of what looks the same one at most is kept there: keys of threefry2x32,
-        and neither those of rbg nor of unsafe_rbg.
+        C++ compares shapes, weak types, and the dtypes that the device has. Keys are weak types for it, so that they
+        equal only weak numbers of the same width. Of types that are equal there at most one is cached: keys of
+        threefry2x32, and neither those of rbg nor of unsafe_rbg.
         """
         if not is_runnable_device(self.devices[0]):
             return False
@@ -152,13 +152,15 @@ class Executable:
         )
 
     def run(self, arrays: Sequence[ConcreteArray]) -> list[ConcreteArray]:
-        """Runs on arrays for all inputs, moved where they must be; gives one array for each output."""
+        """Runs on arrays for all inputs, moved to the executable's devices; returns one array for each output."""
         check_process()
         loaded = self.loaded
         if not isinstance(loaded, _jax.LoadedExecutable):
             loaded = self.runnable()
         if group and len(self.devices) > 1:
-            from effx.lower.placement.process_agreement import check_agreement  # most processes are alone
+            from effx.lower.placement.process_agreement import (
+                check_agreement,  # most programs run in one process
+            )
 
             check_agreement(self.name, self.text, loaded, self.devices, self.in_types, self.out_types)
         moved_inputs = zip(arrays, self.locations, self.kept, strict=True)
@@ -190,7 +192,7 @@ def cost_estimate(executable: Executable) -> dict[str, str | bool | int | list[i
 
 
 def _release_constants(constant_ids: tuple[int, ...]) -> None:
-    """Forgets the constants of an executable that is freed."""
+    """Releases the constants of an executable that is freed."""
     for key in constant_ids:
         constant_buffers[key] -= 1
         if not constant_buffers[key]:
@@ -209,7 +211,7 @@ LARGEST = 2**60
 
 
 def check_sizes(program: Program) -> None:
-    """Refuses arrays that no memory can address.
+    """Raises an error for arrays that no memory can address.
 
     Raises:
         ShapeError: one has more than `LARGEST` bytes.
@@ -229,7 +231,7 @@ def check_sizes(program: Program) -> None:
                 visited.update(op.programs)
 
 
-# Bytes of constants that may stand in a text. XLA computes with them when it compiles, which must not take long.
+# Bytes of constants that may be written in a text. XLA computes with them when it compiles, which must not take long.
 # A closed-over array comes as a hidden argument, so that programs of one text share what was compiled. Each
 # costs a call half a microsecond.
 LITTLE = 2**12
@@ -238,22 +240,22 @@ LITTLE = 2**12
 def _are_inline_constants(
     program: Program, constants: Sequence[ConcreteArray], assignment: Assignment
 ) -> bool:
-    """Says whether constants stand in the text, where each saves a call half a microsecond.
+    """Says whether constants are written in the text, where each saves a call half a microsecond.
 
-    Only where the program calls Python: the text of any other may be another program's too, with other constants.
+    Only where the program calls Python: any other text may be shared by a program with other constants.
     """
     one = len(assignment.devices) == 1 and assignment.mesh is None
     little = sum([c.nbytes for c in constants]) <= LITTLE
     return one and little and contains_operation(program, Hosted)
 
 
-# Bytes whose computation takes so long that the 20 us of a call by Python do not count.
+# Bytes whose computation takes so long that the 20 us of a call by Python are negligible.
 # C++ would raise errors of a run without the function's name.
 MUCH = 2**26
 
 
 def _needed_bytes(loaded: _jax.LoadedExecutable | _jax.Executable, out_types: Sequence[ArrayType]) -> int:
-    """Returns how many bytes a run needs for results, and for what is in between."""
+    """Returns how many bytes a run needs for results and intermediate values."""
     return loaded.get_compiled_memory_stats().temp_size_in_bytes + sum(
         [t.size * t.dtype.itemsize for t in out_types]
     )
@@ -273,13 +275,13 @@ def compile_program(
     Args:
         program: its first inputs are for the constants.
         constants: values of the first inputs.
-        assignment: where to run, and how inputs and outputs lie there.
-        donated: for each input behind the constants whether its memory may be reused; False where it ends.
+        assignment: the devices, and the shardings of inputs and outputs.
+        donated: for each input after the constants whether its memory may be reused; False beyond its end.
         keep_unused: True to pass inputs that the program does not read.
         options: XLA's own, by name.
 
     Raises:
-        BackendError: XLA refuses the program, or knows no such option.
+        BackendError: XLA refuses the program, or has no such option.
     """
     check_sizes(program)
     n = len(constants)
@@ -330,7 +332,7 @@ def compile_program(
             kept_program, error.error_message.strip(), partial(_refuses, devices)
         ) from error.__cause__
     out_types = program.out_types
-    # What lies in another memory is bound: an operation on it would not find it there on another device.
+    # Results in another memory are committed: an operation on another device could not read them there.
     bound = assignment.committed or memories.has_other_memories
     shardings = (
         _single_device_locations(devices[0], memories.inputs),
@@ -378,7 +380,7 @@ def _compiled_shardings(
     program: Program,
     memories: Memories,
 ) -> tuple[list[DeviceOrSharding], list[DeviceOrSharding]]:
-    """Returns how inputs and outputs of what was compiled lie."""
+    """Returns the shardings of the inputs and outputs of XLA's executable."""
     count = len(assignment.devices)
     if partitioning is None:  # a mesh of one device
         partitioning = Partitioning(count, (None,) * len(program.inputs), (None,) * len(program.outputs))
@@ -410,7 +412,7 @@ def _compiled_shardings(
 
 
 def _single_device_locations(device: Device, memories: Sequence[str | None]) -> list[DeviceOrSharding]:
-    """Returns where arrays lie on one device."""
+    """Returns the locations of arrays on one device with these memories."""
     return [device if kind is None else SingleDeviceSharding(device, memory_kind=kind) for kind in memories]
 
 
@@ -431,9 +433,9 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
     return False
 
 
-# A function that is made anew in each call of another, the body of a scan say, is traced again each time.
-# Its text is the same, so XLA need not compile it again: the most recently used texts are kept, up to a number and
-# up to a length in all, which what is compiled from them grows with.
+# A function that each call of another one defines again, such as the body of a scan, is traced again each time.
+# Its text is the same, so XLA need not compile it again: executables of the most recently used texts are cached, up to
+# a number and up to a total length, since their memory grows with the texts.
 Compilation: TypeAlias = tuple[str, tuple[Device, ...], CompilerOptions]
 # By these the eager gradient of a GRU goes from 160 ms to 4, where jax compiles each time.
 _compiled_texts: "OrderedDict[Compilation, _jax.LoadedExecutable]" = OrderedDict()
@@ -458,10 +460,10 @@ def compile_text(
 ) -> _jax.LoadedExecutable:
     """Compiles a StableHLO module for one device, or for several that run it together.
 
-    A text that was compiled lately is not compiled again, unless it calls Python functions, of which it says nothing.
+    A text that was compiled lately is not compiled again, unless it calls Python functions, which it does not identify.
 
     Raises:
-        BackendError: XLA refuses the text, or knows no such option.
+        BackendError: XLA refuses the text, or has no such option.
     """
     if calls is not None:
         return _compile(text, devices, name, options, calls)[0]
@@ -494,7 +496,7 @@ def _store_compiled(key: Compilation, loaded: _jax.LoadedExecutable) -> _jax.Loa
 def _compile(
     text: str, devices: tuple[Device, ...], name: str, chosen: CompilerOptions, calls: HostCalls | None
 ) -> tuple[_jax.LoadedExecutable, float]:
-    """Compiles for certain; returns the executable, and how many seconds it took."""
+    """Compiles a text without the cache; returns the executable, and how many seconds it took."""
     check_process()
     free_memory_maps()
     # A first call is XLA's time: of that of a gradient of a perceptron (107 ms) 100 ms are XLA's, of an

@@ -1,4 +1,4 @@
-"""What XLA's refusals and failures become: errors that name the function, and the equation that is to blame."""
+"""Errors for programs that XLA refuses or fails to run: they name the function, and the equation at fault."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,13 +24,13 @@ Around = Callable[[Program], Program]
 def refusal_error(program: Program, reason: str, refuses: Callable[[Program], bool]) -> BackendError:
     """Returns the error for a program that XLA does not compile.
 
-    XLA's own words name no line. So each equation is compiled by itself, those inside of loops and branches before them,
-    until XLA refuses one as well: nothing is done before there is an error, and what is found does fail.
+    XLA's message names no line. So each equation is compiled by itself, those inside of loops and branches before them,
+    until XLA refuses one as well: this costs nothing without an error, and the equation that is named does fail.
 
     Args:
         program: what was to be compiled.
-        reason: XLA's words.
-        refuses: says whether XLA refuses another program in these words.
+        reason: XLA's message.
+        refuses: says whether XLA refuses another program with the same message.
     """
     for e, alone in islice(_isolate_equations(program, lambda p: p, set()), TRIED):
         if refuses(alone):
@@ -48,9 +48,9 @@ def refusal_error(program: Program, reason: str, refuses: Callable[[Program], bo
 def run_error(
     name: str, devices: tuple[Device, ...], out_types: tuple[ArrayType, ...], error: Exception
 ) -> BackendError:
-    """Returns the error for a program whose run fails in XLA, now or later, when its results are waited for."""
+    """Returns the error for a program whose run fails in XLA, at once or when its results are awaited."""
     if "RESOURCE_EXHAUSTED" not in str(error):
-        # A collective says that a connection has ended, and not whose.
+        # XLA's error names a closed connection, and not the process.
         process_failure = failure_of_other_process()
         if process_failure is not None:
             return DistributedError(f"{name}: failed on {device_range_text(devices)}: {process_failure}")
@@ -92,7 +92,7 @@ def _isolate_equations(
 
 
 def _wrap_in_map(around: Around, op: ParallelMap, program: Program) -> Program:
-    """Returns a parallel map of a program, with the axis and the devices of `op`, in what is around that."""
+    """Returns a parallel map of a program, with the axis and the devices of `op`, in the maps around it."""
     every = tuple(range(len(op.axes)))
     inside = attrs.evolve(
         op,

@@ -1,9 +1,9 @@
-"""What XLA's instructions are called in the user's function: scopes and lines, read out of a profile.
+"""Read from a profile the scope and source line of each XLA instruction in the user's function.
 
-On a CPU the events of a profile carry the names of compiled instructions, `wrapped_tanh` say. Which scope and line one
-comes from is in the HLO of the module, which the profile holds as a protocol buffer inside its own. Of both only a
-few fields are wanted, so they are read from the wire format: a message is a sequence of numbered fields, and numbers
-and kinds do not change. (Google, "Protocol Buffers: Encoding"; xplane.proto, hlo.proto, xla_data.proto of XLA.)
+On a CPU the events of a profile have the names of compiled instructions, such as `wrapped_tanh`. Their scopes and lines
+are in the HLO of the module, which the profile holds as a protocol buffer inside its own. Only a
+few fields of both are needed, so they are read from the wire format: a message is a sequence of numbered fields, and
+numbers and kinds do not change. (Google, "Protocol Buffers: Encoding"; xplane.proto, hlo.proto, xla_data.proto of XLA.)
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ FRAME_LOCATION = 1
 @final
 @attrs.frozen
 class Origin:
-    """Where an instruction comes from.
+    """The origin of an instruction in the user's function.
 
     Attributes:
         name: scopes and operation, such as `layer1/tanh`; of a fusion those of its result.
@@ -123,7 +123,7 @@ def _read_instructions(module: memoryview) -> dict[str, Origin]:
 
 
 def _read_run_ids(plane: memoryview) -> dict[int, int]:
-    """Returns the number of the program that each run of a plane ran."""
+    """Returns for each run of a plane the number of its program."""
     kinds = [m for entry in _messages(plane, PLANE_STATS) for m in _messages(entry, ENTRY_VALUE)]
     metadata_names = {_number_field(m, METADATA_ID): _text_field(m, METADATA_NAME) for m in kinds}
     run_ids = {}
@@ -152,7 +152,7 @@ def _read_modules(plane: memoryview) -> dict[int, dict[str, Origin]]:
 
 
 def instruction_origins(profile: bytes) -> dict[int, dict[str, Origin]]:
-    """Returns for each run of a compiled function, by `run_id`, where its instructions come from, by their names.
+    """Returns for each run of a compiled function, by `run_id`, the origins of its instructions, by their names.
 
     Args:
         profile: a serialised XSpace.

@@ -1,6 +1,6 @@
-"""Room for executables: each takes several memory maps, and Linux gives a process only so many.
+"""Clear caches before executables exhaust the process's memory maps, whose number Linux limits.
 
-XLA ends the process where it cannot have another one.
+XLA ends the process where it cannot get another one.
 """
 
 import gc
@@ -12,12 +12,12 @@ from effx.errors import BackendError
 
 __all__ = ["free_memory_maps"]
 
-EACH = 50  # maps that one executable takes at the very most; 6 to 7 are usual
-_lock = threading.RLock()  # what is cleared may compile again when it goes
+EACH = 50  # maps that one executable takes at most; 6 to 7 are usual
+_lock = threading.RLock()  # an object that is cleared may compile again in its finalizer
 
 
 def count_memory_maps() -> int:
-    """Returns how many memory maps this process has; 0 where the system does not say."""
+    """Returns how many memory maps this process has; 0 where the system does not report it."""
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:
@@ -25,7 +25,7 @@ def count_memory_maps() -> int:
 
 
 def memory_map_limit() -> int:
-    """Returns how many memory maps a process may have; a number out of reach where the system does not say."""
+    """Returns how many memory maps a process may have; a number out of reach where the system does not report it."""
     try:
         return int(Path("/proc/sys/vm/max_map_count").read_text())
     except (OSError, ValueError):
@@ -33,11 +33,11 @@ def memory_map_limit() -> int:
 
 
 class MemoryMapBudget:
-    """Says when to count next, and from which number on to clear caches.
+    """The budget of memory maps: when to count them next, and from which number on to clear caches.
 
     Attributes:
-        most: as many maps as there may be.
-        enough: where the next clearing begins.
+        most: the number of maps from which on the process is full.
+        enough: the number of maps from which on caches are cleared.
         uncounted: how many more compilations need no count.
     """
 
@@ -47,10 +47,10 @@ class MemoryMapBudget:
         self.uncounted = 0
 
     def clear_if_needed(self) -> None:
-        """Clears kernels, and if they are not what takes the room, all caches.
+        """Clears the cache of kernels, and if that does not free enough, all caches.
 
         Raises:
-            BackendError: what the program itself holds fills the process.
+            BackendError: executables that the program itself holds fill the process.
         """
         self.uncounted -= 1
         if self.uncounted > 0:
@@ -64,7 +64,8 @@ class MemoryMapBudget:
                 gc.collect()
                 count = count_memory_maps()
         if count > self.enough:
-            # Somebody holds the executables: nothing more is to be had, so the next time is half the way on.
+            # The executables are still referenced and nothing more can be freed, so the next clearing is half the way
+            # on.
             self.enough = (count + self.most) // 2
         if count > self.most:
             raise BackendError(
@@ -82,7 +83,7 @@ def free_memory_maps() -> None:
     """Clears caches where executables have taken nearly all memory maps of this process.
 
     Raises:
-        BackendError: what the program itself holds fills the process.
+        BackendError: executables that the program itself holds fill the process.
     """
     with _lock:
         _budget.clear_if_needed()

@@ -1,4 +1,4 @@
-"""The phases before a program runs (staging, lowering, compiling), as listeners and profiles see them."""
+"""Record the phases before a program runs (staging, lowering, compiling) for listeners and profiles."""
 
 import sys
 import time
@@ -12,12 +12,12 @@ __all__ = ["Phase"]
 
 @final
 class Phase:
-    """A phase of one function's life: a span in the profile that is being taken, and a recorded duration.
+    """A phase of one function's preparation: a span in the current profile, and a recorded duration.
 
     A phase that raises has no duration.
 
     Args:
-        event: what is recorded, such as `/effx/stage`.
+        event: the recorded event, such as `/effx/stage`.
         name: the function's.
     """
 
@@ -27,7 +27,7 @@ class Phase:
         self._event, self._name = event, name
 
     def __enter__(self) -> None:
-        # No profile can be taken before this module is loaded, and only who takes one loads it.
+        # A profile needs this module, which nothing else loads.
         profiler = sys.modules.get("jaxlib._profiler")
         self._span = None if profiler is None else profiler.TraceMe(f"{self._event} {self._name}")
         if self._span is not None:

@@ -46,7 +46,7 @@ Session = _profiler.ProfilerSession
 
 
 class ProfileData(_profile_data.ProfileData):
-    """What a profile has collected: planes (a device, or the host), in them lines (a thread), in them events.
+    """The data of a profile: planes (a device, or the host) of lines (a thread) of events.
 
     Args:
         serialized_xspace: the profile as bytes, as an `.xplane.pb` file holds it.
@@ -103,7 +103,7 @@ _registered: set[str] = set()
 
 
 def _register_plugins() -> None:
-    """Has the profiler collect what plugins see on their devices."""
+    """Registers plugins, so that the profiler collects events of their devices."""
     with _lock:
         for platform, api in backends.plugin_apis.items():
             if platform not in _registered:
@@ -117,7 +117,7 @@ def start_session(options: ProfileOptions | None) -> Session:
     Raises:
         BackendError: XLA's profiler does not start.
     """
-    backends.client()  # what starts later is not seen
+    backends.client()  # backends that start later are not profiled
     _register_plugins()
     try:
         return Session() if options is None else Session(options)
@@ -145,11 +145,11 @@ def write_files(data: ProfileData, log_dir: str | os.PathLike[str], session_id: 
     Args:
         data: the profile.
         log_dir: made if need be.
-        session_id: the run's name; by default the time, with a number where that is taken.
+        session_id: the run's name; by default the time, with a number where that name exists.
     """
     top = Path(log_dir)
     top.mkdir(parents=True, exist_ok=True)
-    # Only a session writes files, of any data; it may be a new one, which collects next to nothing.
+    # Only a session can write files, of any data; a new one, which collects next to nothing, will do.
     session = Session()
     with tempfile.TemporaryDirectory(dir=top) as folder:
         try:
@@ -196,7 +196,7 @@ def write_perfetto(data: ProfileData, folder: Path) -> Path:
 
 
 def start_server(port: int) -> ProfilerServer:
-    """Starts the server that TensorBoard asks for profiles.
+    """Starts the server from which TensorBoard gets profiles.
 
     Raises:
         BackendError: XLA's server does not start.
@@ -209,7 +209,7 @@ def start_server(port: int) -> ProfilerServer:
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Has profiles of this process include another one, which runs a server.
+    """Includes another process, which runs a server, in profiles of this one.
 
     Raises:
         BackendError: there is no such process or server.
@@ -221,7 +221,7 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 
 
 def memory_profile(backend: str | None) -> bytes:
-    """Returns what is in the memory of a platform's devices, in pprof's format."""
+    """Returns the allocations in the memory of a platform's devices, in pprof's format."""
     try:
         return backends.client(backend).heap_profile()
     except _jax.JaxRuntimeError as error:

@@ -1,9 +1,9 @@
-"""Devices that are not there: compiling for them, without running.
+"""Topologies: descriptions of devices that need not be present, for which programs are compiled and not run.
 
-XLA compiles for a description of machines, a topology, whose devices have a client of their own that can do nothing else.
-For a TPU the description comes from its plugin, which need not find a TPU. For a CPU it is that of a client with so many
-devices, which is let go at once. In 0.10 jaxlib has no compiler behind such a description of CPUs, so there the
-client is kept, and its devices stand for those that are not there.
+XLA compiles for a description of machines, a topology, whose devices have a client of their own that can do nothing
+else. For a TPU the description comes from its plugin, which need not find a TPU. For a CPU it is that of a client with
+so many devices, which is freed at once. jaxlib 0.10 has no compiler for such a description of CPUs, so there the
+client is kept alive, and its devices are those of the topology.
 
 Meshes, shardings and `Assignment` take such devices like others. What is compiled has no constants and no
 result handlers, and `check_runnable_device` refuses what would run or hold arrays.
@@ -26,7 +26,7 @@ from effx.lower.text.hlo import mlir_module
 __all__ = ["Options", "compile_for_topology", "deserialize_devices", "serialize_devices", "topology_devices"]
 
 Options: TypeAlias = Mapping[str, str | bool | int | Sequence[int] | float]
-# Descriptions as bytes are in jaxlib 0.11.2 and 0.12, which also compile for CPUs that are not there; not in 0.10.
+# Descriptions as bytes are in jaxlib 0.11.2 and 0.12, which also compile for described CPUs; not in 0.10.
 _to_bytes: Callable[[_jax.DeviceTopology], bytes] | None = getattr(_jax.DeviceTopology, "serialize", None)
 _from_bytes: Callable[[bytes], _jax.DeviceTopology] | None = getattr(_jax.DeviceTopology, "deserialize", None)
 DESCRIBES_CPUS = _to_bytes is not None
@@ -39,11 +39,11 @@ def topology_devices(name: str, platform: str, options: Options) -> list[Device]
 
     Args:
         name: as the platform's plugin reads it; of CPUs the sizes of a grid, such as `16x16`.
-        platform: "cpu", or one that there is a plugin of.
-        options: what the plugin is told.
+        platform: "cpu", or a platform with a plugin.
+        options: the plugin's options.
 
     Raises:
-        BackendError: there is no such platform, it knows no such topology, or CPUs are given options.
+        BackendError: there is no such platform, it has no such topology, or there are options for CPUs.
     """
     if platform == "cpu":
         if options:
@@ -76,7 +76,8 @@ def _cpu_devices(count: int) -> tuple[Device, ...]:
     stand_in = _jax.get_tfrt_cpu_client(num_devices=count)
     if not DESCRIBES_CPUS:
         return tuple(stand_in.devices())
-    # Described anew from bytes, since a description of a client's devices keeps the client, with four threads a device.
+    # Read back from bytes, since a description of a client's devices keeps the client alive, with four threads a
+    # device.
     return tuple(deserialize_devices(serialize_devices(stand_in.devices())))
 
 
@@ -111,10 +112,10 @@ def deserialize_devices(data: bytes) -> list[Device]:
 def compile_for_topology(
     text: str, devices: tuple[Device, ...], name: str, options: CompilerOptions
 ) -> _jax.Executable:
-    """Compiles a StableHLO module for devices that are not there.
+    """Compiles a StableHLO module for the devices of a topology.
 
     Raises:
-        BackendError: XLA refuses the text, or knows no such option.
+        BackendError: XLA refuses the text, or has no such option.
     """
     try:
         with Phase("/effx/compile", name):

@@ -1,6 +1,6 @@
-"""The first product of matrices of a process, computed in a thread while XLA reads a program from disk.
+"""Compute the first matrix product of a process in a thread while XLA reads a program from disk.
 
-XLA:CPU's libraries for products look at the processor and write their kernels at the first one: 30 ms, a quarter of the
+XLA:CPU's libraries for products inspect the processor and write their kernels at the first one: 30 ms, a quarter of the
 time to the first result of a process whose program is on disk already.
 
 For the gradient of six transformer layers the result of the second process is there after 0.10 s, of which
@@ -38,19 +38,19 @@ module @product attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 
 """
 
 
-_warm_up_started = threading.Lock()  # taken once, and never given back
+_warm_up_started = threading.Lock()  # acquired once, and never released
 
 
 def warm_up(device: Device) -> None:
-    """Begins to compute a product on a CPU, once in a process; the product itself is on disk after the first time."""
+    """Starts a matrix product on a CPU, once in a process; its executable is on disk after the first time."""
     if device.platform == "cpu" and _warm_up_started.acquire(blocking=False):
         with contextlib.suppress(RuntimeError):  # at the end of Python no thread can be started
-            # No daemon: Python waits for it at its end.
+            # Not a daemon: Python waits for it at exit.
             threading.Thread(target=_run_product, args=(device,), name="effx-wake").start()
 
 
 def _run_product(device: Device) -> None:
-    # Whatever goes wrong here goes wrong again where somebody sees it.
+    # An error here occurs again in the user's own call.
     with contextlib.suppress(EffxError, _jax.JaxRuntimeError):
         product = look_up_compiled(_PRODUCT, (device,), ())
         if product is None:
@@ -58,7 +58,7 @@ def _run_product(device: Device) -> None:
                 product = device.client.compile_and_load(
                     _PRODUCT, _jax.DeviceList((device,)), compile_options((device,))
                 )
-            store_compiled(product, _PRODUCT, (device,), (), math.inf)  # however quickly that was
+            store_compiled(product, _PRODUCT, (device,), (), math.inf)  # however little time that took
         x = assemble_buffer(
             _TYPE, single_device_buffer_sharding(device), [np.zeros(_TYPE.shape, _TYPE.dtype)], [device], True
         )

@@ -1,4 +1,4 @@
-"""Which programs XLA:CPU had better compile without YNNPACK, the library that it takes reductions and products from.
+"""Decide which programs XLA:CPU compiles without YNNPACK, its library of reductions and products.
 
 A run of the library's kernel takes about a microsecond and 5 ns for each result, so that 30,000 sums of 3 elements take
 160 us where XLA's own loop takes 14, and a loop over 64 bodies sixteen times as long. Of long rows it is two to
@@ -33,14 +33,14 @@ from effx.lower.compile_options import CompilerOptions
 SWITCH = "xla_cpu_experimental_ynn_fusion_type"
 PRODUCTS, REDUCTIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT", "LIBRARY_FUSION_TYPE_REDUCE"
 
-# XLA keeps reductions of fewer elements to itself.
+# XLA compiles reductions of fewer elements by itself.
 SMALL = 2048
 # XLA's own kernel of a reduction takes 30 ms longer to compile: as long as this many nanoseconds in 600 runs.
 WORTH = 50_000.0
-# How often a loop runs of which nothing is known.
+# The assumed number of iterations of a loop where it is unknown.
 ITERATIONS = 16
-# So many products are worth the first run that they spare; larger ones, and more matrices in a batch, the library runs
-# faster.
+# From this many products on, the time saved in the first run counts; larger ones, and more matrices in a batch, run
+# faster in the library.
 # `LARGE` was 16 million, by which steps of a perceptron of 256 units took 1.3 to 1.5 of jax's time, for 4 ms
 # less at the first.
 MANY, LARGE, BATCH = 8, 2**22, 8
@@ -49,7 +49,7 @@ MANY, LARGE, BATCH = 8, 2**22, 8
 @final
 @attrs.frozen
 class ReductionCosts:
-    """What a program would gain without the library.
+    """The gain of a program without the library.
 
     Attributes:
         reductions: how many reductions the library would take.
@@ -65,10 +65,10 @@ class ReductionCosts:
 
 
 def ynnpack_options(program: Program, chosen: CompilerOptions, devices: int = 1) -> CompilerOptions:
-    """Returns the options for a program on a CPU beside those that were chosen: where it had better not use the library.
+    """Returns the options for a program on a CPU besides those that were chosen: they may turn the library off.
 
-    Whoever sets the switch, for a function or in `XLA_FLAGS`, decides. Several devices, which share the cores, leave it
-    all products: a step of training on eight takes 6 to 16 % less so.
+    A switch that the user sets, for a function or in `XLA_FLAGS`, is left as it is. On several devices, which share the
+    cores, the library keeps all products: a step of training on eight takes 6 to 16 % less so.
     """
     if any([name == SWITCH for name, _ in chosen]) or SWITCH in os.environ.get("XLA_FLAGS", ""):
         return ()
@@ -104,7 +104,7 @@ def _estimate_costs(program: Program) -> ReductionCosts:
         elif isinstance(op, (ReduceSum, ReduceMax, ReduceMin, ArgReduction)):
             t = e.inputs[0].type
             if t.dtype is float32 and not has_symbolic(t.shape) and t.size >= SMALL:
-                # Of arguments of extremes both the extremes and their places are found by reductions.
+                # argmax and argmin take two reductions: of the values, and of the indices.
                 times, axes = (1, op.axes) if isinstance(op, Reduction) else (2, (op.axis,))
                 reductions += times
                 gain += times * reduction_gain(t.shape, axes)
@@ -113,7 +113,7 @@ def _estimate_costs(program: Program) -> ReductionCosts:
 
 
 def _multiplications(op: DotGeneral, lhs: ArrayType, rhs: ArrayType) -> tuple[int, int]:
-    """Returns how many multiplications a product takes, and of how many matrices it is."""
+    """Returns the number of multiplications of a product, and its batch size."""
     if has_symbolic((*lhs.shape, *rhs.shape)):
         return 0, 1
     batch = math.prod([lhs.shape[i] for i in op.lhs_batch])

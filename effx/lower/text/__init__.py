@@ -1,1 +1,1 @@
-"""Programs as StableHLO text."""
+"""Emit programs as StableHLO text."""

@@ -1,7 +1,7 @@
-"""A program as one XLA computation by itself: for replicas and partitions that need not be there, constants in its text.
+"""Lower a program to one XLA computation: for replicas and partitions on no particular devices, constants in its text.
 
 Replicas run the computation on arguments of their own; their collectives go over the axes of an environment.
-Partitions run it together, each on a part of the arguments, and XLA's partitioner finds out how.
+Partitions run it together, each on a part of the arguments, as XLA's partitioner decides.
 
 With replicas collectives have no channels, and a parallel map inside takes its slices by hand.
 """
@@ -22,7 +22,7 @@ from effx.lower.text.hlo import XlaComputation, hlo_computation
 from effx.lower.text.module import array_literal_text, assemble_module_text, main_lines
 
 PartitionCounts: TypeAlias = tuple[int, ...] | None
-"""Into how many parts each axis of an array is cut; None for an array that is whole on all partitions."""
+"""The number of parts of each axis of an array; None for an array that is replicated on all partitions."""
 
 
 def computation(
@@ -39,10 +39,10 @@ def computation(
     """Returns a program as an XLA computation, before XLA optimises, whose result is a tuple.
 
     Args:
-        program: its effect row names no axis but those given.
+        program: its effect row names no axis but those of `axes`.
         constants: the values of its first inputs, which are no arguments of the computation.
         platform: "cpu", "cuda", "rocm" or "tpu".
-        axes: names and sizes of the axes over which there are replicas, outermost first.
+        axes: names and sizes of the replicas' axes, outermost first.
         donated: for each argument whether its memory may be reused for a result.
         in_parts, out_parts: how arguments and results are partitioned; empty for one partition.
         tuple_args: True for one argument, a tuple of all.
@@ -74,7 +74,7 @@ def computation(
 
 
 def partition_count(parts: Sequence[PartitionCounts]) -> int:
-    """Returns the number of partitions; 1 where nothing is cut."""
+    """Returns the number of partitions; 1 where nothing is partitioned."""
     return max([math.prod(p) for p in parts if p is not None], default=1)
 
 

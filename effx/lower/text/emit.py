@@ -1,9 +1,9 @@
-"""Turns programs into StableHLO text: modules, functions, names, constants, locations.
+"""Emit programs as StableHLO text: modules, functions, names, constants, locations.
 
 The text is written directly, because MLIR's Python builders cost 20 to 58 microseconds an operation
 where a line of text costs about one.
 
-Never: say how one operation looks; `effx.lower.text.stablehlo` does, a family a file.
+Never: emit one particular operation; `effx.lower.text.stablehlo` does, a family a file.
 """
 
 import json
@@ -44,12 +44,12 @@ _rules_by_platform: dict[str, RuleTable[Rule[Operation[object]]]] = {}
 
 
 def rules_for(platform: str) -> RuleTable[Rule[Operation[object]]]:
-    """Returns the rules of a platform: its own before those of all."""
+    """Returns the emission rules of a platform: its own before those of all."""
     return _rules_by_platform.get(platform, rules)
 
 
 def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], Rule[O]]:
-    """Registers how operation classes look in StableHLO; the rule returns the names of the results.
+    """Registers the StableHLO emission rule of operation classes; the rule returns the names of the results.
 
     Args:
         kinds: the classes.
@@ -67,12 +67,12 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
 
 
 def constant_text(value: Scalar, t: ArrayType) -> str:
-    """Returns what stands inside `dense<...>` for a scalar of type `t`."""
+    """Returns the text inside `dense<...>` of a scalar of type `t`."""
     kind = t.kind
     if t.dtype == dtypes.float0:
-        return "false"  # which stands for no bytes at all
+        return "false"  # for an element without bytes
     if dtypes.is_key(t.dtype):
-        # What fills memory before keys are written there.
+        # The zeros of memory before keys are written there.
         return constant_text(0, array_type(dtypes.key_storage(t.dtype)))
     if kind == "b":
         return "true" if value else "false"
@@ -90,7 +90,7 @@ def constant_text(value: Scalar, t: ArrayType) -> str:
 def _float_text(value: float, dtype: dtypes.DType) -> str:
     if math.isfinite(value) or not dtypes.has_nan(dtype):
         if dtype is dtypes.float32:
-            rounded = c_float(value).value  # a tenth of what NumPy takes
+            rounded = c_float(value).value  # a tenth of NumPy's time
         else:
             with np.errstate(over="ignore"):
                 rounded = float(np.asarray(value, dtype))
@@ -108,11 +108,11 @@ def _float_text(value: float, dtype: dtypes.DType) -> str:
 @final
 @attrs.frozen
 class Axis:
-    """An axis that a parallel map around binds: its replica's index is (place // stride) % size.
+    """An axis that an enclosing parallel map binds: its replica's index is (position // stride) % size.
 
     Attributes:
         name: for collectives. size: the number of indices. stride: see above.
-        order: for each place in the grid its device's number in the module; () where places are these numbers.
+        order: for each position in the grid its device's number in the module; () where these are equal.
     """
 
     name: object
@@ -123,25 +123,25 @@ class Axis:
 
 @final
 class Module:
-    """One StableHLO module: a main function and the private ones that it calls.
+    """One StableHLO module: a main function and the private functions that it calls.
 
-    Each program that several calls share becomes one private function, written once.
+    A program that several calls share becomes one private function, written once.
 
     Attributes:
         platform: "cpu", "cuda", "rocm" or "tpu"; a rule may choose another form for it.
         devices: how many run the module together.
-        replicated: whether these are replicas, as XLA calls devices of which each has arguments of its own; else
+        replicated: whether these are replicas in XLA's sense, each with arguments of its own; else
             they are partitions of one computation.
         debug_info: whether lines carry locations.
-        axes: what the parallel maps around bind, outermost first; none outside of them.
+        axes: the axes that enclosing parallel maps bind, outermost first; none outside of them.
         partly: inside a parallel map over some axes of a mesh, the mesh and the axes left to the partitioner.
         ids: the ids of the devices, where they are known.
         meshes: grids of the devices by name, with their sizes and the devices' order where it is not the module's.
-        variables: the dimension variables, whose values each function takes first.
-        on_first: whether the first device does something for all.
-        is_foreign: whether a function of the user's own is called, which may fail.
+        variables: the dimension variables, whose values are the first arguments of each function.
+        on_first: whether the first device computes something for all.
+        is_foreign: whether a foreign function is called, which may fail.
         hosted: the operations that run on the host, in the order of their numbers in the text, and the types of their
-            results as XLA has them.
+            results for XLA.
     """
 
     __slots__ = (
@@ -192,7 +192,7 @@ class Module:
         self.locations: dict[tuple[str, str, int], str] = {}
 
     def share_names(self, other: "Module") -> None:
-        """Makes this module's functions parts of another one's text: no name is taken twice."""
+        """Shares function names with another module, whose text gets this one's functions: no name occurs twice."""
         self._taken, self.locations = other._taken, other.locations
 
     def fresh(self, name: str) -> str:
@@ -207,7 +207,7 @@ class Module:
 
     def function_of(self, program: Program) -> str:
         """Returns the name of the private function for a program, writing it the first time."""
-        # The same collective means other devices inside another parallel map.
+        # The same collective has other groups of devices inside another parallel map.
         key: object = (program, self.axes, self.partly) if self.axes else program
         name = self._programs.get(key)
         if name is None:
@@ -229,7 +229,7 @@ class Module:
         return [*variables, *[f"%arg{i}: {t.mlir}" for i, t in enumerate(types)]]
 
     def mesh(self, grid: tuple[int, ...], ids: tuple[int, ...] | None = None) -> str:
-        """Returns the name of a grid of all devices, in the module's order or in that of their ids."""
+        """Returns the name of a mesh of all devices, in the module's order or in that of their ids."""
         order = self.order(ids)
         name = f"mesh_{'_'.join(map(str, grid))}"
         known = [n for n, key in self.meshes.items() if key == (grid, order)]
@@ -248,7 +248,7 @@ class Module:
         return tuple([at[d] for d in ids])
 
     def mesh_lines(self) -> list[str]:
-        """Returns the definitions of the grids."""
+        """Returns the definitions of the meshes."""
         lines = ["  sdy.mesh @one = <[], device_ids=[0]>"] if self.on_first else []
         return lines + [mesh_line(name, grid, order) for name, (grid, order) in self.meshes.items()]
 
@@ -279,8 +279,8 @@ class Body:
     """The lines of one function under construction.
 
     Attributes:
-        module: where shared functions go.
-        lines: what has been written.
+        module: the module of shared functions.
+        lines: the text so far.
         sizes: the names of symbolic sizes that have been written.
         sums: chains of sums over axes that are one sum over all of them; see `find_sum_chains`.
     """
@@ -346,7 +346,7 @@ class Body:
         return self.constant(atom.value, atom.type)
 
     def fit(self, atom: Atom, shape: Shape) -> str:
-        """Returns the name of an atom brought to a shape: rank-0 ones are repeated."""
+        """Returns the name of an atom in a shape: rank-0 atoms are broadcast."""
         t = atom.type
         if t.shape == shape:
             return self.names[atom] if type(atom) is Var else self.name(atom)
@@ -356,7 +356,7 @@ class Body:
         return self.broadcast(self.name(atom), t, target)
 
     def broadcast(self, name: str, t: ArrayType, target: ArrayType) -> str:
-        """Repeats a rank-0 value."""
+        """Broadcasts a rank-0 value."""
         return sizes.broadcast_in_dim(self, name, t, target, ())
 
     def program(self, program: Program) -> None:
@@ -396,16 +396,16 @@ class Body:
             if fenced and outputs and outputs[0] in fenced:
                 self.fence(op, outputs[0])
             if lines is self._whole and len(lines) >= self._joined + 1024:
-                # A string takes 57 bytes beside its text. The lines of a region are needed one by one.
+                # A string takes 57 bytes besides its text. The lines of a region are needed one by one.
                 lines[self._joined :] = ["\n".join(lines[self._joined :])]
                 self._joined += 1
         self._location = ""
 
     def fence(self, op: Operation[object], var: Var) -> None:
-        """Keeps a value apart from what is computed from it; see `effx.lower.text.fences`."""
+        """Writes a barrier between a value and its uses; see `effx.lower.text.fences`."""
         name, t = self.names[var], var.type
         if type(op) is Iota and t.ndim > 1:
-            # One row goes through memory in place of the whole.
+            # One row goes through memory instead of the whole array.
             row = array_type(t.dtype, (t.shape[op.axis],))
             name = sizes.iota(self, row, 0)
             name = self.line(f"stablehlo.optimization_barrier {name} : {row.mlir}")
@@ -415,7 +415,7 @@ class Body:
         self.names[var] = name
 
     def widened(self, atom: Atom) -> tuple[str, ArrayType]:
-        """Returns a value in a dtype of whole bytes that holds it, for what XLA:CPU does wrong with smaller ones."""
+        """Returns a value widened to a dtype of whole bytes, where XLA:CPU is wrong for smaller ones."""
         t = atom.type
         if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
             return self.name(atom), t
@@ -423,7 +423,7 @@ class Body:
         return self.convert(self.name(atom), t, wide), wide
 
     def convert(self, name: str, t: ArrayType, out: ArrayType) -> str:
-        """Writes a conversion; none where the types are one."""
+        """Writes a conversion; none where the types are the same."""
         return name if t is out else self.line(f"stablehlo.convert {name} : ({t.mlir}) -> {out.mlir}")
 
     def call(self, program: Program, inputs: Sequence[str]) -> tuple[str, ...]:
@@ -453,7 +453,7 @@ class Body:
     ) -> list[str]:
         """Returns the lines of a region that `write` fills and whose results it names.
 
-        What is defined inside is known inside only, constants included.
+        Names that are defined inside are valid inside only, constants included.
         """
         outer, constants, location, written = self.lines, self._constants, self._location, self.sizes
         self.lines, self._constants, self.sizes = [], dict(constants), dict(written)
@@ -522,15 +522,15 @@ class Body:
         return tuple([self.name(atom) for atom in program.outputs])
 
 
-# Stages what an operation decomposes into; set by effx.handlers.staging.stage, which stands above this layer.
+# Stages the decomposition of an operation; set by effx.handlers.staging.stage, which is above this layer.
 stage_decomposition: list[Callable[[Operation[object], tuple[ArrayType, ...]], Program]] = []
 
 
 def _emit_decomposition(
     body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    """An operation without a form of its own: what it decomposes into, in its place."""
-    # Along which axes of a mesh values vary is decided and checked where a program is staged.
+    """Emits the decomposition of an operation without a rule of its own."""
+    # The mesh axes along which values vary are checked where a program is staged.
     program = stage_decomposition[0](op, tuple([x.type.with_vma(INVARIANT) for x in inputs]))
     if [t.strong() for t in program.out_types] != [v.type.with_vma(INVARIANT).strong() for v in outputs]:
         raise NoRuleError(
@@ -553,7 +553,7 @@ def function_lines(
 
     Args:
         attributes: of the arguments, "" for none. result_attributes: of the results.
-        constants: what stands inside `dense<...>` for the values of the first inputs, which are then no arguments.
+        constants: the texts inside `dense<...>` of the first inputs' values, which are then no arguments.
     """
     body = Body(module)
     arguments = module.arguments(program.in_types[len(constants) :])

@@ -1,9 +1,9 @@
-"""Where XLA:CPU must not fuse: behind a conversion that starts a long chain of shared values.
+"""Find where XLA:CPU must not fuse: after a conversion that starts a long chain of shared values.
 
-LLVM's vectoriser (of jaxlib 0.12) asks of each conversion in a loop, and of each narrowed loop counter, whether one
-lane of it is enough, and follows all paths of uses to find out (`vputils::onlyFirstLaneUsed`). Where values
+LLVM's vectorizer (of jaxlib 0.12) checks for each conversion in a loop, and for each narrowed loop counter, whether one
+lane of it is enough, and follows all paths of uses for that (`vputils::onlyFirstLaneUsed`). Where values
 are shared along a chain, as in a cipher or in `x = x * a + y; y = y * x`, there are exponentially many paths, and
-compiling takes minutes to years. With a barrier behind the conversion, its result comes from memory.
+compiling takes minutes to years. With a barrier after the conversion, its result comes from memory.
 
 `vmap(lambda i: normal(fold_in(k, i)))` compiled for more than 25 minutes, and jax hangs on `sqrt` of a chain
 over an `arange`; with the barrier (one row of an iota) it takes 0.2 s. The cipher stays unrolled: `normal` of

@@ -1,4 +1,4 @@
-"""How a call of a foreign function looks in StableHLO."""
+"""StableHLO text of calls of foreign functions, and of their attributes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,11 +29,11 @@ Attribute = (
     | Sequence[float]
     | Mapping[str, object]
 )
-"""What a foreign function is given besides arrays of the program. A NumPy scalar has its own width; Python's numbers
-have 64 bits. It sees a mapping as a structure, and an array row by row."""
+"""The attributes of a foreign function. A NumPy scalar has its own width; Python's numbers have 64 bits. The function
+receives a mapping as a structure, and an array row by row."""
 
 TYPED = 4
-"""The version of XLA's calls whose functions know the types of what they are given."""
+"""The version of XLA's calls whose functions get the types of their operands."""
 
 
 def number_text(value: object, dtype: "np.dtype[np.generic]") -> str:
@@ -71,7 +71,7 @@ def attribute_text(name: str, value: object, function_name: str = "custom_call")
     Args:
         name: the attribute's.
         value: a bool, number, string, NumPy scalar or array, sequence of Python's numbers, or mapping of such.
-        function_name: who calls, for errors.
+        function_name: the calling function, for errors.
 
     Raises:
         BackendError: XLA has no such attributes.
@@ -120,7 +120,7 @@ def key_text(name: str) -> str:
 
 
 def _element(dtype: "np.dtype[np.generic]") -> str:
-    """Returns how MLIR calls the elements; "" for those that XLA takes in no attribute."""
+    """Returns MLIR's name of an element type; "" for those that XLA accepts in no attribute."""
     if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize in (1, 2, 4, 8)) or dtype.name in _FLOATS:
         return dtypes.mlir_name(dtype)
     return ""
@@ -130,7 +130,7 @@ _FLOATS = ("float32", "float64")
 
 
 def _array_text(value: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
-    # XLA reads signed elements as they stand. Unsigned ones have only the form that also says the shape.
+    # Signed elements can be written without a shape. For unsigned ones there is only the form with the shape.
     element = _element(value.dtype)
     items = ", ".join([number_text(v, value.dtype) for v in value.ravel()])
     if value.dtype.kind == "u":
@@ -170,14 +170,14 @@ def custom_call_text(
         target: the name under which it is registered.
         inputs: names of the operands.
         in_types, out_types: of the operands and results.
-        attributes: what else it is given.
-        in_layouts, out_layouts: for each array its axes, the one that runs fastest first; None for row by row.
+        attributes: the function's attributes.
+        in_layouts, out_layouts: for each array its axes, the fastest first; None for row-major.
         has_side_effect: True to keep the call where nothing uses its results.
         aliases: which result is written into which operand's memory.
-        api_version: of the function's interface; below 4 it is given memory and a string.
-        config: what else it is given, as MLIR's text, in place of `attributes`.
+        api_version: of the function's interface; below 4 it takes memory and a string.
+        config: the function's attributes as MLIR's text, instead of `attributes`.
         laid_out: False to leave layouts to XLA.
-        shapes: for each result the place among the operands of its sizes, where these are computed.
+        shapes: for each result the number of the operand with its sizes, where these are computed.
 
     >>> from effx.ir.types import array_type
     >>> import effx

@@ -1,4 +1,4 @@
-"""StableHLO text in the forms in which jaxlib holds programs."""
+"""Convert StableHLO text to jaxlib's objects: XLA computations and MLIR modules."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ __all__ = ["LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_module
 
 
 def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = False) -> XlaComputation:
-    """Returns XLA's own form of a StableHLO module, before it optimises.
+    """Returns the XLA computation of a StableHLO module, not optimized.
 
     Args:
         text: of the module.
@@ -40,8 +40,8 @@ def mlir_module(text: "str | bytes") -> "Module":
 
 
 def mlir_context() -> "Context":
-    """Returns a context of MLIR that knows what StableHLO modules are written in."""
-    from jaxlib.mlir import ir  # 20 ms, for few
+    """Returns an MLIR context with the dialects of StableHLO modules."""
+    from jaxlib.mlir import ir  # 20 ms, needed rarely
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext
     from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 

@@ -9,7 +9,7 @@ from effx.ir.program import Program, Var
 
 
 def find_sum_chains(program: Program) -> dict[Var, tuple[AxisName, ...]]:
-    """Finds chains of sums in which each is used by the next alone.
+    """Finds chains of sums in which only the next sum uses each.
 
     Returns:
         For the result of each sum of a chain but the last no axis; for that of the last all axes of the chain.

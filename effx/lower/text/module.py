@@ -1,4 +1,4 @@
-"""A program as the text of a whole StableHLO module, with a public `main`."""
+"""Write a program as a whole StableHLO module, with a public `main`."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -24,7 +24,7 @@ from effx.lower.text.emit import Module, constant_text, function_lines
 
 
 def _sharding_attributes(module: Module, tilings: Sequence[Tiling | None]) -> list[list[str]]:
-    """Returns for arguments or results of `main` the attribute that says how they lie, where that is settled."""
+    """Returns the sharding attributes of arguments or results of `main`; none where the partitioner decides."""
     return [
         [] if x is None else [f"sdy.sharding = #sdy.sharding{tiling_text(module.mesh(x.sizes), x.dims)}"]
         for x in tilings
@@ -60,7 +60,7 @@ def build_module(
         platform: "cpu", "cuda", "rocm" or "tpu".
         donated: for each input whether its memory may be reused for a result.
         debug_info: True to keep locations.
-        partitioning: how it lies on several devices; by default as its parallel maps have it.
+        partitioning: the tilings over several devices; by default those of its parallel maps.
         memories: those of inputs and outputs; None for the default one throughout.
         constants: the texts of the first inputs' values, which are then no arguments; for one device and memory.
     """
@@ -135,12 +135,13 @@ def _mark_donations(
     out_types: Sequence[ArrayType],
     cuts: tuple[Sequence[object], Sequence[object]] | None,
 ) -> None:
-    """Adds to the attributes of `main`'s arguments which result takes the memory of a donated one.
+    """Adds to the attributes of donated arguments of `main` the result that reuses their memory.
 
     Args:
         attributes: for each argument. donated: for each argument whether its memory may be reused.
         in_types, out_types: of the arguments and results.
-        cuts: how they lie on several devices: an argument's memory fits a result that lies alike. None for one device.
+        cuts: the tilings over several devices: an argument's memory fits a result with the same one. None for one
+            device.
     """
     used_results: set[int] = set()
     for i, t in [
@@ -176,7 +177,7 @@ def assemble_module_text(
 
 
 def array_literal_text(x: ConcreteArray) -> str:
-    """Returns what stands inside `dense<...>` for an array."""
+    """Returns the text inside `dense<...>` of an array."""
     t = x.type
     if t.size == 0:
         return ""

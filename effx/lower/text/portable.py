@@ -1,9 +1,9 @@
-"""Modules that outlive the process: a program as one StableHLO module for several platforms and for all sizes.
+"""Write a program as one StableHLO module for several platforms and for all sizes, to be exported.
 
-What calls such a module must know how. This is the convention of the system that effx reimplements, version 10, so that
-either runs what the other has written. The public `main` takes, where the module is for several platforms, first the
-platform's place among them, and then the arrays. It finds the values of the dimension variables by the arrays' sizes, checks
-all sizes, and calls the function that does the work, which takes these values first.
+The calling convention is JAX's, version 10, so that either runs the other's modules. The public `main` takes, where the
+module is for several platforms, first the platform's index among them, and then the arrays. It computes the values of
+the dimension variables from the arrays' sizes, checks all sizes, and calls the function that does the work, which
+takes these values first.
 
 Never: write or read files (`effx.export` does).
 """
@@ -43,10 +43,10 @@ def portable_module(
 
     Args:
         program: its first inputs are the constants.
-        constants: the values of these, which are written into the module.
+        constants: the values of the first inputs, which are written into the module.
         platforms: "cpu", "cuda", "rocm", "tpu".
-        solution: how the dimension variables are found from all arrays, those left out included.
-        say: names an array in errors.
+        solution: how the dimension variables follow from all arrays, those left out included.
+        say: returns the name of an array in errors.
         kept_mask: for each array whether `main` takes it.
     """
     if not all_optional(program.effects):
@@ -113,7 +113,7 @@ def _write_main(
     _write_dimension_values(body, types, solution, say, kept_mask)
     inputs = [_write_constant(body, x) for x in constants]
     for i, t in enumerate(types):
-        # What nothing reads still has a place among the function's arguments.
+        # An array that the program does not read is still an argument of the function.
         inputs.append(f"%arg{i}" if kept_mask[i] else body.constant(0, t))
     call = [
         lambda name=n: body.call_function(name, inputs, program.in_types, program.out_types) for n in names
@@ -139,7 +139,7 @@ def _write_main(
 
 
 def _write_constant(body: Body, x: ConcreteArray) -> str:
-    """Writes an array as a constant; what takes less than a byte as bytes, in which MLIR has changed its mind."""
+    """Writes an array as a constant; elements of less than a byte as bytes, since MLIR has changed their packing."""
     t, data = x.type, x.host("export")
     if not t.size:
         return body.line(f"stablehlo.constant dense<> : {t.mlir}")
@@ -219,7 +219,7 @@ def _write_dimension_values(
 
 
 def _write_assertion(body: Body, test: str, message: str, values: Sequence[str]) -> None:
-    """Writes a check that XLA makes when it learns the sizes; `{0}` in the message stands for the first value."""
+    """Writes a check that XLA makes when the sizes are fixed; `{0}` in the message is the first value."""
     names = ", ".join([test, *values])
     kinds = ", ".join([BOOL.mlir, *[INDEX.mlir] * len(values)])
     body.lines.append(

@@ -1,8 +1,8 @@
-"""StableHLO text of what takes sizes: repeating, reshaping, cutting, padding and counting, in the form with fixed sizes, or
-in the one whose sizes are computed when some are symbolic.
+"""StableHLO text of operations that take sizes (broadcast, reshape, slice, pad, iota), fixed or symbolic.
 
-A module with symbolic sizes hands the values of its dimension variables to each of its functions, as leading arguments. XLA
-compiles it once these values are known: sizes become constants again, and each operation here gets its fixed form.
+A module with symbolic sizes passes the values of its dimension variables to each of its functions, as leading
+arguments. XLA compiles it once these values are known: sizes become constants again, and each operation here gets its
+fixed form.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ class _SizedModule(Protocol):
 
 
 class SizeWriter(Protocol):
-    """What is needed of a function under construction; see `effx.lower.text.emit`."""
+    """The interface of a function under construction; see `effx.lower.text.emit`."""
 
     sizes: dict[int, str]
 
@@ -51,7 +51,7 @@ def integer_list(values: Sequence[int]) -> str:
 
 
 def variable_name(number: int) -> str:
-    """Returns how each function calls the value of a module's dimension variable."""
+    """Returns the name of a dimension variable's value in each function."""
     return f"%dim{number}"
 
 
@@ -101,7 +101,7 @@ def write_sizes(body: SizeWriter, shape: Sequence[int]) -> tuple[str, ArrayType]
 
 
 def broadcast_in_dim(body: SizeWriter, x: str, t: ArrayType, out: ArrayType, dims: Sequence[int]) -> str:
-    """Writes x repeated along new axes and along axes of size 1."""
+    """Writes x broadcast along new axes and along axes of size 1."""
     if not has_symbolic(out.shape):
         return body.line(
             f"stablehlo.broadcast_in_dim {x}, dims = {integer_list(dims)} : ({t.mlir}) -> {out.mlir}"
@@ -113,7 +113,7 @@ def broadcast_in_dim(body: SizeWriter, x: str, t: ArrayType, out: ArrayType, dim
 
 
 def reshape(body: SizeWriter, x: str, t: ArrayType, out: ArrayType) -> str:
-    """Writes the same elements under another shape; nothing where it is the same."""
+    """Writes a reshape; none where the shape is the same."""
     if t.shape == out.shape:
         return x
     if not has_symbolic(out.shape):

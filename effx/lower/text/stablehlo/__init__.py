@@ -1,4 +1,4 @@
-"""How each operation looks in StableHLO text; importing this package registers all rules."""
+"""The StableHLO emission rules of all operations; importing this package registers them."""
 
 from effx.lower.text.stablehlo import (
     checkpoint,

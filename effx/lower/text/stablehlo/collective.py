@@ -1,10 +1,10 @@
-"""StableHLO text of collectives inside a parallel map: which devices talk to one another.
+"""StableHLO text of collectives inside a parallel map: their groups of devices.
 
 The devices are the partitions of one computation, or its replicas: XLA's collectives say which. They are
-numbered through the axes of the parallel maps around, so a replica's index on an axis is
+numbered through the axes of the enclosing parallel maps, so a replica's index on an axis is
 (device / stride) % size, and the replicas of one axis differ in that digit only.
 
-Never: meet a collective of vmap's; these have become operations on arrays before.
+Never: collectives over an axis of vmap; these have become operations on arrays before.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def innermost_axis(body: Body, name: AxisName) -> Axis:
     """Returns the innermost axis of that name.
 
     Raises:
-        BackendError: none is bound; the effect row of the program should have said so before.
+        BackendError: none is bound; the program's effect row should have shown it before.
     """
     for axis in reversed(body.module.axes):
         if axis.name == name:
@@ -54,7 +54,7 @@ def replica_index(body: Body, axis: Axis) -> str:
     partly = body.module.partly
     if partly is None:
         return _emit_own_index(body, axis)
-    # Only where no axis is left to the partitioner does a device have a number.
+    # A device has a number only where no axis is left to the partitioner.
     mesh, rest = partly
     region_lines = body.region(lambda: [_emit_own_index(body, axis)], [INDEX], "sdy.return")
     axes = ", ".join([f'"m{a}"' for a in rest])
@@ -71,7 +71,7 @@ def _emit_own_index(body: Body, axis: Axis) -> str:
     kind = "replica_id" if body.module.replicated else "partition_id"
     own = body.line(f"stablehlo.{kind} : {u32.mlir}")
     if axis.order:
-        # The place of each device in the grid.
+        # The position of each device in the grid.
         replica_positions = ", ".join([str(axis.order.index(d)) for d in range(len(axis.order))])
         table = array_type(dtypes.uint32, (len(axis.order),))
         one = array_type(dtypes.uint32, (1,))
@@ -88,7 +88,7 @@ def _emit_own_index(body: Body, axis: Axis) -> str:
 
 
 def channel_attributes(body: Body, ids: str = "") -> str:
-    """Returns the attributes that say that devices are partitions; `ids` is how to say that of groups."""
+    """Returns the attributes that mark devices as partitions; `ids` is the attribute that marks groups so."""
     return "" if body.module.replicated else CHANNEL + ids
 
 
@@ -96,12 +96,12 @@ IDS = ", use_global_device_ids"
 
 
 def _group_base_positions(body: Body, axes: Sequence[Axis]) -> list[int]:
-    """Returns the places in the grid that have index 0 on all the axes."""
+    """Returns the positions in the grid that have index 0 on all the axes."""
     return [d for d in range(body.module.devices) if all([d // a.stride % a.size == 0 for a in axes])]
 
 
 def _devices_at_positions(axis: Axis, positions: Sequence[int]) -> list[int]:
-    """Returns the devices at places in the grid."""
+    """Returns the devices at positions in the grid."""
     return [axis.order[p] for p in positions] if axis.order else list(positions)
 
 
@@ -166,7 +166,7 @@ def emit_extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tup
         return x
     is_max = type(op) is PMax
     combine, groups = "maximum" if is_max else "minimum", _groups_text(body, axis, op.groups)
-    # Collective runtimes compare floats by `<`, which forgets NaN; integers of the same order do not.
+    # Collective runtimes compare floats by `<`, which loses NaN; integers of the same order do not.
     if t.kind != "f" or dtypes.bits(t.dtype) < 16:
         return _emit_reduction(body, "all_reduce", x, t, t, groups, combine)
     width = dtypes.bits(t.dtype)
@@ -192,7 +192,7 @@ def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
 
 
 def emit_all_gather(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Groups) -> str:
-    """Writes the values of all replicas joined along an axis of theirs."""
+    """Writes the concatenation of all replicas' values along one of their axes."""
     if axis.size == 1:
         return x
     size = len(groups[0]) if groups else axis.size

@@ -1,7 +1,7 @@
 """StableHLO text of operations that hold programs: calls, branches and loops.
 
 Bodies are private functions that the regions call, so each program is written once however often it is
-used; XLA puts them in place.
+used; XLA inlines them.
 
 Never: specialise a program; handlers have done that.
 """

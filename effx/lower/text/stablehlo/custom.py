@@ -1,4 +1,4 @@
-"""StableHLO text of functions with rules of the user's: calls, whatever the rules.
+"""StableHLO text of functions with derivative or batching rules of the user's: plain calls.
 
 Never: apply a rule; handlers have done that.
 """

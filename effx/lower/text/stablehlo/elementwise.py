@@ -77,7 +77,7 @@ def sine(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     if t.kind != "c":
         return body.line(f"stablehlo.{name} {x} : {t.mlir}")
     # sin(a + ib) = sin a cosh b + i cos a sinh b, cos(a + ib) = cos a cosh b - i sin a sinh b. The part with sin a is
-    # a zero of its sign where a is 0, though cosh b and sinh b be infinite; XLA's own form makes NaN of it.
+    # a signed zero where a is 0, even where cosh b and sinh b are infinite; XLA's own form makes NaN of it.
     r = array_type(dtypes.real_dtype(t.dtype), t.shape)
     real, mask = r.mlir, array_type(dtypes.bool_, t.shape).mlir
 
@@ -177,7 +177,7 @@ def complex_to_real(body: Body, op: Elementwise, inputs: Inputs, outputs: Output
     name = body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
     if type(op) is not e.Abs or x.type.kind != "c":
         return name
-    # XLA makes NaN of an infinite number with a NaN part, whose distance from 0 is infinite all the same.
+    # XLA returns NaN for an infinite number with a NaN part; its absolute value is infinite all the same.
     t, mask = out.type.mlir, array_type(dtypes.bool_, out.type.shape).mlir
     infinity = body.constant(math.inf, out.type)
     for part in ("real", "imag"):
@@ -300,7 +300,7 @@ def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
             f"stablehlo.compare NE, {x}, {zero}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {out.mlir}"
         )
     if t.dtype == dtypes.float4_e2m1fn and out.kind in "iu":
-        # XLA:CPU takes the largest exponent for infinity, and makes of 6.0 the largest integer.
+        # XLA:CPU takes the largest exponent as infinity, and converts 6.0 to the largest integer.
         x, t = body.widened(inputs[0])
     return body.line(f"stablehlo.convert {x} : ({t.mlir}) -> {out.mlir}")
 

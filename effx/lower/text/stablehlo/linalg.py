@@ -24,7 +24,7 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
     out = outputs[0].type
     if len(op.precision) == 2:
         a, b = op.precision
-        # XLA keeps the layout of elements of less than a byte where it widens them itself, and then refuses that.
+        # Where XLA widens elements of less than a byte itself, it leaves their layout as it is, and then refuses that.
         apart = dtypes.bits(out.dtype) >= 8
         pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
         names, types = zip(*pairs, strict=True)
@@ -75,7 +75,7 @@ def _float_dtype(name: str) -> dtypes.DType:
 
 
 def _convert_for_algorithm(body: Body, x: Atom, algorithm: Algorithm) -> tuple[str, ArrayType]:
-    """Brings an operand to a dtype from which XLA rounds it as the algorithm says."""
+    """Converts an operand to a dtype from which XLA rounds it as the algorithm requires."""
     t, rounded, several = x.type, algorithm[0], algorithm[5] > 1
     if rounded == "f8":
         return body.name(x), t

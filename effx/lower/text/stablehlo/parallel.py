@@ -1,8 +1,8 @@
 """StableHLO text of parallel maps: manual computations of Shardy's over all devices of the module.
 
-Inside, each device runs the body on its own slices. A map over axes of a mesh may leave other axes to the partitioner, or to
-another map inside. Replicas of a map inside another are written by hand: a device takes its replica's slice of what the
-outer replica has, and the results are gathered.
+Inside, each device runs the body on its own slices. A map over axes of a mesh may leave other axes to the partitioner,
+or to another map inside. Replicas of a map nested in another are written by hand: a device takes its replica's slice of
+the outer replica's operands, and the results are gathered.
 
 Never: leave an axis to the partitioner inside a manual computation over all axes.
 """
@@ -94,7 +94,7 @@ def parallel_map(
 
 
 def _emit_resize(body: Body, x: str, t: ArrayType, shape: tuple[int, ...]) -> str:
-    """Writes x with other axes of size 1."""
+    """Writes x reshaped to a shape that differs in axes of size 1."""
     if t.shape == shape:
         return x
     return body.line(f"stablehlo.reshape {x} : ({t.mlir}) -> {t.with_shape(shape).mlir}")
@@ -115,13 +115,13 @@ def _emit_manual_computation(
     cuts: tuple[Cuts, Cuts],
     at: tuple[Sequence[int], Sequence[int]],
 ) -> tuple[str, ...]:
-    """Writes a manual computation of one map, or of several that are each all that the one before does.
+    """Writes a manual computation of one map, or of several of which each is the whole body of the one before.
 
     Args:
         ops: the maps. names, out_types: the operands and the results' types.
         grid: the sizes of the devices' grid. axis_numbers: the maps' axes in it.
-        cuts: for each operand and result which of the maps' axes its leading ones are.
-        at: the operands that the innermost body takes, and which of its results are those of the whole.
+        cuts: for each operand and result the maps' axes that its leading axes are.
+        at: the numbers of the operands that the innermost body takes, and of its results that are returned.
     """
     module, cuts_in, cuts_out = body.module, *cuts
     mesh = module.mesh(grid, ops[0].devices if ops[0].mesh is not None else None)
@@ -161,7 +161,7 @@ def _emit_manual_computation(
     finally:
         module.partly = around
     axes = ", ".join([f'"m{i}"' for i in manual])
-    # What is left to the partitioner may cut further.
+    # The partitioner may shard further over the axes that are left to it.
     shardings_in = ", ".join(
         [
             tiling_text(mesh, tiles_in[i].dims, [bool(unused_axes)] * len(tiles_in[i].dims))
@@ -200,7 +200,7 @@ def _call_innermost(body: Body, ops: Sequence[ParallelMap], names: Sequence[str]
 
 
 def _emit_nested_map(body: Body, op: ParallelMap, names: Sequence[str]) -> tuple[str, ...]:
-    """Writes a parallel map where each device is at work on its own already."""
+    """Writes a parallel map inside another manual computation."""
     program = op.body
     with bind_replica_axes(body.module, op) as axes:
         cutting = {a for cut in op.cuts_in for a in cut}

@@ -63,7 +63,7 @@ def reduction(body: Body, op: r.Reduction, inputs: Inputs, outputs: Outputs) -> 
     return reduce_line(body, body.name(x), x.type, op.axes, combine, init)
 
 
-# Up to here floats count without gaps.
+# Up to here floats represent all integers.
 EXACT = 2**24
 
 
@@ -71,7 +71,7 @@ EXACT = 2**24
 def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outputs) -> str:
     # Two plain reductions, which XLA vectorises, in place of one over (value, index) pairs:
     # the extreme value, then the smallest index that holds it. A NaN makes the extreme NaN,
-    # and then the smallest index of a NaN is wanted.
+    # and then the result is the smallest index of a NaN.
     t, out = inputs[0].type, outputs[0].type
     x = body.name(inputs[0])
     index = array_type(op.index_dtype, t.shape)
@@ -88,7 +88,7 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
     if t.kind == "f":
         nan = body.line(f"stablehlo.compare NE, {x}, {x}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
         hit = body.line(f"stablehlo.or {hit}, {nan} : {mask.mlir}")
-    # XLA:CPU takes reductions of floats from a library, which saves half the time to compile.
+    # XLA:CPU has reductions of floats in a library, which saves half the time to compile.
     counted = index
     if body.module.platform == "cpu" and not has_symbolic(t.shape) and t.shape[op.axis] <= EXACT:
         counted = index.with_dtype(dtypes.float32)
@@ -161,13 +161,13 @@ def _emit_window_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str,
     )
 
 
-# An axis is cut into so many blocks that one element of each fills vectors, and the lines of memory that hold these
+# An axis is split into so many blocks that one element of each fills vectors, and the cache lines of these
 # elements stay in the cache from one iteration to the next.
 BLOCKS = 256
 
 
 def _emit_block_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
-    """Writes a scan in a loop, along all blocks of the axis at once, and adds to each what the blocks before it gave."""
+    """Writes a scan in a loop, along all blocks of the axis at once, and combines each with the total before it."""
     n = t.shape[axis]
     outer, inner = math.prod(t.shape[:axis]), math.prod(t.shape[axis + 1 :])
     blocks = max(1, min(BLOCKS // (outer * inner), math.isqrt(n)))
@@ -187,7 +187,7 @@ def _emit_block_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, 
         total = (_emit_window_scan if blocks * totals.size <= WINDOWED else _emit_block_scan)(
             body, running, totals, 1, combine, start
         )
-        # What comes before a block: the scan of totals, one block later.
+        # The total before a block: the scan of totals, shifted by one block.
         before = _emit_pad(body, total, totals, totals, 1, -1, start)
         spread = sizes.broadcast_in_dim(body, before, totals, block_shapes, (0, 1, 3))
         x = body.line(f"stablehlo.{combine} {spread}, {x} : {block_shapes.mlir}")

@@ -1,4 +1,4 @@
-"""StableHLO text of operations that move, repeat or cut out elements."""
+"""StableHLO text of operations that move, repeat or slice elements."""
 
 from effx import dtypes
 from effx.ir.ops import shape as s

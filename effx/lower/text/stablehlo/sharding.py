@@ -1,4 +1,4 @@
-"""StableHLO text of what a user tells the partitioner."""
+"""StableHLO text of sharding constraints."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,7 +12,7 @@ from effx.lower.text.emit import Body, emits
 
 
 def emit_replicated_axes(body: Body, x: str, t: ArrayType, axes: Sequence[int] | None = None) -> str:
-    """Writes a value of which the partitioner leaves some axes whole, or all; as it is where nothing is partitioned."""
+    """Writes a value with axes that the partitioner must replicate, or all; unchanged without partitions."""
     module = body.module
     if module.devices == 1 or module.replicated or (module.axes and not module.partly):
         return x
@@ -35,7 +35,7 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
         raise BackendError(
             f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
         )
-    # Where types speak of some axes only, the others are left to the partitioner.
+    # Where the type shards some axes only, the others are left to the partitioner.
     mixed = 0 < len(op.explicit) < len(op.mesh)
     cutting = {a for axes in op.cuts for a in axes or ()}
     spoken = [a for a, (name, _) in enumerate(op.mesh) if name in op.explicit]

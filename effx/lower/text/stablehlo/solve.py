@@ -1,4 +1,4 @@
-"""StableHLO text of solutions of equations: calls of the solvers."""
+"""StableHLO text of `linear_solve` and `root`: calls of their solvers."""
 
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Atom, Var
