@@ -349,7 +349,7 @@ def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
                     f"{function_name}: the mesh has no axis {name!r}, by which {spec!r} cuts; it has {mesh.axis_names}"
                 )
             if name in seen:
-                raise ShardingError(f"{function_name}: {spec!r} cuts along the mesh axis {name!r} twice")
+                raise ShardingError(f"{function_name}: {spec!r} shards along the mesh axis {name!r} twice")
             seen.append(name)
 
 

@@ -210,7 +210,7 @@ class ArrayType:
         """Returns the type of an array that is cut so.
 
         Raises:
-            ShardingError: it has not as many axes, or one that cannot be cut into equal parts.
+            ShardingError: it has not as many axes, or one that cannot be sharded into equal parts.
         """
         if sharding is not None and sharding.is_fully_replicated:
             sharding = None
@@ -277,7 +277,7 @@ def check_divisible(t: ArrayType, sharding: TypeSharding) -> None:
         parts = prod([sizes[n] for n in names])
         if parts > 1 and (is_symbolic(t.shape[i]) or t.shape[i] % parts):
             raise ShardingError(
-                f"{t!r} cannot be cut by {sharding.spec!r}: axis {i} of size {t.shape[i]} into {parts} equal parts"
+                f"{t!r} cannot be sharded by {sharding.spec!r}: axis {i} of size {t.shape[i]} into {parts} equal parts"
             )
 
 

@@ -214,7 +214,7 @@ ROWS = [
                 t(f32, 4, 2),
                 error=ShardingError,
                 text=(
-                    "with_sharding_constraint: f32[4,2] cannot be cut into equal parts by (jxi, -) of a mesh of "
+                    "with_sharding_constraint: f32[4,2] cannot be sharded into equal parts by (jxi, -) of a mesh of "
                     "{'i': 2, 'j': 3}"
                 ),
             ),
@@ -223,7 +223,7 @@ ROWS = [
                 t(f32, 4),
                 error=ShardingError,
                 text=(
-                    "with_sharding_constraint: f32[4] cannot be cut into equal parts by (i, any) of a mesh of "
+                    "with_sharding_constraint: f32[4] cannot be sharded into equal parts by (i, any) of a mesh of "
                     "{'i': 2, 'j': 3}"
                 ),
             ),

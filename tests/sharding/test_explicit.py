@@ -298,7 +298,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "auto_axes": (
         lambda x: auto_axes(enp.sort)(x),
-        "auto_axes: types cannot say how the results lie; give out_sharding, to auto_axes or to the function",
+        "auto_axes: the results' shardings are not specified; give out_sharding, to auto_axes or to the function",
     ),
     "no such axis": (
         lambda x: auto_axes(enp.sort, axes="Z", out_sharding=P())(x),
@@ -306,7 +306,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "explicit_axes": (
         lambda x: explicit_axes(enp.sin)(x),
-        "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the function",
+        "explicit_axes: the arguments' shardings are not specified; give in_sharding, to explicit_axes or to the function",
     ),
 }  # fmt: skip
 
@@ -448,7 +448,7 @@ def test_mixed_meshes() -> None:
             assert y.sharding.spec == P("X", "Y")
             close(y, A * 2)
         close(effx.jit(lambda x: x @ x.T)(effx.reshard(x, P())), A @ A.T)
-        with pytest.raises(ShardingError, match="must say how the arguments of <lambda> are cut along 'Y'"):
+        with pytest.raises(ShardingError, match="must say how the arguments of <lambda> are sharded along 'Y'"):
             effx.shard_map(lambda p: p, out_specs=P())(x)
 
 

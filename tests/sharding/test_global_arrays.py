@@ -86,7 +86,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
         lambda: effx.make_array_from_single_device_arrays((8,), ROWS, [enp.ones(2)] * 8),
         ShardingError,
         (
-            "make_array_from_single_device_arrays: one part must lie on each of cpu:0, cpu:1, cpu:2, cpu:3, cpu:4, cpu:5, "
+            "make_array_from_single_device_arrays: one part must be on each of cpu:0, cpu:1, cpu:2, cpu:3, cpu:4, cpu:5, "
             "cpu:6, cpu:7, got 8 parts"
         ),
     ),

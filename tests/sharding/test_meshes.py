@@ -238,7 +238,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: NamedSharding(MESH, P("x", ("y", "x"))),
         ShardingError,
-        "NamedSharding: P('x', ('y', 'x')) cuts along the mesh axis 'x' twice",
+        "NamedSharding: P('x', ('y', 'x')) shards along the mesh axis 'x' twice",
     ),
     (
         lambda: NamedSharding(MESH, P(P.UNCONSTRAINED)),
@@ -280,7 +280,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.lax.with_sharding_constraint(enp.ones(6), NamedSharding(MESH, P("x"))),
         ShardingError,
-        "with_sharding_constraint: f32[6] cannot be cut into equal parts by (x) of a mesh of {'x': 4, 'y': 2}",
+        "with_sharding_constraint: f32[6] cannot be sharded into equal parts by (x) of a mesh of {'x': 4, 'y': 2}",
     ),
     (
         lambda: effx.lax.with_sharding_constraint(enp.ones(8), "x"),

@@ -525,8 +525,8 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: effx.shard_map(f, mesh=MESH, out_specs=P())(X),
         ShardingError,
         (
-            "shard_map: in_specs must say how the arguments of f are cut along 'i': it is an Auto axis, of which types say "
-            "nothing; use P() for what each device gets whole"
+            "shard_map: in_specs must say how the arguments of f are sharded along 'i': it is an Auto axis, of which types say "
+            "nothing; use P() for an argument that each device gets whole"
         ),
     ),
     "no mesh": (
@@ -542,13 +542,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "another thing for a spec": (
         lambda: shards(f, MESH, ("i",), P()),
         ShardingError,
-        "shard_map: in_specs must hold PartitionSpecs, got 'i' of type str; P() is for what is whole on each device",
+        "shard_map: in_specs must hold PartitionSpecs, got 'i' of type str; P() is for an array that is whole on each device",
     ),
     "unconstrained": (
         lambda: shards(f, MESH, P(P.UNCONSTRAINED), P()),
         ShardingError,
         (
-            "shard_map: in_specs: P(UNCONSTRAINED): inside, each axis is cut or whole, so UNCONSTRAINED says nothing; "
+            "shard_map: in_specs: P(UNCONSTRAINED): inside, each axis is sharded or whole, so UNCONSTRAINED says nothing; "
             "leave mesh "
             "axes out of axis_names for the partitioner"
         ),
@@ -571,12 +571,12 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an axis of the partitioner's": (
         lambda: shards(f, MESH, P("j"), P(), axis_names={"i"})(X),
         ShardingError,
-        "shard_map: in_specs of f cuts along 'j', which is none of the axes that it maps over: 'i'",
+        "shard_map: in_specs of f names 'j', which is none of the axes that it maps over: 'i'",
     ),
     "unequal parts": (
         lambda: shards(f, MESH, (P(), P(None, both)), P())(X, np.ones((2, 6))),
         ShardingError,
-        "shard_map: axis 1 of argument 1 of f, f32[2,6], cannot be cut into 8 equal parts along 'i' x 'j'",
+        "shard_map: axis 1 of argument 1 of f, f32[2,6], cannot be sharded into 8 equal parts along 'i' x 'j'",
     ),
     "too few axes": (
         lambda: shards(f, MESH, P(None, None, "i"), P())(X),
@@ -604,7 +604,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "by name": (
         lambda: shards(lambda x: x, MESH, P(), P())(x=X),
         TransformError,
-        "shard_map: <lambda> takes arguments by position, as in_specs says how each is cut; got x by name",
+        "shard_map: <lambda> takes arguments by position, as in_specs says how each is sharded; got x by name",
     ),
     "inside pmap": (
         lambda: effx.pmap(shards(f, MESH, P(), P()))(X[:2]),
@@ -625,7 +625,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: shards(lambda x: lax.with_sharding_constraint(x, P("i")), MESH, P("i"), P("i"))(X),
         ShardingError,
         (
-            "with_sharding_constraint: P('i') cuts along 'i', over which a shard_map around maps: each device has its "
+            "with_sharding_constraint: P('i') shards along 'i', over which an outer shard_map maps: each device has its "
             "own part "
             "already"
         ),

@@ -154,7 +154,7 @@ def test_an_axis_that_no_mesh_has_is_refused(mesh: Mesh) -> None:
 
 def test_a_batch_that_has_no_equal_parts_is_refused(mesh: Mesh) -> None:
     for make in (wished, mapped):
-        with pytest.raises(ShardingError, match="batch of 3 cannot be cut into 2 equal parts"):
+        with pytest.raises(ShardingError, match="batch of 3 cannot be sharded into 2 equal parts"):
             effx.vmap(make(mesh), in_axes=(0, None), out_axes=None, spmd_axis_name="data")(X[:3], W)
 
 

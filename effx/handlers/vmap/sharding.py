@@ -74,7 +74,7 @@ def _spmd_axis_numbers(
     parts = prod([mesh[a][1] for a in numbers])
     if handler.size % parts:
         raise ShardingError(
-            f"vmap: a batch of {handler.size} cannot be cut into {parts} equal parts along {handler.spmd_axes!r}"
+            f"vmap: a batch of {handler.size} cannot be sharded into {parts} equal parts along {handler.spmd_axes!r}"
         )
     return numbers
 

@@ -75,7 +75,7 @@ class Constrain(Identity):
                 ]
             )
             raise ShardingError(
-                f"with_sharding_constraint: {t!r} cannot be cut into equal parts by ({cuts}) of a mesh of {dict(self.mesh)}"
+                f"with_sharding_constraint: {t!r} cannot be sharded into equal parts by ({cuts}) of a mesh of {dict(self.mesh)}"
             )
         return t
 

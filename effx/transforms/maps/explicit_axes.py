@@ -1,4 +1,4 @@
-"""Where types say how arrays are cut, and where they do not: `auto_axes`, `explicit_axes`."""
+"""`auto_axes` and `explicit_axes`: set the mesh axes' types inside a function, so that types show shardings or not."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -24,7 +24,7 @@ Names: TypeAlias = "str | tuple[MeshAxisName, ...] | None"
 
 
 def _select_axes(function_name: str, axes: Names) -> tuple[MeshAxisName, ...]:
-    """Returns the axes of the mesh in force that are meant."""
+    """Returns the selected axes of the mesh in force."""
     mesh = ambient.value
     if mesh is None:
         raise ShardingError(f"{function_name}: there is no mesh in force; use effx.set_mesh")
@@ -36,7 +36,7 @@ def _select_axes(function_name: str, axes: Names) -> tuple[MeshAxisName, ...]:
 
 
 def _use_axis_types(names: tuple[MeshAxisName, ...], kind: AxisType) -> MeshContext:
-    """Returns the mesh in force, with other types of some axes."""
+    """Returns the mesh in force, with the type of some axes replaced."""
     mesh = ambient.value
     assert mesh is not None
     return MeshContext(mesh.update_axis_types(dict.fromkeys(names, kind)))
@@ -51,18 +51,18 @@ def auto_axes(
 def auto_axes(
     f: Callable[..., Any] | None = None, /, *, axes: Names = None, out_sharding: PyTree = None
 ) -> Any:
-    """Leaves what a function does to the partitioner: inside, types do not say how arrays are cut.
+    """Leaves the shardings inside a function to the partitioner: types there do not show them.
 
     Args:
         f: the function; without it a decorator is returned.
-        axes: which of the mesh's axes are Auto inside; all by default.
-        out_sharding: how the results lie: a sharding or PartitionSpec, or a pytree of them that is a prefix of the results.
+        axes: the mesh axes that are Auto inside; all by default.
+        out_sharding: the results' shardings: shardings or PartitionSpecs, as a pytree prefix of the results.
 
     Returns:
-        The function. It takes `out_sharding` too where none is given here.
+        The function. It takes `out_sharding` too if none is given here.
 
     Raises:
-        ShardingError: no mesh is in force, it has no such axis, or nothing says how the results lie.
+        ShardingError: no mesh is in force, it has no such axis, or the results' shardings are not specified.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.sharding import AxisType, PartitionSpec as P, auto_axes
@@ -80,7 +80,7 @@ def auto_axes(
         result_sharding = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
         if result_sharding is None:
             raise ShardingError(
-                "auto_axes: types cannot say how the results lie; give out_sharding, to auto_axes or to the function"
+                "auto_axes: the results' shardings are not specified; give out_sharding, to auto_axes or to the function"
             )
         names = _select_axes("auto_axes", axes)
         released_args, released_kwargs = _map_leaves((args, kwargs), lambda x: _release(x, names))
@@ -114,19 +114,20 @@ def explicit_axes(
 def explicit_axes(
     f: Callable[..., Any] | None = None, /, *, axes: Names = None, in_sharding: PyTree = None
 ) -> Any:
-    """Lets types say how arrays are cut inside a function, where outside the partitioner settles it.
+    """Shows shardings in types inside a function, while the partitioner chooses them outside.
 
     Args:
         f: the function; without it a decorator is returned.
-        axes: which of the mesh's axes are Explicit inside; all by default.
-        in_sharding: how the arguments lie: a sharding or PartitionSpec, or a pytree of them that is a prefix of the
+        axes: the mesh axes that are Explicit inside; all by default.
+        in_sharding: the arguments' shardings: a sharding or PartitionSpec, or a pytree of them that is a prefix of the
             positional arguments.
 
     Returns:
-        The function. It takes `in_sharding` too where none is given here. Of its results types say nothing outside.
+        The function. It takes `in_sharding` too if none is given here. Outside, types do not show its results'
+        shardings.
 
     Raises:
-        ShardingError: no mesh is in force, it has no such axis, or nothing says how the arguments lie.
+        ShardingError: no mesh is in force, it has no such axis, or the arguments' shardings are not specified.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.sharding import PartitionSpec as P, explicit_axes
@@ -142,7 +143,7 @@ def explicit_axes(
     function = f
 
     def jit_with_sharding(sharding: PyTree) -> Callable[..., Any]:
-        # Staged by itself: what is around does not ask types how arrays lie.
+        # Staged separately: the surrounding program does not read shardings from types.
         return jit(lambda args, kwargs: function(*reshard_as("explicit_axes", args, sharding), **kwargs))
 
     compiled = None if in_sharding is None else jit_with_sharding(in_sharding)
@@ -154,8 +155,8 @@ def explicit_axes(
             argument_sharding = kwargs.pop("in_sharding", None)
             if argument_sharding is None:
                 raise ShardingError(
-                    "explicit_axes: nothing says how the arguments lie; give in_sharding, to explicit_axes or to the "
-                    "function"
+                    "explicit_axes: the arguments' shardings are not specified; give in_sharding, to explicit_axes or "
+                    "to the function"
                 )
             run = jit_with_sharding(argument_sharding)
         names = _select_axes("explicit_axes", axes)

@@ -1,4 +1,4 @@
-"""Which axis of each array `vmap` and `pmap` map, and its size; and names of axes."""
+"""The mapped axis of each array under `vmap` and `pmap`, its size, and axis names."""
 
 from collections.abc import Hashable, Sequence
 from operator import index
@@ -21,12 +21,12 @@ AxisTree = Any
 @final
 @attrs.frozen(eq=False)
 class MappedAxes:
-    """What a user said of the axes of one mapped function.
+    """The `in_axes`, `out_axes` and `axis_size` of one mapped function.
 
     Attributes:
         transform_name: the transformation, for errors. name: the function's, for errors.
         in_axes, out_axes: the mapped axis of arguments and results.
-        axis_size: its size, if the user gave it.
+        axis_size: the mapped axis's size, if the user gave it.
     """
 
     transform_name: str
@@ -149,10 +149,10 @@ def _is_none(x: object) -> bool:
 def make_mapped_axes(
     transform_name: str, name: str, in_axes: AxisTree, out_axes: AxisTree, axis_size: int | None
 ) -> MappedAxes:
-    """Checks what a user said of the axes.
+    """Checks the user's axes and returns them.
 
     Raises:
-        TransformError: `in_axes` is of another kind.
+        TransformError: `in_axes` has a wrong type.
     """
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -167,7 +167,7 @@ def parse_axis_names(transform_name: str, names: Hashable | Sequence[Hashable]) 
     """Returns the names in `reduce_axes`.
 
     Raises:
-        TransformError: one does not hash.
+        TransformError: a name is not hashable.
     """
     parsed: tuple[Hashable, ...] = tuple(names) if isinstance(names, tuple | list) else (names,)
     for name in parsed:

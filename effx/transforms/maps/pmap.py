@@ -52,14 +52,15 @@ def pmap(
 ) -> Jitted[P, R]:
     """Returns a function that runs `fun` on all replicas at once, each on its own device. It computes what
     `vmap` computes. The function is compiled once for all devices, which run it together and communicate in
-    collectives such as `effx.lax.psum`. Results stay on the devices, one replica's slice on each, and go into
+    collectives such as `effx.lax.psum`. Results stay on the devices, one replica's slice on each, and enter
     the next parallel map without a copy; elsewhere they are gathered. Inside another parallel map, each
     replica of the outer one has as many devices as the inner one has replicas.
 
-    Under `effx.distributed` the replicas are those of all processes, which call it together: each gives the rows of its own
-    devices and gets these back, the axis has the rows of all, process by process, and collectives go over all.
-    `lower` and `trace` are of the whole, with the mapped axes first. Inside of a handler or of a function that is being
-    staged, so under `jit` and `grad`, its replicas are on this process's devices: use `shard_map` on a mesh there.
+    Under `effx.distributed` the replicas are those of all processes, which call the function together: each process
+    passes and receives the rows of its own devices, the mapped axis has the rows of all, process by process, and
+    collectives run over all. `lower` and `trace` are for the whole, with the mapped axes first. Under a handler or in a
+    function that is being staged, so under `jit` and `grad`, the replicas are on this process's devices: use
+    `shard_map` on a mesh there.
 
     Args:
         fun: takes and returns pytrees of arrays.
@@ -67,11 +68,12 @@ def pmap(
         in_axes: for each positional argument the mapped axis, None for a replicated argument; an int for all,
             or a pytree prefix of the arguments. Negative axes count from the end. Keyword arguments are
             mapped over axis 0.
-        out_axes: likewise for the results, the index of the replicas' axis. None asks for a result that is the same on
+        out_axes: the same for the results, the index of the replicas' axis. None requires a result that is the same on
             all replicas.
-        static_broadcasted_argnums: arguments that are part of the program; hashable, and the same for all.
-        devices: where to run; the first of them, if there are more than replicas. Over several processes the same in all,
-            and one for each replica.
+        static_broadcasted_argnums: static arguments, which are part of the program; hashable, and equal for all
+            replicas.
+        devices: the devices; the first of them, if there are more than replicas. Over several processes the same list
+            in all, with one device for each replica.
         backend: the platform to run on, if no devices are given.
         axis_size: the number of replicas, over several processes of all; needed only if no argument is mapped.
         donate_argnums: arguments whose memory results may reuse; using them afterwards is an error.
@@ -87,7 +89,7 @@ def pmap(
         ProcessMismatchError: another process runs another program.
         TreeError: `in_axes` or `out_axes` is no prefix of the arguments or results.
         ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None.
-        TransformError: nothing is mapped and no size is given, or an option that is not supported.
+        TransformError: nothing is mapped and no size is given, or an option is not supported.
 
     >>> import effx, effx.numpy as enp
     >>> normalize = effx.pmap(lambda x: x / effx.lax.psum(x, "i"), axis_name="i")
@@ -168,9 +170,9 @@ class PmapParameters:
     Attributes:
         fun: the function of a replica. axis_name: the name of the replicas' axis.
         mapping: the index of that axis in arguments and results, and its size if the user gave it.
-        static: numbers of the arguments that are no arrays.
-        devices: ids of the devices, None for the first ones.
-        backend: their platform.
+        static: positions of the static arguments.
+        devices: the devices' ids; None for the first devices.
+        backend: the devices' platform.
     """
 
     fun: Callable[..., Any]
@@ -191,7 +193,7 @@ class PmapParameters:
         return call_mapped
 
     def make_widened(self, devices: tuple[int, ...], backend: str, mapping: MappedAxes) -> Callable[..., Any]:
-        """Returns the same on other devices, with other axes."""
+        """Returns the same function for all processes' devices, with other axes."""
         return attrs.evolve(self, devices=devices, backend=backend, mapping=mapping).make_function()
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -234,7 +236,7 @@ class PmapParameters:
         )
 
     def check_devices(self, size: int) -> None:
-        """Checks that there are replicas, and devices for them."""
+        """Checks that there is a replica, and a device for each."""
         name = self.mapping.name
         if size < 1:
             raise ShapeError(

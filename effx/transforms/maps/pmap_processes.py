@@ -1,11 +1,10 @@
-"""`pmap` over the devices of several processes: each gives the rows of its own devices, and gets theirs back.
+"""`pmap` over the devices of several processes: each passes and receives the rows of its own devices.
 
-What each process has is made into arrays on the devices of all, of which nothing is copied that lies there already. The
-parallel map of these is one program in all processes, as `jit` runs it on a mesh. Under handlers and in functions that are
-being staged there are no rows of one process: a parallel map there is one over the devices of this process, or over those
-that it names.
+The processes' rows become arrays on the devices of all, without copying rows that are on their device already. The
+parallel map of these is one program in all processes, as `jit` runs it on a mesh. Under handlers and in functions that
+are being staged, a parallel map is over the devices of this process, or over those that it names.
 
-C++ keeps nothing of these calls.
+C++ caches nothing of these calls.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -33,7 +32,7 @@ from effx.tree.registry import PyTree, flatten
 
 __all__ = ["ParallelFunction"]
 
-# From ids of devices and a number of replicas the function that maps over all of them along first axes.
+# Makes the function that maps over all processes' devices, from their ids, their platform and the mapped axes.
 MakeWidened = Callable[[tuple[int, ...], str, MappedAxes], Callable[..., Any]]
 
 
@@ -44,7 +43,7 @@ class ProcessDevices:
 
     Attributes:
         function_name: the function's name, for errors.
-        all_devices: the devices of all. own_devices: those of this process among them.
+        all_devices: the devices of all processes. own_devices: those of this process.
     """
 
     function_name: str
@@ -55,7 +54,7 @@ class ProcessDevices:
         return grid_sharding(devices, (len(devices),), (0,) if is_cut else ())
 
     def make_global(self, x: PyTree, is_cut: bool) -> Array:
-        """Makes of the rows that this process has, or of what all have, an array on the devices of all."""
+        """Makes an array on the devices of all processes from this process's rows, or from a replicated array."""
         local: Array = device_put(x, self._row_sharding(self.own_devices, is_cut))
         shape = local.type.shape
         return make_array_from_single_device_arrays(
@@ -65,7 +64,7 @@ class ProcessDevices:
         )
 
     def make_local(self, x: Array, is_cut: bool) -> Array:
-        """Returns the rows of a result that are this process's, or the whole of one that is the same everywhere."""
+        """Returns this process's rows of a result, or the whole of a replicated one."""
         global_array: Array = device_put(x, self._row_sharding(self.all_devices, is_cut))
         shape = global_array.type.shape
         return make_array_from_single_device_arrays(
@@ -77,12 +76,12 @@ class ProcessDevices:
 
 @final
 class ParallelFunction(Function[Any, Any]):
-    """The function that `pmap` makes: that of one process, until its devices are those of several.
+    """The function that `pmap` returns, on the devices of one process or of several.
 
     Attributes:
         mapping: the mapped axes of arguments and results.
-        devices: ids of the devices, None for all. backend: their platform.
-        make_widened: makes the function over the devices of all.
+        devices: the devices' ids; None for all. backend: their platform.
+        make_widened: makes the function over the devices of all processes.
     """
 
     def __init__(
@@ -99,12 +98,12 @@ class ParallelFunction(Function[Any, Any]):
         self.functions: dict[Hashable, Jitted[Any, Any]] = {}
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """What has been staged is left out."""
+        """Pickles the function without its staged programs."""
         fields = (self.fun, self.options, self.mapping, self.devices, self.backend, self.make_widened)
         return ParallelFunction, fields
 
     def miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
-        """Runs over the devices of several processes, where the map has such; C++ keeps nothing of that."""
+        """Runs over the devices of several processes, if the map has them; C++ caches nothing of that."""
         if not self.is_multiprocess():
             return super().miss(*args, **kwargs)
         devices, global_args, global_kwargs = self.distribute_arguments(args, kwargs, concrete=True)
@@ -118,14 +117,14 @@ class ParallelFunction(Function[Any, Any]):
         return form.unflatten(outputs), None, False
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Stages the function; over several processes that of all rows, whose mapped axes are the first."""
+        """Stages the function; over several processes the function of all rows, with mapped axes first."""
         if not self.is_multiprocess():
             return super().trace(*args, **kwargs)
         devices, global_args, global_kwargs = self.distribute_arguments(args, kwargs, concrete=False)
         return self.global_function(devices).trace(*global_args, **global_kwargs)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns shapes and dtypes of what this process gets."""
+        """Returns the shapes and dtypes of this process's results."""
         if not self.is_multiprocess():
             return super().eval_shape(*args, **kwargs)
         devices, global_args, global_kwargs = self.distribute_arguments(args, kwargs, concrete=False)
@@ -142,14 +141,14 @@ class ParallelFunction(Function[Any, Any]):
         return form.unflatten(outputs)
 
     def is_multiprocess(self) -> bool:
-        """Says whether the map's devices are those of several processes."""
+        """Returns whether the map's devices belong to several processes."""
         if not processes.current_group or current_frame() is not None:
             return False
         candidates = self.candidate_devices()
         return any([not is_local(d) for d in candidates])
 
     def candidate_devices(self) -> tuple[Device, ...]:
-        """Returns the devices that the map may have: those of each process stand together, unless they were given."""
+        """Returns the devices available to the map, ordered by process unless the user gave them."""
         platform_devices = devices_of(self.backend)
         if self.devices is None:
             return tuple(sorted(platform_devices, key=lambda d: d.process_index))
@@ -159,7 +158,7 @@ class ParallelFunction(Function[Any, Any]):
     def distribute_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], concrete: bool
     ) -> tuple[ProcessDevices, tuple[Any, ...], dict[str, Any]]:
-        """Returns the devices of a call, and its arguments on them, or what these look like.
+        """Returns the devices of a call, and its arguments on them, or their shapes and dtypes.
 
         Raises:
             DeviceCountError: there are more rows than devices, or fewer than were given.
@@ -169,7 +168,7 @@ class ParallelFunction(Function[Any, Any]):
         dynamic = tuple([None if i in static else x for i, x in enumerate(args)])
         leaves, form = flatten((dynamic, kwargs))
         if not concrete:
-            leaves = [HostArray(False, leaf_type("pmap", x)) for x in leaves]  # nobody looks at the values
+            leaves = [HostArray(False, leaf_type("pmap", x)) for x in leaves]  # the values are not read
         devices, axes = self.assign_rows(leaves, dynamic, kwargs)
         global_leaves: list[Any] = []
         for x, axis in zip(leaves, axes, strict=True):
@@ -254,6 +253,6 @@ class ParallelFunction(Function[Any, Any]):
 
 
 def _move_axes_first(axes: PyTree) -> PyTree:
-    """Returns axes of which all that are mapped are first."""
+    """Returns axes with every mapped axis replaced by 0."""
     leaves, form = flatten(axes, lambda x: x is None)
     return form.unflatten([None if a is None else 0 for a in leaves])

@@ -1,4 +1,4 @@
-"""`shard_map`: runs a function on the parts of arrays that the devices of a mesh hold."""
+"""`shard_map`: run a function on the shards of arrays over the devices of a mesh."""
 
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
@@ -41,7 +41,7 @@ NO_AXES: AbstractSet[MeshAxisName] = frozenset()
 
 @final
 class _Infer:
-    """What stands for `in_specs` that are not given."""
+    """The default of `in_specs`: infer them from types."""
 
     def __repr__(self) -> str:
         return "Infer"
@@ -86,34 +86,34 @@ def shard_map(
     check_vma: bool = True,
 ) -> Callable[..., Any]:
     """Returns a function that runs `f` on all devices of a mesh at once, each on its own parts of the arguments. The
-    devices communicate in collectives such as `effx.lax.psum`, by the names of the mesh's axes. It is compiled as under
-    `jit`, and composes with `jit`, `grad`, `vmap`, loops and handlers of users'.
+    devices communicate in collectives such as `effx.lax.psum`, by the names of the mesh's axes. The function is
+    compiled as under `jit`, and composes with `jit`, `grad`, `vmap`, loops and users' handlers.
 
-    With `check_vma` the type of each value says along which axes it differs between devices: `f32[4]{V:data}`.
-    Gradients inside of `f` with respect to a value that does not differ are then summed over the devices, as it is one
-    value; `lax.pcast` makes copies that are one for each device.
+    With `check_vma` the type of each value shows along which axes it varies between devices: `f32[4]{V:data}`.
+    Gradients inside of `f` with respect to a value that does not vary are then summed over the devices, as it is one
+    value; `lax.pcast` makes a separate copy for each device.
 
     Args:
         f: takes and returns pytrees of arrays: the parts. Left out, a decorator is returned.
-        out_specs: for each result a PartitionSpec: along which mesh axes the parts are joined. Along an axis that it
-            does not name, parts must be equal. One for all, or a pytree prefix of the result.
-        in_specs: for each argument a PartitionSpec: along which mesh axes it is cut, into equal parts; along the others
-            each device gets all. One for all arguments, or a pytree prefix of the tuple of arguments. Left out, types say
-            it, for axes of the mesh that are Explicit.
+        out_specs: for each result a PartitionSpec: the mesh axes along which the parts are concatenated. Along axes
+            that it does not name, parts must be equal. One for all, or a pytree prefix of the result.
+        in_specs: for each argument a PartitionSpec: the mesh axes along which it is sharded, into equal parts; along
+            other mesh axes it is replicated. One for all arguments, or a pytree prefix of the tuple of arguments. Left
+            out, types show the shardings, for Explicit mesh axes.
         mesh: the mesh; None for the mesh in force when the function is called.
-        axis_names: the mesh axes that `f` knows; the partitioner cuts along the others. Empty for all axes.
-        check_vma: whether types say what differs, and parts that must be equal are checked to be so. False: gradients
-            inside of `f` are those of one device, and of parts that must be equal the first device's counts.
+        axis_names: the mesh axes that `f` knows; the partitioner shards along the others. Empty for all axes.
+        check_vma: whether types show varying axes, and parts that must be equal are checked to be so. False: gradients
+            inside of `f` are those of one device, and of parts that must be equal the first device's is used.
 
     Returns:
-        A function of whole arrays; by position only. Results lie on the mesh as `out_specs` say.
+        A function of whole arrays; positional arguments only. Results are sharded on the mesh by `out_specs`.
 
     Raises:
-        ShardingError: specs name axes that there are not, an array cannot be cut into equal parts, a result differs
-            along an axis that its spec does not name, the type of an argument says otherwise than `in_specs`, or these
+        ShardingError: specs name unknown axes, an array cannot be sharded into equal parts, a result varies
+            along an axis that its spec does not name, the type of an argument contradicts `in_specs`, or these
             are left out and an axis is not Explicit, or there is no mesh.
         TreeError: specs are no prefix of the arguments or the result.
-        TransformError: arguments are given by name, or it is inside pmap.
+        TransformError: there are keyword arguments, or it is inside pmap.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.sharding import PartitionSpec as P
@@ -151,17 +151,17 @@ def smap(
 def smap(
     f: "Callable[P, R] | None" = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: MeshAxisName
 ) -> Any:
-    """Returns a function that runs `f` along one axis of the mesh in force: `shard_map` in the manner of `vmap`.
+    """Returns a function that runs `f` along one axis of the mesh in force: `shard_map` with axes as in `vmap`.
 
     Args:
         f: takes and returns pytrees of arrays: the parts. Without it a decorator is returned.
-        in_axes: for each argument the array axis that is cut, None for what each device gets whole; a pytree prefix.
-            Left out, types say it, if the mesh axis is Explicit.
-        out_axes: likewise for the results, along which axis parts are joined.
-        axis_name: the mesh axis; along others the partitioner cuts.
+        in_axes: for each argument the sharded array axis, None for a replicated argument; a pytree prefix.
+            Left out, types show it, if the mesh axis is Explicit.
+        out_axes: for the results, the axis along which parts are concatenated; None for equal parts.
+        axis_name: the mesh axis; along others the partitioner shards.
 
     Raises:
-        As `shard_map`; TransformError: an axis is no int and not None, or negative.
+        As `shard_map`; TransformError: an axis is neither None nor an int from 0.
 
     >>> import effx, effx.numpy as enp
     >>> with effx.set_mesh(effx.make_mesh((1,), ("data",))):
@@ -224,11 +224,11 @@ def _shard_map(
                 raise ShardingError(
                     f"{transform_name}: {which} must hold PartitionSpecs, got {spec!r} of type {type(spec).__name__}; "
                     "P() is for "
-                    f"what is whole on each device"
+                    f"an array that is whole on each device"
                 )
             if PartitionSpec.UNCONSTRAINED in spec.partitions:
                 raise ShardingError(
-                    f"{transform_name}: {which}: {spec!r}: inside, each axis is cut or whole, so UNCONSTRAINED says "
+                    f"{transform_name}: {which}: {spec!r}: inside, each axis is sharded or whole, so UNCONSTRAINED says "
                     "nothing; "
                     f"leave mesh axes out of axis_names for the partitioner"
                 )
@@ -250,10 +250,11 @@ class ShardMapParameters:
     """The parameters of one `shard_map`.
 
     Attributes:
-        fun: what each device runs. transform_name: "shard_map" or "smap", for errors. name: the function's.
-        mesh: None for the mesh in force. in_specs, out_specs: prefixes.
-        axis_names: the mesh axes that are the function's; empty for all.
-        checked: whether types say what differs.
+        fun: the function that each device runs. transform_name: "shard_map" or "smap", for errors. name: the
+            function's name.
+        mesh: None for the mesh in force. in_specs, out_specs: pytree prefixes.
+        axis_names: the mesh axes that the function maps over; empty for all.
+        checked: whether types show varying axes.
     """
 
     fun: Callable[..., Any]
@@ -269,7 +270,7 @@ class ShardMapParameters:
         """Performs the parallel map."""
         if kwargs:
             raise TransformError(
-                f"{self.transform_name}: {self.name} takes arguments by position, as in_specs says how each is cut; got "
+                f"{self.transform_name}: {self.name} takes arguments by position, as in_specs says how each is sharded; got "
                 f"{', '.join(sorted(kwargs))} by name"
             )
         mesh, axes = self.resolve_mesh()
@@ -324,7 +325,7 @@ class ShardMapParameters:
         )
 
     def resolve_mesh(self) -> tuple[Mesh | AbstractMesh, NamedSizes]:
-        """Returns the mesh, and names and sizes of the axes to bind."""
+        """Returns the mesh, and the names and sizes of the axes to bind."""
         mesh = ambient.value if self.mesh is None else self.mesh
         if mesh is None or mesh.empty:
             raise ShardingError(
@@ -360,18 +361,18 @@ class ShardMapParameters:
         return mesh, axes
 
     def infer_spec(self, t: ArrayType, mesh: Mesh | AbstractMesh, axes: NamedSizes) -> PartitionSpec:
-        """Returns the spec that a type says.
+        """Returns the spec that a type shows.
 
         Raises:
-            ShardingError: types do not speak of one of the axes.
+            ShardingError: one of the axes is not Explicit, so types do not show it.
         """
         names = [name for name, _ in axes]
         undescribed = [name for name in names if name not in mesh.explicit_axes]
         if undescribed:
             raise ShardingError(
-                f"{self.transform_name}: in_specs must say how the arguments of {self.name} are cut along "
+                f"{self.transform_name}: in_specs must say how the arguments of {self.name} are sharded along "
                 f"{undescribed[0]!r}: it is an "
-                f"{AxisType.Auto} axis, of which types say nothing; use P() for what each device gets whole"
+                f"{AxisType.Auto} axis, of which types say nothing; use P() for an argument that each device gets whole"
             )
         return PartitionSpec(*[tuple([n for n in cut if n in names]) for cut in mesh_axes_by_dimension(t)])
 
@@ -396,7 +397,7 @@ class ShardMapParameters:
             for name in [n for entry in spec for n in entry_axes(entry)]:
                 if name not in names:
                     raise ShardingError(
-                        f"{self.transform_name}: {which} of {self.name} cuts along {name!r}, which is none of the "
+                        f"{self.transform_name}: {which} of {self.name} names {name!r}, which is none of the "
                         "axes that it maps "
                         f"over: {', '.join(map(repr, names))}"
                     )
@@ -406,13 +407,13 @@ class ShardMapParameters:
 @final
 @attrs.frozen(eq=False)
 class Partitioner:
-    """How one array is cut into parts, or joined from them.
+    """Splits one array into shards, or joins it from them.
 
     Attributes:
-        shards: of which `shard_map`. mesh: the mesh. axes: the axes that it maps over.
-        spec: along which of them the array is cut. where: the array, for errors.
-        dims: for each array axis that the spec names the numbers of the axes that cut it.
-        cut: these in order. names: their names.
+        shards: the `shard_map`. mesh: the mesh. axes: the mesh axes that it maps over.
+        spec: the array's spec. where: a description of the array, for errors.
+        dims: for each array axis in the spec, the numbers of the mesh axes that shard it.
+        cut: all these numbers in order. names: the names of these axes.
     """
 
     shards: ShardMapParameters
@@ -438,7 +439,7 @@ class Partitioner:
         return frozenset([self.axes[a][0] for a in self.cut])
 
     def split_sizes(self, ndim: int) -> list[tuple[int, ...]]:
-        """Returns for each array axis the sizes of the axes that cut it."""
+        """Returns for each array axis the sizes of the mesh axes that shard it."""
         axis_sizes = [tuple([self.axes[a][1] for a in dim]) for dim in self.dims]
         return axis_sizes + [()] * (ndim - len(axis_sizes))
 
@@ -450,27 +451,27 @@ class Partitioner:
             )
 
     def check_type(self, t: ArrayType) -> None:
-        """Raises a ShardingError if the type says that the array is cut otherwise than the spec does."""
+        """Raises a ShardingError if the array's type shows another sharding than the spec."""
         if t.explicit_sharding is None:
             return
         bound = [name for name, _ in self.axes]
         type_axes = [tuple([n for n in cut if n in bound]) for cut in mesh_axes_by_dimension(t)]
         if not any(type_axes):
-            return  # a part of what is whole is there already
+            return  # a replicated array can be split without communication
         entries = [entry_axes(entry) for entry in self.spec]
         entries += [()] * (t.ndim - len(entries))
         if type_axes != entries:
             raise ShardingError(
                 f"{self.shards.transform_name}: in_specs says {self.spec!r} of {self.where}, but its type is {t!r}; "
                 "leave in_specs "
-                f"out, or lay it out otherwise with effx.reshard"
+                f"out, or change its sharding with effx.reshard"
             )
 
     def shard_type(self, t: ArrayType) -> ArrayType:
-        """Returns the type of a part.
+        """Returns the type of a shard.
 
         Raises:
-            ShardingError: there are no equal parts.
+            ShardingError: an axis does not split into equal parts.
         """
         self.check_rank(t)
         shape: list[int] = []
@@ -478,8 +479,8 @@ class Partitioner:
             if n % prod(sizes):
                 names = " x ".join([repr(x) for x in entry_axes(self.spec[d])])
                 raise ShardingError(
-                    f"{self.shards.transform_name}: axis {d} of {self.where}, {t!r}, cannot be cut into {prod(sizes)} "
-                    "equal parts "
+                    f"{self.shards.transform_name}: axis {d} of {self.where}, {t!r}, cannot be sharded into "
+                    f"{prod(sizes)} equal parts "
                     f"along {names}"
                 )
             shape.append(n // prod(sizes))
@@ -493,7 +494,7 @@ class Partitioner:
         )
 
     def check_result(self, t: ArrayType) -> None:
-        """Raises a ShardingError if a part has too few axes, or differs where the spec says that it does not."""
+        """Raises a ShardingError if a shard has too few axes, or varies along a mesh axis that is not in the spec."""
         self.check_rank(t)
         bound = frozenset([name for name, _ in self.axes])
         differs = (t.vma & bound) - self.names
@@ -507,13 +508,13 @@ class Partitioner:
             )
 
     def constraint(self, ndim: int) -> Constrain | None:
-        """Returns the operation that says how the whole array lies; None where that is left open."""
+        """Returns the sharding constraint on the whole array; None if its sharding is left open."""
         if len(self.axes) != len(self.mesh.axis_names) or self.mesh.size == 1:
             return None
         return make_mesh_constraint(self.mesh, self.spec, ndim)
 
     def split_array(self, x: Array) -> Array:
-        """Returns the array with the axes that cut it in front."""
+        """Returns the array with the mesh axes that shard it as leading axes."""
         if not self.cut:
             return x
         op = self.constraint(x.type.ndim)
@@ -528,7 +529,7 @@ class Partitioner:
         return _transpose_axes(Reshape(tuple(shape))(x), (*leading, *rest))
 
     def join_shards(self, y: Array) -> Array:
-        """Returns the whole array of one that has the axes that cut it in front."""
+        """Returns the whole array from one with the mesh axes as leading axes."""
         if not self.cut:
             return y
         k = len(self.cut)

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one batch element becomes a function of a batch."""
+"""`vmap`: map a function of one batch element over a batch axis."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class _ElementFunction(PartialLeafFunction):
     """A function of one batch element.
 
     Attributes:
-        returned: the leaves of its result, as the function returned them.
+        returned: the leaves of the result, as the function returned them.
     """
 
     returned: Sequence[PyTree]
 
     def flatten_result(self, result: PyTree) -> list[Array]:
-        """Returns the arrays of a result, whose leaves and structure are remembered."""
+        """Returns the arrays of a result, and stores its leaves and structure."""
         self.returned, self.out_tree = flatten(result)
         return as_results(self.transform_name, self.name, self.returned)
 
@@ -94,12 +94,12 @@ def vmap(
         in_axes: for each positional argument the batch axis, None for an unbatched argument; an int for all,
             or a pytree prefix of the arguments. Negative axes count from the end. Keyword arguments are
             mapped over axis 0.
-        out_axes: likewise the batch axis of the results. None requires an unbatched result.
+        out_axes: the batch axis of the results, in the same form. None requires an unbatched result.
         axis_name: a name for the batch, for collectives such as `effx.lax.psum`.
         axis_size: the batch size; needed only if no argument is mapped.
-        spmd_axis_name: the axis of a mesh, or a tuple of axes, along which the batch is cut wherever `fun` says how
-            arrays lie: by `with_sharding_constraint`, where it is otherwise left to the partitioner, and by `shard_map`,
-            where each device otherwise runs the whole batch on its part.
+        spmd_axis_name: the mesh axis, or a tuple of axes, along which the batch is sharded wherever `fun` constrains
+            shardings: by `with_sharding_constraint`, where the batch axis is otherwise left to the partitioner, and by
+            `shard_map`, where each device otherwise runs the whole batch on its shard.
         sum_match: whether out axis None means the sum over the batch for a result that differs between batch elements, in
             its dtype, booleans counted as int32. An unbatched result is returned unchanged.
 
@@ -112,7 +112,7 @@ def vmap(
         ShapeError: an axis is out of range, sizes differ, or a mapped result has out axis None without
             sum_match.
         TransformError: nothing is mapped and no size is given, or too few arguments.
-        ShardingError: `spmd_axis_name` is no axis of a mesh in `fun`, or cuts an array there already.
+        ShardingError: `spmd_axis_name` is no axis of a mesh in `fun`, or already shards an array there.
 
     >>> import effx, effx.numpy as enp
     >>> effx.vmap(enp.dot, in_axes=(0, None))(enp.eye(2), enp.array([3., 4.]))
@@ -127,11 +127,13 @@ def vmap(
     @wraps(fun)
     def call_batched(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, tree = flatten((args, kwargs))
-        # Other leaves are passed on as they are, a Python number as a number.
+        # Other leaves are passed on unchanged, a Python number as a number.
         try:
             mapped_inputs = mapping.find_mapped_inputs(leaves, args, kwargs)
         except RefGivenError:
-            mapped_inputs = None  # the rest happens outside of the clause, so that its errors stand alone
+            mapped_inputs = (
+                None  # the rest runs outside of the except clause, so that its errors are not chained
+            )
         if mapped_inputs is None:
             return batch_refs(args, kwargs)
         indices, arrays, axes, size = mapped_inputs
@@ -153,7 +155,7 @@ def vmap(
         return result
 
     def batch_refs(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> R:
-        """Maps over the contents of mutable references; a ref with in axis None is passed on as it is."""
+        """Maps over the contents of mutable references; a reference with in axis None is passed on unchanged."""
         from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
             RefArguments,
             functionalize_refs,
@@ -180,7 +182,7 @@ def vmap(
 def _move_batch_axis(
     mapping: MappedAxes, x: Array, axis: int | None, out_axis: int | None, size: int, sum_match: bool
 ) -> Array:
-    """Returns a result with the batch axis where `out_axes` wants it, or its sum along it."""
+    """Returns a result with the batch axis at its index in `out_axes`, or its sum along the batch axis."""
     if out_axis is None and axis is not None and sum_match:
         return total(x, axis, dtype=dtypes.int32 if x.type.kind == "b" else x.type.dtype)
     if out_axis is None:

@@ -1,1 +1,1 @@
-"""Meshes, shardings and devices, as users see them."""
+"""Meshes, shardings, devices and processes: the public functions."""

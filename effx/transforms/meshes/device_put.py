@@ -1,4 +1,4 @@
-"""Where data lies, for pytrees: devices, moving to and from them, waiting."""
+"""Move pytrees of arrays to devices and memories, and wait for them (`device_put`, `block_until_ready`)."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -39,19 +39,19 @@ T = TypeVar("T")
 def device_put(
     x: PyTree, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
 ) -> Any:
-    """Moves the arrays of a pytree to a device, or lays them out on several.
+    """Moves the arrays of a pytree to a device, or shards them over several devices.
 
     Args:
         x: arrays, numbers, or a pytree of them.
-        device: a device, a sharding, a PartitionSpec of the mesh in force, or a `memory.Space` in which arrays lie as they
-            do; or a pytree of them that is a prefix of `x`. None for the default device, to which nothing is bound.
-        donate: True to give the memory of the arrays away: they are gone where they were not on the device already.
-        may_alias: False for arrays that share no memory with those given; True and None let them.
+        device: a device, a sharding, a PartitionSpec of the mesh in force, or a `memory.Space`, for which arrays keep
+            their shardings; or a pytree of them that is a prefix of `x`. None for the default device, uncommitted.
+        donate: True to donate the arrays: they are deleted if they were not on the device already.
+        may_alias: False for results that share no memory with `x`; True and None allow them to share it.
 
     Raises:
-        DTypeError: a leaf is no array or number.
+        DTypeError: a leaf is neither an array nor a number.
         TransformError: both `donate` and `may_alias` are true.
-        ShardingError: an array cannot be cut so, a PartitionSpec is given and no mesh is in force, or `Space.Any` is given.
+        ShardingError: an array cannot be sharded so, no mesh is in force for a PartitionSpec, or `Space.Any` is given.
         TreeError: `device` is no prefix of `x`.
 
     >>> import effx
@@ -59,7 +59,7 @@ def device_put(
     [Array(1, dtype=int32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
     if donate and may_alias:
-        raise TransformError("device_put: what is donated cannot be shared; leave out donate or may_alias")
+        raise TransformError("device_put: a donated array cannot be shared; leave out donate or may_alias")
 
     def move_leaf(leaf: PyTree, target: object) -> Array:
         if isinstance(target, PartitionSpec):
@@ -82,7 +82,7 @@ def device_put(
 
 
 def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) -> Array:
-    """Says of a value in a program how it shall lie, and in which memory."""
+    """Constrains the sharding and memory of a value in a program."""
     if isinstance(target, Space):
         if target is Space.Any:
             memory_kind_of_space("device_put", target, default_device())  # raises
@@ -113,10 +113,10 @@ def _pmap_sharding(function_name: str, devices: Sequence[Device]) -> NamedShardi
 
 
 def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> Any:
-    """Stacks one array for each device, each on its own, as `pmap` takes and returns them.
+    """Stacks one array per device into an array with one slice on each device, as `pmap` takes and returns them.
 
     Args:
-        shards: one pytree of arrays for each device, alike in structure, shapes and dtypes.
+        shards: one pytree of arrays for each device, with equal structures, shapes and dtypes.
         devices: where to put them.
 
     Returns:
@@ -182,7 +182,7 @@ def device_put_replicated(x: PyTree, devices: Sequence[Device]) -> Any:
 
 
 def device_get(x: PyTree) -> Any:
-    """Copies the arrays of a pytree to the host as NumPy arrays; what is no array stays.
+    """Copies the arrays of a pytree to the host as NumPy arrays; other leaves are returned unchanged.
 
     >>> import effx, effx.numpy as enp
     >>> effx.device_get({"a": enp.ones(2)})
@@ -196,7 +196,7 @@ def device_get(x: PyTree) -> Any:
 
 
 def copy_to_host_async(x: T) -> T:
-    """Starts the copies to the host that later conversions of a pytree's arrays need; returns the pytree.
+    """Starts copying a pytree's arrays to the host, for later conversions to NumPy; returns the pytree.
 
     >>> import effx, effx.numpy as enp
     >>> effx.copy_to_host_async(enp.ones(2))
@@ -209,10 +209,10 @@ def copy_to_host_async(x: T) -> T:
 
 
 def live_arrays(platform: str | None = None) -> list[Array]:
-    """Returns the arrays whose memory on a platform is not freed.
+    """Returns the arrays that hold memory on a platform.
 
     Args:
-        platform: its name; None for the default one.
+        platform: its name; None for the default platform.
 
     >>> import effx, effx.numpy as enp
     >>> x = enp.ones(7)

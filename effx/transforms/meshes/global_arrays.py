@@ -1,4 +1,4 @@
-"""Arrays on several devices made of their parts."""
+"""Make arrays sharded over several devices from their shards (`make_array_from_callback`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def _local_devices(sharding: Sharding) -> list[tuple[int, Device]]:
 def _assemble_array(
     function_name: str, t: ArrayType, sharding: NamedSharding | SingleDeviceSharding, parts: Sequence[Array]
 ) -> Array:
-    """Returns the array of parts, one for each device of this process."""
+    """Returns the array made of one shard for each device of this process."""
     part = t.with_shape(sharding.shard_shape(t.shape))
     local_devices = [d for _, d in _local_devices(sharding)]
     if len(parts) != len(local_devices):
@@ -76,19 +76,19 @@ def make_array_from_callback(
     data_callback: Callable[[Index], Any],
     dtype: Any = None,
 ) -> Array:
-    """Makes an array by asking for each device's part of it.
+    """Makes an array from a callback that returns each device's part.
 
     Args:
-        shape: of the whole array.
-        sharding: how it lies.
-        data_callback: gives the part for an index, a tuple of slices; called once for each part that lies on devices of this
+        shape: the shape of the whole array.
+        sharding: its sharding.
+        data_callback: returns the part at an index, a tuple of slices; called once for each part on devices of this
             process.
-        dtype: of the array; that of the parts by default.
+        dtype: the array's dtype; by default that of the parts.
 
     Raises:
-        ShardingError: an array of this shape cannot be cut so.
-        ShapeError: a part is of another shape.
-        DTypeError: parts have different dtypes, or another one than `dtype`.
+        ShardingError: an array of this shape cannot be sharded so.
+        ShapeError: a part has a wrong shape.
+        DTypeError: the parts' dtypes differ, or differ from `dtype`.
 
     >>> import effx, numpy as np
     >>> from effx.sharding import NamedSharding, PartitionSpec as P
@@ -119,18 +119,18 @@ def make_array_from_callback(
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *, dtype: Any = None
 ) -> Array:
-    """Makes an array of parts that lie on their devices already; nothing is copied.
+    """Makes an array from parts that are on their devices already; nothing is copied.
 
     Args:
-        shape: of the whole array.
-        sharding: how it lies.
+        shape: the shape of the whole array.
+        sharding: its sharding.
         arrays: the parts on the devices of this process, in any order, each committed to its device.
-        dtype: of the array, where this process has no part.
+        dtype: the array's dtype, needed if this process has no part.
 
     Raises:
-        ShardingError: an array of this shape cannot be cut so, or the parts lie on other devices.
-        ShapeError: a part is of another shape, or there are more or fewer.
-        DTypeError: the parts have different dtypes.
+        ShardingError: an array of this shape cannot be sharded so, or the parts are on other devices.
+        ShapeError: a part has a wrong shape, or the number of parts is wrong.
+        DTypeError: the parts' dtypes differ.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.sharding import NamedSharding, PartitionSpec as P
@@ -151,7 +151,7 @@ def make_array_from_single_device_arrays(
     missing = [d for d in local_devices if d not in by_device]
     if missing or len(by_device) != len(local_devices) or len(by_device) != len(arrays):
         shown = ", ".join([f"{d.platform}:{d.id}" for d in local_devices])
-        raise ShardingError(f"{function_name}: one part must lie on each of {shown}, got {len(arrays)} parts")
+        raise ShardingError(f"{function_name}: one part must be on each of {shown}, got {len(arrays)} parts")
     parts = [by_device[d] for d in local_devices]
     if not parts and dtype is None:
         raise DTypeError(f"{function_name}: this process has no part, so that dtype must be given")
@@ -167,16 +167,16 @@ def make_array_from_single_device_arrays(
 def make_array_from_process_local_data(
     sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
 ) -> Array:
-    """Makes an array of what each process has of it.
+    """Makes an array from the data that each process has.
 
     Args:
-        sharding: how the whole array lies.
-        local_data: what this process has: along each axis the parts of its devices one after another, or all of it.
-        global_shape: of the whole array; by default each process has other parts along the axes that are cut.
+        sharding: the sharding of the whole array.
+        local_data: the data of this process: along each axis the parts of its devices in order, or the whole axis.
+        global_shape: the shape of the whole array; by default processes have different parts along sharded axes.
 
     Raises:
-        ShardingError: an array of this shape cannot be cut so.
-        ShapeError: `local_data` is neither what the devices of this process hold nor the whole, along an axis.
+        ShardingError: an array of this shape cannot be sharded so.
+        ShapeError: along an axis, `local_data` has neither the size of this process's parts nor of the whole.
 
     >>> import effx, numpy as np
     >>> from effx.sharding import NamedSharding, PartitionSpec as P
@@ -226,13 +226,13 @@ def make_array_from_process_local_data(
 def _blocks(
     sharding: NamedSharding | SingleDeviceSharding, ndim: int, device_numbers: Sequence[int]
 ) -> list[list[int]]:
-    """Returns for each array axis the numbers of the blocks that some devices hold."""
+    """Returns for each array axis the indices of the blocks that these devices hold."""
     if isinstance(sharding, SingleDeviceSharding):
         return [[0]] * ndim
     tiling = sharding.tiling(ndim)
     indices = [
         tiling.index(k, tiling.parts) for k in device_numbers
-    ]  # of an array whose blocks have one element
+    ]  # indices into an array with one element per block
     return [
         sorted({s[i].indices(n)[0] for s in indices}) if n > 1 else [0] for i, n in enumerate(tiling.parts)
     ]

@@ -1,4 +1,4 @@
-"""The mesh in force, and what users do with meshes: make them, lay arrays out on them, and say so inside of programs."""
+"""Make meshes, set the mesh in force, and constrain or change shardings (`make_mesh`, `set_mesh`, `reshard`)."""
 
 from collections.abc import Sequence
 from contextlib import ContextDecorator
@@ -53,11 +53,11 @@ def make_mesh(
         axis_sizes: the number of devices along each axis.
         axis_names: the axes' names, all different.
         axis_types: an AxisType for all axes or for each: Auto, the default.
-        devices: which ones, as many as `axis_sizes` says or more; all devices by default.
+        devices: the devices, as many as `axis_sizes` requires or more; all devices by default.
 
     Raises:
         DeviceCountError: there are fewer devices.
-        ShardingError: sizes, names and types do not fit together.
+        ShardingError: sizes, names and types do not match.
 
     >>> import effx
     >>> effx.make_mesh((1, 1), ("data", "model")).shape["data"]
@@ -79,7 +79,7 @@ def make_mesh(
 
 @final
 class MeshContext(ContextDecorator):
-    """What `set_mesh` gives: as a context manager it puts back what was in force before."""
+    """The context manager that `set_mesh` returns: on exit it restores the previous mesh."""
 
     __slots__ = ("_before", "_mesh", "_override")
 
@@ -103,16 +103,16 @@ class MeshContext(ContextDecorator):
 
 
 def set_mesh(mesh: Mesh | None) -> MeshContext:
-    """Puts a mesh in force: a PartitionSpec alone then means a sharding on it.
+    """Sets the mesh in force: a PartitionSpec alone then means a sharding on it.
 
     Args:
         mesh: the mesh; None for none.
 
     Returns:
-        A context manager, with which the mesh is in force in a block only; without `with` it stays.
+        A context manager that limits the mesh to a `with` block; without `with` the mesh stays in force.
 
     Raises:
-        ShardingError: it is no Mesh.
+        ShardingError: `mesh` is no Mesh.
 
     >>> import effx
     >>> from effx.sharding import PartitionSpec as P
@@ -127,10 +127,10 @@ def set_mesh(mesh: Mesh | None) -> MeshContext:
 
 
 def use_abstract_mesh(mesh: AbstractMesh) -> MeshContext:
-    """Puts a mesh without devices in force, in a block: functions are traced for it.
+    """Sets a mesh without devices in force for a `with` block: functions are traced for it.
 
     Raises:
-        ShardingError: it is no AbstractMesh.
+        ShardingError: `mesh` is no AbstractMesh.
 
     >>> from effx.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
     >>> with use_abstract_mesh(AbstractMesh((4,), ("data",))):
@@ -145,7 +145,7 @@ def use_abstract_mesh(mesh: AbstractMesh) -> MeshContext:
 
 
 def get_mesh() -> Mesh:
-    """Returns the mesh in force; one without axes where there is none.
+    """Returns the mesh in force, or a mesh without axes if there is none.
 
     >>> import effx
     >>> effx.sharding.get_mesh().empty
@@ -156,8 +156,8 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """Returns the mesh in force without its devices; one without axes where there is none. Axes over which a `shard_map`
-    around maps are of the type Manual.
+    """Returns the mesh in force without its devices, or a mesh without axes if there is none. Axes over which an
+    enclosing `shard_map` maps have the type Manual.
     """
     mesh = ambient.value
     if mesh is None:
@@ -168,7 +168,7 @@ def get_abstract_mesh() -> AbstractMesh:
 
 
 def manual_axes(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
-    """Returns the axes of a mesh over which a `shard_map` around maps."""
+    """Returns the axes of a mesh over which an enclosing `shard_map` maps."""
     if "shard_map" not in enclosing_replicas():
         return ()
     names = [name for name, _ in axes_in_scope()]
@@ -176,7 +176,7 @@ def manual_axes(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
 
 
 def sharding_on_current_mesh(function_name: str, spec: PartitionSpec) -> NamedSharding:
-    """Returns what a PartitionSpec alone means.
+    """Returns the sharding of a PartitionSpec on the mesh in force.
 
     Raises:
         ShardingError: no mesh with devices is in force.
@@ -191,10 +191,10 @@ def sharding_on_current_mesh(function_name: str, spec: PartitionSpec) -> NamedSh
 
 
 def make_sharding_constraint(function_name: str, sharding: object, ndim: int) -> Constrain | None:
-    """Returns the operation that says how an array with this many axes shall lie; None for one device.
+    """Returns the sharding constraint operation for an array with `ndim` axes; None for one device.
 
     Raises:
-        ShardingError: it is no sharding, or one of more axes, or no mesh is in force.
+        ShardingError: `sharding` is no sharding, or has more axes, or no mesh is in force.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return None
@@ -219,7 +219,7 @@ def make_sharding_constraint(function_name: str, sharding: object, ndim: int) ->
     for name in [n for entry in spec for n in entry_axes(entry)]:
         if name in manual_axes(mesh):
             raise ShardingError(
-                f"{function_name}: {spec!r} cuts along {name!r}, over which a shard_map around maps: each device has "
+                f"{function_name}: {spec!r} shards along {name!r}, over which an outer shard_map maps: each device has "
                 "its own part "
                 f"already"
             )
@@ -229,7 +229,7 @@ def make_sharding_constraint(function_name: str, sharding: object, ndim: int) ->
 
 
 def make_mesh_constraint(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int) -> Constrain:
-    """Returns the operation that says that an array with this many axes lies so."""
+    """Returns the operation that constrains an array with `ndim` axes to a spec on a mesh."""
     axis_index = {name: i for i, name in enumerate(mesh.axis_names)}
     dimension_axes = [
         None if entry is PartitionSpec.UNCONSTRAINED else tuple([axis_index[n] for n in entry_axes(entry)])
@@ -243,9 +243,9 @@ def make_mesh_constraint(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: i
 
 
 def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
-    """Says how an array lies, and in which memory.
+    """Constrains an array's sharding and memory.
 
-    In a program the default memory says nothing: it is where values are that were not put elsewhere.
+    In a program the default memory is no constraint: values are there unless they were moved elsewhere.
     """
     op = make_sharding_constraint(function_name, sharding, x.type.ndim)
     y = x if op is None else op(x)
@@ -262,15 +262,15 @@ def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
 
 
 def is_sharding(x: object) -> bool:
-    """Says whether something is a leaf in a tree of shardings."""
+    """Returns whether a value is a leaf in a pytree of shardings."""
     return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space)
 
 
 def broadcast_shardings(function_name: str, shardings: PyTree, tree: PyTree) -> list[Any]:
-    """Returns the sharding for each leaf of a tree, given for all or for parts of it.
+    """Returns the sharding for each leaf of a pytree, from a prefix of it.
 
     Raises:
-        TreeError: they do not fit.
+        TreeError: the shardings are no prefix of the pytree.
     """
     try:
         return broadcast_prefix(shardings, tree, lambda x: is_sharding(x) or isinstance(x, TypeSharding))
@@ -280,18 +280,18 @@ def broadcast_shardings(function_name: str, shardings: PyTree, tree: PyTree) -> 
 
 
 def with_sharding_constraint(x: T, shardings: PyTree) -> T:
-    """Says how arrays lie at this point of a program; XLA's partitioner settles what is between such points.
+    """Constrains the shardings of arrays at this point of a program; XLA's partitioner chooses those in between.
 
     Args:
         x: a pytree of arrays.
         shardings: a NamedSharding, or a PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix
-            of `x`, in which None leaves arrays alone. `PartitionSpec.UNCONSTRAINED` leaves one axis alone.
+            of `x`, in which None leaves arrays unconstrained, as `PartitionSpec.UNCONSTRAINED` does one axis.
 
     Returns:
-        The same values. Derivatives lie likewise, and under vmap the new axis is left to the partitioner.
+        The same values. Derivatives get the same sharding, and under vmap the batch axis is left to the partitioner.
 
     Raises:
-        ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        ShardingError: an array cannot be sharded so, or a PartitionSpec is given and no mesh is in force.
         TreeError: `shardings` is no prefix of `x`.
 
     >>> import effx, effx.numpy as enp
@@ -304,20 +304,20 @@ def with_sharding_constraint(x: T, shardings: PyTree) -> T:
 
 
 def reshard(xs: T, out_shardings: PyTree) -> T:
-    """Lays arrays out otherwise, in programs and outside of them.
+    """Changes the shardings of arrays, in programs and outside of them.
 
     Args:
         xs: a pytree of arrays. out_shardings: as for `with_sharding_constraint`.
 
     Raises:
-        ShardingError: an array cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        ShardingError: an array cannot be sharded so, or a PartitionSpec is given and no mesh is in force.
         TreeError: `out_shardings` is no prefix of `xs`.
     """
     return reshard_as("reshard", xs, out_shardings)
 
 
 def reshard_as(function_name: str, xs: T, out_shardings: PyTree) -> T:
-    """Lays arrays out otherwise, as `reshard` does, for a function that errors name."""
+    """Changes shardings as `reshard` does, on behalf of a function that errors name."""
     leaves, form = flatten(xs)
     leaf_shardings = broadcast_shardings(function_name, out_shardings, xs)
     results: list[PyTree] = []

@@ -1,6 +1,6 @@
-"""`out_sharding=`: how the result of a function of arrays shall lie.
+"""`out_sharding=`: the requested sharding of a function's result.
 
-Half of effx imports this for its signatures: what lays arrays out is imported when it is first needed.
+Half of effx imports this for its signatures, so the functions that shard arrays are imported on first use.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ __all__ = ["OutSharding", "apply_with_sharding", "apply_with_sharding_as"]
 R = TypeVar("R")
 
 OutSharding: TypeAlias = NamedSharding | PartitionSpec | TypeSharding | None
-"""How a result shall lie: a PartitionSpec is one of the mesh in force; `typeof(x).sharding` is as x lies; None where
-operands say it.
+"""The requested sharding of a result: a PartitionSpec is on the mesh in force; `typeof(x).sharding` is that of x; None
+leaves it to the operands.
 """
 
 
@@ -28,13 +28,13 @@ def apply_with_sharding(
     *args: Any,
     **kwargs: Any,
 ) -> R:
-    """Returns a function's result, which then lies as the user says; what types cannot say in between is not asked.
+    """Returns a function's result with the requested sharding; in between, results whose sharding is ambiguous are no error.
 
     Args:
-        out_sharding: how the result shall lie. function: what makes it. args, kwargs: its arguments.
+        out_sharding: the sharding of the result. function: computes it. args, kwargs: its arguments.
 
     Raises:
-        ShardingError: the result cannot be cut so, or a PartitionSpec is given and no mesh is in force.
+        ShardingError: the result cannot be sharded so, or a PartitionSpec is given and no mesh is in force.
     """
     return apply_with_sharding_as(
         getattr(function, "__name__", "out_sharding"), out_sharding, function, *args, **kwargs
@@ -49,7 +49,7 @@ def apply_with_sharding_as(
     *args: Any,
     **kwargs: Any,
 ) -> R:
-    """Does what `apply_with_sharding` does for a function that errors name otherwise."""
+    """Does what `apply_with_sharding` does, with the function's name in errors given."""
     from effx.transforms.meshes.meshes import reshard_as
 
     with allow_unresolved(True):

@@ -1,4 +1,4 @@
-"""Which processes and devices there are, and what is running."""
+"""List devices and processes, and print versions (`devices`, `process_index`, `print_environment_info`)."""
 
 import platform
 import sys
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """Returns all devices of a platform, by default of the best one there is.
+    """Returns all devices of a platform, by default of the best one available.
 
     >>> import effx
     >>> len(effx.devices("cpu")) == effx.device_count("cpu")
@@ -42,8 +42,8 @@ def local_devices(
     """Returns the devices of a platform that belong to one process.
 
     Args:
-        process_index: which process; None for this one.
-        backend: the platform; None for the best one there is.
+        process_index: the process's number; None for this process.
+        backend: the platform; None for the best one available.
         host_id: the old name of `process_index`.
 
     Raises:
@@ -74,7 +74,7 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def process_index(backend: str | None = None) -> int:
-    """Returns the number of this process, from 0.
+    """Returns the index of this process, from 0.
 
     >>> import effx
     >>> effx.process_index()
@@ -84,7 +84,7 @@ def process_index(backend: str | None = None) -> int:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """Returns the numbers of the processes that have devices of a platform.
+    """Returns the indices of the processes that have devices of a platform.
 
     >>> import effx
     >>> effx.process_indices()
@@ -104,22 +104,22 @@ def process_count(backend: str | None = None) -> int:
 
 
 def host_id(backend: str | None = None) -> int:
-    """Returns `process_index`, of which it is the old name."""
+    """Returns `process_index()`; this is its old name."""
     return process_index(backend)
 
 
 def host_ids(backend: str | None = None) -> list[int]:
-    """Returns `process_indices`, of which it is the old name."""
+    """Returns `process_indices()`; this is its old name."""
     return process_indices(backend)
 
 
 def host_count(backend: str | None = None) -> int:
-    """Returns `process_count`, of which it is the old name."""
+    """Returns `process_count()`; this is its old name."""
     return process_count(backend)
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Prints what a report of a fault should say: versions, devices, platform.
+    """Prints the information a bug report needs: versions, devices, platform.
 
     Args:
         return_string: True to return the text and print nothing.
