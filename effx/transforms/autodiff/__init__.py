@@ -1,1 +1,1 @@
-"""Differentiation: forward and reverse mode, gradients, Jacobians, checkpointing."""
+"""Automatic differentiation: forward and reverse mode, gradients, Jacobians, checkpointing."""

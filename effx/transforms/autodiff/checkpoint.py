@@ -1,4 +1,4 @@
-"""`checkpoint`: trades computation for memory in reverse-mode differentiation; and what policies save."""
+"""`checkpoint`: recompute intermediate values in reverse mode to save memory; name and list residuals."""
 
 from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
@@ -40,10 +40,10 @@ ArgsKwargs = tuple[tuple[object, ...], dict[str, object]]
 
 
 class CheckpointDecorator(Protocol):
-    """What `checkpoint(...)` without a function returns."""
+    """The decorator that `checkpoint(...)` returns when called without a function."""
 
     def __call__(self, fun: Callable[P, R]) -> Callable[P, R]:
-        """Makes the function recompute, with the options that were given."""
+        """Makes the function recompute, with the options of `checkpoint(...)`."""
         ...
 
 
@@ -76,21 +76,21 @@ def checkpoint(
     policy: Policy | None = None,
     static_argnames: "str | Iterable[str]" = (),
 ) -> "Callable[P, R] | CheckpointDecorator":
-    """Makes reverse-mode differentiation compute a function's intermediate values again, not keep them.
+    """Makes reverse-mode differentiation recompute a function's intermediate values instead of saving them.
 
-    The value does not change. Differentiating keeps the arguments, and of the intermediate values what
-    the policy names; the rest is computed a second time on the way back. Checkpoints nest, and a chain
-    of n steps that is cut in two recursively needs the memory of log n steps. Source: Griewank and
+    The value does not change. Differentiation saves the arguments and the intermediate values that
+    the policy selects; the others are computed a second time in the backward pass. Checkpoints nest, and a chain
+    of n steps that is halved recursively needs the memory of log n steps. Source: Griewank and
     Walther, "Algorithm 799: revolve", 2000.
 
     Args:
         fun: takes and returns pytrees of arrays. Without it, `checkpoint(...)` is a decorator.
-        concrete: must be False; arguments that Python control flow reads can be static.
-        prevent_cse: True to keep XLA from merging the second computation with the first. Inside a scan,
-            where the loop does that already, False leaves it more freedom.
-        static_argnums, static_argnames: arguments that are no arrays. With one that does not hash, the
+        concrete: must be False; make arguments that Python control flow reads static instead.
+        prevent_cse: True to prevent XLA from merging the second computation with the first. Inside a scan,
+            where the loop does that already, False leaves XLA more freedom.
+        static_argnums, static_argnames: static arguments. With an unhashable one, the
             function is staged at each call.
-        policy: `(op, *operand types) -> bool`, called for each operation: whether its results are kept.
+        policy: `(op, *operand types) -> bool`, called for each operation: whether its results are saved.
             See `effx.checkpoint_policies`.
 
     Returns:
@@ -158,7 +158,7 @@ def checkpoint(
                 extract_refs,
             )
 
-            # Not found again: the program says which references it reads and writes.
+            # Not cached: the program is specific to the references that it reads and writes.
             (inner, named), refs = extract_refs(arguments)
             closed = Function(
                 close_over_refs(staged_function.fun, refs), options, "checkpoint", function.operation
@@ -174,13 +174,13 @@ def checkpoint(
 @final
 @attrs.frozen(eq=False)
 class _UnhashableStatic:
-    """A static argument that does not hash, equal only to itself."""
+    """An unhashable static argument, equal only to itself."""
 
     value: object
 
 
 def _wrap_unhashable(options: Options, arguments: ArgsKwargs) -> ArgsKwargs:
-    """Wraps the static arguments that do not hash; returns the same object if there are none."""
+    """Wraps unhashable static arguments; returns the same object if there are none."""
     args, kwargs = arguments
     static = valid_argument_numbers(options.static_argnums, len(args))
     unhashable = [i for i in static if not _is_hashable(args[i])]
@@ -215,11 +215,11 @@ remat = checkpoint
 
 
 def checkpoint_name(x: PyTree, name: str) -> PyTree:
-    """Names values, so that a policy of `checkpoint` can say that they are kept.
+    """Names values, so that a policy of `checkpoint` can save them.
 
     Args:
         x: an array or a pytree of arrays.
-        name: by which `checkpoint_policies.save_only_these_names` and others know them.
+        name: the name, for `checkpoint_policies.save_only_these_names` and others.
 
     Returns:
         `x`, unchanged.
@@ -236,14 +236,14 @@ def checkpoint_name(x: PyTree, name: str) -> PyTree:
 
 
 def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> list[tuple[object, str]]:
-    """Lists what reverse-mode differentiation of a function would keep.
+    """Lists the residuals that reverse-mode differentiation of a function would save.
 
     Args:
         fun: takes and returns pytrees of arrays.
-        args, kwargs: where it would be differentiated; only shapes and dtypes are read.
+        args, kwargs: the arguments; only shapes and dtypes are read.
 
     Returns:
-        For each value its type and where it comes from.
+        For each residual its type and its origin.
     """
     from effx.handlers.linearize import linearize
 
@@ -285,11 +285,11 @@ def _describe_origin(e: Equation) -> str:
 
 
 def print_saved_residuals(f: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
-    """Prints a line for each value that reverse-mode differentiation of a function would keep.
+    """Prints a line for each residual that reverse-mode differentiation of a function would save.
 
     >>> import effx, effx.numpy as enp
     >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(enp.sin(x))), 2.0)
     f32[]~ from the argument x
     """
     for t, text in saved_residuals(f, *args, **kwargs):
-        print(t, text)  # noqa: T201 - that is what it is for
+        print(t, text)  # noqa: T201 - printing is its purpose

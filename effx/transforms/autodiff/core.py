@@ -1,4 +1,4 @@
-"""Differentiation: `jvp`, `linearize`, `vjp`, `linear_transpose`."""
+"""The basic derivative transformations: `jvp`, `linearize`, `vjp`, `linear_transpose`."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ Ts = TypeVarTuple("Ts")
 
 
 def float0_array(t: ArrayType) -> Array:
-    """Returns the one tangent that an integer array has, as an array that programs hold."""
+    """Returns the float0 tangent of an integer array, as an array in programs."""
     return BroadcastInDim(t.shape, ())(HostArray(False, array_type(dtypes.float0)))
 
 
 def float0_zeros(t: ArrayType) -> PyTree:
-    """Returns the one tangent that an integer array has: a NumPy array of dtype float0."""
+    """Returns the float0 tangent of an integer array: a NumPy array of dtype float0."""
     if has_symbolic(t.shape):
         return float0_array(t)
     return np.zeros(t.shape, dtypes.float0)
 
 
 def _check_tangent(function_name: str, t: ArrayType, value: PyTree) -> Array | None:
-    """Checks one tangent (or cotangent) against its primal's type; integers have float0 ones, which count as zero."""
+    """Checks one tangent or cotangent against its primal's type; float0, of integers, gives None for zero."""
     word = "tangent" if function_name in ("jvp", "linearize") else "cotangent"
     if getattr(value, "dtype", None) == dtypes.float0:
         if t.kind in "fc":
@@ -105,13 +105,13 @@ def _flatten_primals_and_tangents(
 
 @final
 class FunctionWithAuxiliary(FlatFunction):
-    """A user's function of positional arguments whose result may be a pair with auxiliary data.
+    """A user's function of positional arguments whose result may be a pair `(result, aux)`.
 
     Attributes:
         in_tree: the structure of the tuple of arguments.
-        has_aux: whether the result is such a pair; then the arrays of the data follow the result's. `out_tree`
-            is the structure of what is differentiated.
-        extra: the data.
+        has_aux: whether the result is such a pair; then the arrays of aux follow the result's. `out_tree`
+            is the structure of the differentiated result.
+        extra: the auxiliary data.
     """
 
     __slots__ = ("extra", "has_aux")
@@ -124,7 +124,7 @@ class FunctionWithAuxiliary(FlatFunction):
         self.has_aux = has_aux
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
-        """Calls the user's function, and checks that it returns a pair where it must."""
+        """Calls the user's function, and checks that it returns a pair if `has_aux`."""
         result = self.fun(*self.in_tree.unflatten(arrays))
         if not self.has_aux:
             return self.flatten_result(result)
@@ -138,12 +138,12 @@ class FunctionWithAuxiliary(FlatFunction):
         return [*outputs, *self.extra.arrays]
 
     def rebuild_result(self, values: Sequence[PyTree]) -> Any:
-        """Rebuilds the differentiated result from the first of the values."""
+        """Rebuilds the differentiated result from the leading values."""
         tree = self.out_tree
         return tree.unflatten([finalize_result(v) for v in values[: tree.num_leaves]])
 
     def rebuild_auxiliary(self, values: Sequence[PyTree]) -> Any:
-        """Rebuilds the auxiliary data from the last of the values."""
+        """Rebuilds the auxiliary data from the trailing values."""
         return self.extra.rebuild(values[self.out_tree.num_leaves :])
 
 
@@ -179,7 +179,7 @@ def jvp(
 
     Args:
         fun: takes the primals as positional arguments.
-        primals: a tuple or list, where to evaluate.
+        primals: a tuple or list, the point of evaluation.
         tangents: of the same structure, shapes and dtypes; float0 for integers.
         has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
 
@@ -188,8 +188,8 @@ def jvp(
         of dtype float0.
 
     Raises:
-        TreeError, ShapeError, DTypeError: primals and tangents do not fit.
-        RefError: a primal is a mutable reference and its tangent is none, or the other way round.
+        TreeError, ShapeError, DTypeError: primals and tangents do not match.
+        RefError: a primal is a mutable reference and its tangent is not, or the reverse.
 
     >>> import effx, effx.numpy as enp
     >>> y, dy = effx.jvp(enp.sin, (0.1,), (0.2,))
@@ -217,7 +217,7 @@ def jvp(
 def _jvp_with_refs(
     fun: Callable[..., PyTree], primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...], has_aux: bool
 ) -> tuple[PyTree, ...]:
-    """Evaluates the derivative along what references hold; they hold the results' afterwards."""
+    """Evaluates the derivative along references' contents; tangent references receive the tangents at the end."""
     from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
         RefArguments,
         functionalize_refs,
@@ -234,7 +234,7 @@ def _jvp_with_refs(
 
     def jvp_along(*directions: PyTree) -> tuple[PyTree, list[PyTree]]:
         def jvp_at(*contents: PyTree) -> tuple[PyTree, list[PyTree]]:
-            untyped: Callable[..., tuple[PyTree, ...]] = jvp  # what it returns depends on has_aux
+            untyped: Callable[..., tuple[PyTree, ...]] = jvp  # its result depends on has_aux
             (result, finals), (derivative, final_tangents), *aux = untyped(
                 borrowed, contents, directions, has_aux
             )
@@ -348,10 +348,10 @@ class RecordedPullback:
 @final
 @attrs.frozen(eq=False)
 class SummedPullback:
-    """A pull-back that sums, over named axes, the cotangents of values that do not vary along them.
+    """A pullback that sums, over named axes, the cotangents of values that do not vary along them.
 
     Attributes:
-        pull: the pull-back at each index.
+        pull: the pullback at each index.
         axes: the axes' names.
     """
 
@@ -359,17 +359,17 @@ class SummedPullback:
     axes: tuple[Hashable, ...]
 
     def __call__(self, residuals: tuple[Array, ...], primals: tuple[Array, ...], cotangent: PyTree) -> PyTree:
-        """Applies the transpose, and adds up."""
+        """Applies the transpose, and sums the cotangents over the axes."""
         leaves, tree = flatten(self.pull(residuals, cotangent))
         return tree.unflatten(
             [self.sum_over_shared_axes(ct, x) for ct, x in zip(leaves, primals, strict=True)]
         )
 
     def sum_over_shared_axes(self, ct: PyTree, x: Array) -> PyTree:
-        """Returns the sum of one cotangent over the axes along which its primal is shared."""
+        """Returns the sum of one cotangent over the axes along which its primal does not vary."""
         if x.type.kind in "fc":
             for axis in self.axes:
-                if axis not in tracked_axes.value:  # where types say what varies, it has been summed
+                if axis not in tracked_axes.value:  # where types show varying axes, it is summed already
                     ct = PSumShared(axis)(ct, x)
         return ct
 
@@ -401,24 +401,24 @@ def linearize(
 def linearize(
     fun: Callable[[Unpack[Ts]], PyTree], *primals: Unpack[Ts], has_aux: bool = False, in_nzs: PyTree = None
 ) -> tuple[PyTree, ...]:
-    """Evaluates a function and returns its derivative at that point as a function of tangents.
+    """Evaluates a function, and returns its derivative at that point as a function of tangents.
 
-    Evaluating the derivative many times costs only its linear part each time.
+    Each evaluation of the derivative costs only its linear part.
 
     Args:
         fun: takes the primals as positional arguments.
-        primals: where to linearise.
+        primals: the point of linearisation.
         has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
-        in_nzs: a tree of bools, which are False for primals that are not differentiated by: their tangents count as zero.
-            A prefix of the primals, in which tuples may stand for other containers; None for all True.
+        in_nzs: a pytree of bools, False for primals that are not differentiated by: their tangents count as zero.
+            A prefix of the primals, in which tuples may replace other containers; None for all True.
 
     Returns:
-        `(result, f_jvp)`, with has_aux `(result, f_jvp, aux)`; `f_jvp(*tangents)` gives the
-        derivative along tangents. It is a pytree, so that jit can return it. `f_jvp.out_nzs`, which is not kept by jit,
+        `(result, f_jvp)`, with has_aux `(result, f_jvp, aux)`; `f_jvp(*tangents)` returns the
+        derivative along tangents. It is a pytree, so that jit can return it. `f_jvp.out_nzs`, which jit drops,
         says for each array of the result whether it depends on a primal that is differentiated by.
 
     Raises:
-        TransformError, TreeError: `in_nzs` is no such tree.
+        TransformError, TreeError: `in_nzs` is no such pytree.
 
     >>> import effx, effx.numpy as enp
     >>> y, f_jvp = effx.linearize(lambda x: 3. * enp.sin(x) + enp.cos(x / 2.), 2.)
@@ -436,7 +436,7 @@ def linearize(
     n = out_tree.num_leaves
     main_linear = _drop_auxiliary_outputs(linear, dependent, n)
     push = RecordedPushforward(
-        drop_unneeded(main_linear.program, final=False),  # the rest may lack a forward rule
+        drop_unneeded(main_linear.program, final=False),  # unneeded operations may lack a forward rule
         types_of(arrays),
         types_of(outputs[:n]),
         tuple(dependent[:n]),
@@ -481,28 +481,29 @@ def vjp(
     saveable_args: PyTree = True,
     in_nzs: PyTree = None,
 ) -> tuple[PyTree, ...]:
-    """Evaluates a function and returns the transpose of its derivative: reverse mode.
+    """Evaluates a function, and returns the transpose of its derivative: reverse mode.
 
     Args:
         fun: takes the primals as positional arguments.
-        primals: where to differentiate.
+        primals: the point of differentiation.
         has_aux: whether `fun` returns a pair whose second part, a pytree of anything, is not differentiated.
         reduce_axes: names of axes of surrounding vmaps or pmaps. The cotangent of a primal that does not vary
             along such an axis is the sum along it; without this, one for each index.
-        saveable_args: a tree of bools, a prefix of the primals in which tuples may stand for other containers. For False
-            `f_vjp.args_res` has `NotSaveable()` in place of a primal that going back needs: put it back before the call.
-        in_nzs: another such tree, None for all True. A primal for which it is False is not differentiated by, and its
+        saveable_args: a pytree of bools, a prefix of the primals in which tuples may replace other containers. For
+            False `f_vjp.args_res` has `NotSaveable()` in place of a primal that the backward pass needs: put it back
+            before the call.
+        in_nzs: the same, None for all True. A primal for which it is False is not differentiated by, and its
             cotangent is zero. `f_vjp.out_nzs` says for each array of the result whether it depends on one that is.
 
     Returns:
         `(result, f_vjp)`, with has_aux `(result, f_vjp, aux)`; `f_vjp(cotangent)` takes a
-        cotangent of the result's structure and gives a tuple with one for each primal. It is a
+        cotangent of the result's structure and returns a tuple with one for each primal. It is a
         pytree, so that jit can return it, and a `VJP`: `f_vjp.with_refs(...)` adds cotangents to mutable
-        references, `args_res` and `opaque_residuals` are what it keeps. Integer primals have cotangents of
-        dtype float0. A primal that is a mutable reference is differentiated by what it holds.
+        references, `args_res` and `opaque_residuals` are its residuals. Integer primals have cotangents of
+        dtype float0. For a primal that is a mutable reference, the derivative is by its contents.
 
     Raises:
-        TransformError, TreeError: `saveable_args` or `in_nzs` is no such tree.
+        TransformError, TreeError: `saveable_args` or `in_nzs` is no such pytree.
 
     >>> import effx, effx.numpy as enp
     >>> y, f_vjp = effx.vjp(lambda x, y: (enp.sin(x), enp.cos(y)), 0.5, 1.0)
@@ -525,7 +526,7 @@ def vjp(
         functionalize_refs,
     )
 
-    # What references hold is among the primals, and what they hold at the end among the results.
+    # References' contents are among the primals, and their final contents among the results.
     def vjp_of_contents(*args: PyTree) -> tuple[tuple[PyTree, ...], list[PyTree]]:
         contents, inner = flatten(args)
         arrays = as_arrays("vjp", contents, (args, {}))
@@ -596,9 +597,9 @@ def linear_transpose(fun: Callable[..., R], *primals: PyTree) -> Callable[[R], P
 def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
     fun: Callable[..., PyTree], *primals: PyTree
 ) -> PyTree:
-    """Transposes a function that is promised to be linear.
+    """Transposes a function that the caller promises to be linear.
 
-    Costs no evaluation: only shapes and dtypes of the primals are read.
+    Nothing is evaluated: only shapes and dtypes of the primals are read.
 
     Args:
         fun: linear in its arguments.

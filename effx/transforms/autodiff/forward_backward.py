@@ -1,4 +1,4 @@
-"""`fwd_and_bwd`: the two passes of reverse mode as two functions."""
+"""`fwd_and_bwd`: the forward and backward passes of reverse mode as two functions."""
 
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
@@ -16,7 +16,7 @@ P = ParamSpec("P")
 def fwd_and_bwd(
     fun: Callable[P, PyTree], argnums: "int | Sequence[int]" = 0, has_aux: bool = False, jitted: bool = True
 ) -> tuple[Callable[P, tuple[PyTree, ...]], Callable[[PyTree, PyTree], PyTree]]:
-    """Gives reverse mode as two functions, which can be compiled and scheduled apart.
+    """Returns reverse mode as two functions, which can be compiled and scheduled separately.
 
     Args:
         fun: takes and returns pytrees of arrays.
@@ -25,8 +25,8 @@ def fwd_and_bwd(
         jitted: whether both functions are compiled.
 
     Returns:
-        `(fwd, bwd)`. `fwd(*args)` gives `(result, residuals)`, with has_aux `(result, residuals, aux)`;
-        the residuals are a pytree. `bwd(residuals, cotangent)` gives the cotangent of the argument, a tuple
+        `(fwd, bwd)`. `fwd(*args)` returns `(result, residuals)`, with has_aux `(result, residuals, aux)`;
+        the residuals are a pytree. `bwd(residuals, cotangent)` returns the cotangent of the argument, a tuple
         if `argnums` is a sequence.
 
     >>> import effx, effx.numpy as enp
@@ -38,7 +38,7 @@ def fwd_and_bwd(
 
     def fwd(*args: P.args, **kwargs: P.kwargs) -> tuple[PyTree, ...]:
         selected, chosen = select_arguments("fwd_and_bwd", fun, argnums, args, kwargs)
-        # What it returns depends on has_aux, whose value is not known here.
+        # The result type depends on has_aux, whose value is not known here.
         untyped: Callable[..., tuple[PyTree, ...]] = vjp
         return untyped(selected, *chosen, has_aux=has_aux)
 

@@ -104,13 +104,13 @@ def value_and_grad(
         fun: returns a scalar (with has_aux a pair of a scalar and anything).
         argnums: which positional argument or arguments to differentiate by.
         has_aux: whether `fun` returns a pair `(value, aux)`; `aux` may be a pytree of anything.
-        holomorphic: whether `fun` is promised to be holomorphic; its arguments and result are complex.
+        holomorphic: whether the caller promises that `fun` is holomorphic; its arguments and result are complex.
         allow_int: whether arguments may be integers, whose gradients have dtype float0.
         reduce_axes: names of axes of surrounding vmaps or pmaps. The gradient with respect to an argument
             that does not vary along such an axis is the sum along it; without this, one for each index.
 
     Returns:
-        A function giving `(value, gradient)`, or `((value, aux), gradient)`. The gradient has the
+        A function that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient has the
         structure of the argument, and is a tuple if `argnums` is one.
 
     Raises:

@@ -27,7 +27,7 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What they return depends on has_aux, whose value is not known here.
+# The result type depends on has_aux, whose value is not known here.
 _jvp: Callable[..., PyTree] = jvp
 _vjp: Callable[..., PyTree] = vjp
 
@@ -92,16 +92,16 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> PyTree:
-    """Returns a function that computes `fun`'s Jacobian, column by column in forward mode: best for tall ones.
+    """Returns a function that computes `fun`'s Jacobian, column by column in forward mode: best for tall Jacobians.
 
     Args:
         fun: takes and returns pytrees of arrays.
         argnums: which positional argument or arguments to differentiate by.
         has_aux: whether `fun` returns a pair `(result, aux)`.
-        holomorphic: whether `fun` is promised to be holomorphic.
+        holomorphic: whether the caller promises that `fun` is holomorphic.
 
     Returns:
-        A function giving, for each array of shape s in the result and each array of shape t in the argument,
+        A function that returns, for each array of shape s in the result and each array of shape t in the argument,
         an array of shape (*s, *t): the result's structure with the argument's as each leaf. With has_aux a
         pair of that and the auxiliary data.
 
@@ -172,9 +172,9 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> PyTree:
-    """Returns a function that computes `fun`'s Jacobian, row by row in reverse mode: best for wide ones.
+    """Returns a function that computes `fun`'s Jacobian, row by row in reverse mode: best for wide Jacobians.
 
-    For arguments and the result see `jacfwd`; `allow_int` admits integer arguments, whose
+    For arguments and the result see `jacfwd`; `allow_int` allows integer arguments, whose
     Jacobians have dtype float0.
 
     >>> import effx, effx.numpy as enp
@@ -199,7 +199,7 @@ def jacrev(
         total = sum(t.size for t in types)
         rows = vmap(lambda *cts: pull(out_tree.unflatten(cts)))(*_standard_basis(types)) if total else pull(y)
         row_leaves = flatten(rows)[0]
-        if not total:  # nothing to pull back: no rows
+        if not total:  # an empty result: no rows
             row_leaves = [x.reshape((1, *x.shape))[:0] for x in row_leaves]
         parts, start = [], 0
         for t in types:
@@ -241,8 +241,8 @@ def hessian(
     For arguments see `jacfwd`.
 
     Returns:
-        A function giving the result's structure, with the argument's structure in place of each
-        leaf, and again in place of each leaf of that: arrays of shape (*s, *t, *u).
+        A function that returns the result's structure, with the argument's structure as each
+        leaf, and again as each leaf of that: arrays of shape (*s, *t, *u).
 
     >>> import effx, effx.numpy as enp
     >>> print(effx.hessian(lambda x: x[0] ** 3 - 2 * x[0] * x[1] - x[1] ** 6)(enp.array([1., 2.])))

@@ -1,4 +1,4 @@
-"""What `vjp` returns: a function of cotangents that shows what it keeps, and that may add to mutable references."""
+"""The pullback that `vjp` returns (`VJP`): its residuals are visible, and it can add to mutable references."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def flatten_flags(function_name: str, name: str, flag_tree: PyTree, tree: PyTree
 
     Args:
         function_name, name: the transformation and its parameter, for errors.
-        flag_tree: a bool, or a prefix of the primals, whose containers need only have as many children as theirs.
-        tree: the structure of the primals, a tuple's.
+        flag_tree: a bool, or a prefix of the primals, whose containers need only have the same number of children.
+        tree: the structure of the tuple of primals.
 
     Raises:
         TransformError: a leaf is no bool.
-        TreeError: it is no prefix.
+        TreeError: `flag_tree` is no prefix.
     """
     if flag_tree is True:
         return [True] * tree.num_leaves
@@ -60,7 +60,7 @@ def _broadcast_flags(
 
 
 def unflatten_flags(tree: PyTreeDef, flags: Sequence[bool]) -> PyTree:
-    """Returns bools in a structure, in which tuples stand for containers that are neither tuple, list nor dict."""
+    """Returns bools in a structure, in which tuples replace containers that are neither tuple, list nor dict."""
     return _unflatten_node(tree, iter(flags))
 
 
@@ -83,31 +83,31 @@ class GradValue:
 @final
 @attrs.frozen
 class DontWant:
-    """In `f_vjp.with_refs(...)`: the argument's cotangent is not asked for; compiled code does not compute it."""
+    """In `f_vjp.with_refs(...)`: the argument's cotangent is not wanted; compiled code does not compute it."""
 
 
 @final
 @attrs.frozen
 class GradRef:
-    """In the result of a `vjp` with references: the cotangent was added to one."""
+    """In the result of a `vjp` with references: the cotangent was added to a reference."""
 
 
 @final
 @attrs.frozen
 class DidntWant:
-    """In the result of a `vjp`: the cotangent was not asked for."""
+    """In the result of a `vjp`: the cotangent was not wanted."""
 
 
 @final
 @attrs.frozen
 class NotNeeded:
-    """In `f_vjp.args_res`: going back does not need this argument's value."""
+    """In `f_vjp.args_res`: the backward pass does not need this argument's value."""
 
 
 @final
 @attrs.frozen
 class NotSaveable:
-    """In `f_vjp.args_res`: going back needs this argument's value, which `saveable_args` did not let it keep."""
+    """In `f_vjp.args_res`: the backward pass needs this argument's value, which `saveable_args` excluded."""
 
 
 Marker: TypeAlias = type[GradRef] | type[DidntWant] | type[NotNeeded] | type[NotSaveable]
@@ -132,19 +132,19 @@ def _is_unsaved_marker(x: object) -> bool:
 @final
 @attrs.frozen(eq=False)
 class PullbackInfo:
-    """What of a pull-back is no array; equal only to itself.
+    """The static part of a pullback; equal only to itself.
 
     Attributes:
-        name: of the function, for errors.
-        apply: takes residuals and a cotangent of the result, and of what lent references held at the end; with axes the
-            primals too. Gives the primals' cotangents.
+        name: the function's name, for errors.
+        apply: takes residuals and a cotangent of the result, and of lent references' final contents; with axes the
+            primals too. Returns the primals' cotangents.
         needs_primals: whether `apply` takes the primals.
-        residual_sources: for each residual the number of the primal that it is; -1 for another value.
-        in_types: the primals'.
+        residual_sources: for each residual the index of the primal that it is; -1 for another value.
+        in_types: the primals' types.
         in_tree: their structure, in which references are leaves.
-        is_ref: for each primal whether it is what a reference held.
-        out_tree: the structure of the result; with lent references, of a pair of it and what they held at the end.
-        dependent: for each of its leaves whether it depends on the primals.
+        is_ref: for each primal whether it is a reference's contents.
+        out_tree: the structure of the result; with lent references, of a pair of it and their final contents.
+        dependent: for each leaf of `out_tree` whether it depends on the primals.
     """
 
     name: str
@@ -165,13 +165,14 @@ class PullbackInfo:
 
 @final
 class VJP:
-    """A cotangent of the result to a tuple with one for each primal. A pytree, so that jit can return it.
+    """A function from a cotangent of the result to a tuple of the primals' cotangents. A pytree, so that jit can return
+    it.
 
     Attributes:
-        args_res: for each positional argument its pytree, with `NotNeeded()` for arrays that going back does not need.
-            An array may be replaced by one of its type before the call, or taken out to free it. `NotSaveable()` stands
-            for one that must be put back.
-        opaque_residuals: the other values that going back needs.
+        args_res: for each positional argument its pytree, with `NotNeeded()` for arrays that the backward pass does not
+            need. An array may be replaced by one of its type before the call, or taken out to free it. `NotSaveable()`
+            marks one that must be put back.
+        opaque_residuals: the other residuals.
 
     >>> import effx, effx.numpy as enp
     >>> y, f_vjp = effx.vjp(lambda w, x: enp.dot(w, x), enp.ones(2), enp.arange(2.0))
@@ -203,8 +204,8 @@ class VJP:
 
     @property
     def out_nzs(self) -> PyTree:
-        """For each array of the result whether its cotangent matters: whether it depends on what is differentiated by.
-        Tuples stand for containers that are neither tuple, list nor dict.
+        """For each array of the result, whether its cotangent matters: whether it depends on a differentiated primal.
+        Tuples replace containers that are neither tuple, list nor dict.
 
         >>> import effx
         >>> effx.vjp(lambda x, y: {"a": x * y, "b": 2 * y}, 1.0, 2.0, in_nzs=(True, False))[1].out_nzs
@@ -214,21 +215,21 @@ class VJP:
         return tree[0] if any(self._info.is_ref) else tree
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> VJP:
-        """Says where cotangents go.
+        """Returns this pullback with a destination for each cotangent.
 
         Args:
             maybe_ct_refs: the structure of the primals, with a leaf for each array or reference among them: a `Ref` of its
                 type, to which its cotangent is added; `effx.ad.GradValue()` to have it returned, as without
                 this method; or `effx.ad.DontWant()`. For a primal that is a reference, the ref holds the cotangent
-                of what that held at the end, and gets the one of what it held at the start.
+                of the final contents, and receives that of the initial contents.
 
         Returns:
             A function like this one.
 
         Raises:
-            TreeError: the structure is another.
+            TreeError: the structure differs.
             TransformError: a leaf is none of these.
-            DTypeError: a ref is not of its primal's type.
+            DTypeError: a ref does not have its primal's type.
         """
         info = self._info
         leaves, tree = flatten(maybe_ct_refs, is_leaf=_is_cotangent_request)
@@ -254,9 +255,9 @@ class VJP:
         """Applies the transpose.
 
         Raises:
-            RefError: a primal is a reference, and `with_refs` did not say where its cotangent goes.
+            RefError: a primal is a reference, and `with_refs` gave no destination for its cotangent.
             TransformError: an argument that is needed was taken out of `args_res`.
-            TreeError, ShapeError, DTypeError: the cotangent does not fit the result.
+            TreeError, ShapeError, DTypeError: the cotangent does not match the result.
         """
         info = self._info
         bound: Sequence[Any] = self._bound or [GradValue()] * len(info.in_types)
@@ -316,7 +317,7 @@ class VJP:
 def make_pullback(
     info: PullbackInfo, primals: Sequence[Array], residuals: Sequence[Array], saveable: Sequence[bool]
 ) -> VJP:
-    """Returns a pull-back with its residuals apart: those that are primals, if they may be saved, and the others."""
+    """Returns a pullback with its residuals split into saveable primals and other values."""
     needed = range(len(primals)) if info.needs_primals else {*info.residual_sources}
     args_res = info.in_tree.unflatten(
         [
@@ -330,7 +331,7 @@ def make_pullback(
 
 
 def residual_sources(primals: Sequence[Array], residuals: Sequence[Array]) -> tuple[int, ...]:
-    """Returns for each residual the number of the primal that it is; -1 for another value."""
+    """Returns for each residual the index of the primal that it is; -1 for another value."""
     primal_numbers = {id(x): i for i, x in reversed(list(enumerate(primals)))}
     return tuple([primal_numbers.get(id(x), -1) for x in residuals])
 

@@ -1,1 +1,1 @@
-"""Functions with rules that users give: derivatives, batching, names for handlers."""
+"""Functions with users' rules: `custom_jvp`, `custom_vjp`, `custom_vmap`, `closure_convert`, `named_function`."""

@@ -1,4 +1,4 @@
-"""`closure_convert`: what a function closes over becomes arguments."""
+"""`closure_convert`: turn a function's closed-over values into arguments."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
 def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Callable[..., R], list[Array]]:
     """Converts closed-over values to arguments, for rules that depend on them. Only values that may be
     differentiated are hoisted: floating and complex values that belong to a surrounding transformation.
-    Others stay in the function.
+    Others remain in the function.
 
     Args:
         fun: the function.
         example_args: arguments, or anything with their shapes and dtypes; `fun` is staged for them.
 
     Returns:
-        `(converted, consts)`: `converted(*args, *consts)` returns `fun(*args)`. `converted` takes arguments
-        like the examples only.
+        `(converted, consts)`: `converted(*args, *consts)` returns `fun(*args)`. `converted` takes only arguments
+        like the examples.
 
     Raises:
-        TransformError: `fun` is no function.
-        TreeError, ShapeError, DTypeError: `converted` is called with other arguments than the examples.
+        TransformError: `fun` is not callable.
+        TreeError, ShapeError, DTypeError: `converted` is called with arguments unlike the examples.
 
     >>> import effx
     >>> def power(x, exponent):
@@ -57,7 +57,7 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
     consts = [x for x, h in zip(staged.captured, hoisted, strict=True) if h]
 
     def call_converted(*args: PyTree) -> R:
-        """Returns what the function returns; the hoisted values are the last arguments."""
+        """Calls the function; the hoisted values are the last arguments."""
         n = len(args) - len(consts)
         if n < 0:
             raise TreeError(

@@ -1,4 +1,4 @@
-"""Batching that users give: `custom_vmap`, `sequential_vmap`."""
+"""Users' batching rules: `custom_vmap`, `sequential_vmap`."""
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., PyTree])
 
 @final
 class custom_vmap(Generic[P, R]):
-    """A function with a rule of its own for `vmap`.
+    """A function with a batching rule of its own.
 
     Differentiation goes through the function, and through the rule under vmap.
 
@@ -49,16 +49,16 @@ class custom_vmap(Generic[P, R]):
         self.vmap_rule: Callable[..., PyTree] | None = None
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the function."""
+        """Returns the parts of the function that belong to its key on disk."""
         return {"fun": self.fun, "vmap_rule": self.vmap_rule}
 
     def def_vmap(self, vmap_rule: F) -> F:
-        """Gives the function its rule.
+        """Sets the function's batching rule.
 
         Args:
-            vmap_rule: takes the batch's size, a list that says for each argument, in its structure, which leaves
-                have a batch axis in front, and the arguments; returns `(result, out_batched)`, where
-                out_batched says the same of the result, a bool for the whole of a subtree.
+            vmap_rule: takes the batch size, a list of bools that says for each argument, in its structure, which
+                leaves have a leading batch axis, and the arguments; returns `(result, out_batched)`, where
+                out_batched says the same for the result, as a pytree prefix.
 
         Returns:
             The rule, so that this can be a decorator.
@@ -95,10 +95,10 @@ class custom_vmap(Generic[P, R]):
 
 
 def _check_outputs(call: Invocation, name: str, size: int, result: PyTree) -> tuple[list[Array], list[bool]]:
-    """Flattens and checks what a rule gave.
+    """Flattens and checks a batching rule's result.
 
     Raises:
-        TransformError, TreeError, ShapeError: it is no such pair, or does not fit the function.
+        TransformError, TreeError, ShapeError: it is no such pair, or does not match the function.
     """
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TransformError(
@@ -133,7 +133,7 @@ def _check_outputs(call: Invocation, name: str, size: int, result: PyTree) -> tu
 
 
 def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
-    """Makes `vmap` of a function a loop over the batch, for functions that need much memory or cannot be batched.
+    """Makes `vmap` loop over the batch, for functions that need much memory or cannot be batched.
 
     Args:
         f: the function, of pytrees of arrays.
@@ -159,7 +159,7 @@ def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
         types = [x.type for x in inputs[:unbatched_count]] + [
             x.type.with_shape(x.type.shape[1:]) for x in inputs[unbatched_count:]
         ]
-        # The function with its rule, so that a batch of batches is a loop of loops.
+        # The function with its rule, so that nested vmaps become nested loops.
         element = PartialLeafFunction("sequential_vmap", by_position, tree, leaves, order, function.__name__)
         body = trace(element, types)
         results = Scan(body.program, size, len(body.captured) + unbatched_count)(*body.captured, *inputs)

@@ -1,4 +1,4 @@
-"""Derivatives that users give: `custom_jvp`, `custom_vjp`, `custom_gradient`."""
+"""Users' derivative rules: `custom_jvp`, `custom_vjp`, `custom_gradient`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., PyTree])
 
 
 class _Custom(Generic[P, R]):
-    """A function that carries rules: what `custom_jvp` and `custom_vjp` have in common.
+    """A function with derivative rules: the base of `custom_jvp` and `custom_vjp`.
 
     Attributes:
         fun: the function.
@@ -72,7 +72,7 @@ class _Custom(Generic[P, R]):
         self._forward: ForwardRule | None = None
         self._reverse: ReverseRule | None = None
         if isinstance(fun, _Custom):
-            # One function with rules for both modes, each of which takes its own.
+            # One function with rules for both modes; each mode uses its own.
             if fun.nondiff_argnums != self.nondiff_argnums:
                 raise TransformError(
                     f"{self.transform_name}: {fun.transform_name} of {self.__name__} has nondiff_argnums "
@@ -89,7 +89,7 @@ class _Custom(Generic[P, R]):
         """Calls the function; a handler that differentiates uses the rules."""
         forward, reverse = self._resolve_rules()
         if current_frame() is None and not kwargs and not self._by_name:
-            return self.fun(*args, **kwargs)  # nothing looks at the rules
+            return self.fun(*args, **kwargs)  # no handler uses the rules
         arguments = bind_positional_arguments(self.transform_name, self.fun, args, kwargs)
         call: Invocation | None = None
         try:
@@ -112,7 +112,7 @@ class _Custom(Generic[P, R]):
     def _call_with_refs(
         self, forward: ForwardRule | None, reverse: ReverseRule | None, arguments: tuple[PyTree, ...]
     ) -> R:
-        """Calls the function with rules that close over the references among its arguments."""
+        """Calls the function with rules that close over the references among the arguments."""
         from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
             close_over_refs,
             extract_refs,
@@ -148,11 +148,11 @@ class _Custom(Generic[P, R]):
         return call(*inner)
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the function."""
+        """Returns the parts of the function that belong to its key on disk."""
         return {name: vars(self)[name] for name in _HASHED_FIELDS}
 
     def _resolve_rules(self) -> tuple[ForwardRule | None, ReverseRule | None]:
-        """Returns the rules, also those that the function inside got later."""
+        """Returns the rules, including those that the inner function got later."""
         forward, reverse = self._forward, self._reverse
         if self._inner is not None:
             forward, reverse = forward or self._inner._forward, reverse or self._inner._reverse
@@ -163,7 +163,7 @@ class _Custom(Generic[P, R]):
             )
         return forward, reverse
 
-    # As jit's functions are, and jax's are not: usable as methods, `self` being a nondiff argument.
+    # Usable as methods, as jitted functions are and jax's are not: `self` is a nondiff argument.
     @overload
     def __get__(self, instance: None, owner: object = None) -> "_Custom[P, R]": ...
     @overload
@@ -176,13 +176,13 @@ class _Custom(Generic[P, R]):
         return self if instance is None else partial(function, instance)
 
     def defjvp(self, jvp: Callable[Q, tuple[R, R]], symbolic_zeros: bool = False) -> Callable[Q, tuple[R, R]]:
-        """Gives the function a rule for forward mode, which serves reverse mode too if there is no other.
+        """Sets the function's forward-mode rule, which serves reverse mode too if there is no reverse rule.
 
         Args:
             jvp: takes the nondiff arguments, then two tuples, of primals and of their tangents; returns a pair
                 `(primal_out, tangent_out)` of equal structure, shapes and dtypes. Integers have tangents of
                 dtype float0. The rule must be linear in the tangents.
-            symbolic_zeros: True to get a `SymbolicZero` for tangents that are known to be zero; else zeros.
+            symbolic_zeros: True to get a `SymbolicZero` for tangents that are known to be zero, instead of zeros.
 
         Returns:
             The rule, so that this can be a decorator.
@@ -192,14 +192,14 @@ class _Custom(Generic[P, R]):
         return jvp
 
     def defjvps(self, *jvps: Callable[..., PyTree] | None) -> None:
-        """Gives the function a rule for forward mode, in parts: one for each argument, which add up.
+        """Sets the function's forward-mode rule as a sum of one rule for each argument.
 
         Args:
-            jvps: each takes a tangent, the result and all primals, and gives the result's tangent; None for an
+            jvps: each takes a tangent, the result and all primals, and returns the result's tangent; None for an
                 argument that the result does not depend on.
 
         Raises:
-            TransformError: there is not one for each argument, or the function has nondiff arguments.
+            TransformError: the number of rules is not that of arguments, or the function has nondiff arguments.
         """
         if self.nondiff_argnums:
             raise TransformError(
@@ -270,7 +270,7 @@ class _Custom(Generic[P, R]):
         generic_batching: bool = False,
     ) -> None: ...
     @overload
-    def defvjp(  # cotangents of integers and symbolic zeros are not what the function returns
+    def defvjp(  # cotangents of integers and symbolic zeros have other types than the results
         self,
         fwd: Callable[..., tuple[R, PyTree]],
         bwd: Callable[..., PyTree],
@@ -286,20 +286,20 @@ class _Custom(Generic[P, R]):
         optimize_remat: bool = False,
         generic_batching: bool = False,
     ) -> None:
-        """Gives the function rules for reverse mode.
+        """Sets the function's reverse-mode rules.
 
         Args:
             fwd: takes the function's arguments, returns `(result, residuals)`; residuals are any pytree.
             bwd: takes the nondiff arguments, the residuals, and a cotangent of the result's structure; returns
                 a tuple with the cotangent of each other argument. None stands for zero, also for that of a
                 whole argument or subtree, and for the cotangents of integers.
-            symbolic_zeros: True to give `fwd` each leaf of an argument as a `CustomVJPPrimal`, which says
+            symbolic_zeros: True to pass `fwd` each leaf of an argument as a `CustomVJPPrimal`, which says
                 whether it is differentiated by, and `bwd` a `SymbolicZero` for cotangents that are zero.
-            optimize_remat: of no effect: compiled code computes no residual that nothing reads.
-            generic_batching: what `vmap` does with a result that all batch elements share. By default it has a batch axis
-                where it is differentiated, so that `out_axes=None` refuses it. True to have it once: `bwd` of the first
-                batch element gets its cotangent, the others zero; where `fwd` gives each element another, the first's is
-                taken. Without effect where there is a rule for forward mode too.
+            optimize_remat: without effect: compiled code computes no unused residuals.
+            generic_batching: how `vmap` treats a result that all batch elements share. By default it gets a batch axis
+                where it is differentiated, so that `out_axes=None` refuses it. True to keep it unbatched: `bwd` of the
+                first batch element gets its cotangent, the others get zero; if `fwd` returns different values for the
+                elements, the first is used. Without effect if there is a forward-mode rule too.
         """
         _check_rule(self.transform_name, "defvjp", fwd)
         _check_rule(self.transform_name, "defvjp", bwd)
@@ -337,7 +337,7 @@ def _check_argnames(function_name: str, names: object) -> tuple[str, ...]:
 
 
 def _parameter_count(fun: Callable[..., object]) -> int | None:
-    """Returns the number of a function's arguments; None where it is open."""
+    """Returns the number of a function's arguments; None if it is variable."""
     signature = function_signature(fun)
     if signature is None:
         return None
@@ -353,15 +353,15 @@ def _add_tangents(x: PyTree, y: PyTree) -> PyTree:
 
 @final
 class custom_jvp(_Custom[P, R]):
-    """A function with a rule of its own for forward mode, used wherever it is differentiated.
+    """A function with a forward-mode rule of its own, used wherever it is differentiated.
 
     Args:
         fun: the function, of pytrees of arrays.
-        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, which may be anything: the
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, of any type: the
             rule gets them first.
 
     Raises:
-        TransformError: `fun` is no function, or has no such argument; on a call, no rule has been defined.
+        TransformError: `fun` is not callable, or has no such argument; on a call, no rule has been defined.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.custom_jvp
@@ -379,7 +379,7 @@ class custom_jvp(_Custom[P, R]):
 
     @property
     def jvp(self) -> Callable[..., PyTree] | None:
-        """The rule that `defjvp` was given, or that of `defjvps` for all arguments; None before that."""
+        """The rule set by `defjvp` or `defjvps`; None before that."""
         return None if self._forward is None else self._forward.rule
 
     @property
@@ -390,17 +390,17 @@ class custom_jvp(_Custom[P, R]):
 
 @final
 class custom_vjp(_Custom[P, R]):
-    """A function with rules of its own for reverse mode.
+    """A function with reverse-mode rules of its own.
 
-    Forward mode through it is an error, unless it has a rule for that too: `custom_vjp(custom_jvp(f))` has both,
-    and each mode takes its own.
+    Forward mode through it is an error, unless it has a forward rule too: `custom_vjp(custom_jvp(f))` has both,
+    and each mode uses its own.
 
     Args:
         fun: the function, of pytrees of arrays.
-        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, which may be anything.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by, of any type.
 
     Raises:
-        TransformError: `fun` is no function, or has no such argument; on a call, no rules have been defined.
+        TransformError: `fun` is not callable, or has no such argument; on a call, no rules have been defined.
 
     >>> import effx
     >>> @effx.custom_vjp
@@ -420,17 +420,17 @@ class custom_vjp(_Custom[P, R]):
 
 
 def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callable[P, R]:
-    """Makes a function from one that also gives its derivative's transpose.
+    """Makes a differentiable function from one that also returns its pullback.
 
     Args:
         fun: returns a pair of its value and a function from a cotangent of the value to the cotangents of the
-            arguments: a tuple, or the cotangent alone where there is one argument.
+            arguments: a tuple, or the cotangent alone for one argument.
 
     Returns:
-        The function, giving the value alone. Only reverse mode goes through it.
+        The function, returning the value alone. It supports reverse mode only.
 
     Raises:
-        TransformError: `fun` is no function, or does not return such a pair.
+        TransformError: `fun` is not callable, or does not return such a pair.
 
     >>> import effx
     >>> @effx.custom_gradient
@@ -470,7 +470,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
             arrays = iter(run_program(staged.program, [*captured, *[cts[i] for i in floating]]))
             return structure.unflatten([next(arrays) if isinstance(x, Array) else x for x in rest])
 
-        # What vjp_fun closes over are its residuals.
+        # The residuals are the values that vjp_fun closes over.
         return result, Partial(backward, staged.captured)
 
     update_wrapper(call_value, fun)

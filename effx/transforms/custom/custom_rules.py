@@ -1,4 +1,4 @@
-"""Rules of users as rules on lists of arrays: what they get, and checks of what they give."""
+"""Adapt users' derivative rules to lists of arrays: prepare their arguments, and check their results."""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -22,7 +22,7 @@ class SymbolicZero(Typed):
     """A tangent or cotangent that is known to be zero, for rules with `symbolic_zeros`.
 
     Attributes:
-        type: of the zeros that it replaces; float0 is the dtype of integers' tangents.
+        type: the type of the zeros that it replaces; float0 is the dtype of integers' tangents.
 
     >>> import effx, effx.numpy as enp
     >>> SymbolicZero(effx.typeof(enp.ones(3)))
@@ -39,7 +39,7 @@ class SymbolicZero(Typed):
         """Returns the zero tangent of an array or a number.
 
         Raises:
-            DTypeError: it is neither.
+            DTypeError: `val` is neither.
 
         >>> SymbolicZero.from_primal_value(1.5), SymbolicZero.from_primal_value(2)
         (SymbolicZero(float32[]), SymbolicZero(float0[]))
@@ -53,7 +53,7 @@ class SymbolicZero(Typed):
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype of the zeros would be weak."""
+        """Whether the zeros have a weak type."""
         return self.type.weak
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class SymbolicZero(Typed):
 
 @final
 class CustomVJPPrimal:
-    """A leaf of the arguments of `fwd` where the rules asked for `symbolic_zeros`.
+    """A leaf of the arguments of a `fwd` with `symbolic_zeros`.
 
     Attributes:
         value: the array.
@@ -80,13 +80,13 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(tree: PyTree) -> PyTree:
-    """Returns what the `fwd` of rules with `symbolic_zeros` gets as what it gets without: the values alone.
+    """Returns the values in the arguments of a `fwd` with `symbolic_zeros`.
 
     Args:
         tree: a pytree whose leaves are `CustomVJPPrimal`.
 
     Raises:
-        TransformError: a leaf is none.
+        TransformError: a leaf is no `CustomVJPPrimal`.
 
     >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(as_operand(1.5), perturbed=True)})
     {'a': Array(1.5, dtype=float32, weak_type=True)}
@@ -102,7 +102,7 @@ def custom_vjp_primal_tree_values(tree: PyTree) -> PyTree:
 
 
 def zero_tangent(t: ArrayType, symbolic: bool) -> PyTree:
-    """Returns what a rule sees for a zero tangent of a value."""
+    """Returns the zero tangent that a rule receives: symbolic or an array."""
     if symbolic:
         return SymbolicZero(t.to_tangent_aval())
     return zeros(t) if t.kind in "fc" else float0_zeros(t)
@@ -113,7 +113,7 @@ def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
 
     Args:
         val: a pytree of arrays and numbers.
-        symbolic_zeros: True to get a `SymbolicZero` for each; else zeros, NumPy's of float0 for integers.
+        symbolic_zeros: True to get a `SymbolicZero` for each; otherwise zeros, NumPy arrays of float0 for integers.
 
     Raises:
         DTypeError: a leaf is neither.
@@ -132,10 +132,10 @@ def _is_zero(x: PyTree) -> bool:
 
 
 def _check_tangent(function_name: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
-    """Returns a tangent that a rule gave, as wide as its primal; None for zero.
+    """Returns a tangent from a rule's result, in its primal's dtype; None for zero.
 
     Raises:
-        ShapeError, DTypeError: it does not fit.
+        ShapeError, DTypeError: its shape or dtype does not match.
     """
     if _is_zero(x):
         return None
@@ -173,18 +173,18 @@ def check_pair(function_name: str, rule: str, parts: str, result: object) -> tup
 
 @final
 class ForwardRule:
-    """A user's rule for forward mode."""
+    """A user's forward-mode rule."""
 
     def __init__(self, rule: Callable[..., PyTree], symbolic_zeros: bool) -> None:
         self.rule, self.symbolic = rule, symbolic_zeros
         self.name = callable_name(rule)
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the rule."""
+        """Returns the parts of the rule that belong to its key on disk."""
         return {"rule": self.rule, "symbolic": self.symbolic}
 
     def bind_call(self, call: Invocation) -> JvpRule:
-        """Returns the rule on lists of arrays for one call."""
+        """Returns the rule for one call, as a function of lists of arrays."""
 
         def jvp(
             constants: Sequence[Array], primals: Sequence[Array], tangents: Sequence[Array | None]
@@ -230,7 +230,7 @@ class ForwardRule:
 
 @final
 class ReverseRule:
-    """A user's pair of rules for reverse mode."""
+    """A user's pair of reverse-mode rules."""
 
     def __init__(
         self, fwd: Callable[..., PyTree], bwd: Callable[..., PyTree], symbolic_zeros: bool, shares: bool
@@ -239,11 +239,11 @@ class ReverseRule:
         self.fwd_name, self.bwd_name = callable_name(fwd), callable_name(bwd)
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the rules."""
+        """Returns the parts of the rules that belong to their key on disk."""
         return {"fwd": self.fwd, "bwd": self.bwd, "symbolic": self.symbolic, "shares": self.shares}
 
     def bind_call(self, call: Invocation) -> VjpRule:
-        """Returns the rules on lists of arrays for one call."""
+        """Returns the rules for one call, as functions of lists of arrays."""
 
         def vjp(
             constants: Sequence[Array], primals: Sequence[Array], perturbed: Sequence[bool]
@@ -292,7 +292,7 @@ class ReverseRule:
     def flatten_cotangents(
         self, call: Invocation, result: PyTree, types: Sequence[ArrayType]
     ) -> list[Array | None]:
-        """Flattens and checks what the backward rule gave; None stands for zero, for whole subtrees too."""
+        """Flattens and checks the backward rule's result; None means zero, also for whole subtrees."""
         transform_name, count = call.transform_name, len(call.active)
         if not isinstance(result, tuple | list):
             raise TreeError(
@@ -318,7 +318,7 @@ class ReverseRule:
         return cts
 
     def _expand_zeros(self, call: Invocation, result: tuple[PyTree, ...], count: int) -> list[PyTree]:
-        """Flattens cotangents in which None stands for the zeros of a whole subtree."""
+        """Flattens cotangents in which None means the zeros of a whole subtree."""
         leaves, tree = flatten(result, lambda x: x is None)
         expanded: list[PyTree] = []
         fits = True

@@ -1,4 +1,4 @@
-"""Calls of functions with rules of the user's: who takes one, and what the rules see.
+"""Call a function with users' rules: choose the handler that applies them, and pass arguments to the rules.
 
 A rule is wanted only where an installed handler has a use for it. Without one, the function simply runs. A
 handler with a use for it that owns an argument applies it at once, on values as concrete as they are, so
@@ -34,7 +34,7 @@ def bind_positional_arguments(
     """Returns a call's arguments by position, with defaults in place.
 
     Raises:
-        TransformError: a keyword argument has no position.
+        TransformError: a keyword argument is keyword-only.
     """
     signature = function_signature(fun)
     if signature is None:
@@ -87,21 +87,21 @@ def nondiff_positions(
 
 
 def type_name(x: object) -> str:
-    """Names the class of what a rule gave."""
+    """Returns the class name of a rule's result."""
     return "Array" if isinstance(x, Array) else type(x).__name__
 
 
 @final
 class Invocation(FlatFunction):
-    """One call: a function of the boxes' and the primals' arrays, and what rules see of arguments and result.
+    """One call of a function with rules: a function of the boxes and primals, with the arguments for the rules.
 
     Attributes:
         args: all arguments.
         nondiff: positions of the arguments that rules do not differentiate by.
         primals: the leaves of the other arguments.
-        in_tree: their structure, a tuple's.
-        boxes: the boxes among the leaves of the nondiff all_arguments: constants of the operation.
-        captured: what the function closes over, once it has been staged: the operation's first constants.
+        in_tree: the structure of the tuple of other arguments.
+        boxes: the boxes among the leaves of the nondiff arguments: constants of the operation.
+        captured: the arrays that the function closes over, once it is staged: the operation's first constants.
         out_tree: set once the function or a rule has run.
         out_types: the types of the result, once the function has been staged.
     """
@@ -126,7 +126,7 @@ class Invocation(FlatFunction):
         leaves, in_tree = flatten(tuple([args[i] for i in self.active]))
         super().__init__(transform_name, fun, in_tree)
         self.primals = [self._as_operand(leaf, i) for i, leaf in enumerate(leaves)]
-        # Only boxes: a rule may look at anything else, a function, a number, a concrete array.
+        # Only boxes: a rule may read anything else, a function, a number, a concrete array.
         self._nondiff_values = tuple([args[i] for i in self.nondiff])
         fixed, self._nondiff_tree = flatten(self._nondiff_values)
         self._nondiff_leaves = fixed
@@ -155,7 +155,7 @@ class Invocation(FlatFunction):
         return f"{self.active[first.idx]}{keystr(path[1:])}"
 
     def nondiff_arguments(self, constants: Sequence[Array]) -> tuple[PyTree, ...]:
-        """Returns the nondiff arguments; the operation's last constants stand for the boxes in them."""
+        """Returns the nondiff arguments, with their boxes replaced by the operation's last constants."""
         if not self._boxed:
             return self._nondiff_values
         leaves = list(self._nondiff_leaves)
@@ -167,24 +167,24 @@ class Invocation(FlatFunction):
     def substitute_constants(
         self, constants: Sequence[Array]
     ) -> AbstractContextManager[Callable[[PyTree], PyTree]]:
-        """Lets what the function closes over stand for the operation's constants while a rule runs."""
+        """Substitutes the operation's constants for closed-over boxes while a rule runs."""
         n = len(constants) - len(self._boxed)
         return substitute_boxes(self.captured[:n], constants[:n])
 
     def backward_constants(self, constants: Sequence[Array]) -> list[Array]:
-        """Returns the constants that a backward rule needs beside its residuals."""
+        """Returns the constants that a backward rule needs in addition to its residuals."""
         n = len(constants) - len(self._boxed)
         return [x for i, x in enumerate(constants) if i >= n or type(self.captured[i]) is Box]
 
     def restore_constants(self, needed: Sequence[Array]) -> list[Array]:
-        """The inverse of `needed_back`; a constant that no rule needs renewed stays what it was."""
+        """The inverse of `backward_constants`; other constants keep their captured values."""
         remaining = iter(needed)
         n = len(self.captured) if len(needed) > len(self._boxed) else 0
         captured = [next(remaining) if type(x) is Box else x for x in self.captured[:n]]
         return [*captured, *remaining]
 
     def release(self) -> None:
-        """Forgets the arguments of this call: programs that hold the rules may live much longer."""
+        """Drops the arguments of this call: programs that refer to the rules may live much longer."""
         self.args, self.primals, self.boxes = (), [], []
         for i in self._boxed:
             self._nondiff_leaves[i] = None
@@ -192,7 +192,7 @@ class Invocation(FlatFunction):
             self._nondiff_values = ()
 
     def all_arguments(self, constants: Sequence[Array], leaves: Sequence[PyTree]) -> list[PyTree]:
-        """Returns all arguments, with `leaves` for those that are differentiated."""
+        """Returns all arguments, with `leaves` as the differentiated ones."""
         args: list[PyTree] = [None] * (len(self.nondiff) + len(self.active))
         for i, value in zip(self.nondiff, self.nondiff_arguments(constants), strict=True):
             args[i] = value
@@ -201,12 +201,12 @@ class Invocation(FlatFunction):
         return args
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
-        """Calls the function on the boxes' and the primals' arrays."""
+        """Calls the function on the arrays of boxes and primals."""
         n = len(self._boxed)
         return self.flatten_result(self.fun(*self.all_arguments(arrays[:n], arrays[n:])))
 
     def check_result_tree(self, rule: str, part: str, tree: PyTreeDef) -> None:
-        """Compares the structure of what a rule gives with that of the function's result, if it is known.
+        """Checks the structure of a rule's result against that of the function's result, if it is known.
 
         Raises:
             TreeError: they differ.
@@ -219,10 +219,10 @@ class Invocation(FlatFunction):
         self.out_tree = tree
 
     def flatten_outputs(self, rule: str, result: PyTree, part: str) -> list[Array]:
-        """Flattens what a rule gives as the function's result.
+        """Flattens a rule's value for the function's result.
 
         Raises:
-            TreeError, ShapeError, DTypeError: the function's own result is another.
+            TreeError, ShapeError, DTypeError: it differs from the function's own result.
         """
         ys, tree = flatten_output(self.transform_name, rule, result)
         self.check_result_tree(rule, part, tree)
@@ -238,20 +238,20 @@ class Invocation(FlatFunction):
         return [convert(y, t.dtype, t.weak) for y, t in zip(ys, self.out_types, strict=True)]
 
     def result_path(self, leaf: int) -> str:
-        """Returns `[0]['w']` for a leaf of the result; "" for a result that is one array."""
+        """Returns `[0]['w']` for a leaf of the result; "" if the result is one array."""
         return leaf_path(self.out_tree.unflatten(range(self.out_tree.num_leaves)), leaf)
 
 
 @attrs.frozen
 class _Owner:
-    """Who takes a call: a frame, and whether it may apply a rule at once."""
+    """The frame that handles a call, and whether it may apply a rule at once."""
 
     frame: Frame
     applies: bool
 
 
 def _find_owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
-    """Finds the frame that takes a call; None where no handler has a use for the rules."""
+    """Returns the frame that handles a call; None if no handler uses the rules."""
     frame = current_frame()
     if frame is None:
         return None
@@ -266,7 +266,7 @@ def _find_owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
         if f.intercepts:
             return _Owner(f, False)
         if any([x.frame is f for x in operands]):
-            # The function may close over boxes of frames further in, which must see the call first.
+            # The function may close over boxes of inner frames, which must handle the call first.
             return _Owner(f, f is frame and isinstance(f.handler, PayloadHandler) and f.handler.uses(rules))
     return None
 

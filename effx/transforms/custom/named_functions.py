@@ -18,13 +18,13 @@ R = TypeVar("R")
 
 @final
 class named_function(NamedFunction, Generic[P, R]):
-    """A function that handlers may have rules for; every other handler goes into its body.
+    """A function that handlers may have rules for; every other handler enters its body.
 
     Args:
-        fun: takes pytrees of arrays, by position or by keywords that have one; returns a pytree of arrays.
+        fun: takes pytrees of arrays, by position or by keyword but not keyword-only; returns a pytree of arrays.
 
     Raises:
-        TransformError: `fun` is no function.
+        TransformError: `fun` is not callable.
 
     >>> import attrs, effx, effx.numpy as enp
     >>> from effx.handlers.authoring.intercepting import InterceptHandler

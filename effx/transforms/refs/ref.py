@@ -1,4 +1,4 @@
-"""Mutable references: `new_ref`, `Ref`, and functions that read and write them."""
+"""Mutable references: `new_ref`, `Ref`, and functions to read and write them."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class AbstractRef:
     """The type of a reference.
 
     Attributes:
-        inner_aval: the type of what it holds.
-        memory_space: None: effx keeps contents where arrays are.
-        kind: what `new_ref` was given.
+        inner_aval: the type of its contents.
+        memory_space: None: contents are in the memory of arrays.
+        kind: the `kind` of `new_ref`.
     """
 
     inner_aval: ArrayType
@@ -70,22 +70,22 @@ class AbstractRef:
 
     @property
     def shape(self) -> Shape:
-        """The sizes of what it holds."""
+        """The shape of its contents."""
         return self.inner_aval.shape
 
     @property
     def dtype(self) -> dtypes.DType:
-        """The dtype of what it holds."""
+        """The dtype of its contents."""
         return self.inner_aval.dtype
 
     @property
     def ndim(self) -> int:
-        """The number of axes of what it holds."""
+        """The number of axes of its contents."""
         return self.inner_aval.ndim
 
     @property
     def size(self) -> int:
-        """The number of elements of what it holds."""
+        """The number of elements of its contents."""
         return self.inner_aval.size
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class AbstractRef:
 
 
 class _RefOrView(ReferenceBase):
-    """What is read and written by index."""
+    """A reference or a view of one: read and written by index."""
 
     __slots__ = ("_cell", "_path")
     _cell: Cell
@@ -101,7 +101,7 @@ class _RefOrView(ReferenceBase):
 
     @property
     def type(self) -> ArrayType:  # type: ignore[override]  # an attribute in the base
-        """The type of what is there."""
+        """The type of the contents there."""
         return _type_at(self._cell, self._path)
 
     @property
@@ -111,7 +111,7 @@ class _RefOrView(ReferenceBase):
 
     @property
     def at(self) -> At:
-        """Views of parts: what is written to `ref.at[2:5]` is written to the ref."""
+        """Views of parts: writing to `ref.at[2:5]` writes to the ref."""
         return At(self)
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class _RefOrView(ReferenceBase):
     def __bool__(self) -> bool:
         raise RefError(f"bool(ref): a Ref {self.type!r} has no truth value; read it with ref[...]")
 
-    if not TYPE_CHECKING:  # to type checkers a reference is nothing that arrays are made of
+    if not TYPE_CHECKING:  # for type checkers a reference does not convert to an array
 
         def __array__(self, dtype=None, copy=None):
             raise RefError(f"numpy.asarray(ref): a Ref {self.type!r} is no array; read it with ref[...]")
@@ -147,11 +147,11 @@ class _RefOrView(ReferenceBase):
         self._write(index, value, "set")
 
     def addupdate(self, x: Value, idx: Index = ()) -> None:
-        """Adds to what is at an index; where one comes twice, both are added.
+        """Adds to the elements at an index; repeated indices are all added.
 
         Args:
-            x: what is added, broadcast to what is there.
-            idx: an index as arrays take them; () for the whole.
+            x: the value to add, broadcast to the elements.
+            idx: an index as for arrays; () for the whole.
         """
         self._write(idx, x, "add")
 
@@ -195,10 +195,10 @@ class _RefOrView(ReferenceBase):
 
 @final
 class Ref(_RefOrView):
-    """A reference to an array that can be written: `new_ref` makes one.
+    """A mutable reference to an array: `new_ref` makes one.
 
-    `ref[i]` reads and `ref[i] = x` writes, with all indices that arrays take; `ref[...]` is the whole. Functions under
-    `jit`, loops and branches may close over a ref or take it as an argument; what they write is there afterwards.
+    `ref[i]` reads and `ref[i] = x` writes, with all indices of arrays; `ref[...]` is the whole. Functions under
+    `jit`, loops and branches may close over a ref or take it as an argument; their writes are visible afterwards.
 
     >>> import effx, effx.numpy as enp
     >>> total = effx.new_ref(enp.zeros(3))
@@ -218,27 +218,27 @@ class Ref(_RefOrView):
 
     @property
     def type(self) -> ArrayType:  # type: ignore[override]  # as in the base
-        """The type of what it holds."""
+        """The type of its contents."""
         return self._cell.type
 
     @property
     def sharding(self) -> Any:
-        """The sharding of what it holds over devices."""
+        """The sharding of its contents over devices."""
         return self[...].sharding
 
     @property
     def committed(self) -> bool:
-        """Whether what it holds is bound to its device."""
+        """Whether its contents are committed to their device."""
         return self[...].committed
 
     def __reduce__(self) -> tuple[object, ...]:
         return make_ref, (
             self[...],
             self._cell.stops_gradient,
-        )  # a copy is another reference to what this one holds now
+        )  # a copy is another reference, with the present contents
 
     def unsafe_buffer_pointer(self) -> int:
-        """Returns the address of what it holds on the device, until the next write."""
+        """Returns the device address of its contents, valid until the next write."""
         return self[...].unsafe_buffer_pointer()
 
     def __repr__(self) -> str:
@@ -251,7 +251,7 @@ class Ref(_RefOrView):
 
 @final
 class View(_RefOrView):
-    """A part of what a reference holds: `ref.at[index]`."""
+    """A part of a reference's contents: `ref.at[index]`."""
 
     __slots__ = ()
 
@@ -268,7 +268,7 @@ class At:
     """`ref.at`: indexing gives a view.
 
     Attributes:
-        target: what is viewed.
+        target: the reference or view.
     """
 
     target: _RefOrView
@@ -280,16 +280,16 @@ class At:
 
 
 def _index_path(index: Index) -> tuple[Index, ...]:
-    """Returns no index for the whole, else one."""
+    """Returns an empty path for the whole, otherwise a path of one index."""
     single = index[0] if type(index) is tuple and len(index) == 1 else index
     return () if single is Ellipsis or (type(index) is tuple and not index) else (index,)
 
 
 def _convert_element(cell: Cell, x: Array) -> Array:
-    """Converts what is written to the dtype; it loses its tangent if the cell says so.
+    """Converts a value to the cell's dtype for writing; stops its gradient if the cell does.
 
     Raises:
-        DTypeError: that would lose something.
+        DTypeError: the conversion would lose information.
     """
     t = cell.type
     if cell.stops_gradient:
@@ -304,16 +304,16 @@ def _convert_element(cell: Cell, x: Array) -> Array:
 
 
 def encode_index(path: tuple[Index, ...]) -> tuple[EncodedIndex, list[Array]] | None:
-    """Returns an index as operations keep it, and the arrays in it; None where it holds a mask.
+    """Returns an index in the form of operations, and the arrays in it; None if it contains a mask.
 
     Raises:
-        IndexingError: something in it is no index.
+        IndexingError: an entry is no index.
     """
     arrays: list[Array] = []
     encoded_path: list[tuple[IndexPart, ...]] = []
     for index in path:
         if isinstance(index, list):
-            return None  # arrays say what is wrong with it
+            return None  # indexing the array raises the error
         parts: list[IndexPart] = []
         for part in index if isinstance(index, tuple) else (index,):
             if part is None or part is Ellipsis or type(part) is int:
@@ -325,7 +325,7 @@ def encode_index(path: tuple[Index, ...]) -> tuple[EncodedIndex, list[Array]] | 
             elif isinstance(part, Array | np.ndarray | list | tuple):
                 array = part if isinstance(part, Array) else as_operand(np.asarray(part))
                 if array.type.kind not in "iu":
-                    return None  # a mask, or what arrays refuse
+                    return None  # a mask, or an index that arrays refuse
                 arrays.append(array)
                 parts.append(IndexOperand())
             else:
@@ -340,7 +340,7 @@ def _bound(part: slice, n: object) -> int | None:
 
 def _as_whole_number(n: object, part: object = None) -> int:
     try:
-        return as_int(n)  # type: ignore[arg-type]  # what is no int raises
+        return as_int(n)  # type: ignore[arg-type]  # raises for a non-integer
     except TypeError:
         raise IndexingError(
             f"ref: an index must be an int, slice, None, Ellipsis or array, got {n if part is None else part!r}"
@@ -380,17 +380,17 @@ def new_ref(
     """Makes a mutable reference.
 
     Args:
-        init_val: what it holds at first, `T[*shape]`.
-        memory_space: None; there is no other place for contents.
-        kind: None, or "no_grad_no_remat" for a ref that takes no derivatives: what is written loses its tangent.
+        init_val: the initial contents, `T[*shape]`.
+        memory_space: None; no other memory is supported.
+        kind: None, or "no_grad_no_remat" for a ref without derivatives: written values lose their tangents.
         pin: False; contents are not pinned.
 
     Returns:
-        The reference. It lives as long as the function that it is made in: `jit` and other transformations refuse to
+        The reference. It is valid only in the function that makes it: `jit` and other transformations refuse to
         return it.
 
     Raises:
-        DTypeError: `init_val` is no array or number.
+        DTypeError: `init_val` is neither an array nor a number.
         BackendError: a memory space, or pin=True.
 
     >>> import effx, effx.numpy as enp
@@ -406,10 +406,10 @@ def new_ref(
 
 
 def empty_ref(ty: PyTree, memory_space: None = None, pin: bool = False) -> Ref:
-    """Makes a mutable reference without saying what it holds; effx fills it with zeros.
+    """Makes a mutable reference without initial contents; effx fills it with zeros.
 
     Args:
-        ty: something with `shape` and `dtype`.
+        ty: an object with `shape` and `dtype`.
         memory_space: None. pin: False.
 
     >>> import effx
@@ -428,7 +428,7 @@ def _check_memory(function_name: str, memory_space: object, pin: bool) -> None:
 
 
 def freeze(ref: Ref) -> Array:
-    """Returns what a ref holds, and ends it: any later use is an error.
+    """Returns a ref's contents, and ends the ref: any later use is an error.
 
     Raises:
         RefError: the ref was made outside of the function that is staged, or is one of its arguments.
@@ -445,7 +445,7 @@ def freeze(ref: Ref) -> Array:
 
 
 def free_ref(ref: Ref) -> None:
-    """Ends a ref: any later use is an error, and what it holds can be freed.
+    """Ends a ref: any later use is an error, and its contents can be freed.
 
     Raises:
         RefError: the ref was made outside of the function that is staged, or is one of its arguments.
@@ -483,7 +483,7 @@ def _check_ref(function_name: str, ref: object, kind: type[_RefOrView] = Ref) ->
 
 
 def get(ref: Ref | View, idx: Index = None) -> Array:
-    """Returns `ref[idx]`; without an index the whole.
+    """Returns `ref[idx]`; without an index the whole contents.
 
     >>> import effx, effx.numpy as enp
     >>> get(new_ref(enp.arange(5)), slice(1, 3))
@@ -494,7 +494,7 @@ def get(ref: Ref | View, idx: Index = None) -> Array:
 
 
 def set(ref: Ref | View, idx: Index | None, value: Value) -> None:
-    """Does `ref[idx] = value`; None stands for the whole.
+    """Does `ref[idx] = value`; index None means the whole.
 
     >>> import effx, effx.numpy as enp
     >>> ref = new_ref(enp.zeros(3))
@@ -507,7 +507,7 @@ def set(ref: Ref | View, idx: Index | None, value: Value) -> None:
 
 
 def swap(ref: Ref | View, idx: Index | None, value: Value) -> Array:
-    """Writes `value` at an index, and returns what was there; None stands for the whole.
+    """Writes `value` at an index, and returns the previous value; index None means the whole.
 
     >>> import effx, effx.numpy as enp
     >>> ref = new_ref(enp.arange(5))
@@ -521,7 +521,7 @@ def swap(ref: Ref | View, idx: Index | None, value: Value) -> Array:
 
 
 def addupdate(ref: Ref | View, idx: Index | None, x: Value) -> None:
-    """Adds to what is at an index; None stands for the whole. An array index may name an element twice.
+    """Adds to the elements at an index; index None means the whole. Repeated indices are all added.
 
     >>> import effx, effx.numpy as enp
     >>> ref = new_ref(enp.arange(3))

@@ -1,9 +1,9 @@
-"""References as arguments of transformed functions. A caller lends them: the function is staged, or batched, as one of
-their contents, in which a reference of its own stands for each of the caller's; what these hold at the end is written
+"""References as arguments of transformed functions. A caller lends them: the function is staged, or batched, as a
+function of their contents, in which a new reference replaces each of the caller's; the final contents are written
 back. Where nothing is staged by the arguments' types, the function simply closes over the caller's references.
 
-A program knows the types of lent contents alone, so one serves all references of a type, and a repeated call
-runs in C++ but for reading and writing. Ahead of time the contents of arguments are lent in the same way, and
+A program depends only on the types of lent contents, so one serves all references of a type, and a repeated call
+runs in C++ except for reading and writing. Ahead of time the contents of arguments are lent in the same way, and
 those of closed-over cells are the last inputs and outputs of a discharged program.
 """
 
@@ -27,11 +27,11 @@ R = TypeVar("R")
 @final
 @attrs.define(eq=False)
 class RefContents:
-    """Stands for a reference in a function's arguments: a tree of its content.
+    """Replaces a reference in a function's arguments: a pytree node with its contents.
 
     Attributes:
-        content: the array; anything while trees are mapped.
-        stops_gradient: whether the reference takes no derivatives.
+        content: the array; any object while pytrees are mapped.
+        stops_gradient: whether the reference stops gradients.
     """
 
     content: PyTree
@@ -48,10 +48,10 @@ register_node(
 @final
 @attrs.frozen
 class RefPlaceholder:
-    """Stands for a reference in arguments: a tree of nothing.
+    """Replaces a reference in arguments: a pytree node without leaves.
 
     Attributes:
-        index: its number.
+        index: the reference's number.
     """
 
     index: int
@@ -73,7 +73,7 @@ def _is_ref(x: object) -> bool:
 
 
 def extract_refs(arguments: PyTree) -> tuple[PyTree, list[ReferenceBase]]:
-    """Returns arguments with something that holds no arrays in place of references, and these."""
+    """Returns arguments with placeholders for the references, and the references."""
     leaves, tree = flatten(arguments)
     refs = [x for x in leaves if _is_ref(x)]
     indices = iter(range(len(refs)))
@@ -87,20 +87,19 @@ def insert_refs(arguments: PyTree, refs: Sequence[ReferenceBase]) -> Any:
 
 
 def close_over_refs(fun: Callable[..., R], refs: Sequence[ReferenceBase]) -> Callable[..., R]:
-    """Returns a function of arguments from which `extract_refs` took the references."""
+    """Returns a function of arguments in which `extract_refs` replaced the references."""
     return adapt_arguments(fun, lambda arguments: insert_refs(arguments, refs))
 
 
 def functionalize_refs(
     fun: Callable[..., PyTree], always_return: bool = False, has_aux: bool = False
 ) -> Callable[..., tuple[PyTree, PyTree]]:
-    """Returns a function that takes `RefContents` contents for references, and gives a pair of its result and their contents
-    afterwards.
+    """Returns a function that takes `RefContents` instead of references, and returns its result and the final contents.
 
     Args:
         fun: takes references.
-        always_return: True to give contents that the function did not write; else None stands for these.
-        has_aux: whether `fun` gives a pair, whose second part then stands behind the pair.
+        always_return: True to return contents that the function did not write too; otherwise they are None.
+        has_aux: whether `fun` returns `(result, aux)`; then the function returns `((result, contents), aux)`.
     """
 
     def call_with_contents(*args: PyTree, **kwargs: PyTree) -> tuple[PyTree, PyTree]:
@@ -133,12 +132,12 @@ def functionalize_refs(
 
 @final
 class RefArguments:
-    """References among arguments that a function is to borrow.
+    """The references among a call's arguments, to be lent to a function.
 
     Attributes:
         leaf_indices: the indices of the references among all leaves.
         refs: the references.
-        arguments: with contents in place of references, as `functionalize_refs` takes them.
+        arguments: the arguments with contents in place of references, for functions of `functionalize_refs`.
     """
 
     __slots__ = ("_misuse_messages", "arguments", "leaf_indices", "refs")
@@ -154,12 +153,12 @@ class RefArguments:
         """Finds the references.
 
         Args:
-            function_name: the transformation, for errors. name: of its function.
+            function_name: the transformation, for errors. name: the function's name.
             args, kwargs: the arguments.
             chosen: for each leaf whether a reference there is lent; None for all.
 
         Raises:
-            RefError: one is there twice, or only a view of one.
+            RefError: a reference appears twice, or an argument is a view of one.
         """
         leaves, tree = flatten((args, kwargs))
         leaf_indices = [i for i, x in enumerate(leaves) if _is_ref(x) and (chosen is None or chosen[i])]
@@ -186,16 +185,16 @@ class RefArguments:
     def call_with_contents(
         self, function: Callable[..., tuple[PyTree, PyTree]], writes_back: bool = True
     ) -> PyTree:
-        """Calls a function of contents, and writes to the references what it leaves there.
+        """Calls a function of contents, and writes the final contents to the references.
 
         Args:
-            function: gives a result and contents. writes_back: False where these are no arrays.
+            function: returns a result and contents. writes_back: False if the contents are no arrays.
 
         Returns:
             The result.
 
         Raises:
-            RefError: the function uses one of the references in another way.
+            RefError: the function uses one of the references in an unsupported way.
         """
         args, kwargs = self.arguments
         outer_cells = lent_cells.get()
@@ -217,16 +216,16 @@ def call_compiled_with_refs(
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
 ) -> PyTree:
-    """Calls what was compiled for arguments with references.
+    """Calls a function compiled for arguments with references.
 
     Args:
-        name: of the function.
-        trees: the structures of its arguments, and of those of the function of contents.
+        name: the function's name.
+        trees: the structures of its arguments and of the arguments of the function of contents.
         run: calls the function of contents.
         args, kwargs: the arguments.
 
     Raises:
-        TreeError: the arguments have another structure, or one is a reference where it was none, or the other way round.
+        TreeError: the arguments have another structure, or an argument and a reference are exchanged.
     """
     in_tree, lent_tree = trees
     leaves, tree = flatten((args, kwargs))
