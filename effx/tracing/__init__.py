@@ -1,1 +1,1 @@
-"""Tracing: from users' functions of pytrees to programs, staged once for each kind of arguments."""
+"""Tracing: stage users' functions of pytrees to programs, once for each signature of arguments."""

@@ -1,4 +1,4 @@
-"""Between users' functions of pytrees and the lists of arrays that handlers work on."""
+"""Convert between users' functions of pytrees and functions of lists of arrays (`FlatFunction`, `as_arrays`)."""
 
 import functools
 import inspect
@@ -79,10 +79,10 @@ def as_arrays(function_name: str, leaves: Sequence[PyTree], tree: PyTree) -> lis
 
     Args:
         function_name: the transformation, for errors.
-        leaves: of the arguments. tree: the structure of (args, kwargs), to name a leaf that is no array.
+        leaves: the arguments' leaves. tree: the pair (args, kwargs), to name a leaf that is no array.
 
     Raises:
-        DTypeError: a leaf is no array or number.
+        DTypeError: a leaf is neither an array nor a number.
     """
     arrays: list[Array] = []
     for i, leaf in enumerate(leaves):
@@ -100,17 +100,17 @@ def as_arrays(function_name: str, leaves: Sequence[PyTree], tree: PyTree) -> lis
 
 
 def flatten_output(function_name: str, name: str, result: PyTree) -> tuple[list[Array], PyTreeDef]:
-    """Flattens what a user's function returned.
+    """Flattens the result of a user's function to arrays.
 
     Raises:
-        DTypeError: a leaf is no array or number.
+        DTypeError: a leaf is neither an array nor a number.
     """
     leaves, tree = flatten(result)
     return as_results(function_name, name, leaves), tree
 
 
 def as_results(function_name: str, name: str, leaves: Sequence[PyTree]) -> list[Array]:
-    """Returns the leaves of what a user's function returned as arrays."""
+    """Returns the leaves of a user's function's result as arrays."""
     arrays: list[Array] = []
     for leaf in leaves:
         if isinstance(leaf, Array):
@@ -133,7 +133,7 @@ def as_results(function_name: str, name: str, leaves: Sequence[PyTree]) -> list[
 
 
 class FlatFunction:
-    """A user's function as a function of a list of arrays, which remembers the structure of what it returned.
+    """A user's function as a function of a list of arrays; it stores the structure of the result.
 
     Attributes:
         transform_name: the transformation, for errors.
@@ -157,26 +157,26 @@ class FlatFunction:
         return self.flatten_result(self.fun(*args, **kwargs))
 
     def flatten_result(self, result: PyTree) -> list[Array]:
-        """Returns the arrays of a result, whose structure is remembered.
+        """Returns the arrays of a result, and stores its structure.
 
         Raises:
-            DTypeError: a leaf of the result is no array or number.
+            DTypeError: a leaf of the result is neither an array nor a number.
         """
         leaves, self.out_tree = flatten(result)
         return as_results(self.transform_name, self.name, leaves)
 
 
 class AuxiliaryData:
-    """Data that go by a transformation: what are arrays among its values, and everything else as it is.
+    """Auxiliary data of a transformed function: its arrays among the function's outputs, other leaves unchanged.
 
     Attributes:
-        leaves: of the data. tree: their structure.
+        leaves: the data's leaves. tree: their structure.
     """
 
     __slots__ = ("leaves", "tree")
 
     def __init__(self, transform_name: str, name: str, data: PyTree) -> None:
-        """Takes what the function `name` returned as auxiliary data; `transform_name` is the transformation, for errors.
+        """Takes the auxiliary data that the function `name` returned; `transform_name` is the transformation, for errors.
 
         Raises:
             RefError: a leaf is a mutable reference.
@@ -190,7 +190,7 @@ class AuxiliaryData:
         return [x for x in self.leaves if isinstance(x, Array)]
 
     def rebuild(self, values: Sequence[PyTree]) -> PyTree:
-        """Returns the data with values in place of their arrays."""
+        """Returns the data with their arrays replaced by `values`."""
         arrays = iter(values)
         return self.tree.unflatten(
             [finalize_result(next(arrays)) if isinstance(x, Array) else x for x in self.leaves]
@@ -198,11 +198,11 @@ class AuxiliaryData:
 
 
 class PartialLeafFunction(FlatFunction):
-    """A user's function as a function of some leaves of its arguments; the others keep their values.
+    """A user's function as a function of some leaves of its arguments; the other leaves are fixed.
 
     Attributes:
-        leaves: of `(args, kwargs)`.
-        varied: the indices of those that arrays replace, in the arrays' order.
+        leaves: the leaves of `(args, kwargs)`.
+        varied: the indices of the leaves that arrays replace, in the arrays' order.
     """
 
     __slots__ = ("leaves", "varied")
@@ -229,7 +229,7 @@ class PartialLeafFunction(FlatFunction):
 
 
 def adapt_arguments(fun: Callable[..., R], arguments: Callable[[Arguments], Arguments]) -> Callable[..., R]:
-    """Returns a function that calls `fun` on what `arguments` makes of its own; errors name it as `fun`."""
+    """Returns a function that converts its arguments by `arguments` and calls `fun`; errors name it as `fun`."""
 
     def call_adapted(*args: PyTree, **kwargs: PyTree) -> R:
         inner, named = arguments((args, kwargs))
@@ -240,15 +240,15 @@ def adapt_arguments(fun: Callable[..., R], arguments: Callable[[Arguments], Argu
     return call_adapted
 
 
-# The types of values of classes that neither have shape and dtype nor become arrays; libraries add their own.
+# Type functions for classes that neither have shape and dtype nor convert to arrays; libraries add their own.
 leaf_type_rules: dict[type, Callable[[Any], ArrayType]] = {}
 
 
 def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
-    """Returns the type of an array, a number, or anything with `shape` and `dtype`.
+    """Returns the type of an array, a number, or any object with `shape` and `dtype`.
 
     Raises:
-        DTypeError: it is none of these.
+        DTypeError: `leaf` is none of these.
     """
     if isinstance(leaf, Array):
         return leaf.type
@@ -267,19 +267,19 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
 
 
 def finalize_result(x: PyTree) -> PyTree:
-    """Returns a result as users expect it: on a device; under a handler, constants stay on the host."""
+    """Returns a result in users' form: on a device; under a handler, constants remain on the host."""
     if type(x) is not HostArray:
         return x
     if x.type.dtype == float0:
-        return x.value  # tangents of integers are NumPy arrays: no device knows their dtype
+        return x.value  # tangents of integers are NumPy arrays: no device supports float0
     return to_concrete(x) if current_frame() is None else x
 
 
 def normalize_argnums(function_name: str, numbers: "int | Iterable[int]", count: int) -> tuple[int, ...]:
-    """Returns argument numbers counted from 0.
+    """Returns argument numbers as indices from 0.
 
     Raises:
-        TransformError: one is no int, is out of range, or repeats.
+        TransformError: a number is no int, is out of range, or repeats.
     """
     try:
         argnums = tuple([index(n) for n in (numbers if isinstance(numbers, Iterable) else (numbers,))])
@@ -300,7 +300,7 @@ def normalize_argnums(function_name: str, numbers: "int | Iterable[int]", count:
 
 
 def merge_static_arguments(static: StaticArguments, arguments: Arguments) -> Arguments:
-    """Puts static arguments back among the dynamic ones."""
+    """Merges static arguments into the dynamic ones."""
     args, kwargs = list(arguments[0]), dict(arguments[1])
     for position, value in static:
         if isinstance(position, int):
@@ -317,7 +317,7 @@ def select_arguments(
     args: Sequence[PyTree],
     kwargs: dict[str, PyTree],
 ) -> tuple[Callable[..., R], tuple[PyTree, ...]]:
-    """Returns `fun` as a function of some of its positional arguments, the others fixed, and their values."""
+    """Returns `fun` as a function of the selected positional arguments, and their values; the others are fixed."""
     numbers = normalize_argnums(function_name, argnums, len(args))
 
     def insert_fixed(chosen: Arguments) -> Arguments:
@@ -333,7 +333,7 @@ _signatures: WeakStore[Callable[..., object], inspect.Signature | None] = WeakSt
 
 
 def function_signature(function: Callable[..., object]) -> inspect.Signature | None:
-    """Returns a function's signature, None where Python knows none."""
+    """Returns a function's signature; None if Python has none."""
 
     def inspect_signature() -> inspect.Signature | None:
         try:

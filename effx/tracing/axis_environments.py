@@ -1,4 +1,4 @@
-"""Axes that are bound while a function is staged, though nothing maps over them: `axis_env`."""
+"""`axis_env`: axis names that are bound while a function is staged, without a map over them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,10 +15,10 @@ AxisEnv: TypeAlias = Sequence[tuple[AxisName, int]]
 
 
 def parse_axis_env(function_name: str, axis_env: AxisEnv | None) -> tuple[tuple[AxisName, int], ...]:
-    """Returns the axes that a user named.
+    """Checks a user's `axis_env` and returns its axes.
 
     Raises:
-        TransformError: they are no pairs of names and positive sizes, or a name is there twice.
+        TransformError: they are no pairs of names and positive sizes, or a name repeats.
     """
     axes: list[tuple[AxisName, int]] = []
     try:

@@ -1,4 +1,4 @@
-"""Why a function is staged again: `explain_cache_misses`."""
+"""`explain_cache_misses`: log why a function is staged again."""
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -10,11 +10,11 @@ from effx.ir.types import ArrayType
 from effx.tracing.arguments import argument_path, function_origin, positional_parameter_names
 from effx.tree.registry import PyTree, PyTreeDef
 
-# Of a staged program: structure and types of the arguments, static ones, settings, axes in scope.
+# A program's key: structure and types of the arguments, static arguments, settings, axes in scope.
 TraceKey: TypeAlias = tuple[
     PyTreeDef, tuple[ArrayType, ...], Hashable, tuple[object, ...], tuple[tuple[Hashable, int], ...]
 ]
-# What `tracing.trace_settings` returns, for people.
+# Descriptions of the entries of `tracing.trace_settings`.
 SETTING_NAMES = (
     "a handler around that acts once",
     "enable_x64",
@@ -36,11 +36,11 @@ _seen: set[CodeType] = set()
 def log_cache_miss(
     transform_name: str, fun: Callable[..., PyTree], known: Collection[TraceKey], key: TraceKey
 ) -> None:
-    """Logs why a function has no program for what it is called with.
+    """Logs why a function has no program for its arguments.
 
     Args:
         transform_name: the transformation. fun: the user's function.
-        known: its programs, by key. key: what it is called with.
+        known: its programs, by key. key: the key of the call.
     """
     frame = user_frame(2)
     call_site = "" if frame is None else f", called at {source_of((frame.f_code, frame.f_lasti))}"
@@ -64,7 +64,7 @@ def _miss_reason(fun: Callable[..., PyTree], known: Collection[TraceKey], key: T
             )
         return "for the first time"
     names = positional_parameter_names(fun)
-    # Of those as near the last one, where only weakness differs before others.
+    # Among equally near keys the last; one that differs only in weak types comes before others.
     differences = [_differences(key, other, names) for other in reversed(list(known))]
     nearest = min(differences, key=lambda texts: (len(texts), -sum(["(weak" in text for text in texts])))
     count_note = f"; it has {len(known)} programs" if len(known) > 1 else ""

@@ -1,4 +1,4 @@
-"""Names for parts of a program: seen in the IR, in StableHLO locations, and in the metadata of compiled code."""
+"""`named_scope` and `named_call`: name parts of a program, in the IR, StableHLO locations and XLA metadata."""
 
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -21,16 +21,16 @@ R = TypeVar("R")
 
 @final
 class named_scope(ContextDecorator):
-    """Names the operations that are performed in a `with` block, or in a decorated function.
+    """Names the operations performed in a `with` block, or in a decorated function.
 
     Scopes nest: inside `layer1` and `attention` the name is `layer1/attention`. The printed IR shows it
-    behind each operation, StableHLO in its location, and XLA's profiles in `op_name`.
+    behind each operation, StableHLO in locations, and XLA's profiles in `op_name`.
 
     Args:
-        name: of the scope.
+        name: the scope's name.
 
     Raises:
-        TransformError: the name is no string, or empty.
+        TransformError: the name is no string, or is empty.
 
     >>> import effx, effx.numpy as enp
     >>> def f(x):
@@ -47,10 +47,10 @@ class named_scope(ContextDecorator):
         if type(name) is not str or not name:
             raise TransformError(f"named_scope: the name must be a string that is not empty, got {name!r}")
         self.name = name
-        self._entered: list[tuple[str, str]] = []  # the scopes around, and within
+        self._entered: list[tuple[str, str]] = []  # the outer name stack, and the inner one
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the scope."""
+        """Returns the parts of the scope that belong to a key on disk."""
         return {"name": self.name}
 
     def __enter__(self) -> Self:
@@ -71,26 +71,26 @@ class named_scope(ContextDecorator):
         self._entered.pop()
 
     def __del__(self) -> None:
-        # An interrupt can come before `__exit__` has begun.
+        # An interrupt can come before `__exit__` starts.
         for outer, within in reversed(getattr(self, "_entered", [])):
             if current_scope.get() is within:
                 current_scope.set(outer)
 
     def _recreate_cm(self) -> Self:
-        # A decorated function may run in several threads: each call enters a scope of its own.
+        # A decorated function may run in several threads: each call enters its own scope.
         return type(self)(self.name)
 
 
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
-    """Makes a function a named subprogram where it is staged.
+    """Makes a function a named subprogram when it is staged.
 
     Args:
-        fun: takes and returns pytrees. Leaves of arguments that are no arrays are passed on as they are.
-        name: of the subprogram and of the scope; by default the function's.
+        fun: takes and returns pytrees. Leaves of arguments that are no arrays are passed on unchanged.
+        name: the name of the subprogram and of the scope; by default the function's.
 
     Returns:
-        A function with the same values. Inside jit its operations are a call of a program with the name;
-        elsewhere they run in a scope with the name.
+        A function with the same values. Inside jit its operations are a call of a program with this name;
+        elsewhere they run in a scope with this name.
 
     >>> import effx, effx.numpy as enp
     >>> wave = effx.named_call(enp.sin, name="wave")

@@ -1,4 +1,4 @@
-"""What transformed functions take and return, by what the given function does: protocols for type checkers.
+"""Protocols that tell type checkers the signatures of transformed functions (`grad(f)`, `vmap(f)`).
 
 A transformation keeps the function's signature in `P` and `R`. Where the transformed one differs (vmap adds an
 axis, a gradient has the argument's type), the overloads of `__call__` say so, and look at the function
@@ -51,25 +51,25 @@ ScalarResult = Scalar | bool | int | float | complex
 
 @final
 class Unnameable:
-    """A type that no function names: one that takes it takes anything, and nothing is known of what it returns."""
+    """A type that no function names: a function that takes it takes any argument, and its result type is unknown."""
 
 
 class WithFirst(Protocol[A_contra, Q, R_co]):
-    """A function's first argument apart from the others."""
+    """A function whose first argument is separated from the others."""
 
     @property
     def __wrapped__(self) -> Callable[Concatenate[A_contra, Q], R_co]: ...
 
 
 class WithTwo(Protocol[A_contra, B_contra, Q, R_co]):
-    """A function's first two arguments apart from the others."""
+    """A function whose first two arguments are separated from the others."""
 
     @property
     def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, Q], R_co]: ...
 
 
 class WithThree(Protocol[A_contra, B_contra, C_contra, Q, R_co]):
-    """A function's first three arguments apart from the others."""
+    """A function whose first three arguments are separated from the others."""
 
     @property
     def __wrapped__(self) -> Callable[Concatenate[A_contra, B_contra, C_contra, Q], R_co]: ...
@@ -124,7 +124,7 @@ class ByBoth(Protocol[A_contra, B_contra, Q]):
 
 
 class Gradient(Protocol[P, K_co]):
-    """What `grad(f)` returns: an argument's type, or an array where `f` takes a Python number."""
+    """The type of `grad(f)`: it returns an argument's type, or an array where `f` takes a Python number."""
 
     @property
     def __wrapped__(self) -> Callable[P, object]: ...
@@ -158,7 +158,7 @@ class Gradient(Protocol[P, K_co]):
 
 
 class GradientAndAux(Protocol[P, Aux_co, K_co]):
-    """What `grad(f, has_aux=True)` returns."""
+    """The type of `grad(f, has_aux=True)`."""
 
     @property
     def __wrapped__(self) -> Callable[P, tuple[object, Aux_co]]: ...
@@ -204,7 +204,7 @@ class GradientAndAux(Protocol[P, Aux_co, K_co]):
 
 
 class ValueAndGradient(Protocol[P, R_co, K_co]):
-    """What `value_and_grad(f)` returns: the value (with has_aux the pair that `f` returns) and the gradient."""
+    """The type of `value_and_grad(f)`: it returns the value (with has_aux the pair that `f` returns) and the gradient."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -248,7 +248,7 @@ class ValueAndGradient(Protocol[P, R_co, K_co]):
 
 
 class JacobianOf(Protocol[P, R_co]):
-    """What `jacfwd(f)` and `jacrev(f)` give: the result's axes before the argument's."""
+    """The type of `jacfwd(f)` and `jacrev(f)`: the result's axes come before the argument's."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -266,7 +266,7 @@ class JacobianOf(Protocol[P, R_co]):
 
 
 class HessianOf(Protocol[P, R_co]):
-    """What `hessian(f)` returns: the result's axes before the argument's, twice."""
+    """The type of `hessian(f)`: the result's axes come before the argument's, twice."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -284,7 +284,7 @@ class HessianOf(Protocol[P, R_co]):
 
 
 class BatchedFunction(Protocol[P, R_co]):
-    """What `vmap(f)` returns: one axis more in front, of arguments and results."""
+    """The type of `vmap(f)`: arguments and results have one more leading axis."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -300,7 +300,7 @@ class BatchedFunction(Protocol[P, R_co]):
         self: Unary1[Array[X, *Xs], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
-    def __call__(  # the same again: pyright sees this one where the function is passed on
+    def __call__(  # a repetition: pyright uses this overload where the function is passed on
         self: BatchedFunction[[Array[X, *Xs]], Array[V, *Vs]], x: Array[X, Size, *Xs] | HostData, /
     ) -> Array[V, Size, *Vs]: ...
     @overload
@@ -342,7 +342,7 @@ class BatchedFunction(Protocol[P, R_co]):
 
 
 class MappedFunction(Protocol[P, R_co]):
-    """What `vmap(f, in_axes=...)` returns: nothing is known of sizes."""
+    """The type of `vmap(f, in_axes=...)`: shapes are unknown."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -377,7 +377,7 @@ class MappedFunction(Protocol[P, R_co]):
 
 
 class Pushforward(Protocol[R_co, *Ts]):
-    """What `linearize(f, x)` returns: tangents of the arguments' types, or numbers, to one of the result's."""
+    """The derivative from `linearize(f, x)`: tangents of the arguments' types, or numbers, to a tangent of the result's."""
 
     out_nzs: PyTree
 
@@ -388,9 +388,9 @@ class Pushforward(Protocol[R_co, *Ts]):
 
 
 class Pullback(Protocol[R_contra, *Ts]):
-    """What `linear_transpose(f, x)` returns: a cotangent of the result's type to a tuple of the arguments' types.
+    """The type of `linear_transpose(f, x)`: a cotangent of the result's type to a tuple of the arguments' types.
 
-    A number serves for an array of rank 0.
+    A number is accepted for an array of rank 0.
     """
 
     @overload
@@ -404,16 +404,16 @@ class Pullback(Protocol[R_contra, *Ts]):
 
 
 class ResidualPullback(Pullback[R_contra, *Ts], Protocol[R_contra, *Ts]):
-    """What `vjp(f, x)` returns: see `effx.ad.VJP`."""
+    """The pullback from `vjp(f, x)`: see `effx.ad.VJP`."""
 
     args_res: list[PyTree]
     opaque_residuals: list[Array]
 
     @property
     def out_nzs(self) -> PyTree:
-        """Which arrays of the result depend on what is differentiated by."""
+        """For each array of the result, whether it depends on a differentiated primal."""
         ...
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> Callable[[R_contra], tuple[PyTree, ...]]:
-        """Says where cotangents go."""
+        """Returns this pullback with a destination for each cotangent."""
         ...

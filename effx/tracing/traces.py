@@ -1,4 +1,4 @@
-"""From a user's function of pytrees to a program, staged once for each kind of arguments.
+"""Stage a user's function of pytrees to a program (`Trace`), once for each signature of arguments.
 
 The key of a trace is the function itself, weakly; the structure and the types of its arguments; which of them
 are static, with their values; the flags and handlers around that change what tracing returns; and the axes in
@@ -31,12 +31,12 @@ Types = tuple[ArrayType, ...]
 @final
 @attrs.frozen(eq=False)
 class Trace(Staged):
-    """A function's program for one kind of arguments, with the values that it closes over.
+    """A function's program for one signature of arguments, with the values that it closes over.
 
     Attributes:
         out_tree: the structure of the function's result.
-        foreign: the frames of handlers to which captured values belong, and mutable references.
-        derived: what transformations make of the trace; lives as long as it does.
+        foreign: the frames of handlers that own captured values, and mutable references.
+        derived: data that transformations derive from the trace; it lives as long as the trace.
     """
 
     out_tree: PyTreeDef
@@ -49,11 +49,11 @@ class Trace(Staged):
         return self.program.out_types
 
     def is_valid(self) -> bool:
-        """Says whether the captured values still have their meaning: no handler of theirs has ended."""
+        """Returns whether the captured values are still valid: none of their handlers has ended."""
         return all([f.live and is_in_scope(f) for f in self.foreign])
 
 
-# Called with each function that is about to be staged and kept.
+# Called with each function that is about to be staged and cached.
 trace_listeners: list[Callable[[Callable[..., PyTree]], None]] = []
 Traces: TypeAlias = dict[TraceKey, Trace]
 
@@ -69,16 +69,16 @@ caching.other_caches.append(_clear_traces)
 
 
 def traces_of(fun: Callable[..., PyTree]) -> Traces:
-    """Returns the traces of a function, which live as long as it does."""
+    """Returns the traces of a function, which live as long as the function."""
     return _traces_by_function.get(fun, dict)
 
 
 def trace_settings() -> tuple[object, ...]:
-    """Returns the flags, and what of the handlers around, that change what tracing returns."""
+    """Returns the flags, and the properties of surrounding handlers, on which a trace depends."""
     must_run_once, frame = False, current_frame()
     if frame is not None:
         from effx.handlers.recursion.payloads import (
-            must_perform_once,  # not loaded to stage outside of handlers
+            must_perform_once,  # not imported for staging outside of handlers
         )
 
         must_run_once = must_perform_once(frame)
@@ -97,7 +97,7 @@ def trace_settings() -> tuple[object, ...]:
 
 
 def trace_key(in_tree: PyTreeDef, types: Types, static_key: Hashable) -> TraceKey:
-    """Returns by what a function's trace is found, here and now; see `trace_cached`."""
+    """Returns the key of a function's trace under the current settings; see `trace_cached`."""
     return in_tree, types, static_key, trace_settings(), axes_in_scope()
 
 
@@ -115,7 +115,7 @@ def positional_tree(*args: PyTreeDef) -> PyTreeDef:
 
 
 def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
-    """Stages a function for arrays of these types, whatever has been staged before."""
+    """Stages a function for arrays of these types, without a cache."""
     return _stage_trace(function, types, function_origin(function.fun))
 
 
@@ -138,17 +138,17 @@ def trace_cached(
     arguments: Callable[[Arguments], Arguments] | None = None,
     traces: Traces | None = None,
 ) -> Trace:
-    """Stages a function, the first time for these arguments and settings.
+    """Returns the trace of a function, and stages it the first time for these arguments and settings.
 
-    The cache goes by the identity of the function: what it reads is read when it is staged.
+    The cache key is the function's identity: values that the function reads are read when it is staged.
 
     Args:
         transform_name: the transformation, for errors.
         fun: the user's function.
-        in_tree: the structure of `(args, kwargs)`. types: those of their leaves.
-        arguments: makes of these arguments those that the function is called with; None to leave them.
-            static_key: tells apart what `arguments` does.
-        traces: where to look; by default with the function.
+        in_tree: the structure of `(args, kwargs)`. types: the types of its leaves.
+        arguments: converts these arguments for the call of the function; None to leave them unchanged.
+            static_key: the cache key of `arguments`.
+        traces: the cache of traces; by default the function's own.
     """
     cached_traces = traces_of(fun) if traces is None else traces
     key = trace_key(in_tree, types, static_key)
