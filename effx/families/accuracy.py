@@ -1,4 +1,4 @@
-"""Elementwise functions of which a program says how accurate their results must be."""
+"""Elementwise functions with a required accuracy of their results."""
 
 import math
 from typing import Any, ClassVar, final
@@ -57,7 +57,7 @@ def _is_function(instance: object, attribute: object, value: str) -> None:
 @attrs.frozen
 class Accurate(Elementwise):
     """An elementwise function with the accuracy that its results must have. StableHLO: the function's, with a
-    result_accuracy; a compiler may refuse what it cannot reach, and use what is faster where less is asked for.
+    result_accuracy; a compiler may refuse an accuracy that it cannot reach, and be faster where less is required.
 
     Attributes:
         function: the name of the operation.
@@ -92,19 +92,19 @@ def _(op: Accurate, x: Array) -> Array:
 
 @jvp_rule(Accurate)
 def _(op: Accurate, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-    # The plain function's rule, which performs what it is given and makes the tangent of the result.
+    # The plain function's rule, which performs the operation that it gets and computes the tangent of the result.
     rule = JVP.rules.find(type(op.plain))
     assert rule is not None
-    found: tuple[Array, Tangent] = rule(op, primals, tangents)
-    return found
+    result_and_tangent: tuple[Array, Tangent] = rule(op, primals, tangents)
+    return result_and_tangent
 
 
 @reference_rule(Accurate)
 def _(op: Accurate, x: Data) -> Data:
     rule = Reference.rules.find(type(op.plain))
     assert rule is not None
-    found: Data = rule(op.plain, x)
-    return found
+    y: Data = rule(op.plain, x)
+    return y
 
 
 @emits(Accurate)

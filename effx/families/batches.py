@@ -1,4 +1,4 @@
-"""What a batch is to functions that effx cannot look into: Python's on the host, and foreign ones."""
+"""Batching rules of opaque functions by `vmap_method`: Python's on the host, and foreign functions."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 VmapMethod = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
-"""What a batch is to a function."""
+"""How a function is called for a batch."""
 METHODS: Final = get_args(VmapMethod)
 
 
@@ -52,13 +52,13 @@ def batch_in_one_call(
     axes: Sequence[int | None],
     always_batched: Sequence[int] = (),
 ) -> list[Array]:
-    """Returns the operands of the one call that stands for a batch, with the batch's axis in front.
+    """Returns the operands of one call for a whole batch, with the batch's axis in front.
 
     Args:
         handler: the batch.
-        method: what becomes of an operand that all elements share: under "expand_dims" it gets an axis of size 1, under
+        method: for an operand that all batch elements share: under "expand_dims" it gets an axis of size 1, under
             "broadcast_all" one of the batch's size, under "legacy_vectorized" none.
-        values: the operands. axes: where each has the batch's axis; None for those that are shared.
+        values: the operands. axes: the index of each one's batch axis; None for those that are shared.
         always_batched: operands that always get an axis of the batch's size.
     """
     single_handler = attrs.evolve(handler, size=1)
@@ -82,14 +82,14 @@ def scan_over_batch(
     axes: Sequence[int | None],
     unroll: int = 1,
 ) -> tuple[Array, ...]:
-    """Performs an operation for one element of the batch after the other; the results have the batch's axis in front.
+    """Performs an operation for one batch element after another; the results have the batch's axis in front.
 
     Args:
         handler: the batch.
-        op: what to perform.
-        name: the loop's, for programs.
-        values: the operands. axes: where each has the batch's axis; None for those that are shared.
-        unroll: how many steps one iteration of the loop runs.
+        op: the operation.
+        name: the loop's name, in programs.
+        values: the operands. axes: the index of each one's batch axis; None for those that are shared.
+        unroll: the number of batch elements that one iteration of the loop runs.
     """
     # The constants of a scan come first.
     order = sorted(range(len(values)), key=lambda i: axes[i] is not None)

@@ -1,4 +1,4 @@
-"""XLA's own generators: bits from a key and a counter, and numbers from a state that XLA keeps."""
+"""XLA's own generators: random bits from a key and a counter, and numbers from a state that XLA holds."""
 
 from typing import final
 
@@ -44,7 +44,7 @@ BIT_DTYPES = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
 @final
 @attrs.frozen
 class RngBitGenerator(TupleOperation):
-    """Random bits from a state, and the state to go on with. StableHLO: rng_bit_generator.
+    """Random bits from a state, and the next state. StableHLO: rng_bit_generator.
 
     The operand is the state, u32[4] or u64[2]: a key of 64 bits, then a counter. A batch shares the generator
     of its first element, which draws for all elements: XLA has no batched form of it.
@@ -85,7 +85,7 @@ def drop_tangents(
 def batch_by_first_state(
     handler: Vmap, op: RngBitGenerator, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
-    """The generator of the first batch element draws for all of them, and moves on; the others' states stay."""
+    """The generator of the first batch element draws for all of them, and advances; the others' states stay."""
     (axis,) = axes
     assert axis is not None
     states = moveaxis(values[0], axis, 0)
@@ -174,7 +174,7 @@ def oracle_rng_bit_generator(op: RngBitGenerator, state: Data) -> tuple[Data, Da
         if even is None:
             bits = random_words.reshape(-1)[:size].reshape(op.shape)
         else:
-            # The two words of a block lie beside each other along the first axis of an even size.
+            # The two words of a block are adjacent along the first axis of an even size.
             halved = (*op.shape[:even], op.shape[even] // 2, *op.shape[even + 1 :])
             bits = np.moveaxis(random_words.reshape(*halved, 2), -1, even + 1).reshape(op.shape)
     after = np.asarray([key, (counter + blocks) % 2**64], np.uint64)
@@ -183,13 +183,13 @@ def oracle_rng_bit_generator(op: RngBitGenerator, state: Data) -> tuple[Data, Da
 
 @final
 class DrawEffect(Effect):
-    """Each draw from XLA's own state counts: none is removed, and no two become one."""
+    """Each draw from XLA's own state counts: none is removed, and no two are merged."""
 
     __slots__ = ()
 
     @property
     def optional(self) -> bool:
-        """True: XLA keeps the state."""
+        """True: XLA holds the state."""
         return True
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ DRAW_EFFECTS: frozenset[Effect] = frozenset({DrawEffect()})
 @final
 @attrs.frozen
 class RngUniform(ArrayOperation):
-    """Numbers that are uniform between two bounds, from a state that XLA keeps. StableHLO: rng.
+    """Numbers that are uniform between two bounds, from a state that XLA holds. StableHLO: rng.
 
     Attributes:
         shape: of the numbers.
@@ -226,7 +226,7 @@ class RngUniform(ArrayOperation):
 
 @sharding_rule(RngBitGenerator, RngUniform)
 def replicate_generator(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
-    """One generator draws all of it."""
+    """The result is replicated: one generator draws all of it."""
     return [((),) * t.ndim for t in shardings.results]
 
 

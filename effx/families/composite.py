@@ -1,4 +1,4 @@
-"""Operations with a name that a compiler may know: programs that stand for them where it does not."""
+"""Composite operations: programs with a name that a compiler may recognize and replace."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
@@ -27,12 +27,12 @@ __all__ = ["Composite", "attribute_text"]
 @final
 @attrs.frozen
 class Composite(TupleOperation):
-    """A program under the name of what it computes, which a compiler may replace. StableHLO: composite.
+    """A program with a name by which a compiler may replace it. StableHLO: composite.
 
     Attributes:
-        program: computes the same; equal only to itself.
+        program: the definition; equal only to itself.
         label: the name, with a namespace: "my.softmax".
-        version: says which meaning of the name is meant.
+        version: the version of the name's meaning.
         attributes: names and values, as MLIR's text.
     """
 

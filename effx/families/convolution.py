@@ -52,7 +52,7 @@ Operand = Array | LinearOperand
 
 
 def dilated_size(size: int, dilation: int) -> int:
-    """Returns the size of an axis between whose elements there are `dilation - 1` others."""
+    """Returns the size of an axis after `dilation - 1` elements are inserted between its own."""
     return size if dilation == 1 else maximum((size - 1) * dilation + 1, 0)
 
 
@@ -70,7 +70,7 @@ class Convolution(ArrayOperation):
 
     Attributes:
         strides: by how much the kernel moves, for each spatial axis.
-        low, high: how many zeros stand before and behind each spatial axis of lhs; negative ones cut off.
+        low, high: how many zeros pad each spatial axis of lhs before and after; negative ones crop.
         lhs_dilation, rhs_dilation: distances of neighbouring elements along each spatial axis.
         lhs_axes: the axes of lhs: batch, features, then the spatial ones.
         rhs_axes: the axes of rhs: features of the result, features of lhs, then the spatial ones.
@@ -174,7 +174,7 @@ class Convolution(ArrayOperation):
 
 @sharding_rule(Convolution)
 def infer_convolution_sharding(op: Convolution, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The batch of lhs and the features of rhs, if there are no groups of them; all else is whole."""
+    """Sharded as the batch of lhs and the features of rhs, if these have no groups; other axes are replicated."""
     (n, *lhs), (o, *rhs) = op.lhs_axes, op.rhs_axes
     grouped = op.batch_groups > 1, op.batch_groups > 1 or op.feature_groups > 1
     for k, (axis, others) in enumerate(((n, lhs), (o, rhs))):
@@ -228,8 +228,8 @@ def _match_dtype(ct: Array, known: Array) -> Array:
 def _transpose_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Array:
     """The cotangent of lhs: that of the result, convolved with the reversed kernel.
 
-    With kernel position k, ct at p meets lhs at p * stride + k * rhs_dilation - low, in units of the dilated
-    lhs. So ct is dilated by the strides, and lhs's own dilation is the stride.
+    With kernel position k, ct at p is multiplied with lhs at p * stride + k * rhs_dilation - low, in units of the
+    dilated lhs. So ct is dilated by the strides, and lhs's own dilation is the stride.
     """
     if 0 in ct.type.shape or 0 in t.shape:
         return zeros(t)
@@ -254,7 +254,7 @@ def _transpose_lhs(op: Convolution, ct: Array, t: ArrayType, rhs: Array) -> Arra
 
 
 def _transpose_rhs(op: Convolution, ct: Array, lhs: Array, t: ArrayType) -> Array:
-    """The cotangent of rhs: lhs convolved with the result's, summed over the batch in place of the features.
+    """The cotangent of rhs: lhs convolved with the result's, summed over the batch instead of the features.
 
     Strides and the kernel's dilation change roles, and so do the groups of features and of the batch.
     """
@@ -344,13 +344,15 @@ def _(op: Convolution, lhs: Data, rhs: Data) -> Data:
     parts = []
     groups = op.feature_groups * op.batch_groups
     for g in range(groups):
-        taken = np.array_split(x, groups, 0 if op.batch_groups > 1 else 1)[g]
+        features = np.array_split(x, groups, 0 if op.batch_groups > 1 else 1)[g]
         weights = np.array_split(kernel, groups, 0)[g]
-        part = np.zeros((taken.shape[0], weights.shape[0], *out), x.dtype)
-        for place in np.ndindex(*out):
-            cut = tuple([slice(p * s, p * s + w) for p, s, w in zip(place, op.strides, window, strict=True)])
-            covered = taken[(slice(None), slice(None), *cut)]
-            part[(slice(None), slice(None), *place)] = np.tensordot(
+        part = np.zeros((features.shape[0], weights.shape[0], *out), x.dtype)
+        for position in np.ndindex(*out):
+            window_slices = tuple(
+                [slice(p * s, p * s + w) for p, s, w in zip(position, op.strides, window, strict=True)]
+            )
+            covered = features[(slice(None), slice(None), *window_slices)]
+            part[(slice(None), slice(None), *position)] = np.tensordot(
                 covered, weights, (range(1, x.ndim), range(1, x.ndim))
             )
         parts.append(part)
@@ -359,7 +361,7 @@ def _(op: Convolution, lhs: Data, rhs: Data) -> Data:
 
 
 def _dilate_and_pad(x: Data, axis: int, dilation: int, low: int, high: int) -> Data:
-    """Puts zeros between the elements along an axis, and at its ends; negative amounts cut off."""
+    """Puts zeros between the elements along an axis, and at its ends; negative amounts crop."""
     n = dilated_size(x.shape[axis], dilation)
     result = np.zeros((*x.shape[:axis], n + max(low, 0) + max(high, 0), *x.shape[axis + 1 :]), x.dtype)
     line = np.moveaxis(result, axis, 0)
@@ -381,8 +383,8 @@ def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var,
     x, t, kernel = body.name(lhs), lhs.type, body.name(rhs)
     if has_symbolic((*op.low, *op.high)):
         x, t, op = _emit_padding(body, x, t, op)
-    # XLA's partitioner gives wrong numbers for some convolutions whose spatial axes are cut, and for batches in groups that
-    # are: of kernels' gradients, and where the kernel is cut too. So these axes are whole.
+    # XLA's partitioner gives wrong numbers for some convolutions with sharded spatial axes, and for sharded batches in
+    # groups: of kernels' gradients, and where the kernel is sharded too. So these axes are replicated.
     axes = (None, None) if op.batch_groups > 1 else (op.lhs_axes[2:], op.rhs_axes[2:])
     x, kernel = (
         emit_replicated_axes(body, x, t, axes[0]),

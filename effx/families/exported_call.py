@@ -39,11 +39,11 @@ class ExportedCall(TupleOperation):
     Attributes:
         function: its name, for errors.
         artifact: the StableHLO module.
-        platforms: for which it is.
+        platforms: those of the module.
         in_types: of the operands; sizes may be symbolic.
-        out_types: of all that the module gives.
+        out_types: of all results of the module.
         arguments: for each argument of the module the operand's number, or the type where it is of float0.
-        solution: how the dimension variables are found from the operands.
+        solution: how the dimension variables follow from the operands.
         names: of the operands, for errors.
         check_platform, check_sizes: False to leave a check to XLA, or out.
     """
@@ -108,7 +108,7 @@ def emit_exported_call(
         names.append(body.name(inputs[argument]) if isinstance(argument, int) else body.constant(False, t))
     outs = [_evaluate_sizes(t, values) for t in op.out_types]
     if op.solution.names and is_static(types):
-        # The refined module's functions stand beside the others of the program.
+        # The refined module's functions are added to the program's.
         module = refine_module(op.artifact, tuple(types), platform_index, op.check_sizes)
         result_names = call_module(body, module, names, types, outs, None)
     else:
@@ -120,7 +120,7 @@ def emit_exported_call(
 def jvp_exported_call(
     op: ExportedCall, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """A module has no derivative; what it was exported along with has one in reverse mode."""
+    """A module has no derivative in forward mode; one that is exported with its vjp has one in reverse mode."""
     raise TransformError(
         f"exported function {op.function}: has no derivative in forward mode; a gradient comes from a vjp that is "
         f"exported along (Exported.serialize(vjp_order=1))"
@@ -131,7 +131,7 @@ def jvp_exported_call(
 def batch_exported_call(
     handler: Vmap, op: ExportedCall, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
-    """A scan over the batch: the module is for the sizes that it says."""
+    """A scan over the batch: the module takes arrays of its own sizes only."""
     return scan_over_batch(handler, op, op.function, values, axes), (0,) * sum(
         [t.dtype != dtypes.float0 for t in op.out_types]
     )
@@ -139,7 +139,7 @@ def batch_exported_call(
 
 @reference_rule(ExportedCall)
 def oracle_exported_call(op: ExportedCall, *values: HostData) -> tuple[HostData, ...]:
-    """The reference says what operations mean; a module only XLA reads."""
+    """The NumPy oracle has no meaning for a module, which only XLA reads."""
     raise NoRuleError(
         f"exported function {op.function}: the reference has no meaning in NumPy for a StableHLO module"
     )

@@ -43,7 +43,7 @@ Data = np.ndarray[Any, Any]
 CONJ = Conj()
 
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
-"""Forwards and backwards, between complex numbers, or from and to real ones."""
+"""Forward and inverse, between complex numbers, or from and to real ones."""
 
 
 @final
@@ -96,7 +96,7 @@ def _(op: Fft, ct: Array, operands: tuple[Array | LinearOperand, ...]) -> tuple[
     if op.kind in ("FFT", "IFFT"):
         return (op(ct),)
     n, size = op.lengths[-1], math.prod(op.lengths)
-    # Of the half spectrum, each entry but those that are their own mirror image stands for two.
+    # Each entry of the half spectrum counts twice, except those that are their own mirror image.
     twice = np.full(n // 2 + 1, 2.0)
     twice[0] = 1.0
     if n % 2 == 0:
@@ -111,8 +111,10 @@ def _(op: Fft, ct: Array, operands: tuple[Array | LinearOperand, ...]) -> tuple[
 @vmap_rule(Fft)
 def _(handler: Vmap, op: Fft, values: tuple[Array, ...], axes: tuple[int | None, ...]) -> tuple[Array, int]:
     (x,), (axis,) = values, axes
-    kept = axis is not None and axis < x.type.ndim - len(op.lengths)
-    return op(x if kept else materialize(handler, x, axis, 0)), axis if kept and axis is not None else 0
+    is_batch_axis = axis is not None and axis < x.type.ndim - len(op.lengths)
+    return op(
+        x if is_batch_axis else materialize(handler, x, axis, 0)
+    ), axis if is_batch_axis and axis is not None else 0
 
 
 @reference_rule(Fft)

@@ -1,6 +1,6 @@
 """The operation that calls a foreign function, and its rules.
 
-Nothing is known of such a function but what its caller says: so it has no derivative and no meaning in NumPy.
+Such a function is known only by its declaration: it has no derivative and no meaning in NumPy.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from effx.lower.text.foreign_calls import TYPED, custom_call_text, key_text, str
 __all__ = ["ForeignCall", "Layout"]
 
 Layout = tuple[int, ...] | None
-"""The axes of an array in memory, the one that runs slowest first; None for row by row."""
+"""The axes of an array in memory, the slowest first; None for row-major."""
 
 
 # Attributes are MLIR's text: `1`, `1.0`, `True` and `np.float32(1)` are equal in Python and not to C++, and
@@ -44,14 +44,14 @@ class ForeignCall(TupleOperation):
     """Calls a foreign function. StableHLO: custom_call.
 
     Attributes:
-        target: the name under which XLA knows the function.
+        target: the name under which the function is registered with XLA.
         out_types: the results'.
-        attributes: names and values of what else it is given, as MLIR's text.
-        in_layouts, out_layouts: one for each array; () for row by row.
+        attributes: names and values of its attributes, as MLIR's text.
+        in_layouts, out_layouts: one for each array; () for row-major.
         aliases: pairs of an operand and the result that is written into its memory.
         has_side_effect: True where the call counts, not only its results.
-        vmap_method: what a batch is to the function; None to refuse batches.
-        api_version: of the function's interface: 4 for the typed one; earlier ones give it memory and a string.
+        vmap_method: how the function is called for a batch; None to refuse batches.
+        api_version: of the function's interface: 4 for the typed one; earlier ones pass memory and a string.
         legacy: that string.
     """
 
@@ -119,7 +119,7 @@ def _check_layouts(target: str, side: str, layouts: Sequence[Layout], types: Seq
 def jvp_foreign_call(
     op: ForeignCall, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """A foreign function has no derivative that effx could know."""
+    """A foreign function has no derivative."""
     raise TransformError(
         f"ffi_call: effx cannot differentiate the foreign function {op.target}; call it inside a function with a "
         f"derivative of its own (effx.custom_jvp, effx.custom_vjp), or on effx.lax.stop_gradient of its arguments"
@@ -138,7 +138,7 @@ def batch_foreign_call(
     if method in ("sequential", "sequential_unrolled"):
         unroll = max(size, 1) if method == "sequential_unrolled" else 1
         return scan_over_batch(handler, op, op.target, values, axes, unroll), front
-    # An operand whose memory takes a result gets the whole batch, whatever the method.
+    # An operand whose memory a result reuses gets the whole batch, whatever the method.
     operands = batch_in_one_call(
         handler, method, values, axes, always_batched=[input_index for input_index, _ in op.aliases]
     )
@@ -184,7 +184,7 @@ def emit_foreign_call(
 
 @reference_rule(ForeignCall)
 def oracle_foreign_call(op: ForeignCall, *values: HostData) -> tuple[HostData, ...]:
-    """The reference says what operations mean; of this one only XLA knows."""
+    """The NumPy oracle has no meaning for a foreign function, which only XLA can call."""
     raise NoRuleError(
         f"ffi_call: the reference has no meaning in NumPy for the foreign function {op.target}; "
         f"run the program without it"

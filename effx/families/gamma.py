@@ -1,6 +1,6 @@
 """The gamma function's logarithm, its derivatives, and the Hurwitz zeta function.
 
-XLA computes them by itself (CHLO `lgamma`, `digamma`, `polygamma`, `zeta`).
+XLA computes them itself (CHLO `lgamma`, `digamma`, `polygamma`, `zeta`).
 """
 
 import math
@@ -104,7 +104,7 @@ def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Ar
 
 
 def elementwise_derivative(function: Callable[[Array], Array], x: Array) -> Array:
-    """Returns the derivative of an elementwise function by its one argument, as forward mode gives it."""
+    """Returns the derivative of an elementwise function by its one argument, by forward mode."""
     return jvp(function, (x,), (zeros_like(x) + 1.0,))[1]
 
 

@@ -233,9 +233,9 @@ Split = tuple[Array, Array, Array, Array, Array, Array, Array, Array]
 
 
 def _split_by_method(a: Array, x: Array) -> Split:
-    """Says where the expansion and where the series serves, and gives operands to it, to the series and to the fraction.
+    """Returns where the expansion and where the series applies, and operands of the expansion, series and fraction.
 
-    Operands of another's part are harmless.
+    Where a method does not apply, its operands are harmless values.
     """
     inside = (a > 0.0) & (x > 0.0) & (x < math.inf) & (a < math.inf)
     large = inside & (a >= LARGE)
@@ -254,7 +254,7 @@ def _split_by_method(a: Array, x: Array) -> Split:
 
 
 def _apply_gamma_limits(a: Array, x: Array, zero: float, one: float, value: Array) -> Array:
-    """Puts what holds at the ends of the domain, and NaN outside: `zero` where x is small beside a, `one` where large."""
+    """Sets the limits at the ends of the domain, and NaN outside: `zero` where x is much below a, `one` above."""
     low, high = (x == 0.0) | (a == math.inf), (x == math.inf) | (a == 0.0)
     inside = (a >= 0.0) & (x >= 0.0) & ~(low & high)
     return where(inside, where(low, zero, where(high, one, value)), math.nan)
@@ -311,7 +311,7 @@ def _register_derivatives(kind: type[Elementwise], function: Callable[..., Array
         op: Elementwise, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
     ) -> tuple[Array, Tangent]:
         z: Array = op(*primals)
-        found: Tangent = None
+        dz: Tangent = None
         for i, d in enumerate(strengthen_tangents(tangents, z)):
             if d is not None:
                 before, after = primals[:i], primals[i + 1 :]
@@ -321,8 +321,8 @@ def _register_derivatives(kind: type[Elementwise], function: Callable[..., Array
                 ) -> Array:
                     return of(op, *before, v, *after)
 
-                found = add_tangents(z, found, d * elementwise_derivative(section, primals[i]))
-        return z, found
+                dz = add_tangents(z, dz, d * elementwise_derivative(section, primals[i]))
+        return z, dz
 
 
 _register_derivatives(IgammaGradA, _igamma_grad_a)
@@ -369,7 +369,7 @@ def _lower_beta(a: Array, b: Array, x: Array) -> Array:
 
 
 def _swap_beta_operands(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array, Array]:
-    """Says where 1 - betainc(b, a, 1 - x) is computed, and gives the operands; harmless ones outside the domain."""
+    """Returns where 1 - betainc(b, a, 1 - x) is computed, and the operands; harmless ones outside the domain."""
     inside = (a > 0.0) & (b > 0.0) & (a < math.inf) & (b < math.inf) & (x > 0.0) & (x < 1.0)
     a, b, x = where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5)
     swap = x > (a + 1.0) / (a + b + 2.0)
@@ -377,7 +377,7 @@ def _swap_beta_operands(a: Array, b: Array, x: Array) -> tuple[Array, Array, Arr
 
 
 def _apply_beta_limits(a: Array, b: Array, x: Array, zero: float, one: float, value: Array) -> Array:
-    """Puts what holds at the ends of the domain, and NaN outside."""
+    """Sets the limits at the ends of the domain, and NaN outside."""
     low, high = (b == 0.0) | (a == math.inf), (a == 0.0) | (b == math.inf)
     inside = (a >= 0.0) & (b >= 0.0) & (x >= 0.0) & (x <= 1.0) & ~(low & high)
     known = where(x == 0.0, zero, where(x == 1.0, one, where(low, zero, where(high, one, value))))

@@ -1,4 +1,4 @@
-"""Which of several branches is for the platform that a program is compiled for."""
+"""The operation that selects a branch by the platform that a program is compiled for."""
 
 from typing import final
 
@@ -16,7 +16,7 @@ __all__ = ["PlatformIndex"]
 @final
 @attrs.frozen
 class PlatformIndex(ArrayOperation):
-    """The index of the branch for the platform; of the reference, for "cpu". StableHLO: constant.
+    """The index of the branch for the platform; in the NumPy oracle, for "cpu". StableHLO: constant.
 
     Attributes:
         platforms: the names of the platforms that each branch is for; none for the branch of all others.

@@ -22,7 +22,7 @@ EXP, LOG, SQRT, ABS, SIGN = e.Exp(), e.Log(), e.Sqrt(), e.Abs(), e.Sign()
 
 @final
 class Ndtri(Unary, Monotone):
-    """The x below which a standard normal number lies with a probability; infinite at 0 and 1, NaN outside."""
+    """The quantile of the standard normal distribution at a probability; infinite at 0 and 1, NaN outside."""
 
     __slots__ = ()
     kinds = "f"

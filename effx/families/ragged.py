@@ -1,6 +1,6 @@
-"""Products of matrices whose rows come in groups of any sizes: each group meets a matrix of its own.
+"""Products of matrices whose rows are in groups of any sizes: each group is multiplied by a matrix of its own.
 
-The groups lie one after the other along the rows. A loop goes over the tiles of rows that groups touch, so time and
+The groups are consecutive along the rows. A loop runs over the tiles of rows that groups overlap, so time and
 memory grow with the rows and the groups' number, not with their product.
 
 Source: Gale et al., "MegaBlocks: Efficient Sparse Training with Mixture-of-Experts", 2022.
@@ -76,7 +76,8 @@ class GroupedMatmul(ArrayOperation):
     """Multiplies each group of rows by a matrix of its own; rows of no group give 0.
 
     Operands: lhs `[p, m, k]`, rhs `[b, g, k, n]`, and bounds `i32[p, g + 1]` that do not decrease: group i has the rows
-    from the i-th bound to the next one. p is a multiple of b: as many elements of lhs in turn meet each of rhs.
+    from the i-th bound to the next one. p is a multiple of b: p / b consecutive elements of lhs are multiplied by each
+    of rhs.
     Result: `[p, m, n]`.
 
     Attributes:
@@ -105,7 +106,7 @@ class GroupedOuter(ArrayOperation):
     Result: `[p / summed, g, k, n]`, a group without rows gives 0.
 
     Attributes:
-        summed: of how many elements in turn the products are added.
+        summed: the number of consecutive elements whose products are added.
         precision, preferred: as of dot_general.
     """
 
@@ -125,7 +126,7 @@ class GroupedOuter(ArrayOperation):
 
 @sharding_rule(GroupedMatmul)
 def infer_grouped_matmul_sharding(op: GroupedMatmul, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The first axis of lhs and the last one of rhs; rows come in groups, and are whole."""
+    """Sharded as the first axis of lhs and the last one of rhs; rows are replicated."""
     lhs, rhs, bounds = shardings.mesh_axes
     shardings.require_unsharded(0, (1, 2), "in which groups lie, or over which it sums")
     shardings.require_unsharded(1, (0, 1, 2), "along which groups find their matrices, or over which it sums")
@@ -135,7 +136,7 @@ def infer_grouped_matmul_sharding(op: GroupedMatmul, shardings: OperandShardings
 
 @sharding_rule(GroupedOuter)
 def infer_grouped_outer_sharding(op: GroupedOuter, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The first axis, if its elements are not added, and the last ones of both; rows come in groups, and are whole."""
+    """Sharded as the first axis, if its elements are not added, and the last axes of both; rows are replicated."""
     for k in range(3):
         shardings.require_unsharded(k, (1,), "in which groups lie")
         if op.summed > 1:
@@ -150,7 +151,7 @@ def infer_grouped_outer_sharding(op: GroupedOuter, shardings: OperandShardings) 
 
 
 def _tile_rows(rows: int, groups: int) -> int:
-    """Returns how many rows an iteration takes: about half a group, so that few are computed in vain."""
+    """Returns how many rows an iteration takes: about half a group, so that few are wasted."""
     target_rows = max(16, min(256, rows // max(2 * groups, 1)))
     return min(rows, 1 << (target_rows - 1).bit_length())
 
@@ -179,7 +180,7 @@ def _loop_over_tiles(
     total: Array,
     add: Callable[[Array, Sequence[Array], Array, Array, Array], Array],
 ) -> Array:
-    """Runs `total = add(total, fixed, start, mask, group)` for each tile of rows that a group touches.
+    """Runs `total = add(total, fixed, start, mask, group)` for each tile of rows that a group overlaps.
 
     Args:
         rows: of each element. The elements of a batch are taken as rows one after the other.
@@ -210,7 +211,7 @@ def _loop_over_tiles(
         step, now = xs[-2:]
         group = ReduceSum((0,))(convert(done <= step, dtypes.int32))
         row = (_row_at(shift, group) + step) * size
-        # A tile at the end begins earlier, and the rows before its place are not its own.
+        # The last tile begins earlier, and its rows before the unclamped start are another tile's.
         begin = arithmetic.minimum(row, everything - size)
         row_indices = begin + Iota(array_type(dtypes.int32, (size,)), 0)()
         mine = (row_indices >= arithmetic.maximum(_row_at(starts, group), row)) & (
@@ -234,12 +235,12 @@ def _(op: GroupedMatmul, lhs: Array, rhs: Array, bounds: Array) -> Array:
     def add(now: Array, fixed: Sequence[Array], row: Array, mine: Array, group: Array) -> Array:
         rows, matrices = fixed
         size = mine.type.shape[0]
-        place = group
+        matrix_index = group
         if repeats > 1:
-            place = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
-        found = product(_dynamic_rows(rows, row, size), _row_at(matrices, place))
+            matrix_index = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
+        products = product(_dynamic_rows(rows, row, size), _row_at(matrices, matrix_index))
         mask = broadcast_to(expand_dims(mine, (1,)), (size, n))
-        return _update_rows(now, arithmetic.where(mask, found, _dynamic_rows(now, row, size)), row)
+        return _update_rows(now, arithmetic.where(mask, products, _dynamic_rows(now, row, size)), row)
 
     flat = zeros(array_type(out.dtype, (p * m, n)))
     if 0 in out.shape or not k:
@@ -267,11 +268,11 @@ def _(op: GroupedOuter, lhs: Array, rhs: Array, bounds: Array) -> Array:
             )
             for x in fixed
         ]
-        place = group
+        result_index = group
         if repeats > 1:
-            place = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
-        found = reshape(product(*parts), (1, k, n))
-        return _update_rows(now, _dynamic_rows(now, place, 1) + found, place)
+            result_index = arithmetic.floor_divide(group, g * repeats) * g + arithmetic.remainder(group, g)
+        products = reshape(product(*parts), (1, k, n))
+        return _update_rows(now, _dynamic_rows(now, result_index, 1) + products, result_index)
 
     if 0 in out.shape or not m:
         return zeros(out)
@@ -334,14 +335,16 @@ def _(op: GroupedMatmul, ct: Array, operands: Operands) -> tuple[Cotangent, ...]
     assert not isinstance(bounds, LinearOperand)
     if isinstance(lhs, LinearOperand):
         assert not isinstance(rhs, LinearOperand)
-        found = GroupedMatmul(op.precision)(_match_cotangent_dtype(ct, rhs), _transpose_matrices(rhs), bounds)
-        return convert(found, lhs.type.dtype, lhs.type.weak), None, None
+        operand_ct = GroupedMatmul(op.precision)(
+            _match_cotangent_dtype(ct, rhs), _transpose_matrices(rhs), bounds
+        )
+        return convert(operand_ct, lhs.type.dtype, lhs.type.weak), None, None
     assert isinstance(rhs, LinearOperand)
     p, b = lhs.type.shape[0], rhs.type.shape[0]
     if not p or not b:
         return None, zeros(rhs.type), None
-    found = GroupedOuter(p // b, op.precision)(lhs, _match_cotangent_dtype(ct, lhs), bounds)
-    return None, convert(found, rhs.type.dtype, rhs.type.weak), None
+    operand_ct = GroupedOuter(p // b, op.precision)(lhs, _match_cotangent_dtype(ct, lhs), bounds)
+    return None, convert(operand_ct, rhs.type.dtype, rhs.type.weak), None
 
 
 @transpose_rule(GroupedOuter)
@@ -350,20 +353,20 @@ def _(op: GroupedOuter, ct: Array, operands: Operands) -> tuple[Cotangent, ...]:
     assert not isinstance(bounds, LinearOperand)
     if isinstance(lhs, LinearOperand):
         assert not isinstance(rhs, LinearOperand)
-        found = GroupedMatmul(swap_precision(op.precision))(
+        operand_ct = GroupedMatmul(swap_precision(op.precision))(
             rhs, _transpose_matrices(_match_cotangent_dtype(ct, rhs)), bounds
         )
-        return convert(found, lhs.type.dtype, lhs.type.weak), None, None
+        return convert(operand_ct, lhs.type.dtype, lhs.type.weak), None, None
     assert isinstance(rhs, LinearOperand)
-    found = GroupedMatmul(op.precision)(lhs, _match_cotangent_dtype(ct, lhs), bounds)
-    return None, convert(found, rhs.type.dtype, rhs.type.weak), None
+    operand_ct = GroupedMatmul(op.precision)(lhs, _match_cotangent_dtype(ct, lhs), bounds)
+    return None, convert(operand_ct, rhs.type.dtype, rhs.type.weak), None
 
 
 # --- batching -------------------------------------------------------------------------------------
 
 
 def _merge_leading_axes(x: Array) -> Array:
-    """Makes one axis of the first two."""
+    """Merges the first two axes."""
     shape = x.type.shape
     return reshape(x, (shape[0] * shape[1], *shape[2:]))
 
@@ -375,7 +378,7 @@ def _(
     lhs, rhs, bounds = values
     size = handler.size
     if axes[1] is None and size and rhs.type.shape[0]:
-        # More elements of lhs meet the same of rhs.
+        # More elements of lhs are multiplied by the same element of rhs.
         b = rhs.type.shape[0]
 
         def beside(x: Array, axis: int | None) -> Array:
@@ -418,7 +421,7 @@ def group_bounds(sizes: Array, offset: Array | None, groups: int) -> Array:
 
     Args:
         sizes: integers `[p, h]`.
-        offset: the first of the groups that are meant; None for 0.
+        offset: the first group; None for 0.
         groups: how many of them.
     """
     p = sizes.type.shape[0]

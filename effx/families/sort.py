@@ -1,7 +1,7 @@
 """Sorting: arrays together, by the first of them; -0.0 is equal to 0.0, and NaN comes last.
 
-Floats alone are sorted as their bits, so that -0.0 comes before 0.0: nothing but the sign tells equal numbers apart there,
-and the result depends on nothing but which numbers there are.
+Floats alone are sorted as their bits, so that -0.0 comes before 0.0: nothing but the sign distinguishes equal numbers
+there, and the result depends only on the set of numbers.
 
 XLA:CPU runs a comparator that is a bare `compare LT` natively and calls back into compiled code for any other. So float
 keys are mapped to integers of the same order first, outside of the comparator.
@@ -77,7 +77,7 @@ class Sort(TupleOperation):
 
 @sharding_rule(Sort)
 def infer_sort_sharding(op: Sort, shardings: OperandShardings) -> list[DimensionShardings]:
-    """As the operands, along whole lines."""
+    """Sharded as the operands, but not along the sorted axis."""
     return shard_along_axis(op.axis, shardings, "along which it sorts")
 
 
@@ -85,7 +85,7 @@ def infer_sort_sharding(op: Sort, shardings: OperandShardings) -> list[Dimension
 def jvp_sort(
     op: Sort, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """The tangents sorted as their values were."""
+    """The tangents are permuted as their primals are."""
     indices = Iota(array_type(dtypes.int32, primals[0].type.shape), op.axis)()
     *results, order = op(*primals, indices)
     moved = [None if d is None else gather_along_axis(d, order, op.axis) for d in tangents]
@@ -133,7 +133,7 @@ def emit_ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True
     """Maps floats to signed integers of the same order: -0.0 as 0.0, or below it, and NaN above all.
 
     Where NaN has the sign bit, nothing else needs care: there is no -0.0, and of float8_e8m0fnu, which
-    counts upwards without a sign, only the first bit is turned over.
+    counts upwards without a sign, only the first bit is flipped.
 
     A positive float's bits, read as an integer, grow with it; a negative one's fall. Flipping all
     bits but the sign of negative ones makes one order of both.
@@ -150,7 +150,7 @@ def emit_ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True
             f"stablehlo.compare EQ, {bits}, {least}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask}"
         )
         top = body.constant(2 ** (width - 1) - 1, it)
-        # NaN would come between the signs; what is not negative moves down there, and NaN to the top.
+        # NaN would be between the signs; nonnegative numbers move down there, and NaN to the top.
         flipped = _flip_float_order(body, bits, it, width)
         sign = body.line(
             f"stablehlo.shift_right_arithmetic {flipped}, {body.constant(width - 1, it)} : {it.mlir}"
@@ -240,7 +240,7 @@ def emit_sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var
                 keys.append(emit_ordered_bits(body, value, part))
         else:
             keys.append((name, t))
-    # Keys that are operands themselves are not sorted twice.
+    # Operands that are keys themselves are sorted only once.
     operands = [*keys, *[(n, t) for n, t in zip(names, types, strict=True) if (n, t) not in keys]]
     results = _emit_sort_by_integers(
         body, op, [n for n, _ in operands], [t for _, t in operands], list(range(len(keys)))

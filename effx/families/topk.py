@@ -1,4 +1,4 @@
-"""The indices of the largest elements of lines, which XLA finds without sorting all."""
+"""The indices of the largest elements of each row, which XLA finds without a full sort."""
 
 from typing import final
 
@@ -35,7 +35,8 @@ __all__ = ["TopIndices"]
 @final
 @attrs.frozen
 class TopIndices(ArrayOperation):
-    """The indices of the largest elements of each row of `f32[m, n]`, as `i32[m, k]`, of equal ones the first. CHLO: top_k.
+    """The indices of the largest elements of each row of `f32[m, n]`, as `i32[m, k]`, of equal ones the first. CHLO:
+    top_k.
 
     The order is that of the bits: 0.0 is above -0.0, NaN above all, and NaN with a sign below all.
 
@@ -65,8 +66,8 @@ def _(op: TopIndices, given: OperandShardings) -> list[DimensionShardings]:
 def _(body: Body, op: TopIndices, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     x, t, out = body.name(inputs[0]), inputs[0].type, outputs[0].type
     values = t.with_shape(out.shape)
-    found = body.block(f"chlo.top_k({x}, k = {op.k}) : {t.mlir} -> ({values.mlir}, {out.mlir})", 2)
-    return found[1]
+    results = body.block(f"chlo.top_k({x}, k = {op.k}) : {t.mlir} -> ({values.mlir}, {out.mlir})", 2)
+    return results[1]
 
 
 @jvp_rule(TopIndices)

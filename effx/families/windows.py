@@ -1,4 +1,4 @@
-"""Reductions over windows: a window moves along all axes, and what it covers is combined at each position.
+"""Reductions over windows: a window moves along all axes, and its elements are combined at each position.
 
 The tangent of an extreme element is that of the first one that equals it. So there is an operation that finds elements
 by labels, and tangents are gathered with these.
@@ -63,14 +63,14 @@ Data = np.ndarray[Any, Any]
 
 @attrs.frozen
 class WindowReduction(ArrayOperation):
-    """Trait: combines what a window covers, at each of its positions. StableHLO: reduce_window.
+    """Trait: combines the elements in a window, at each of its positions. StableHLO: reduce_window.
 
     Each attribute has one entry for each axis.
 
     Attributes:
         window: the window's sizes.
         strides: by how much it moves.
-        low, high: how many elements that do not count stand before and behind; negative ones cut off.
+        low, high: how many neutral elements pad each axis before and after; negative ones crop.
         base_dilation, window_dilation: the distances of neighbouring elements of x and of the window.
     """
 
@@ -112,13 +112,13 @@ class WindowReduction(ArrayOperation):
         return tuple([count_positions(n, w, s) for n, w, s in zip(sizes, spread, self.strides, strict=True)])
 
     def neutral(self, t: ArrayType) -> Scalar:
-        """Returns the result where nothing counts."""
+        """Returns the result of an empty window."""
         if isinstance(self, ReduceWindowSum):
             return 0
         return lowest(t) if isinstance(self, ReduceWindowMax | WindowArgMax) else highest(t)
 
     def covered(self, t: ArrayType) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
-        """Yields for each position the indices of the elements that count, in order."""
+        """Yields for each position the indices of the elements in the window, in order."""
         for position in np.ndindex(*self.positions(t)):
             element_indices = []
             for offset in np.ndindex(*self.window):
@@ -153,7 +153,7 @@ class WindowReduction(ArrayOperation):
 @final
 @attrs.frozen
 class ReduceWindowSum(WindowReduction, Linear):
-    """The sum; 0 where nothing counts."""
+    """The sum; 0 for an empty window."""
 
     kinds: ClassVar[str] = "iufc"
 
@@ -161,20 +161,20 @@ class ReduceWindowSum(WindowReduction, Linear):
 @final
 @attrs.frozen
 class ReduceWindowMax(WindowReduction):
-    """The largest element, NaN if there is one; the smallest value of the dtype where nothing counts."""
+    """The largest element, NaN if there is one; the smallest value of the dtype for an empty window."""
 
 
 @final
 @attrs.frozen
 class ReduceWindowMin(WindowReduction):
-    """The smallest element, NaN if there is one; the largest value of the dtype where nothing counts."""
+    """The smallest element, NaN if there is one; the largest value of the dtype for an empty window."""
 
 
 @attrs.frozen
 class WindowArg(WindowReduction):
     """Trait: the label of the extreme element in each window, of equal ones the smallest label.
 
-    Operands: x, and integers of its shape, its labels. The label is the largest integer where nothing counts. NaN is the
+    Operands: x, and integers of its shape, its labels. The label is the largest integer for an empty window. NaN is the
     most extreme.
     """
 
@@ -200,7 +200,7 @@ class WindowArgMin(WindowArg):
 
 
 def _unit_axes(op: WindowReduction) -> list[bool]:
-    """Says for each axis whether the window is one element there that goes everywhere."""
+    """Returns for each axis whether the window is one element that moves over all elements of x."""
     return [
         (w, s, a, b, d) == (1, 1, 0, 0, 1)
         for w, s, a, b, d in zip(op.window, op.strides, op.low, op.high, op.base_dilation, strict=True)
@@ -209,7 +209,7 @@ def _unit_axes(op: WindowReduction) -> list[bool]:
 
 @sharding_rule(WindowReduction)
 def infer_window_sharding(op: WindowReduction, shardings: OperandShardings) -> list[DimensionShardings]:
-    """As the operands, along axes on which the window is one element that goes everywhere; others must be whole."""
+    """Sharded as the operands, along axes where the window is one element; others must be replicated."""
     still = _unit_axes(op)
     for k in range(len(shardings.types)):
         shardings.require_unsharded(
@@ -224,17 +224,17 @@ tangent_of(ReduceWindowSum)(lambda op, dx, x, y: op(dx))
 
 @transpose_rule(ReduceWindowSum)
 def _(op: ReduceWindowSum, ct: Array, operands: tuple[Array | LinearOperand, ...]) -> tuple[Cotangent, ...]:
-    # As for the lhs of a convolution: an element meets the window at k where ct, dilated by the strides, is
+    # As for the lhs of a convolution: an element is in the window at k where ct, dilated by the strides, is
     # k * window_dilation before it; the window is its own mirror image.
     t = operands[0].type
     if 0 in ct.type.shape or 0 in t.shape:
         return (zeros(t),)
-    spread = [dilated_size(w, d) for w, d in zip(op.window, op.window_dilation, strict=True)]
-    given = [dilated_size(m, s) for m, s in zip(ct.type.shape, op.strides, strict=True)]
-    wanted = [dilated_size(n, b) for n, b in zip(t.shape, op.base_dilation, strict=True)]
-    low = [w - 1 - before for w, before in zip(spread, op.low, strict=True)]
-    high = [n + w - 1 - m - a for n, w, m, a in zip(wanted, spread, given, low, strict=True)]
-    # Zeros that are written once are added faster by XLA:CPU than elements that are left out.
+    window_sizes = [dilated_size(w, d) for w, d in zip(op.window, op.window_dilation, strict=True)]
+    ct_sizes = [dilated_size(m, s) for m, s in zip(ct.type.shape, op.strides, strict=True)]
+    dilated_sizes = [dilated_size(n, b) for n, b in zip(t.shape, op.base_dilation, strict=True)]
+    low = [w - 1 - before for w, before in zip(window_sizes, op.low, strict=True)]
+    high = [n + w - 1 - m - a for n, w, m, a in zip(dilated_sizes, window_sizes, ct_sizes, low, strict=True)]
+    # XLA:CPU adds zeros that are written once faster than it skips elements.
     padded = Pad(tuple(low), tuple(high), tuple([n - 1 for n in op.strides]))(ct, scalar(0, t.dtype))
     none, ones = (0,) * t.ndim, (1,) * t.ndim
     return (ReduceWindowSum(op.window, op.base_dilation, none, none, ones, op.window_dilation)(padded),)
@@ -244,7 +244,7 @@ def _(op: ReduceWindowSum, ct: Array, operands: tuple[Array | LinearOperand, ...
 def jvp_extreme_window(
     op: WindowReduction, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    """The tangent of the first element that is the extreme; zero where nothing counts."""
+    """The tangent of the first element that is the extreme; zero for an empty window."""
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
@@ -253,7 +253,7 @@ def jvp_extreme_window(
     moving = [i for i, is_unit in enumerate(_unit_axes(op)) if not is_unit]
     if not moving:
         return y, dx
-    # Elements are labelled along these axes alone, so that the others may be batches, and cut.
+    # Elements are labelled along these axes only, so that the others may be batches, and sharded.
     first, last = moving[0], moving[-1] + 1
     shape, out = x.type.shape, y.type.shape
     sizes = shape[first:last]
@@ -267,7 +267,7 @@ def jvp_extreme_window(
     tangents_along = reshape(dx, (*shape[:first], -1, *shape[last:]))
     extreme_tangents = where(
         at < n, gather_along_axis(tangents_along, at, first), 0
-    )  # no label is n or more but that of nothing
+    )  # only the label of an empty window is n or more
     return y, reshape(extreme_tangents, out)
 
 
@@ -290,15 +290,15 @@ def _(
 def _(op: WindowReduction, x: Data) -> Data:
     t = array_type(x.dtype, x.shape)
     result = np.zeros(op.positions(t), x.dtype)
-    for place, found in op.covered(t):
-        values = np.asarray([x[i] for i in found], x.dtype)
+    for position, indices in op.covered(t):
+        values = np.asarray([x[i] for i in indices], x.dtype)
         if isinstance(op, ReduceWindowSum):
             wide = values.astype(np.float64) if x.dtype.kind in "fV" else values
-            result[place] = wide.sum(dtype=wide.dtype)
-        elif found:
-            result[place] = values.max() if isinstance(op, ReduceWindowMax) else values.min()
+            result[position] = wide.sum(dtype=wide.dtype)
+        elif indices:
+            result[position] = values.max() if isinstance(op, ReduceWindowMax) else values.min()
         else:
-            result[place] = op.neutral(t)
+            result[position] = op.neutral(t)
     return result
 
 
@@ -306,14 +306,14 @@ def _(op: WindowReduction, x: Data) -> Data:
 def _(op: WindowArg, x: Data, labels: Data) -> Data:
     t = array_type(x.dtype, x.shape)
     result = np.full(op.positions(t), dtypes.iinfo(labels.dtype).max, labels.dtype)
-    for place, found in op.covered(t):
-        values = [x[i] for i in found]
-        nan = [i for i, v in zip(found, values, strict=True) if v != v]
-        if found and not nan:
+    for position, indices in op.covered(t):
+        values = [x[i] for i in indices]
+        candidates = [i for i, v in zip(indices, values, strict=True) if v != v]
+        if indices and not candidates:
             best = max(values) if isinstance(op, WindowArgMax) else min(values)
-            nan = [i for i, v in zip(found, values, strict=True) if v == best]
-        if nan:
-            result[place] = min([labels[i] for i in nan])
+            candidates = [i for i, v in zip(indices, values, strict=True) if v == best]
+        if candidates:
+            result[position] = min([labels[i] for i in candidates])
     return result
 
 
@@ -390,10 +390,10 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     largest = isinstance(op, WindowArgMax)
     s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
     starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
-    given = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
-    [(x_name, x_type), (labels_name, labels_type)], op = _emit_symbolic_padding(body, given, op)
+    operands = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
+    [(x_name, x_type), (labels_name, labels_type)], op = _emit_symbolic_padding(body, operands, op)
     kind, label_kind = COMPARE_KIND[x.type.kind], COMPARE_KIND[labels.type.kind]
-    pair, labels_pair, found = (
+    pair, labels_pair, input_types = (
         f"({s.mlir}, {s.mlir})",
         f"({k.mlir}, {k.mlir})",
         f"({x_type.mlir}, {labels_type.mlir}",
@@ -421,7 +421,7 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     region = "\n      ".join(lines)
     name = body.line(
         f'"stablehlo.reduce_window"({x_name}, {labels_name}, {starts[0]}, {starts[1]}) ({{\n      {region}\n'
-        f"    }}) {{{_attributes(op)}}} : {found}, {s.mlir}, {k.mlir}) "
+        f"    }}) {{{_attributes(op)}}} : {input_types}, {s.mlir}, {k.mlir}) "
         f"-> ({x.type.with_shape(y.type.shape).mlir}, {y.type.mlir})",
         2,
     )

@@ -1,1 +1,1 @@
-"""Python functions that programs call on the host."""
+"""Operations that call Python functions on the host."""

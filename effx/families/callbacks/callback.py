@@ -37,7 +37,7 @@ from effx.lower.runtime.callbacks import host_call
 __all__ = ["BatchLevel", "Kind", "PythonCallback"]
 
 Kind = Literal["pure", "io", "debug"]
-# XLA's own tokens would be a type that programs cannot hold.
+# XLA's own tokens have a type that programs do not have.
 TOKEN = array_type(dtypes.int32)
 _LABELS = {
     ("debug", False): DEBUG,
@@ -50,7 +50,7 @@ _LABELS = {
 @final
 @attrs.frozen
 class BatchLevel:
-    """A batch over whose elements the host loops.
+    """A batch whose elements the host loops over.
 
     Attributes:
         size: the number of elements.
@@ -67,12 +67,12 @@ class PythonCallback(Hosted):
     """Calls a Python function on the host. StableHLO: custom_call.
 
     Attributes:
-        function: what is called.
+        function: the Python function.
         out_types: the results'.
         kind: "pure" if nothing but the results counts; "io" and "debug" are effects.
         ordered: whether calls happen in the program's order.
         everywhere: whether each device calls, where a program runs on several; in parallel maps it always does.
-        vmap_method: what a batch is to a pure callback; None to refuse batches.
+        vmap_method: how a pure callback is called for a batch; None to refuse batches.
         levels: batches over which the host loops, outermost first.
         token: whether the first operand and result is a token.
     """
@@ -131,7 +131,7 @@ class PythonCallback(Hosted):
 def jvp_callback(
     op: PythonCallback, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """Debugging sees primals, and has no results; other callbacks have no derivative that effx could know."""
+    """A debugging callback gets primals, and has no results; other callbacks have no derivative."""
     if op.kind == "debug":
         return op(*primals), (None,) * len(op.out_types)
     function_name, name = op.function.what, op.function.name

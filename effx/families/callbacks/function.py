@@ -1,4 +1,4 @@
-"""A user's Python function as programs call it: from NumPy arrays to checked NumPy arrays."""
+"""Call a user's Python function with NumPy arrays, and check the arrays that it returns."""
 
 from collections.abc import Callable, Sequence
 from typing import cast, final
@@ -23,15 +23,15 @@ __all__ = ["HostFunction"]
 @final
 @attrs.frozen(eq=False, repr=False)
 class HostFunction:
-    """A Python function of a list of arrays, with what is known of its results. Equal only to itself.
+    """A Python function of a list of arrays, with the types of its results. Equal only to itself.
 
     Attributes:
-        what: the function that asked for it, for errors: "pure_callback".
+        what: effx's function that the user called, for errors: "pure_callback".
         name: of the user's function, for errors.
-        call: takes arrays on a CPU, gives a pytree of arrays and numbers.
-        in_types: of the arrays, whose leading axes may be others under vmap.
+        call: takes arrays on a CPU, returns a pytree of arrays and numbers.
+        in_types: of the arrays, whose leading axes may differ under vmap.
         out_tree: the structure of the result; None where the result does not count.
-        device: where the arrays lie that it is given; None for the default CPU.
+        device: the device of its arguments; None for the default CPU.
     """
 
     what: str
@@ -52,7 +52,7 @@ class HostFunction:
             types: the results'.
 
         Raises:
-            TreeError, ShapeError, DTypeError: the result is not what was declared.
+            TreeError, ShapeError, DTypeError: the result differs from the declared one.
         """
         pairs = zip(values, self.in_types, strict=True)
         arrays: list[Array] = [
@@ -75,7 +75,7 @@ class HostFunction:
         if isinstance(y, Array):
             actual_dtype, value = y.type.dtype, y.host(self.what)
         elif isinstance(y, bool | int | float | complex):
-            # Python's numbers take the declared dtype, if it holds their kind.
+            # Python scalars take the declared dtype, if it holds their kind.
             value = np.asarray(y)
             actual_dtype = t.dtype if "biufc".index(value.dtype.kind) <= _kind_rank(t) else value.dtype
         else:
@@ -97,7 +97,7 @@ class HostFunction:
 
 
 def _copy_as_dtype(x: HostData, dtype: DType) -> HostData:
-    """Copies what XLA gives, which may be wider: memory that is XLA's own lives as long as the call."""
+    """Copies an operand from XLA, which may be wider: XLA's memory is valid only during the call."""
     if dtypes.is_key(dtype) and x.dtype != dtype:
         return np.array(x).view(dtype)  # one element as wide as the key's words
     return np.array(x, dtype)
@@ -109,5 +109,5 @@ def _kind_rank(t: ArrayType) -> int:
 
 
 def _is_narrowed(actual: DType, expected: DType) -> bool:
-    """Says whether a dtype is one of 64 bits that is the wanted one where these are off."""
+    """Says whether a dtype has 64 bits and is the expected one without `enable_x64`."""
     return actual.kind in "iufc" and actual.itemsize in (8, 16) and dtypes.canonicalize(actual) == expected

@@ -1,4 +1,4 @@
-"""Operations of linear algebra: factorisations of matrices, and solutions of triangular systems.
+"""Operations of linear algebra: matrix factorizations, and solutions of triangular systems.
 
 All work on the last two axes of their operands, for each index of the axes before.
 """

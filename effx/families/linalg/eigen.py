@@ -98,7 +98,7 @@ def jvp_eigh(
     op: Eigh, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     """First-order perturbation: in the basis of eigenvectors, da has the dw on its diagonal, and v^H dv times gaps of
-    eigenvalues beside it.
+    eigenvalues off it.
     """
     (a,), (da,) = primals, tangents
     assert da is not None
@@ -233,7 +233,7 @@ def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, 
         )
         names = list(results[1:4])
     else:
-        # The kernel wants at least as many rows as columns: row by row, others are the transposed matrix.
+        # The kernel needs at least as many rows as columns: in row-major order, others are the transposed matrix.
         is_wide = t.shape[-2] < t.shape[-1]
         name = kernel_name(body, "", "gesvd", t)
         options: Options = {"full_matrices": op.full, "compute_uv": op.vectors, "transposed": is_wide}
@@ -249,8 +249,8 @@ def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, 
 @final
 @attrs.frozen
 class Pinv(MatrixOperation):
-    """The pseudo-inverses of matrices `[*batch, m, n]`: singular values at or below a part `[*batch]` of the largest count
-    as 0.
+    """The pseudo-inverses of matrices `[*batch, m, n]`: singular values at or below a fraction `[*batch]` of the
+    largest count as 0.
 
     Attributes:
         hermitian: True to take eigenvalues of a Hermitian matrix, by its lower triangle.
@@ -290,7 +290,7 @@ def decompose_pinv(op: Pinv, a: Array, cutoff: Array) -> Array:
 
 @jvp_rule(Pinv)
 def jvp_pinv(op: Pinv, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-    """P = a^+ of a matrix whose rank stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p."""
+    """P = a^+ of a matrix of constant rank: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p."""
     (a, cutoff), (da, _) = primals, tangents
     p = op(a, cutoff)
     if da is None:

@@ -1,4 +1,4 @@
-"""LU factorisation with row exchanges, and what is computed by it: solutions of linear systems, determinants."""
+"""LU factorization with row exchanges, and solutions of linear systems and determinants by it."""
 
 from typing import final
 
@@ -78,8 +78,8 @@ UPPER_RIGHT = TriangularSolve(left_side=False, lower=False)
 class Lu(Singleton, Factorization):
     """The factors with `a[permutation] = l u`.
 
-    Operand: a `[*batch, m, n]`. Results: u, with what l has below its diagonal of ones, in one matrix `[*batch, m, n]`; of
-    k = min(m, n) pivots `i32[*batch, k]` the rows that were exchanged with row 0, 1, …, in this order; the
+    Operand: a `[*batch, m, n]`. Results: u, with what l has below its diagonal of ones, in one matrix `[*batch, m, n]`;
+    of k = min(m, n) pivots `i32[*batch, k]` the rows that were exchanged with row 0, 1, …, in this order; the
     permutation `i32[*batch, m]`.
     """
 
@@ -87,7 +87,7 @@ class Lu(Singleton, Factorization):
     domain = staticmethod(sample_regular)
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """Both factors in one, and indices."""
+        """The types of both factors in one matrix, and of indices."""
         check_arity(self, types, 1)
         check_matrix(self.name, types[0])
         *batch, m, n = types[0].shape
@@ -98,7 +98,7 @@ class Lu(Singleton, Factorization):
 @final
 @attrs.frozen
 class PivotsToPermutation(MatrixOperation):
-    """The permutation of rows that exchanges row 0, 1, … with the ones that the pivots `i32[*batch, k]` say.
+    """The permutation of rows that exchanges row 0, 1, … with those of the pivots `i32[*batch, k]`.
 
     Attributes:
         size: the number of rows.
@@ -129,7 +129,7 @@ class PivotsToPermutation(MatrixOperation):
 def infer_permutation_sharding(
     op: PivotsToPermutation, shardings: OperandShardings
 ) -> list[DimensionShardings]:
-    """The batch axes."""
+    """Sharded along the batch axes only."""
     return shard_leading_axes(shardings.types[0].ndim - 1, shardings, "which holds the pivots")
 
 
@@ -144,7 +144,7 @@ def permute_rows(x: Array, permutation: Array) -> Array:
 
 
 def inverse_permutation(permutation: Array) -> Array:
-    """Returns where each row went."""
+    """Returns the inverse permutation: the new index of each row."""
     axis = permutation.type.ndim - 1
     return Sort(axis)(permutation, Iota(permutation.type, axis)())[1]
 
@@ -213,7 +213,7 @@ def jvp_permutation(
 
 @reference_rule(PivotsToPermutation)
 def oracle_permutation(op: PivotsToPermutation, pivots: Data) -> Data:
-    """One exchange after the other."""
+    """Exchanges the rows one after the other."""
     permutation = np.broadcast_to(np.arange(op.size, dtype=np.int32), (*pivots.shape[:-1], op.size)).copy()
     for index in np.ndindex(*pivots.shape[:-1]):
         for i, j in enumerate(pivots[index]):
@@ -331,7 +331,7 @@ def jvp_solve(op: Solve, primals: tuple[Array, ...], tangents: tuple[Tangent, ..
 def batch_solve(
     handler: Vmap, op: Solve, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
-    """One matrix for all batch elements solves all their sides together."""
+    """One matrix for all batch elements: their right-hand sides are solved together."""
     return batch_systems(handler, op, values, axes, True)
 
 
@@ -356,7 +356,7 @@ class Det(Singleton, MatrixOperation):
 
 
 def permutation_sign(pivots: Array) -> Array:
-    """Returns -1 or 1, in the default integer dtype: the sign of the permutation that the pivots make."""
+    """Returns -1 or 1, in the default integer dtype: the sign of the pivots' permutation."""
     exchanges = reducing.sum(convert(pivots != Iota(pivots.type, pivots.type.ndim - 1)(), dtypes.int32), -1)
     return 1 - 2 * (exchanges % 2)
 
@@ -395,7 +395,8 @@ def oracle_det(op: Det, a: Data) -> Data:
 
 @final
 class Slogdet(Singleton, Factorization):
-    """Signs, of absolute value 1, of the determinants of matrices `[*batch, n, n]`, and logarithms of their absolute values.
+    """Signs, of absolute value 1, of the determinants of matrices `[*batch, n, n]`, and logarithms of their absolute
+    values.
 
     Both `[*batch]`, the logarithms real; 0 and minus infinity for singular matrices.
     """
@@ -428,7 +429,7 @@ def decompose_slogdet(op: Slogdet, a: Array) -> tuple[Array, ...]:
 def jvp_slogdet(
     op: Slogdet, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """The logarithm of the determinant moves by the trace of a^-1 da: its real part, and the sign's angle."""
+    """The tangent of the determinant's logarithm is the trace of a^-1 da: its real part, and the sign's angle."""
     (a,), (da,) = primals, tangents
     assert da is not None
     factors, pivots, permutation = Lu()(a)

@@ -1,6 +1,6 @@
-"""What the operations on matrices share: typing, batching, samples, and the calls of a platform's kernels.
+"""Typing, batching, samples and kernel calls that the operations on matrices share.
 
-LAPACK's kernels for CPUs come with jaxlib; those of cuSOLVER and hipSOLVER are the plugins', which are called by
+LAPACK's kernels for CPUs come with jaxlib; those of cuSOLVER and hipSOLVER are in the plugins, which have
 the same names with other parameters.
 """
 
@@ -47,20 +47,20 @@ KERNEL_DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.comple
 
 
 class MatrixOperation(ArrayOperation):
-    """An operation on matrices with one result; batch axes stand first."""
+    """An operation on matrices with one result; batch axes come first."""
 
     __slots__ = ()
 
 
 class Factorization(TupleOperation):
-    """An operation on matrices with several results; batch axes stand first."""
+    """An operation on matrices with several results; batch axes come first."""
 
     __slots__ = ()
 
 
 @sharding_rule(MatrixOperation, Factorization)
 def infer_matrix_sharding(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The batch axes; matrices are whole."""
+    """Sharded along batch axes; matrices are replicated."""
     return shard_leading_axes(
         max([t.ndim for t in shardings.types]) - 2, shardings, "and matrices must be whole"
     )
@@ -70,7 +70,7 @@ def infer_matrix_sharding(op: object, shardings: OperandShardings) -> list[Dimen
 def batch_matrix_operation(
     handler: Vmap, op: MatrixOperation, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
-    """One more batch axis."""
+    """The batch becomes one more batch axis."""
     return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), 0
 
 
@@ -78,7 +78,7 @@ def batch_matrix_operation(
 def batch_factorization(
     handler: Vmap, op: Factorization, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[Array, ...], tuple[Axis, ...]]:
-    """One more batch axis."""
+    """The batch becomes one more batch axis."""
     results = op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)])
     return results, (0,) * len(results)
 
@@ -90,7 +90,7 @@ def batch_systems(
     (a, b), (of_matrix, of_sides) = values, axes
     if of_matrix is not None or of_sides is None:
         return batch_matrix_operation(handler, op, values, axes)
-    # The batch axis stands right before the axis of the columns, or rows.
+    # The batch axis is right before the axis of the columns, or rows.
     side_axis = b.type.ndim - (2 if left_side else 3)
     moved = moveaxis(b, of_sides, side_axis)
     shape = moved.type.shape
@@ -104,7 +104,7 @@ def batch_systems(
 
 
 def check_matrix(name: str, t: ArrayType, function_name: str = "operand", square: bool = False) -> None:
-    """Raises an error that begins with a name, unless a type is of matrices, square ones if asked for, of a dtype that
+    """Raises an error that begins with a name, unless a type is of matrices, square ones if required, of a dtype that
     kernels take.
     """
     if t.dtype not in KERNEL_DTYPES:
@@ -150,7 +150,7 @@ def halve_diagonal(x: Array) -> Array:
 
 
 def make_hermitian(x: Array, lower: bool = True) -> Array:
-    """Returns the Hermitian matrices with the lower or upper triangles of some, which is all that kernels read."""
+    """Returns the Hermitian matrices with the lower or upper triangles of x, the only part that kernels read."""
     part = halve_diagonal(x) if lower else adjoint(halve_diagonal(adjoint(x)))
     return part + adjoint(part)
 
@@ -185,7 +185,7 @@ SOLVERS = {"cuda": "cusolver", "rocm": "hipsolver"}
 
 
 def emits_kernel(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
-    """Registers the form of operations for all platforms that have kernels for it."""
+    """Registers an emission rule for all platforms that have kernels."""
 
     def register(rule: Rule[O]) -> Rule[O]:
         for platform in ("cpu", *SOLVERS):
@@ -196,7 +196,7 @@ def emits_kernel(*kinds: type[O]) -> Callable[[Rule[O]], Rule[O]]:
 
 
 def is_on_cpu(body: Body) -> bool:
-    """Says whether the module is for CPUs, where LAPACK's parameters count."""
+    """Says whether the module is for CPUs, where kernels take LAPACK's parameters."""
     return body.module.platform == "cpu"
 
 
@@ -208,7 +208,7 @@ def kernel_name(body: Body, lapack: str, solver: str, t: ArrayType) -> str:
 
 
 def lapack_option(text: str) -> np.uint8:
-    """Returns an option as LAPACK's kernels take it."""
+    """Returns an option in the form of LAPACK's kernels."""
     return np.uint8(ord(text))
 
 
@@ -225,13 +225,13 @@ def call_kernel(
     """Calls a kernel.
 
     Args:
-        body: where the call is written.
+        body: the function to write the call into.
         name: the kernel's.
         inputs: the operands.
         results: their types.
         attributes: the kernel's parameters.
         aliases: which result is written into which operand's memory.
-        column_major: False for a kernel whose matrices lie row by row.
+        column_major: False for a kernel with row-major matrices.
         batch: the number of batch axes; by default those of the first operand if that is of matrices.
     """
     axes = inputs[0].type.ndim - 2 if batch is None else batch
@@ -247,14 +247,14 @@ def call_kernel(
 
 
 def info_type(t: ArrayType) -> ArrayType:
-    """Returns the type of the numbers by which kernels say whether they succeeded, one for each matrix."""
+    """Returns the type of kernels' status codes, one for each matrix."""
     return array_type(dtypes.int32, t.shape[:-2])
 
 
 def nan_where_failed(
     body: Body, names: Sequence[str], types: Sequence[ArrayType], info: str, it: ArrayType, test: str = "EQ"
 ) -> tuple[str, ...]:
-    """Returns the results, NaN for the matrices whose `info`, of type `it`, does not compare to 0 as it should."""
+    """Returns the results, NaN for the matrices whose `info`, of type `it`, does not compare to 0 as required."""
     mask = array_type(dtypes.bool_, it.shape)
     zero = body.constant(0, it)
     ok = body.line(
@@ -269,7 +269,7 @@ def nan_where_failed(
 
 
 def emit_empty_results(body: Body, outputs: Sequence[Var]) -> tuple[str, ...]:
-    """Returns the results for matrices without elements, which kernels do not take: the beginning of unit matrices, of
+    """Returns the results for matrices without elements, which kernels refuse: the first columns of unit matrices, of
     which only square factors have elements.
     """
     results: list[str] = []

@@ -54,7 +54,8 @@ UPPER_RIGHT = TriangularSolve(left_side=False, lower=False)
 class Geqrf(Singleton, Factorization):
     """Householder's reflections that make matrices `[*batch, m, n]` upper triangular.
 
-    Results: r, with the reflections' vectors below its diagonal, and of min(m, n) reflections the factors `[*batch, k]`.
+    Results: r, with the reflections' vectors below its diagonal, and of min(m, n) reflections the factors `[*batch,
+    k]`.
     """
 
     __slots__ = ()
@@ -72,8 +73,8 @@ class Geqrf(Singleton, Factorization):
 class Geqp3(Singleton, Factorization):
     """As `Geqrf`, of columns that are exchanged such that the diagonal of r decreases in size.
 
-    Operands: a `[*batch, m, n]`, and `i32[*batch, n]`: 0 for columns that may be exchanged, others come first. Results:
-    those of `Geqrf`, and the columns in their new order, `i32[*batch, n]`, counted from 1.
+    Operands: a `[*batch, m, n]`, and `i32[*batch, n]`: 0 for columns that may be exchanged, other columns come first.
+    Results: those of `Geqrf`, and the columns in their new order, `i32[*batch, n]`, counted from 1.
     """
 
     __slots__ = ()
@@ -131,7 +132,7 @@ class HouseholderProduct(Singleton, MatrixOperation):
 class Qr(Factorization):
     """The factors with a = q r, q with orthonormal columns and r upper triangular, of a `[*batch, m, n]`.
 
-    Results: q `[*batch, m, k]` and r `[*batch, k, n]`; with pivoting also which column of a stands where,
+    Results: q `[*batch, m, k]` and r `[*batch, k, n]`; with pivoting also the index in a of each column,
     `i32[*batch, n]`.
 
     Attributes:
@@ -163,7 +164,7 @@ def decompose_qr(op: Qr, a: Array) -> tuple[Array, ...]:
     k = m if op.full else min(m, n)
     order = array_type(dtypes.int32, (*batch, n))
     if 0 in a.type.shape:
-        # No reflection: q is the beginning of the unit matrix.
+        # No reflection: q has the first columns of the unit matrix.
         q = convert(triangles.band_mask((m, k), 0, "EQ"), a.type.dtype)
         spread = BroadcastInDim((*batch, m, k), (len(batch), len(batch) + 1))(q)
         r = zeros(a.type.strong().with_shape((*batch, k, n)))
@@ -180,8 +181,8 @@ def decompose_qr(op: Qr, a: Array) -> tuple[Array, ...]:
 def jvp_qr(
     op: Qr, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """Of as many columns as q has, q^H da r^-1 is the sum of q^H dq, which is antihermitian, and dr r^-1, which is upper
-    triangular with a real diagonal. The columns of r beyond follow from r = q^H a.
+    """Of as many columns as q has, q^H da r^-1 is the sum of q^H dq, which is antihermitian, and dr r^-1, which is
+    upper triangular with a real diagonal. The columns of r beyond follow from r = q^H a.
     """
     (a,), (da,) = primals, tangents
     assert da is not None

@@ -73,7 +73,7 @@ class Hessenberg(Singleton, Factorization):
 class Tridiagonal(Factorization):
     """Tridiagonal form of Hermitian matrices `[*batch, n, n]`.
 
-    Results: the vectors of reflections, beside the form; its main diagonal `[*batch, n]` and the next one
+    Results: the vectors of reflections, stored with the form; its main diagonal `[*batch, n]` and the next one
     `[*batch, n - 1]`, real; the reflections' factors `[*batch, n - 1]`.
 
     Attributes:
@@ -134,7 +134,7 @@ def emit_tridiagonal(
     return nan_where_failed(body, names, types, failed, info)
 
 
-# SciPy's LAPACK is the one whose functions jaxlib calls.
+# The oracle is SciPy, whose LAPACK functions jaxlib calls too.
 
 
 @reference_rule(Schur)

@@ -54,7 +54,7 @@ class TriangularSolve(MatrixOperation):
         left_side: True for `op(a) x = b`.
         lower: True if a is lower triangular.
         transpose_a: True if op(a) is a's transpose.
-        unit_diagonal: True to take the diagonal as ones, whatever stands there.
+        unit_diagonal: True to take the diagonal as ones, whatever its elements.
     """
 
     left_side: bool = True
@@ -86,7 +86,7 @@ class TriangularSolve(MatrixOperation):
         return triangles.tril(a, -k) if self.lower else triangles.triu(a, k)
 
     def product(self, a: Array, x: Array) -> Array:
-        """Returns `op(a) x`, or `x op(a)`, without looking at the triangle."""
+        """Returns `op(a) x`, or `x op(a)`, for all of a, without a mask of its triangle."""
         a = matrix_transpose(a) if self.transpose_a else a
         return multiply(a, x) if self.left_side else multiply(x, a)
 
@@ -117,7 +117,7 @@ def transpose_triangular_solve(
 def batch_triangular_solve(
     handler: Vmap, op: TriangularSolve, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
-    """One matrix for all batch elements solves all their sides together."""
+    """One matrix for all batch elements: their right-hand sides are solved together."""
     return batch_systems(handler, op, values, axes, op.left_side)
 
 

@@ -39,7 +39,8 @@ __all__ = ["TridiagonalSolve"]
 
 @final
 class TridiagonalSolve(Singleton, MatrixOperation):
-    """The x with a x = b, for the diagonals of a below, on and above the main one, `[*batch, n]`, and b `[*batch, n, k]`.
+    """The x with a x = b, for the diagonals of a below, on and above the main one, `[*batch, n]`, and b `[*batch, n,
+    k]`.
 
     The first element below and the last one above are not read.
     """
@@ -93,7 +94,7 @@ def jvp_tridiagonal_solve(
 def transpose_tridiagonal_solve(
     op: TridiagonalSolve, ct: Array, operands: tuple[Operand, ...]
 ) -> tuple[Cotangent, ...]:
-    """Linear in b: the system with the transposed matrix, whose outer diagonals change places."""
+    """Linear in b: the system with the transposed matrix, whose outer diagonals are exchanged."""
     assert type(operands[3]) is LinearOperand
     lower, main, upper = (known_value(x) for x in operands[:3])
     if 0 in ct.type.shape:
