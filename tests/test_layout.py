@@ -180,6 +180,19 @@ def test_jax_is_not_loaded_by_work() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_pages_name_files_that_are_there() -> None:
+    """Each path that ARCHITECTURE.md, CONTRIBUTING.md and the README name exists: in the repository, or in effx."""
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        paths = set(re.findall(r"`([\w/]+(?:/|\.py|\.md|\.toml))`", text))
+        missing = {
+            path
+            for path in paths
+            if not any((base / path).exists() for base in (ROOT, PACKAGE, PACKAGE / "handlers"))
+        }
+        assert not missing, page
+
+
 def test_package_is_marked_as_typed() -> None:
     """Type checkers read the annotations of an installed effx."""
     assert (PACKAGE / "py.typed").exists()

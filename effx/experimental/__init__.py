@@ -8,8 +8,8 @@ _find, __dir__ = lazy(__name__)
 def __getattr__(name: str) -> object:
     if name == "host_callback":
         try:
-            from effx.experimental import host_callback
+            import effx.experimental.host_callback as module
         except ImportError as error:
             raise AttributeError(str(error)) from None
-        return host_callback
+        return module
     return _find(name)

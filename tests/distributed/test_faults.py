@@ -57,8 +57,8 @@ if number:
     assert (x * 3 + y / 2).addressable_shards[0].data.shape == (1, 3)
 own = effx.make_mesh((2,), ("data",), devices=effx.local_devices())
 assert effx.jit(lambda v: v.sum() + number)(effx.device_put(enp.ones(4), NamedSharding(own, P("data")))) == 4 + number
-from effx.lower import agreement
-agreement.PATIENCE = 0.3
+from effx.lower.placement import process_agreement
+process_agreement.PATIENCE = 0.3
 if number:
     time.sleep(1)
 assert effx.jit(lambda x: x.min())(x) == 1

@@ -14,7 +14,7 @@ from tests.distributed.test_groups import JOIN
 
 EXCHANGES = """
 import ml_dtypes
-from effx.lower import processes
+from effx.lower.placement import processes
 me = np.float32(number)
 tree = {"a": enp.arange(3) + number, "b": (float(number), number > 1), "c": np.zeros((0, 2), "int8")}
 tree["d"] = me * np.ones((2, 3))
@@ -45,7 +45,7 @@ multihost_utils.assert_equal({"x": [np.nan, -0.0 if number else 0.0, 1j], "y": n
 multihost_utils.sync_global_devices("end")
 multihost_utils.sync_global_devices("end")
 # What was exchanged before does not stay.
-kept = processes.current[0].client.key_value_dir_get_bytes("effx")
+kept = processes.current_group[0].client.key_value_dir_get_bytes("effx")
 assert sum([len(value) for _, value in kept]) < 5000, kept
 print("done")
 """

@@ -211,7 +211,7 @@ files = CacheFiles(Path(sys.argv[1]), 2**30)
 print(flush=True)
 for i in itertools.count():
     data = str(i).encode() * 200_000
-    files.put(str(i % 3), hashlib.sha256(data).digest() + data)
+    files.write(str(i % 3), hashlib.sha256(data).digest() + data)
 """
 
 

@@ -830,8 +830,8 @@ from tests.lower.users_programs import loaded
 from effx.program_cache.walk import FunctionHasher
 for name, (source, _, _) in CHANGES.items():
     walk = FunctionHasher()
-    walk.value(loaded(source).f)
-    print(name, walk.key())
+    walk.add_value(loaded(source).f)
+    print(name, walk.digest())
 """
 
 

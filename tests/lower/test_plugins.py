@@ -218,7 +218,7 @@ class Listening:
         asked.append(name)
 sys.meta_path.insert(0, Listening())
 import effx, effx.numpy as enp, effx.random, effx.nn, effx.lax
-from effx.lower import backends
+from effx.lower.placement import backends
 print({"libtpu", "jax_plugins"} & set(asked), backends._clients)
 enp.ones(2) + 1
 print(sorted({"libtpu", "jax_plugins"} & set(asked)), list(backends._clients), "libtpu" in sys.modules)

@@ -14,14 +14,14 @@ PROGRAM = """
 import logging, sys, threading
 import numpy as np
 import effx, effx.numpy as enp
-from effx.lower import waking
+from effx.lower.runtime import warm_up
 effx.config.update("log_compiles", True)
 logging.basicConfig(format="%(name)s")
 def f(x):
     return {body}
 x = np.arange(6, dtype=np.float32).reshape(2, 3)
 y = effx.jit(f)(x)
-begun = int(waking._begun.locked())
+begun = int(warm_up._warm_up_started.locked())
 for thread in threading.enumerate():
     if thread.name == "effx-wake":
         thread.join(60)
