@@ -164,7 +164,7 @@ def binary(op: Binary, x: Data, y: Data) -> Data:
 
 @rule(e.NextAfter)
 def next_after(op: e.NextAfter, x: Data, y: Data) -> Data:
-    # The neighbour depends on the width, so here alone floats are not widened.
+    # The neighbour depends on the width, so here floats are not widened.
     return np.asarray(np.nextafter(x, y))
 
 
