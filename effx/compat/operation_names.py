@@ -42,7 +42,7 @@ _CLASSES = {
     "psum": "PSum",
 }
 
-# What has another name in effx: the module, the class, and the parameter that says which it is.
+# Primitives with another name in effx: the module, the class, and the parameter that selects the operation.
 _OTHER = {
     "argmax": ("ir.ops.reduce", "ArgMax"),
     "argmin": ("ir.ops.reduce", "ArgMin"),

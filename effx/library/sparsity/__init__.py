@@ -28,7 +28,7 @@ __all__ = [
 
 Scipy = TypeVar("Scipy")
 
-# Patterns of up to this many inputs are found on NumPy.
+# Patterns of up to this many inputs are computed with NumPy.
 FEW = 64
 
 

@@ -93,7 +93,7 @@ class Dependences(BoxHandler[Dependence, Array]):
     def apply_custom(
         self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Takes the sets of the user's tangent; with a rule for reverse mode alone, all inputs."""
+        """Takes the sets of the user's tangent; with a rule for reverse mode only, all inputs."""
         plain = attrs.evolve(self, ruled=False)
         with plain.installed() as inner:
             inner.state = frame.state
