@@ -170,5 +170,5 @@ def test_collectives_along_the_axis_or_the_batch_are_refused(mesh: Mesh) -> None
 
     with pytest.raises(ShardingError, match="'data', along which a collective of shard_map runs"):
         effx.vmap(over("data"), spmd_axis_name="data")(X)
-    with pytest.raises(ShardingError, match="cuts the batch 'rows', along which a collective"):
+    with pytest.raises(ShardingError, match="shards the batch 'rows', along which a collective"):
         effx.vmap(over("rows"), axis_name="rows", spmd_axis_name="data")(X)
