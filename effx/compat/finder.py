@@ -127,7 +127,7 @@ class JaxFinder(MetaPathFinder, Loader):
         return Facade(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Does nothing: names are looked up at access."""
+        """Sets the docstring only: names are looked up at access."""
         module.__doc__ = importlib.import_module(source_modules(module.__name__)[0]).__doc__
 
 

@@ -335,7 +335,7 @@ def test_no_mesh_in_force() -> None:
             f(A)
 
 
-def test_types_are_kept_without_a_mesh_in_force() -> None:
+def test_types_keep_shardings_without_a_mesh_in_force() -> None:
     """Arrays bring their mesh along."""
     x = put(A, "X", "Y")
     assert repr((x * 2).type) == repr(effx.jit(lambda x: x * 2)(x).type) == "f32[8@X,4@Y]"
@@ -345,7 +345,7 @@ def test_types_are_kept_without_a_mesh_in_force() -> None:
     assert not sharding.is_fully_replicated
 
 
-def test_types_that_nothing_cuts_say_so() -> None:
+def test_replicated_types_show_it() -> None:
     """They lie on a mesh without axes, as in JAX, and lying so is no change."""
     t = effx.typeof(A)
     assert t.explicit_sharding is None
@@ -359,7 +359,7 @@ def test_types_that_nothing_cuts_say_so() -> None:
 
 
 @pytest.mark.parametrize("names", [(), ("X",), ("X", "Y")])
-def test_results_lie_as_the_type_of_an_array_says(names: tuple[str, ...]) -> None:
+def test_results_have_the_sharding_of_an_arrays_type(names: tuple[str, ...]) -> None:
     """`out_sharding=typeof(x).sharding`, as libraries write it, whether anything cuts `x` or not."""
     x = put(A, *names) if names else enp.asarray(A)
     key, cut = effx.random.key(0), effx.typeof(x).sharding
@@ -396,7 +396,7 @@ def test_descriptions_and_wishes_are_typed() -> None:
     with effx.set_mesh(MESH):
         assert repr(effx.jit(f, in_shardings=P("Y"))(A).type) == "f32[8@Y,4]"
         assert repr(effx.jit(f, out_shardings=P("Y"))(put(A, "X")).type) == "f32[8@Y,4]"
-    with pytest.raises(ShardingError, match=r"cannot cut into 4 equal parts"):
+    with pytest.raises(ShardingError, match=r"cannot split into 4 equal parts"):
         g(A[:6])
     with pytest.raises(ShardingError, match="argument 0 of type f32"):
         g(put(A, "Y"))
@@ -448,7 +448,9 @@ def test_mixed_meshes() -> None:
             assert y.sharding.spec == P("X", "Y")
             close(y, A * 2)
         close(effx.jit(lambda x: x @ x.T)(effx.reshard(x, P())), A @ A.T)
-        with pytest.raises(ShardingError, match="must say how the arguments of <lambda> are sharded along 'Y'"):
+        with pytest.raises(
+            ShardingError, match="must say how the arguments of <lambda> are sharded along 'Y'"
+        ):
             effx.shard_map(lambda p: p, out_specs=P())(x)
 
 

@@ -251,7 +251,7 @@ def test_what_types_cannot_say_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_user_says_is_not_refused(name: str) -> None:
+def test_an_out_sharding_is_not_refused(name: str) -> None:
     case, _ = REFUSED[name]
     whole = NamedSharding(MESH, P())
     found = apply_with_sharding(whole, case.call, *[put(x, spec) for x, spec in case.operands])

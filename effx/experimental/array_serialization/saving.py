@@ -111,7 +111,7 @@ def broadcast_specs(function_name: str, spec_prefix: PyTree, tree: PyTree, count
             )
         if spec is not None and "kvstore" in spec:
             raise CheckpointError(
-                f"{function_name}: where arrays lie is the checkpoint's to say; got {spec!r}"
+                f"{function_name}: a spec cannot set where arrays are stored; got {spec!r}"
             )
     return [{"driver": "zarr3"} if spec is None else spec for spec in leaf_specs]
 
@@ -226,7 +226,7 @@ def _begin_save(plan: SavePlan, everyone: Sequence[Message], begun: list[str]) -
         other = next((k for k, mark in enumerate(marks) if mark != marks[0]), None)
         if other is not None:
             raise ProcessMismatchError(
-                f"{function_name}: {x.where} lies on devices of one process alone, and processes 0 and {other} have "
+                f"{function_name}: {x.where} is on devices of only one process, and processes 0 and {other} have "
                 "different ones; "
                 f"make one array of all processes, or save what is equal"
             )

@@ -358,12 +358,12 @@ def _sharding_mismatch_error(
         actual, expected = f"in the memory {actual_sharding.memory_kind!r}", repr(requested.memory_kind)
     else:
         actual, expected = [
-            f"as {s.spec!r} on {s.mesh!r}" if isinstance(s, NamedSharding) else f"on {device_name(s.device)}"
+            f"sharded as {s.spec!r} on {s.mesh!r}" if isinstance(s, NamedSharding) else f"on {device_name(s.device)}"
             for s in (actual_sharding, requested)
         ]
-        expected = expected.removeprefix("as ")
+        expected = expected.removeprefix("sharded as ")
     return ShardingError(
-        f"{name}: argument {i} of type {x.type!r} lies {actual}, but in_shardings asks for {expected}; move it with "
+        f"{name}: argument {i} of type {x.type!r} is {actual}, but in_shardings asks for {expected}; move it with "
         "device_put, "
         f"or leave in_shardings out"
     )
@@ -395,7 +395,7 @@ def _resolve_named_mesh(op: MeshOperation, candidates: Sequence[NamedSharding]) 
     raise BackendError(
         f"{function_name}: there is no device {platform}:{missing}; where the mesh is one of a topology, an argument "
         "or a result must "
-        f"lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
+        f"be on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
     )
 
 

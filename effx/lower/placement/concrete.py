@@ -148,7 +148,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def _check_alive(self, function_name: str) -> None:
         if self.buffer.is_deleted():
             raise DonatedArrayError(
-                f"{function_name}: the array {self.type!r} is gone: it was donated to a computation or deleted; "
+                f"{function_name}: the array {self.type!r} was donated to a computation or deleted; "
                 f"keep a copy, or leave it out of donate_argnums"
             )
 
@@ -162,7 +162,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         sharding = self.buffer._sharding
         if type(sharding) is BufferSharding:
             raise BackendError(
-                f"x.device: {self.type!r} lies on {sharding.num_devices} devices; use x.devices() or x.sharding"
+                f"x.device: {self.type!r} is on {sharding.num_devices} devices; use x.devices() or x.sharding"
             )
         return cast("_jax.SingleDeviceSharding", sharding)._device
 
@@ -259,7 +259,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def _check_has_all_parts(self) -> None:
         if type(self.buffer._sharding) is BufferSharding:
             raise DTypeError(
-                f"dlpack: {self.type!r} lies on several devices; share x.addressable_shards[i].data"
+                f"dlpack: {self.type!r} is on several devices; share x.addressable_shards[i].data"
             )
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -367,7 +367,7 @@ def _assemble_on_host(x: ConcreteArray) -> HostData:
         return parts[0].data.host("numpy.asarray(x)")
     if not x.is_fully_addressable:
         raise ShardingError(
-            f"numpy.asarray(x): other processes hold parts of {x.type!r}, which lies as {x.sharding!r}; take what is here "
+            f"numpy.asarray(x): other processes hold parts of {x.type!r}, whose sharding is {x.sharding!r}; take what is here "
             f"from x.addressable_shards, or gather it with multihost_utils.process_allgather"
         )
     result = np.empty(x.type.shape, x.type.dtype)

@@ -289,7 +289,7 @@ def _make_callback(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[H
     def entry(*values: HostData) -> tuple[HostData, ...]:
         host_calls = calls()
         if host_calls is None:
-            raise BackendError("callback: the program that called it is gone")
+            raise BackendError("callback: the program that called it was freed")
         # In a thread of XLA's there is no Python frame around the call.
         return host_calls.call(
             index, values, None if sys._getframe().f_back is None else threading.get_ident()
