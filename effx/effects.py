@@ -310,9 +310,9 @@ _current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
 current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
-# The scopes around a program that is staged again under a handler; recorded with the operation that holds it.
+# The name stack around a program that is staged again under a handler; recorded with the operation that holds it.
 surrounding_scope: ContextVar[str] = ContextVar("effx_scope_around", default="")
-# A box for True if what is staged again depends on `surrounding_scope`.
+# A cell for True if the restaged program depends on `surrounding_scope`.
 scope_read_flag: ContextVar[list[bool] | None] = ContextVar("effx_scope_asked", default=None)
 # By name: a function that is pickled by value, as cloudpickle does with those of a session, brings what it reads.
 _Variable = ContextVar[Frame | None] | ContextVar[str] | ContextVar[list[bool] | None]

@@ -1,4 +1,4 @@
-"""Where the ports of `effx.ports` lead: the only module that may import any layer, at the first use of each.
+"""Connect the ports of `effx.ports` to their modules: the only module that may import any layer, on first use.
 
 Never: be imported but by the package itself, nor import a module of effx before it is used.
 """

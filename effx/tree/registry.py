@@ -119,7 +119,7 @@ def check_nesting_depth(tree: PyTree) -> None:
         _flatten_in_cpp((((((((tree,),),),),),),))  # some levels more, which those functions may need
     except SystemError as error:
         raise nesting_error("flatten") from error
-    except Exception:  # noqa: BLE001  of a part that need not be taken apart
+    except Exception:  # noqa: BLE001  of a part that need not be flattened
         pass
 
 
