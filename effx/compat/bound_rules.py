@@ -1,4 +1,4 @@
-"""How effx's handlers use the rules that libraries write, and how such rules are made of effx's own.
+"""Adapt libraries' rules to effx's handlers, and effx's rules to the form of libraries'.
 
 A rule of a library's has its own form of zeros, of linear operands and of parameters; here they are converted to
 effx's.

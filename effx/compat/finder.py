@@ -1,6 +1,6 @@
 """The import hook: `import jax` and `import jax.X` give modules that take their names from effx.
 
-A name is looked for in three places: what is written for it in `effx.compat.modules`, effx's own namespace of the same
+A name is looked up in three modules: the one for it in `effx.compat.modules`, effx's own namespace of the same
 name, and below both the modules that JAX has there. A missing name is an error that shows the importing line.
 
 So nothing is written twice: `jax.numpy.sin is effx.numpy.sin`.

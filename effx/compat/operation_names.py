@@ -1,4 +1,4 @@
-"""Where effx's operations are, by the names that JAX's primitives have: `lax.sin_p` and the like.
+"""Look up effx's operations by the names of JAX's primitives: `lax.sin_p` and the like.
 
 One operation of effx's can be several of JAX's, by a parameter: a scatter that adds is `scatter_add_p`.
 """

@@ -237,7 +237,7 @@ def read_environment() -> None:
     """Follows JAX's variables, `JAX_ENABLE_X64` and the like; effx's own ones go before them.
 
     Raises:
-        TypeError, ValueError: a variable has a value that its setting does not take. One that asks for what effx does
+        TypeError, ValueError: a variable has a value that its setting does not take. One that needs what effx does
             not do is a warning.
     """
     for name in names():

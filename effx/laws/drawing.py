@@ -1,4 +1,4 @@
-"""How instances of operations are drawn: a register by class, and what its functions share."""
+"""Draw instances of operations: a register of drawing functions by class, and code that they share."""
 
 from collections.abc import Callable, Sequence
 

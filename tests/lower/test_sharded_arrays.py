@@ -158,7 +158,7 @@ def test_donation() -> None:
         _ = x + 1
     y = effx.pmap(lambda v: v * 1)(X)
     y.delete()
-    with pytest.raises(DonatedArrayError, match="gone"):
+    with pytest.raises(DonatedArrayError, match="was donated"):
         _ = y.addressable_shards
 
 

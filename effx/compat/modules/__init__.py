@@ -1,4 +1,4 @@
-"""What effx has under other names than JAX, or in another form: names of `jax` itself here, those of `jax.X` in X."""
+"""Names of JAX that effx has under other names or in another form: of `jax` itself here, those of `jax.X` in X."""
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps

@@ -1,4 +1,4 @@
-"""What all sparse arrays have in common, and the errors and warnings about formats that store too much."""
+"""The base class of sparse arrays, and the errors and warnings about formats that store too much."""
 
 from __future__ import annotations
 

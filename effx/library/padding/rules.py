@@ -1,4 +1,4 @@
-"""What operations make of padded arrays."""
+"""Rules of operations for padded arrays."""
 
 from typing import Any
 

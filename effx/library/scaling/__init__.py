@@ -1,4 +1,4 @@
-"""How a program would do on many devices: memory, collectives and time, read from what XLA compiled.
+"""Plan a program on many devices: memory, collectives and time, read from the compiled program.
 
 `plan` reads a compiled function: XLA's own account of memory, and the partitioned program, which is that of one device.
 The devices need not be there: `effx.experimental.topologies` describes them.

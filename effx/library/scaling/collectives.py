@@ -1,4 +1,4 @@
-"""What collectives move: their groups of devices, the mesh axes along which these run, and the bytes.
+"""Read collectives from compiled text: their groups of devices, mesh axes, and bytes moved.
 
 What a device must send, of n in a group, for b bytes that it has before, or in all for all-gather after:
 

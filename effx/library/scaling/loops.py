@@ -1,4 +1,4 @@
-"""How often the body of a compiled loop runs.
+"""Count the iterations of a compiled loop.
 
 Some backends write the number down. Where none is, it follows from a condition `i < limit`, where `i` starts at a
 constant and grows by one, and the limit is a constant: the form in which scans and loops of a known length are

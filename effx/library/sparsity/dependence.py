@@ -1,4 +1,4 @@
-"""Which inputs an element depends on: the payload, its handlers, and the general rule.
+"""Track the inputs that each element depends on: the payload, its handlers, and the general rule.
 
 Sets of inputs are rows of booleans. They hold for all values of the inputs: where the result depends on a
 predicate, all cases are joined. Arrays that depend on no input keep their values, so that a product with a

@@ -358,7 +358,9 @@ def _sharding_mismatch_error(
         actual, expected = f"in the memory {actual_sharding.memory_kind!r}", repr(requested.memory_kind)
     else:
         actual, expected = [
-            f"sharded as {s.spec!r} on {s.mesh!r}" if isinstance(s, NamedSharding) else f"on {device_name(s.device)}"
+            f"sharded as {s.spec!r} on {s.mesh!r}"
+            if isinstance(s, NamedSharding)
+            else f"on {device_name(s.device)}"
             for s in (actual_sharding, requested)
         ]
         expected = expected.removeprefix("sharded as ")

@@ -468,7 +468,7 @@ def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
 
 def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:
     """Returns the type of arrays with this sharding: it has their sharding over Explicit axes of a mesh."""
-    # An array's own type says how it is sharded, so keys of traces and kernels hold it without being told.
+    # An array's type contains its sharding, so keys of traces and kernels contain it without further code.
     return t.with_sharding(sharding.type_sharding if type(sharding) is BufferSharding else None)
 
 

@@ -189,7 +189,7 @@ class HostCalls:
         """
         op, types = self.operations[index]
         self.called = True
-        # XLA calls in the thread of the run, by which errors are told apart, unless inputs are not ready:
+        # XLA calls in the thread of the run, which identifies errors, unless inputs are not ready:
         # then in one of its own, whose error is in the result.
         run = _DEVICES if self.together else thread
         if not self.together and (thread, _depth.get()) in self.from_python:
