@@ -346,7 +346,7 @@ def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
         for name in entry_axes(entry):
             if name not in mesh.axis_names:
                 raise ShardingError(
-                    f"{function_name}: the mesh has no axis {name!r}, by which {spec!r} cuts; it has {mesh.axis_names}"
+                    f"{function_name}: the mesh has no axis {name!r}, which {spec!r} names; it has {mesh.axis_names}"
                 )
             if name in seen:
                 raise ShardingError(f"{function_name}: {spec!r} shards along the mesh axis {name!r} twice")

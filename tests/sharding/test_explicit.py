@@ -261,11 +261,11 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda x: x @ effx.reshard(x, P(None, "Y")).T,
         ("dot_general of f32[8@X,4@Y], f32[4@Y,8]: axes that are summed over, 1 of the first and 0 of the "
         "second, are sharded over "
-        "'Y' and 'Y', and the sum may lie in parts or whole"),
+        "'Y' and 'Y', and the sum may be sharded or replicated"),
     ),
     "one axis twice": (
         lambda x: x @ enp.ones((4, 8)) + (x @ enp.ones((4, 8))).T,
-        "add of f32[8@X,8], f32[8,8@X]: 'X' would cut two axes of the result",
+        "add of f32[8@X,8], f32[8,8@X]: 'X' would shard two axes of the result",
     ),
     "unequal parts": (
         lambda x: x[1:],

@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
     ),
     "convolution by one axis twice": (
         of(lambda x, k: lax.conv_general_dilated(x, k, (1,), "SAME"), [(IMAGES, P("X")), (KERNEL, P("X"))]),
-        "convolution of f32[4@X,2,6], f32[8@X,2,3]: 'X' would cut two axes of the result",
+        "convolution of f32[4@X,2,6], f32[8@X,2,3]: 'X' would shard two axes of the result",
     ),
     "reduce_window": (
         of(lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 1, 1), (1, 1, 1), "VALID"), [(A, P("X"))]),

@@ -233,7 +233,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: NamedSharding(MESH, P("z")),
         ShardingError,
-        "NamedSharding: the mesh has no axis 'z', by which P('z') cuts; it has ('x', 'y')",
+        "NamedSharding: the mesh has no axis 'z', which P('z') names; it has ('x', 'y')",
     ),
     (
         lambda: NamedSharding(MESH, P("x", ("y", "x"))),

@@ -556,7 +556,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no such axis": (
         lambda: shards(f, MESH, P("k"), P())(X),
         ShardingError,
-        "shard_map: in_specs: the mesh has no axis 'k', by which P('k') cuts; it has ('i', 'j')",
+        "shard_map: in_specs: the mesh has no axis 'k', which P('k') names; it has ('i', 'j')",
     ),
     "no such name": (
         lambda: shards(f, MESH, P(), P(), axis_names={"k"})(X),

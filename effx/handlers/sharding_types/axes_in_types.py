@@ -19,6 +19,7 @@ from effx.flag_kinds import UserContext
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import PCast, PSum
 from effx.ir.ops.sharding import Constrain
+from effx.ir.passes import sharding_rules as sharding_rules  # registers the rules
 from effx.ir.passes.sharding_constraints import make_constraint_operation
 from effx.ir.passes.sharding_propagation import result_shardings
 from effx.ir.passes.varying_axes import SPECIAL_VMA_RULES, result_vma

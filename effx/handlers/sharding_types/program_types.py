@@ -1,7 +1,7 @@
 """Convert the programs that operations hold to the varying and sharding axes in their operands' types.
 
-An operation's results vary along all axes along which one of its branches' or iterations' results do, and are cut as they
-are. The program's own results must then have that type too: its transpose takes them for what they are.
+An operation's results vary along all axes along which one of its branches' or iterations' results do, and have their
+sharding. The program's own results must then have that type too: its transpose takes them for what they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.types import ArrayType, TypeSharding, Vma, type_sharding
 
 AxisFact = tuple[Vma, TypeSharding | None]
-"""What a type says of axes: along which the value varies, and which cut it."""
+"""The axes in a type: the varying axes, and those that shard each array axis."""
 AxisFacts = tuple[AxisFact, ...]
 
 
@@ -156,7 +156,9 @@ def _conform_cond(op: Cond, operand_facts: AxisFacts) -> HigherOrder:
         for outs in zip(*[_boundary_facts(b)[1] for b in branches], strict=True):
             joined_fact: AxisFact = (index[0], None)
             for fact in outs:
-                joined_fact = _join_facts("cond: its branches' results have different shardings", joined_fact, fact)
+                joined_fact = _join_facts(
+                    "cond: its branches' results have different shardings", joined_fact, fact
+                )
             results.append(joined_fact)
         branches = [widen_program(b, operands, tuple(results)) for b in branches]
     return op if tuple(branches) == op.branches else attrs.evolve(op, branches=tuple(branches))

@@ -101,7 +101,7 @@ class Stage(Handler):
         return next((e.source for e in equations if payload in e.outputs), None)
 
     def takes_static_arguments(self) -> bool:
-        """Says whether the transformation has `static_argnums`."""
+        """Returns whether the transformation has `static_argnums`."""
         return self.transform_name in ("jit", "pmap", "checkpoint")
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:

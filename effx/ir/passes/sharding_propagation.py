@@ -159,7 +159,7 @@ def result_shardings(
         None,
     )
     if rule is None:
-        operands.refuse("nothing says how its results lie")
+        operands.refuse("the sharding of its results is not defined")
         return [None] * len(results)
     return [
         _check_result_sharding(operands, cuts, t) for cuts, t in zip(rule(op, operands), results, strict=True)
@@ -175,7 +175,7 @@ def _check_result_sharding(
         cut = operands.keep_if_divisible(cut, i, size)
         for name in cut:
             if name in seen:
-                operands.refuse(f"{name!r} would cut two axes of the result")
+                operands.refuse(f"{name!r} would shard two axes of the result")
                 cut = ()
                 break
         seen.update(cut)

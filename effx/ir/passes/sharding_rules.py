@@ -309,7 +309,7 @@ def shard_dot_general(op: DotGeneral, shardings: OperandShardings) -> list[Dimen
             shardings.refuse(
                 f"axes that are summed over, {i} of the first and {j} of the second, are sharded over "
                 f"{format_mesh_axes(lhs[i])} and "
-                f"{format_mesh_axes(rhs[j])}, and the sum may lie in parts or whole"
+                f"{format_mesh_axes(rhs[j])}, and the sum may be sharded or replicated"
             )
     batch = [
         shardings.merge_axes(lhs[i], rhs[j], f"the batch axis {k}")
@@ -408,7 +408,7 @@ def shard_higher_order(op: HigherOrder, shardings: OperandShardings) -> list[Dim
         return [mesh_axes_by_dimension(t) for t in op.solve.out_types]
     if isinstance(op, CustomTangent):
         return [mesh_axes_by_dimension(t) for t in op.out_types]
-    shardings.refuse("nothing says how its results lie")
+    shardings.refuse("the sharding of its results is not defined")
     return [((),) * t.ndim for t in shardings.results]
 
 
