@@ -49,7 +49,7 @@ class Port:
             return module
 
 
-class ArrayMethods(Port):
+class ArrayMethodsPort(Port):
     """What the methods and operators of arrays do."""
 
     arithmetic: ModuleType
@@ -65,62 +65,62 @@ class ArrayMethods(Port):
     sorting: ModuleType
 
 
-class Evaluation(Port):
+class EvaluationPort(Port):
     """The handler that runs what no other handler takes."""
 
     outermost: ModuleType
 
 
-class Export(Port):
+class ExportPort(Port):
     """How exported functions are written: the format's library is an extra, and for few."""
 
     writing: ModuleType
 
 
-class Flags(Port):
+class FlagsPort(Port):
     """All settings: one is pickled as its name."""
 
     flags: ModuleType
 
 
-class Loops(Port):
-    """Loops of functions, for methods of arrays."""
+class LoopsPort(Port):
+    """LoopsPort of functions, for methods of arrays."""
 
     loops: ModuleType
 
 
-class OrderedEffects(Port):
+class OrderedEffectsPort(Port):
     """Handlers that order callbacks' effects, or leave those of debugging out: they are written as users write theirs."""
 
     tokens: ModuleType
 
 
-class Padding(Port):
+class PaddingPort(Port):
     """The handler of padded arrays, which is shipped with those of the library."""
 
     functions: ModuleType
     handler: ModuleType
 
 
-class ProgramViews(Port):
+class ProgramViewsPort(Port):
     """How programs look on pages and in terminals, which tells their costs too."""
 
     viewing: ModuleType
 
 
-class RandomKeys(Port):
+class RandomKeysPort(Port):
     """Which random keys are used twice."""
 
     reuse: ModuleType
 
 
-class Refs(Port):
+class RefsPort(Port):
     """What reading and writing mutable references means under handlers."""
 
     discharge: ModuleType
 
 
-class Sizes(Port):
+class SizesPort(Port):
     """What symbolic sizes compute with each other: each of these modules needs their class."""
 
     bounds: ModuleType
@@ -130,21 +130,21 @@ class Sizes(Port):
     shape_text: ModuleType
 
 
-class Sparse(Port):
+class SparsePort(Port):
     """What the handler of sparse arrays makes of functions of arrays."""
 
     transform: ModuleType
 
 
-array_methods = ArrayMethods()
-evaluation = Evaluation()
-export = Export()
-flags = Flags()
-loops = Loops()
-ordered_effects = OrderedEffects()
-padding = Padding()
-program_views = ProgramViews()
-random_keys = RandomKeys()
-refs = Refs()
-sizes = Sizes()
-sparse = Sparse()
+array_methods = ArrayMethodsPort()
+evaluation = EvaluationPort()
+export = ExportPort()
+flags = FlagsPort()
+loops = LoopsPort()
+ordered_effects = OrderedEffectsPort()
+padding = PaddingPort()
+program_views = ProgramViewsPort()
+random_keys = RandomKeysPort()
+refs = RefsPort()
+sizes = SizesPort()
+sparse = SparsePort()

@@ -8,8 +8,10 @@ from typing import TypeAlias
 
 from effx.array import Operand
 from effx.dtypes import DTypeLike
+from effx.lazy import list_names
 
 __all__ = ["ArrayLike", "DTypeLike"]
+__dir__ = list_names(__all__)
 
 ArrayLike: TypeAlias = Operand
 """What functions take for an array: arrays, numbers, NumPy's arrays and scalars, and what NumPy can make an array of."""

@@ -448,7 +448,9 @@ def test_mixed_meshes() -> None:
             assert y.sharding.spec == P("X", "Y")
             close(y, A * 2)
         close(effx.jit(lambda x: x @ x.T)(effx.reshard(x, P())), A @ A.T)
-        with pytest.raises(ShardingError, match="must say how the arguments of <lambda> are sharded along 'Y'"):
+        with pytest.raises(
+            ShardingError, match="must say how the arguments of <lambda> are sharded along 'Y'"
+        ):
             effx.shard_map(lambda p: p, out_specs=P())(x)
 
 
