@@ -29,17 +29,17 @@ def breakpoint(  # noqa: A001 - jax's name
 ) -> PyTree:
     """Stops a program where it performs this, at a prompt on the values of the user's frames.
 
-    The prompt knows pdb's commands `p`, `pp`, `l`, `w`, `a`, `u`, `d`, `c` and `q`, and takes all else for expressions.
-    Where standard input is no terminal, the innermost frame's variables are printed in its place.
+    The prompt has pdb's commands `p`, `pp`, `l`, `w`, `a`, `u`, `d`, `c` and `q`, and evaluates other input as
+    expressions. Where standard input is no terminal, the innermost frame's variables are printed instead.
 
     Args:
         backend: "cli", or None.
         filter_frames: True to leave out effx's own frames.
-        num_frames: how many frames can be looked at, from the innermost one; None for all.
+        num_frames: how many frames can be inspected, from the innermost one; None for all.
         ordered: True if the program stops in the order of other ordered effects.
-        token: in place of `ordered`: a pytree of arrays, which is returned. The program stops where it has computed these
-            values, and not at all if it does not use what is returned.
-        kwargs: of the prompt: `stdin` and `stdout`, files to take the place of the terminal, and `completekey`.
+        token: instead of `ordered`: a pytree of arrays, which is returned. The program stops where it has computed
+            these values, and not at all if it does not use what is returned.
+        kwargs: of the prompt: `stdin` and `stdout`, files instead of the terminal, and `completekey`.
 
     Returns:
         The token.

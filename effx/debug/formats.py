@@ -16,7 +16,7 @@ def check_format(function_name: str, fmt: str, count: int, names: Collection[str
         function_name: the function, for errors.
         fmt: as for `str.format`.
         count: the number of positional arguments.
-        names: of the others.
+        names: of the keyword arguments.
 
     Raises:
         TransformError: it does not, or is no format string.

@@ -1,4 +1,4 @@
-"""What the user's frames hold: taken when a function is staged, filled with values when the program runs."""
+"""Capture the variables of the user's frames while a function is staged, and fill in values when the program runs."""
 
 import linecache
 import sys
@@ -34,12 +34,12 @@ class StoppedFrame:
     surroundings: dict[str, Any]
 
     def where(self) -> str:
-        """Names the place, with the line of source."""
+        """Returns the location, with the line of source."""
         source = linecache.getline(self.file, self.line).strip()
         return f"{self.file}:{self.line} in {self.function}" + f"\n  {source}" * bool(source)
 
     def listing(self, around: int = 5) -> str:
-        """Returns the lines of source near the place, which has an arrow."""
+        """Returns the lines of source near the location, which is marked by an arrow."""
         lines = linecache.getlines(self.file)
         first = max(self.line - around, 1)
         shown = lines[first - 1 : self.line + around]
@@ -52,7 +52,7 @@ class StoppedFrame:
         return eval(expression, {**self.surroundings, **self.variables})
 
     def text(self) -> str:
-        """Returns the place and all variables."""
+        """Returns the location and all variables."""
         return "\n".join([self.where(), *[f"  {k} = {v!r}" for k, v in self.variables.items()]])
 
 
@@ -63,7 +63,7 @@ class FrameStack:
 
     Attributes:
         frames: with the variables as they are when the function is staged.
-        places: for each frame and variable that holds traced values its structure and leaves; a number stands for the
+        places: for each frame and variable that holds traced values its structure and leaves; a number represents the
             traced value of that number.
         traced: these values.
     """
@@ -73,7 +73,7 @@ class FrameStack:
     traced: tuple[Array, ...]
 
     def filled(self, values: Sequence[Array]) -> list[StoppedFrame]:
-        """Returns the frames with values in place of traced ones."""
+        """Returns the frames with values instead of traced ones."""
         return [
             attrs.evolve(
                 frame,

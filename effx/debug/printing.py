@@ -1,4 +1,4 @@
-"""Python functions that look at values while a program runs, and printing."""
+"""Call Python functions with values while a program runs, and print them."""
 
 import builtins
 import logging
@@ -90,7 +90,7 @@ def callback(
 
     Args:
         callback: what is called; its result does not count. It may call functions of effx.
-        args, kwargs: pytrees. Arrays and numbers come as arrays on a CPU, all else as it is.
+        args, kwargs: pytrees. Arrays and numbers are passed as arrays on a CPU, other leaves unchanged.
         ordered: True if calls happen in the program's order.
         partitioned: True to refuse being called for all devices at once, as is done outside of pmap in a program
             that runs on several; inside of it each device calls with what it has.
@@ -141,7 +141,7 @@ def print(  # noqa: A001 - jax's name
 ) -> Callable[..., None] | None:
     """Prints values, while a program runs.
 
-    When a line is printed is as `callback` says. `print(ordered=True)` without a format gives a function that takes
+    A line is printed when `callback` would call. `print(ordered=True)` without a format gives a function that takes
     `(fmt, *args, **kwargs)`.
 
     Args:

@@ -13,11 +13,11 @@ __all__ = ["Prompt", "stop"]
 
 
 class Prompt(cmd.Cmd):
-    """Reads commands until one goes on.
+    """Reads commands until one resumes the program.
 
     Args:
         frames: innermost first.
-        stdin, stdout: where commands come from, and answers go.
+        stdin, stdout: the files of commands and answers.
         completekey: the key that completes a command.
     """
 
@@ -37,11 +37,11 @@ class Prompt(cmd.Cmd):
 
     @property
     def frame(self) -> StoppedFrame:
-        """The frame that is looked at."""
+        """The current frame."""
         return self.frames[self.index]
 
     def run(self) -> None:
-        """Asks until the user goes on.
+        """Reads commands until the user resumes the program.
 
         Raises:
             BdbQuit: the user quits.

@@ -1,4 +1,4 @@
-"""Where the parts of arrays lie, as a drawing of boxes."""
+"""Draw the shardings of arrays as boxes."""
 
 import math
 import sys
@@ -21,7 +21,7 @@ ColorMap = Callable[[float], Color]
 
 
 class HasDevicesIndicesMap(Protocol):
-    """What says which part of an array each device holds."""
+    """A sharding, which has the shard of each device."""
 
     def devices_indices_map(self, shape: tuple[int, ...], /) -> Mapping[Device, tuple[slice, ...]]: ...
 
@@ -96,7 +96,7 @@ def draw_sharding(
         raise ShapeError(
             f"visualize_sharding: shape {sizes} is cut along the axes {tuple(cut)}; only two can be drawn"
         )
-    # Arrays of rank 1 lie; where fewer than two axes are cut, the last ones are drawn along.
+    # Arrays of rank 1 are drawn as a row; where fewer than two axes are cut, the last ones are drawn along.
     rest = [a for a in reversed(range(len(sizes))) if a not in cut]
     axes = sorted((cut + rest)[:2])
     full_extent = (0, 1)
@@ -134,11 +134,11 @@ def visualize_sharding(
     max_width: int = 80,
     color_map: ColorMap | None = None,
 ) -> None:
-    """Prints which part of an array each device holds, as boxes: rows are the first axis that is cut, columns the second.
+    """Prints which part of an array each device holds, as boxes: rows are the first sharded axis, columns the second.
 
     Args:
         shape: of the array, of any rank.
-        sharding: how it lies, such as `x.sharding`.
+        sharding: the sharding, such as `x.sharding`.
         use_color: True to fill the boxes with colours, where a terminal shows the drawing.
         scale: of the drawing.
         min_width: of a box, in characters.
@@ -146,7 +146,7 @@ def visualize_sharding(
         color_map: a function from numbers between 0 and 1 to colours: red, green and blue from 0 to 1, or "#rrggbb".
 
     Raises:
-        ShapeError: more than two axes are cut.
+        ShapeError: more than two axes are sharded.
         TransformError: it is no sharding.
 
     >>> import effx, effx.numpy as enp
@@ -177,8 +177,8 @@ def inspect_array_sharding(value: PyTree, *, callback: Callable[[HasDevicesIndic
         callback: takes a sharding.
 
     Raises:
-        ConcretizationError: an array is one of a transformation: where such a value will lie is decided when XLA
-            compiles, and it does not tell.
+        ConcretizationError: an array is one of a transformation: XLA decides the sharding of such a value when it
+            compiles, and does not report it.
 
     >>> import effx.numpy as enp
     >>> inspect_array_sharding({"w": enp.ones(3)}, callback=lambda s: print(s.is_fully_replicated))
@@ -209,7 +209,7 @@ def visualize_array_sharding(
 
     Raises:
         ConcretizationError: it is an array of a transformation.
-        ShapeError: more than two axes are cut.
+        ShapeError: more than two axes are sharded.
 
     >>> import effx.numpy as enp
     >>> visualize_array_sharding(enp.ones((2, 2)), scale=0.3, min_width=14)

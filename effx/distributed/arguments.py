@@ -1,4 +1,4 @@
-"""What `initialize` is given, or finds: checked, and completed."""
+"""Check the arguments of `initialize`, and complete them from the environment."""
 
 import contextlib
 import ipaddress

@@ -1,6 +1,6 @@
-"""What a cluster's launcher tells the processes that it starts: which one this is, of how many, and where process 0 is.
+"""Read a cluster launcher's environment: the process's number, their count, and the address of process 0.
 
-All of it stands in the environment; nothing is asked over a network, but by mpi4py.
+All of it is in the environment; only mpi4py uses a network.
 """
 
 import importlib
@@ -26,14 +26,14 @@ FIRST_PORT, PORTS = (
 @final
 @attrs.frozen
 class ProcessInfo:
-    """What is known of a process's place; None where the launcher does not say.
+    """The position of a process in its group; None for what the launcher does not set.
 
     Attributes:
         coordinator: host and port of process 0.
         num_processes: how many processes there are.
         process_id: which one this is.
         local_process_id: which one of those on its machine.
-        method: who says so.
+        method: the name of the launcher.
     """
 
     coordinator: str | None
@@ -44,11 +44,11 @@ class ProcessInfo:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it says what a group needs."""
+        """Whether it has everything that a group needs."""
         return None not in (self.coordinator, self.num_processes, self.process_id)
 
     def fill_missing(self, other: "ProcessInfo") -> "ProcessInfo":
-        """Returns this place, with what it lacks from another."""
+        """Returns this with missing values from another one."""
         return ProcessInfo(
             other.coordinator if self.coordinator is None else self.coordinator,
             other.num_processes if self.num_processes is None else self.num_processes,
@@ -59,7 +59,7 @@ class ProcessInfo:
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Returns the names that a Slurm host list stands for.
+    """Returns the names in a Slurm host list.
 
     Raises:
         DistributedError: the text is no host list.
@@ -68,7 +68,7 @@ def expand_hostlist(text: str) -> list[str]:
     ['login', 'n08-ib', 'n09-ib', 'n10-ib', 'n12-ib']
     """
     names: list[str] = []
-    # Commas inside of brackets separate ranges, the others hosts.
+    # Commas inside of brackets separate ranges, other commas hosts.
     for item in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text):
         heads = [""]
         for plain, ranges in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", item):
@@ -103,7 +103,7 @@ def _int_variable(environment: Environment, name: str) -> int | None:
 
 
 def _coordinator_port(environment: Environment, job: str) -> int:
-    """Returns the port that is asked for, or one by the job's number, so that two jobs rarely have the same."""
+    """Returns the requested port, or one by the job's number, so that two jobs rarely have the same."""
     chosen = _int_variable(environment, "EFFX_COORDINATOR_PORT") or _int_variable(
         environment, "JAX_COORDINATOR_PORT"
     )
@@ -134,7 +134,7 @@ def _detect_open_mpi(environment: Environment) -> ProcessInfo | None:
     match = re.match(r"(\d+)\.\d+;.*?://\[?([^,\]\s]+?)\]?(?:,[^:]*|:\d.*)*$", uri)
     if match is None:
         raise DistributedError(f"distributed.initialize: OMPI_MCA_orte_hnp_uri has no address: {uri!r}")
-    # The job's number counts in steps of 2^12: what changes from job to job stands above.
+    # The job's number is in the bits above the low 12.
     return ProcessInfo(
         f"{match[2]}:{_coordinator_port(environment, str(int(match[1]) >> 12))}",
         _int_variable(environment, "OMPI_COMM_WORLD_SIZE"),
@@ -218,11 +218,11 @@ METHODS: dict[str, Callable[[Environment], ProcessInfo | None]] = {
 
 
 def detect(method: str | None = None, environment: Environment | None = None) -> ProcessInfo:
-    """Returns what the environment says of this process's place.
+    """Returns this process's position by the environment.
 
     Args:
-        method: "slurm", "ompi", "k8s" or "mpi4py" to ask that one; "deactivate" to ask none; None to ask those that need no
-            library, in this order. What `EFFX_COORDINATOR_ADDRESS` and the other variables of effx say comes first.
+        method: "slurm", "ompi", "k8s" or "mpi4py" to ask that one; "deactivate" to ask none; None to ask those that
+            need no library, in this order. `EFFX_COORDINATOR_ADDRESS` and the other variables of effx take precedence.
         environment: the variables; None for this process's.
 
     Raises:

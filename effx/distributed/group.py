@@ -37,7 +37,7 @@ SETTLE = 0.2  # seconds in which the failure of another process explains that of
 @attrs.define(eq=False)
 class _Member:
     group: Group
-    watch: Watch | None  # None where XLA alone watches
+    watch: Watch | None  # None where only XLA watches
     service: processes.Service | None  # in process 0
     shutdown_timeout: int
 
@@ -66,41 +66,41 @@ def initialize(
 ) -> None:
     """Joins this process with others to a group, whose devices `effx.devices` lists from then on.
 
-    All processes call it, before anything is computed. What is None is found in the environment: that of
+    All processes call it, before anything is computed. Arguments that are None are read from the environment: that of
     `python -m effx.distributed.launch`, of Slurm, of Open MPI, of an indexed Job of Kubernetes, or what
     `EFFX_COORDINATOR_ADDRESS`, `EFFX_NUM_PROCESSES` and `EFFX_PROCESS_ID` say.
 
-    Process 0 listens at the coordinator's address. It is the only one that listens there, and on this address only: on the
-    loopback device if that is one of it, which no other machine reaches. Whoever can connect can join and read what the
-    processes exchange; on networks that others use, the files for TLS keep them out of XLA's service.
+    Process 0 listens at the coordinator's address. It is the only one that listens there, and on this address only: on
+    the loopback device if that is one of it, which no other machine reaches. Whoever can connect can join and read what
+    the processes exchange; on shared networks, the files for TLS keep strangers out of XLA's service.
 
-    A process that fails ends the others, with an error that names it: those that wait raise a `DistributedError`, those that
-    do something else are ended 10 seconds later, or after half of `heartbeat_timeout_seconds` if that is less.
+    A process that fails ends the others, with an error that names it: those that wait raise a `DistributedError`, those
+    that do something else are ended 10 seconds later, or after half of `heartbeat_timeout_seconds` if that is less.
 
     Args:
         coordinator_address: host and port of process 0.
         num_processes: how many processes there are.
         process_id: the number of this one, from 0.
-        local_device_ids: which GPUs of this machine are this process's; None for all, but for Slurm and MPI, where it is
-            one for each process. A CPU has as many devices as the flag `num_cpu_devices` says.
+        local_device_ids: which GPUs of this machine are this process's; None for all, but for Slurm and MPI, where it
+            is one for each process. The flag `num_cpu_devices` sets a CPU's number of devices.
         cluster_detection_method: "slurm", "ompi", "k8s" or "mpi4py" to ask that one only; "deactivate" to ask none.
-        initialization_timeout: seconds in which all processes must come.
-        heartbeat_timeout_seconds: seconds after which a process that gives no sign of life counts as dead. A process that
-            dies is noticed at once; this is for machines that vanish, and processes that stand still.
+        initialization_timeout: seconds in which all processes must connect.
+        heartbeat_timeout_seconds: seconds after which a process that gives no sign of life counts as dead. A process
+            that dies is noticed at once; this is for machines that vanish, and processes that hang.
         shutdown_timeout_seconds: seconds that a process which has ended waits for the others.
         coordinator_bind_address: host and port at which process 0 listens, if not at `coordinator_address`.
         slice_index: the old name of `partition_index`.
         partition_index: the part of the accelerators' network that this process's devices belong to.
-        mtls_cert_file: this process's certificates, for mutual TLS, with jaxlib 0.12. XLA alone watches the processes then,
-            and ends them where they do not fit.
+        mtls_cert_file: this process's certificates, for mutual TLS, with jaxlib 0.12. Only XLA watches the processes
+            then, and ends them where they do not fit.
         mtls_key_file: their private key.
-        mtls_ca_file: the certificates that the others' are checked with.
-        mtls_peer_uri_prefix: how a URI in the others' certificates must begin.
+        mtls_ca_file: the certificates that verify the other processes'.
+        mtls_peer_uri_prefix: the required prefix of a URI in the other processes' certificates.
         verify_secure_credentials: True to refuse to go on without TLS.
 
     Raises:
-        DistributedError: the processes do not come together: one is missing, comes twice, or expects another number of
-            processes; the port is in use; a backend has started; nothing says what an argument that is None should be.
+        DistributedError: the processes do not connect: one is missing, occurs twice, or expects another number of
+            processes; the port is in use; a backend has started; an argument is None and not in the environment.
 
     >>> initialize("localhost:1234", num_processes=2, process_id=2)
     Traceback (most recent call last):
@@ -138,7 +138,7 @@ def initialize(
             watch = gathering.release(host)
     elif not security.mtls_cert_file:
         watch = join((host, port), number, count, initialization_timeout)
-    grace = min(GRACE, heartbeat_timeout_seconds / 2)  # after the whole of it, XLA ends this process
+    grace = min(GRACE, heartbeat_timeout_seconds / 2)  # after the full timeout, XLA ends this process
     if watch is not None:
         watch.start(lambda coordinator: _end_after_failure(watch, 0.0 if coordinator else grace))
     client = processes.connect_to_service(join_host_port(host, port), number, timeouts, security)
@@ -189,8 +189,8 @@ def _make_checker(watch: Watch | None) -> processes.Check:
     def check(of: int) -> str | None:
         if watch is None or watch.failure is not None:
             return None if watch is None else watch.failure
-        gone = f"process {of} of {watch.num_processes} has ended, and what is waited for never comes"
-        return gone if of in watch.done else None
+        message = f"process {of} of {watch.num_processes} has ended, and what is waited for never comes"
+        return message if of in watch.done else None
 
     return check
 
@@ -209,10 +209,10 @@ def _end_after_failure(watch: Watch, grace: float) -> None:
 
 
 def _end_process(watch: Watch) -> None:
-    """Ends the process with an error that says where its main thread is."""
+    """Ends the process with an error that shows the stack of its main thread."""
     _wait_for_others(watch)
     if threading.main_thread().ident not in sys._current_frames():
-        time.sleep(1.0)  # Python is writing what ends it, of which this would stand in the middle
+        time.sleep(1.0)  # Python is writing its final error, which this must not interrupt
     error = DistributedError(str(watch.failure))
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None and is_internal(frame.f_code):
@@ -224,7 +224,7 @@ def _end_process(watch: Watch) -> None:
 
 
 def _wait_for_others(watch: Watch) -> None:
-    """XLA ends processes whose coordinator ends before them, with words of its own; so process 0 is the last."""
+    """XLA ends processes whose coordinator ends before them, with a message of its own; so process 0 is the last."""
     if watch.process_id == 0:
         watch.left.wait(2.0)
 
@@ -238,7 +238,7 @@ def _exit_process(text: str, status: int = 1) -> NoReturn:
 
 
 def _before_fork() -> None:
-    # gRPC ends the calls of the others; nothing of effx can keep it from that, or the fork from going on.
+    # gRPC ends the other processes' calls; effx can prevent neither that nor the fork.
     if _member and _member[0].service is not None and _member[0].group.num_processes > 1:
         warnings.warn(
             "os.fork: process 0 of a group serves the others, which a fork ends, and they fail; fork before "
@@ -285,7 +285,7 @@ def _at_exit() -> None:
     logging.shutdown()
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
-    # XLA's objects, of which one ends the process when another one goes before it, must not be ended one by one.
+    # XLA's objects must not be destroyed one by one: one ends the process if another is destroyed before it.
     is_reported = error is not None and (
         isinstance(error, DistributedError) or text == _describe_error(error)
     )

@@ -3,8 +3,9 @@
     python -m effx.distributed.launch -n 4 script.py its arguments
     python -m effx.distributed.launch -n 4 -m module its arguments
 
-Each line that a process prints is shown behind its number. If one fails, the others are ended, and its exit status becomes
-the launcher's; 128 + n stands for the end by signal n, as in shells. Interrupts and requests to end go to all processes.
+Each line that a process prints is shown after its number. If one fails, the others are ended, and its exit status
+becomes the launcher's; 128 + n means the end by signal n, as in shells. Interrupts and termination signals are sent to
+all processes.
 """
 
 import argparse
@@ -39,13 +40,14 @@ def launch(
     Args:
         command: what each process runs.
         num_processes: how many there are.
-        devices_per_process: how many devices the CPU of each passes for; None for what `EFFX_NUM_CPU_DEVICES` says.
+        devices_per_process: how many CPU devices each has; None for `EFFX_NUM_CPU_DEVICES`.
         port: the coordinator's port on the loopback device; None for a free one.
         grace: seconds that processes have to end by themselves, once one has failed or a signal has come.
         output: what lines are written to; None for the standard output.
 
     Returns:
-        0, or the exit status of the first process that failed; 128 + n where signal n ended it, or came to this process.
+        0, or the exit status of the first process that failed; 128 + n where signal n ended it, or came to this
+        process.
 
     >>> launch([sys.executable, "-c", "print('hello'); raise SystemExit(3)"], 1)
     [0] hello
@@ -141,7 +143,7 @@ def _wait_for_all(processes: Sequence[subprocess.Popen[bytes]], came: list[int],
         if status == 0:
             failed = [(k, code) for k, code in enumerate(codes) if code]
             if failed:
-                # Those that belong to a group end by themselves and say why; this is for the others.
+                # Processes in a group end by themselves with an error; this is for the others.
                 number, code = failed[0]
                 status = code if code > 0 else 128 - code
                 until = time.monotonic() + grace

@@ -1,12 +1,12 @@
-"""How processes find each other, and hear that one of them has failed: one connection from each to process 0.
+"""Connect processes, and detect that one has failed: one connection from each to process 0.
 
-XLA's service ends a process without an exception where another one does not come, comes twice, or dies, and after a
-heartbeat's limit only. So processes first meet here, at the coordinator's port, where what does not fit is an error in
-each of them. The connections stay: the system ends that of a dead process at once, and process 0 tells the others.
-XLA's heartbeats are the net below, for machines that vanish and processes that stand still.
+XLA's service ends a process without an exception where another one is missing, occurs twice, or dies, and only after a
+heartbeat's limit. So processes first connect here, at the coordinator's port, where a mismatch is an error in
+each of them. The connections stay open: the system closes that of a dead process at once, and process 0 notifies the
+others. XLA's heartbeats are the fallback, for machines that vanish and processes that hang.
 
-A callback in Python in place of XLA's end cannot be called, since jaxlib has no Python form of the status
-that it is given. XLA's service takes the port over once all have met. Of those that wait when another process
+A callback in Python instead of XLA's exit cannot be called, since jaxlib has no Python form of its status
+argument. XLA's service takes over the port once all have connected. Of those that wait when another process
 dies, those in Python raise and those in XLA are ended with the line where they are.
 """
 
@@ -46,9 +46,9 @@ class Watch:
     Attributes:
         process_id: of this process.
         num_processes: of the group.
-        host: the address of this process, as seen from the coordinator's network.
+        host: the address of this process in the coordinator's network.
         failure: what has happened to another process; None as long as nothing has.
-        done: the processes that have come to their end.
+        done: the processes that have ended.
         left: set once no other process is connected.
     """
 
@@ -67,7 +67,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="effx watch", daemon=True)
 
     def start(self, on_failure: Callable[[bool], object]) -> None:
-        """Begins to listen; `on_failure` is called once, with whether it is the coordinator that is gone."""
+        """Begins to listen; `on_failure` is called once, with whether the coordinator has failed."""
         self._on_failure = on_failure
         self._thread.start()
 
@@ -113,7 +113,7 @@ class Watch:
         self.abandon()
 
     def abandon(self) -> None:
-        """Closes the connections here, where another process, from which this one was forked, goes on with them."""
+        """Closes the connections here, where this process is a fork, and its parent goes on with them."""
         for link in [*self._links.values(), self._wake, self._woken]:
             link.close()
 
@@ -122,7 +122,7 @@ class Watch:
         with self._lock:
             for k, link in self._links.items():
                 if k != but:
-                    with contextlib.suppress(OSError):  # whoever is gone is met in `_run`
+                    with contextlib.suppress(OSError):  # `_run` handles a process that has failed
                         link.sendall(line)
 
     def _note_done(self, ids: set[int]) -> None:
@@ -179,7 +179,7 @@ class Watch:
                 pass
 
     def _handle_lost_connection(self, k: int) -> None:
-        # Once all are done, the others may leave as they like.
+        # Once all are done, the others may leave in any order.
         if len(self.done) == self.num_processes:
             return
         who = f"process {k} of {self.num_processes}" + (" (the coordinator)" if k == 0 else "")
@@ -217,11 +217,12 @@ class Gathering:
 
     Args:
         bind: the address and port to listen at.
-        num_processes: how many processes there shall be, this one included.
-        timeout: seconds for all to come.
+        num_processes: the expected number of processes, this one included.
+        timeout: seconds for all to connect.
 
     Raises:
-        DistributedError: the port is taken, one does not come in time, comes twice, or expects another number of processes.
+        DistributedError: the port is in use, one does not connect in time, occurs twice, or expects another number of
+            processes.
     """
 
     def __init__(self, bind: tuple[str, int], num_processes: int, timeout: float) -> None:
@@ -229,7 +230,8 @@ class Gathering:
         self._count, self._timeout = num_processes, timeout
         family = socket.AF_INET6 if ":" in bind[0] else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as listener:
-            # The connections stay while XLA's service takes the port over, which the system allows sockets of this option.
+            # The connections stay while XLA's service takes the port over, which the system allows sockets of this
+            # option.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind(bind)
@@ -264,7 +266,7 @@ class Gathering:
             except TimeoutError:
                 continue
             try:
-                # Whoever connects and says nothing, a port scanner say, must not use up the others' time.
+                # A client that connects and sends nothing, such as a port scanner, must not use up the others' time.
                 message = _read_line(link, min(until, time.monotonic() + 5))
             except (OSError, ValueError):
                 link.close()
@@ -290,13 +292,13 @@ class Gathering:
         raise DistributedError(f"distributed.initialize: {text}")
 
     def refuse(self, text: str) -> None:
-        """Tells the others that there will be no group."""
+        """Notifies the others that there will be no group."""
         self._broadcast_message({"error": text})
         for link in self.links.values():
             link.close()
 
     def release(self, host: str) -> Watch:
-        """Tells the others to go on, and returns the watch over them."""
+        """Lets the others go on, and returns the watch over them."""
         self._broadcast_message({"go": True})
         return Watch(0, self._count, host, self.links)
 
@@ -312,10 +314,10 @@ def gather(bind: tuple[str, int], num_processes: int, timeout: float) -> Gatheri
 
 
 def join(address: tuple[str, int], process_id: int, num_processes: int, timeout: float) -> Watch:
-    """Comes to process 0, and waits until all have come.
+    """Connects to process 0, and waits until all have connected.
 
     Raises:
-        DistributedError: process 0 cannot be reached in time, or says that the processes do not fit.
+        DistributedError: process 0 cannot be reached in time, or reports that the processes do not match.
     """
     where = f"the coordinator at {address[0]}:{address[1]}"
     until = time.monotonic() + timeout
@@ -323,7 +325,7 @@ def join(address: tuple[str, int], process_id: int, num_processes: int, timeout:
     try:
         message = {"process_id": process_id, "num_processes": num_processes}
         link.sendall(json.dumps(message).encode() + b"\n")
-        # Process 0 began to wait earlier or later than this one, and has the better error to tell.
+        # Process 0 began to wait earlier or later than this one, and has the better error.
         answer = _read_line(link, until + 5)
     except TimeoutError as error:
         link.close()

@@ -109,7 +109,7 @@ class Exported:
     module_kept_var_idx: tuple[int, ...]
     uses_global_constants: bool
     _make_vjp: Callable[[], "Exported"] | None = attrs.field(repr=False)
-    # The vjp, and the function that `call` runs, once they have been asked for.
+    # The vjp, and the function that `call` runs, once they are needed.
     _vjps: "list[Exported]" = attrs.field(init=False, repr=False, factory=list)
     _functions: list[Callable[..., tuple[Array, ...]]] = attrs.field(init=False, repr=False, factory=list)
 
@@ -125,12 +125,12 @@ class Exported:
 
     @property
     def in_shardings_hlo(self) -> tuple[None, ...]:
-        """For each array how it is cut; None on one device."""
+        """The sharding of each array; None on one device."""
         return (None,) * len(self.in_avals)
 
     @property
     def out_shardings_hlo(self) -> tuple[None, ...]:
-        """For each array of the result how it is cut; None on one device."""
+        """The sharding of each array of the result; None on one device."""
         return (None,) * len(self.out_avals)
 
     def mlir_module(self) -> str:
@@ -144,8 +144,8 @@ class Exported:
     def vjp(self) -> "Exported":
         """Returns the exported vector-Jacobian product.
 
-        It takes all arrays of the arguments, and then the cotangents of all arrays of the result; it gives the cotangents of
-        the arguments' arrays, as two flat lists.
+        It takes all arrays of the arguments, and then the cotangents of all arrays of the result; it gives the
+        cotangents of the arguments' arrays, as two flat lists.
 
         Raises:
             TransformError: no vjp was exported along.
@@ -166,8 +166,8 @@ class Exported:
             vjp_order: how many times the function can be differentiated in reverse mode when it is read again.
 
         Raises:
-            TransformError: `vjp_order` is negative, or a vjp is asked for that was not exported along.
-            TreeError: the arguments or results have nodes that nothing says how to write.
+            TransformError: `vjp_order` is negative, or a vjp is requested that was not exported.
+            TreeError: the arguments or results have nodes without registered serialization.
 
         >>> import effx, effx.numpy as enp
         >>> exported = effx.export.export(effx.jit(enp.sin))(effx.ShapeDtypeStruct((3,), enp.float32))
@@ -182,8 +182,8 @@ class Exported:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function.
 
-        It can be called inside `jit`, under `vmap` (one element after the other), and differentiated in reverse mode if a
-        vjp was exported along.
+        It can be called inside `jit`, under `vmap` (one element after the other), and differentiated in reverse mode if
+        a vjp was exported along.
 
         Raises:
             TreeError: the arguments have another structure.

@@ -31,7 +31,7 @@ from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_struct
 
 __all__ = ["default_export_platform", "export"]
 
-# What jaxlib's own kernels are called, and what StableHLO's passes know. They stay what they are for years.
+# The names of jaxlib's own kernels, and of custom calls in StableHLO's passes. They are stable for years.
 _STABLE = (
     "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cu_", "hip_", "stablehlo.", "mhlo.", "chlo.",
     "shape_assertion",
@@ -57,7 +57,8 @@ def export(
 
     Args:
         fun_jit: what `jit` gave.
-        platforms: "cpu", "cuda", "rocm" and "tpu", or some of them, in one module; by default the one that computes here.
+        platforms: "cpu", "cuda", "rocm" and "tpu", or some of them, in one module; by default the one that computes
+            here.
         disabled_checks: what is not checked.
 
     Returns:
@@ -68,7 +69,7 @@ def export(
         TransformError: the function is not what `jit` gives.
         BackendError: an unknown platform, a foreign function that is none of jaxlib's, callbacks, references, several
             devices.
-        ShapeError: a dimension variable stands in no size that gives its value.
+        ShapeError: a dimension variable occurs in no size that determines its value.
 
     >>> import effx, effx.numpy as enp
     >>> b, n = effx.export.symbolic_shape("b, n")
@@ -114,7 +115,7 @@ def _export_traced(
         )
     count = len(traced.captured)
     used = used_input_mask(program)[count:]
-    # A size that gives a dimension variable its value is needed even where nothing reads the array.
+    # A size that determines a dimension variable is needed even where nothing reads the array.
     solving_arrays = {step.location.array for step in solution.steps}
     kept_mask = [u or i in solving_arrays for i, u in enumerate(used)]
     text = portable_module(

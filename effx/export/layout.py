@@ -1,4 +1,4 @@
-"""Where things stand in an artifact: the places of fields in its FlatBuffers tables, and the numbers that stand for kinds.
+"""The layout of an artifact: the numbers of fields in its FlatBuffers tables, and of kinds.
 
 The layout is that of files of `jax.export` (serialization version 11 and later, which add fields at the end).
 
@@ -12,7 +12,7 @@ from effx import dtypes
 from effx.dtypes import DType
 
 VERSION: Final = 11
-# Versions whose fields mean what they mean here; later ones add fields.
+# Versions whose fields have the meanings below; later ones add fields.
 READ: Final = range(2, 13)
 
 # pytree

@@ -1,6 +1,6 @@
 """How users' pytree nodes are written into artifacts.
 
-Never: say how arrays are found in a node; the registry of pytrees does.
+Never: define the children of a node; the registry of pytrees does.
 """
 
 import json
@@ -30,8 +30,8 @@ class NodeForm:
     Attributes:
         cls: the class.
         name: in artifacts.
-        dump: writes what a node has beside its children.
-        load: reads that.
+        dump: writes a node's auxiliary data.
+        load: reads them.
         build: makes a node of it and the children.
     """
 
@@ -58,9 +58,9 @@ def register_pytree_node_serialization(
 
     Args:
         nodetype: the class.
-        serialized_name: its name in artifacts, which other processes know it by.
-        serialize_auxdata: writes what a node has beside its children.
-        deserialize_auxdata: reads that.
+        serialized_name: its name in artifacts, for other processes.
+        serialize_auxdata: writes a node's auxiliary data.
+        deserialize_auxdata: reads them.
         from_children: makes a node of what was read and the children; by default as `tree_unflatten` does.
 
     Returns:
@@ -133,7 +133,7 @@ def form_of(cls: type[Any]) -> NodeForm:
     """Returns how nodes of a class are written.
 
     Raises:
-        TreeError: nobody has said so.
+        TreeError: it is not registered.
     """
     form = _by_class.get(cls)
     if form is None:
@@ -153,7 +153,7 @@ def form_named(name: str) -> NodeForm:
     """Returns how nodes are read that have a name in an artifact.
 
     Raises:
-        TreeError: nobody has said so.
+        TreeError: it is not registered.
     """
     form = _by_name.get(name)
     if form is None:

@@ -32,7 +32,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
 
     Raises:
         BackendError: the bytes are no artifact, or one of another version or calling convention.
-        TreeError: the arguments or results have nodes that nothing here reads.
+        TreeError: the arguments or results have nodes that are not registered here.
 
     >>> import effx, effx.numpy as enp
     >>> spec = effx.ShapeDtypeStruct(effx.export.symbolic_shape("n, 2"), enp.float32)
@@ -53,7 +53,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
 
 @final
 class _Table:
-    """A table, whose fields are read by their places."""
+    """A table, whose fields are read by their numbers."""
 
     def __init__(self, table: Any, library: Any) -> None:
         self._table, self._library = table, library

@@ -27,7 +27,7 @@ def is_symbolic_dim(p: object) -> bool:
 
 
 def symbolic_dim_bounds(dimension: int) -> tuple[float, float]:
-    """Returns numbers between which a size lies for all values of its variables, infinite where there are none.
+    """Returns the bounds of a size over all values of its variables, infinite where there are none.
 
     >>> from effx.export import symbolic_shape
     >>> (b,) = symbolic_shape("b", constraints=["b <= 8"])
@@ -47,8 +47,8 @@ def symbolic_args_specs(
 
     Args:
         args: arrays, or shapes and dtypes; from them come the dtypes, and the sizes for `_` and `...`.
-        shapes_specs: a shape as text, or None for the one that is there, for each array. One stands for all arrays below its
-            place in the tree.
+        shapes_specs: a shape as text, or None for the array's own, for each array. One is for all arrays below its
+            position in the tree.
         constraints: see `symbolic_shape`.
         scope: see `symbolic_shape`.
 

@@ -45,7 +45,7 @@ class _Writer:
         self.builder = builder
 
     def write_table(self, fields: int, slots: Sequence[tuple[Callable[..., None], int, Any, Any]]) -> int:
-        """Writes a table: for each field how it is written, its place, its value, and the value that is left out."""
+        """Writes a table: for each field its writer, number and value, and the default value, which is left out."""
         self.builder.StartObject(fields)
         for write, field, value, default in slots:
             write(field, value, default)
@@ -128,7 +128,7 @@ class _Writer:
         )
 
     def write_exported(self, e: Exported, vjp_order: int) -> int:
-        """Writes a function, and the vjps that are asked for."""
+        """Writes a function, and the vjps that are requested."""
         b = self.builder
         vjp = self.write_exported(e.vjp(), vjp_order - 1) if vjp_order else None
         types = list(dict.fromkeys([*e.in_avals, *e.out_avals]))

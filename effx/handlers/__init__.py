@@ -17,7 +17,7 @@ __all__ = ["jvp", "linear", "linearize", "transpose", "vmap"]
 
 
 def __getattr__(name: str) -> object:
-    # Rules are many modules: a program that never differentiates loads none of those for it.
+    # Rules are in many modules: a program that never differentiates imports none of the rules for it.
     if name in __all__:
         return importlib.import_module(f"effx.handlers.{name}")
     raise AttributeError(f"module 'effx.handlers' has no attribute {name!r}")

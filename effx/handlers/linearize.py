@@ -1,4 +1,4 @@
-"""Linearising a function of a list of arrays: forward mode on top of a recorder of what tangents go through."""
+"""Linearise a function of a list of arrays: forward mode on top of a recorder of operations on tangents."""
 
 from collections.abc import Sequence
 

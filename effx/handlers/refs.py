@@ -1,9 +1,9 @@
-"""What operations on references mean. They go outward, past frames that intercept them, to the cell's home, and read
-or write there.
+"""Perform operations on references: they go outward, past frames that intercept them, to the cell's home frame, and
+read or write there.
 
-An operation that holds programs which read or write cells is discharged on its way: where a handler would go into its
-programs, or at a cell's home, contents become a state that the framework threads through them, as it threads any. So
-no handler but those that intercept everything meets a reference in a program: derivatives and batches are those of
+An operation that holds programs which read or write cells is discharged on its way: where a handler would enter its
+programs, or at a cell's home, contents become a state that the framework threads through them like any other. So
+only handlers that intercept everything see references in programs: derivatives and batches are those of
 pure programs.
 
 Discharging before differentiating was chosen over linear references, as jax has them for cotangents: what
@@ -64,7 +64,7 @@ from effx.tree.registry import PyTree
 
 R = TypeVar("R")
 
-# What is written to a ref of further out, by the name of the handler that it belongs to; and what to do instead.
+# Descriptions of a value written to an outer ref and of that ref, by the value's handler; and the advice.
 _WRITE_ADVICE = {
     "jvp": (
         "a differentiated value",
@@ -75,7 +75,7 @@ _WRITE_ADVICE = {
 }
 
 
-# The cells whose contents a function is called with that may not use them in another way; each with what to say if it does.
+# The cells whose contents a function receives and must not use in another way, each with the error text for misuse.
 lent_cells: ContextVar[dict[Cell, str]] = ContextVar("effx_lent_out", default={})  # noqa: B039 - never written to
 
 
@@ -97,10 +97,10 @@ def home_for_new_cell() -> Frame | None:
 
 
 def perform_on_cells(op: Operation[R], operands: tuple[Value, ...]) -> R:
-    """Performs an operation on cells, or one that holds programs with such, under the current handler.
+    """Performs an operation on cells, or one that holds programs with cells, under the current handler.
 
     Raises:
-        RefError: a cell may not be used any more, or its home is not in scope.
+        RefError: a cell has ended, or its home is not in scope.
     """
     effects = op.effects
     cells = effect_cells(effects)
@@ -132,9 +132,9 @@ def perform_on_cells(op: Operation[R], operands: tuple[Value, ...]) -> R:
 
 
 def _is_interested(handler: Handler, op: Operation[R]) -> bool:
-    """Says whether an intercepting handler has a use for an operation none of whose operands it may own.
+    """Returns whether an intercepting handler handles an operation without operands of its own.
 
-    One with boxes and no rule would express an operation on a cell by others on the cell.
+    A handler with boxes and no rule would express an operation on a cell by others on the cell.
     """
     if not handler.owns_boxes or not isinstance(op, RefOperation) or not isinstance(handler, PayloadHandler):
         return True
@@ -178,7 +178,7 @@ def _perform_at_home(op: RefOperation, operands: tuple[Array, ...]) -> tuple[Arr
 
 
 def discharge(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, bool]) -> R:
-    """Performs an operation that holds programs on the contents of cells, and writes what they are afterwards."""
+    """Performs an operation that holds programs on the contents of cells, and writes the final contents."""
     ordered_cells = tuple(
         sorted(cells, key=attrgetter("number"))
     )  # the same in each process, as texts that are cached
@@ -203,13 +203,13 @@ def discharge(op: Operation[R], operands: tuple[Array, ...], cells: dict[Cell, b
 @final
 @attrs.frozen
 class DischargedProgram:
-    """A program on cells as one of what they hold.
+    """A program on cells as a function of their contents.
 
     Attributes:
-        staged: without effects on cells. Its inputs are those of the program and, behind them, the contents of the
-            cells; behind the program's results it gives what those that are written hold afterwards.
-        cells: in the order of their contents.
-        written: those of them that are written.
+        staged: the program without effects on cells. Its inputs are those of the program, then the contents of the
+            cells; its outputs are the program's results, then the final contents of the written cells.
+        cells: the cells in the order of their contents.
+        written: the written cells.
     """
 
     staged: Staged
@@ -217,7 +217,7 @@ class DischargedProgram:
     written: tuple[Cell, ...]
 
     def read(self) -> list[Array]:
-        """Returns what the cells hold."""
+        """Returns the contents of the cells."""
         return [read_cell(cell) for cell in self.cells]
 
     def write(self, contents: Sequence[Array]) -> None:
@@ -227,7 +227,7 @@ class DischargedProgram:
 
 
 def discharge_program(program: Program) -> DischargedProgram:
-    """Returns a program that reads and writes cells as one of their contents, staged the first time."""
+    """Returns a program that reads and writes cells as a function of their contents, staged the first time."""
     cached = program.derived.get("of contents")
     if cached is not None:
         return cast("DischargedProgram", cached)
@@ -251,7 +251,7 @@ def discharge_program(program: Program) -> DischargedProgram:
 
 
 def _find_writer(op: Operation[R], cell: Cell) -> Source:
-    """Returns the user's position of the first write of a cell in the programs that an operation holds."""
+    """Returns the source location of the first write of a cell in the programs that an operation holds."""
     for program in op.programs if isinstance(op, HigherOrder) else ():
         for equation in program.equations:
             if WritesCell(cell) in equation.op.effects:
@@ -260,7 +260,7 @@ def _find_writer(op: Operation[R], cell: Cell) -> Source:
 
 
 def read_cell(cell: Cell) -> Array:
-    """Reads the whole."""
+    """Returns the whole contents of a cell."""
     (content,) = RefGet(cell, (), cell.type)()
     return content
 
@@ -268,12 +268,12 @@ def read_cell(cell: Cell) -> Array:
 @final
 @attrs.frozen
 class Discharge(InterceptHandler[list[Array]]):
-    """Cells' contents as a state.
+    """Handles effects on cells, with the cells' contents as its state.
 
     Attributes:
-        cells: which.
-        written: for each whether an operation writes it.
-        outermost: whether no handler is around that could differentiate.
+        cells: the cells.
+        written: for each cell whether an operation writes it.
+        outermost: whether no outer handler could differentiate.
     """
 
     cells: tuple[Cell, ...]
@@ -285,15 +285,15 @@ class Discharge(InterceptHandler[list[Array]]):
     threads_state = True
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Effects on one of the cells."""
+        """Returns whether an effect is on one of the cells."""
         return any([isinstance(e, CellEffect) and e.cell in self.cells for e in effects])
 
     def initial(self) -> list[Array]:
-        """The contents as they are."""
+        """Returns the present contents."""
         return [read_cell(cell) for cell in self.cells]
 
     def describe(self) -> str:
-        """Nothing: users know of no such handler."""
+        """Returns an empty text: the handler is hidden from users."""
         return ""
 
     def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
@@ -328,11 +328,11 @@ def _(site: Site[Discharge, list[Array]], op: CustomCall, *operands: Array) -> t
 @final
 @attrs.frozen
 class KnownContents(InterceptHandler[None]):
-    """Contents of cells that nothing writes. Programs capture them, so that loops have them as constants: as a part of
-    the carry they would be kept for each iteration by reverse mode.
+    """Handles reads of cells that nothing writes. Programs capture the contents, so that loops have them as constants: in
+    the carry, reverse mode would save them for each iteration.
 
     Attributes:
-        contents: by cell.
+        contents: the contents by cell.
     """
 
     contents: dict[Cell, Array]
@@ -341,11 +341,11 @@ class KnownContents(InterceptHandler[None]):
     effects_only = True
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Effects on one of the cells."""
+        """Returns whether an effect is on one of the cells."""
         return any([isinstance(e, CellEffect) and e.cell in self.contents for e in effects])
 
     def describe(self) -> str:
-        """Nothing: users know of no such handler."""
+        """Returns an empty text: the handler is hidden from users."""
         return ""
 
 
@@ -382,7 +382,7 @@ def _(site: Site[Discharge, list[Array]], op: RefOperation, *operands: Array) ->
 def apply_to_content(
     op: RefOperation, content: Array, operands: tuple[Array, ...]
 ) -> tuple[tuple[Array, ...], Array | None]:
-    """Returns the results of an operation on a cell's content, and the new content; None if it stays."""
+    """Returns the results of an operation on a cell's content, and the new content; None if it is unchanged."""
     if type(op) is RefGet:
         return (read_at(content, fill_index(op.place, operands)),), None
     value, *rest = operands
@@ -394,14 +394,14 @@ def apply_to_content(
 
 
 def read_at(x: Array, index: tuple[Index, ...]) -> Array:
-    """Reads at an index within an index …"""
+    """Reads at a path of indices, each within the previous one."""
     for part in index:
         x = getitem(x, part)
     return x
 
 
 def write_at(x: Array, index: tuple[Index, ...], value: Array, combiner: str) -> Array:
-    """Returns x with a value of the type of what is there set or added at an index within an index …"""
+    """Returns x with a value set or added at a path of indices, each within the previous one."""
     if not index:
         return value if combiner == "set" else x + value
     if len(index) == 1:
@@ -411,7 +411,7 @@ def write_at(x: Array, index: tuple[Index, ...], value: Array, combiner: str) ->
 
 
 def fill_index(encoded: EncodedIndex, operands: Sequence[Array]) -> tuple[Index, ...]:
-    """Returns an index with arrays in their places."""
+    """Returns an index with its arrays filled in."""
     remaining = iter(operands)
 
     def fill_part(p: IndexPart) -> object:
@@ -424,7 +424,7 @@ def fill_index(encoded: EncodedIndex, operands: Sequence[Array]) -> tuple[Index,
 
 @lru_cache(maxsize=1024)
 def indexed_type(t: ArrayType, encoded: EncodedIndex, types: tuple[ArrayType, ...]) -> ArrayType:
-    """Returns the type of what is at a place in an array; `types` are those of the arrays in the index."""
+    """Returns the type of an indexed part of an array; `types` are the types of the arrays in the index."""
     staged = stage(lambda xs: [read_at(xs[0], fill_index(encoded, xs[1:]))], (t, *types), "part", "ref")
     return staged.program.out_types[0]
 
@@ -433,10 +433,10 @@ caching.other_caches.append(indexed_type.cache_clear)
 
 
 def perform_on_whole(op: RefOperation, operands: tuple[Value, ...]) -> tuple[Array, ...]:
-    """Performs an operation by reading and writing the whole, for the handler that is the current one.
+    """Performs an operation by reading and writing the whole contents, for the current handler.
 
     Raises:
-        RefError: the whole is to be a value of that handler, and the cell's home is further out.
+        RefError: the new contents would be a value of that handler, and the cell's home is further out.
     """
     cell = op.cell
     arrays = cast("tuple[Array, ...]", operands)
@@ -450,7 +450,7 @@ def perform_on_whole(op: RefOperation, operands: tuple[Value, ...]) -> tuple[Arr
             "",
         )
         value, target, advice = _WRITE_ADVICE.get(handler.name, default_advice)
-        # In a cell of further out the value would outlive its frame.
+        # In an outer cell the value would outlive its frame.
         raise RefError(
             f"ref: {value} {arrays[0].type!r} is written to {target}; {advice}make the ref inside the function"
         )

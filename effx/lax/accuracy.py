@@ -20,7 +20,7 @@ A = TypeVar("A", bound=Array)
 
 
 class AccuracyMode(enum.Enum):
-    """How accurate a function's results are, where no tolerance says it."""
+    """The accuracy of a function's results, where no tolerance is set."""
 
     HIGHEST = 1
     """As accurate as the compiler can."""
@@ -72,7 +72,7 @@ Accuracy = Tolerance | AccuracyMode | None
 
 
 class AccurateFunction(Protocol):
-    """A function of one operand that keeps dtype and shape, and may be asked for an accuracy."""
+    """A function of one operand that keeps dtype and shape, with an optional accuracy."""
 
     @overload
     def __call__(self, x: A | Numeric, /, *, accuracy: Accuracy = None) -> A: ...
@@ -86,7 +86,7 @@ def typed_as_accurate_unary(function: Callable[..., Array]) -> AccurateFunction:
 
 
 def perform_with_accuracy(op: Unary, x: Operand, accuracy: Accuracy) -> Array:
-    """Performs an operation, with an accuracy if one is asked for.
+    """Performs an operation, with an accuracy if one is requested.
 
     Raises:
         DTypeError: the accuracy is of another class.

@@ -1,4 +1,4 @@
-"""Gathers and scatters in other words: elements at index arrays, and functions applied in place."""
+"""Gather elements at index arrays, and apply functions to elements in place."""
 
 from collections.abc import Callable, Sequence
 
@@ -96,7 +96,7 @@ def scatter_apply(
 ) -> Array:
     """Returns an array with a function applied to the elements at computed indices, as often as they are indexed.
 
-    The function is applied to the whole array, and its results taken where they are wanted; without
+    The function is applied to the whole array, and its results are selected at the indices; without
     `unique_indices` in a loop, which has no derivative in reverse mode.
 
     Args:

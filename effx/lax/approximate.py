@@ -26,16 +26,18 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """Returns the largest elements along an axis and their indices; they are found exactly, whatever may be missed.
+    """Returns the largest elements along an axis and their indices; the search is exact, whatever `recall_target`
+    allows.
 
     Args:
         operand: floating, with at least one axis.
         k: how many, from 1 to the axis' size.
         reduction_dimension: the axis; negative ones count from the end.
-        recall_target: the part of the k largest that must be found, above 0 and at most 1.
-        reduction_input_size_override: the axis' size in the whole, of which the operand is a part; -1 if it is the whole.
+        recall_target: the fraction of the k largest that must be found, above 0 and at most 1.
+        reduction_input_size_override: the axis' size in the whole array, of which the operand is a part; -1 for the
+            operand's own.
         aggregate_to_topk: False to get as many candidates as parts of several machines need, so that the k
-            largest of all are among them as often as `recall_target` says; see Chern et al., "TPU-KNN", 2022.
+            largest of all are among them with the fraction `recall_target`; see Chern et al., "TPU-KNN", 2022.
 
     Returns:
         The k largest, or the candidates, in descending order with NaN first, and their i32 indices along the axis.
@@ -68,14 +70,16 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """Returns the smallest elements along an axis and their indices; they are found exactly, whatever may be missed.
+    """Returns the smallest elements along an axis and their indices; the search is exact, whatever `recall_target`
+    allows.
 
     Args:
         operand: floating, with at least one axis.
         k: how many, from 1 to the axis' size.
         reduction_dimension: the axis; negative ones count from the end.
-        recall_target: the part of the k smallest that must be found, above 0 and at most 1.
-        reduction_input_size_override: the axis' size in the whole, of which the operand is a part; -1 if it is the whole.
+        recall_target: the fraction of the k smallest that must be found, above 0 and at most 1.
+        reduction_input_size_override: the axis' size in the whole array, of which the operand is a part; -1 for the
+            operand's own.
         aggregate_to_topk: False to get as many candidates as `approx_max_k` gives.
 
     Returns:
@@ -114,7 +118,7 @@ def _check_approx_arguments(
     override: int,
     aggregate: bool,
 ) -> tuple[Array, int, int]:
-    """Checks the arguments; returns the operand, the axis from the start, and how many elements are wanted."""
+    """Checks the arguments; returns the operand, the axis from the start, and the number of elements to return."""
     x = as_operand(operand, function_name)
     t = x.type
     if t.kind != "f":
@@ -136,7 +140,8 @@ def _check_approx_arguments(
     if aggregate:
         return x, axis, count
     # Of L bins of equal size, each with its best element, k in different bins are found with the probability
-    # (1 - 1/L)^(k - 1), which exceeds the recall where L >= (1 - k) / log(recall). The operand has its part of the bins.
+    # (1 - 1/L)^(k - 1), which exceeds the recall where L >= (1 - k) / log(recall). The operand has its part of the
+    # bins.
     bins = math.inf if recall == 1 else (1 - count) / math.log(recall)
     part = 1.0 if full_size == -1 else size / full_size
     return x, axis, size if math.isinf(bins) else min(size, max(count, math.ceil(bins * part)))

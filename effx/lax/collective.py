@@ -168,8 +168,8 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several: indices then run through the
-            last one fastest.
+        axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several: indices then run through
+            the last one fastest.
         source: the index whose value it is.
 
     Returns:
@@ -199,12 +199,12 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
 def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:
     """Returns x as a value that counts as different along a named axis of a `shard_map`: a copy for each index.
 
-    Gradients with respect to the copies are not summed over the axis; that with respect to x is. Values meet without
+    Gradients with respect to the copies are not summed over the axis; that with respect to x is. Values combine without
     it: an operation of one that varies with one that does not gives one that varies.
 
     Args:
         x: a tree of arrays.
-        axis_name: a name that a surrounding `shard_map` binds, or several. Along axes of which types do not speak,
+        axis_name: a name that a surrounding `shard_map` binds, or several. Along axes that types do not contain,
             those of vmap, of pmap, and of `check_vma=False`, x is returned as it is.
         to: "varying".
 

@@ -1,4 +1,4 @@
-"""What names of padding and of axes stand for, and the shapes of convolutions."""
+"""Resolve names of padding and of axes, and infer the shapes of convolutions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ ConvGeneralDilatedDimensionNumbers = tuple[str, str, str] | ConvDimensionNumbers
 def padtype_to_pads(
     in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
-    """Returns how much padding a name stands for, before and behind each axis.
+    """Returns the amounts of padding of a name, before and after each axis.
 
     Args:
         in_shape: the sizes of the axes.
@@ -198,7 +198,7 @@ def transposed_conv_padding(window: int, stride: int, padding: str | tuple[int, 
 def resolve_named_padding(
     function_name: str, window: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
-    """Returns the padding that a name stands for in a transposed convolution."""
+    """Returns the amounts of padding of a name in a transposed convolution."""
     name = padding.upper()
     if name not in ("SAME", "VALID"):
         raise ShapeError(f"{function_name}: padding must be 'SAME', 'VALID' or amounts, got {padding!r}")

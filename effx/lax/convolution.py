@@ -50,7 +50,7 @@ def conv_general_dilated(
     """Convolves lhs with the kernel rhs, which is not reversed, along any number of spatial axes.
 
     Args:
-        lhs: `[n, c, *space]`, or with axes in the order that `dimension_numbers` says.
+        lhs: `[n, c, *space]`, or with axes in the order of `dimension_numbers`.
         rhs: `[o, c / feature_group_count, *window]`, of lhs's dtype.
         window_strides: by how much the kernel moves along each spatial axis.
         padding: "VALID", "SAME" or "SAME_LOWER", or a pair of amounts for each spatial axis, possibly negative.
@@ -60,7 +60,7 @@ def conv_general_dilated(
         batch_group_count: in how many groups the batch of lhs and the features of the result are.
         precision: for accelerators, one for both operands or a pair.
         preferred_element_type: the dtype of the sums and of the result.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array `[n / batch_group_count, o, *positions]`.
@@ -106,7 +106,7 @@ def conv_general_dilated(
                 f"{function_name}: padding {padding!r} has no meaning with lhs_dilation {below}; give amounts, or use "
                 "conv_transpose"
             )
-        # What does not fit has padding 0, and the operation says why.
+        # Shapes that do not fit get padding 0, and the operation raises the error.
         fits = len(between) == len(strides) == len(specs[0]) - 2 == kernel.type.ndim - 2
         pads = [(0, 0)] * len(strides)
         if fits or padding.upper() not in ("VALID", "SAME", "SAME_LOWER"):
@@ -216,7 +216,7 @@ def conv_transpose(
     Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
 
     Args:
-        lhs: `[n, *space, c]`, or with axes in the order that `dimension_numbers` says.
+        lhs: `[n, *space, c]`, or with axes in the order of `dimension_numbers`.
         rhs: `[*window, c, o]`, of lhs's dtype.
         strides: by how much lhs is spread along each spatial axis.
         padding: "SAME" or "VALID" as that of the convolution whose gradient this is; or a pair of amounts for each
@@ -291,7 +291,7 @@ def conv_general_dilated_patches(
     """Returns for each position of a window the elements that it covers, as features.
 
     Args:
-        lhs: `[n, c, *space]`, or with axes in the order that `dimension_numbers` says.
+        lhs: `[n, c, *space]`, or with axes in the order of `dimension_numbers`.
         filter_shape: the window's sizes.
         window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`.
         precision: for accelerators.
@@ -358,7 +358,7 @@ def conv_general_dilated_local(
     """Convolves with a kernel of its own at each position.
 
     Args:
-        lhs: `[n, c, *space]`, or with axes in the order that `dimension_numbers` says.
+        lhs: `[n, c, *space]`, or with axes in the order of `dimension_numbers`.
         rhs: `[o, c * size, *positions]` for a window of `size` elements.
         window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`.
         filter_shape: the window's sizes.

@@ -51,7 +51,7 @@ def all_gather(
         axis_index_groups: groups of indices, each of which is gathered by itself.
         axis: the index of the named axis in the result; negative ones count from the end.
         tiled: whether to concatenate along x's own axis `axis` instead of making a new one.
-        to: "varying": what types in `shard_map` say of the result.
+        to: "varying": how types in `shard_map` mark the result.
 
     Returns:
         A tree of arrays with the named axis, or with `axis` as many times longer.
@@ -111,7 +111,7 @@ def psum_scatter(
     Args:
         x: a tree of arrays; booleans are counted.
         axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest.
-        scatter_dimension: the axis that is cut into parts; negative ones count from the end.
+        scatter_dimension: the axis that is split into parts; negative ones count from the end.
         axis_index_groups: groups of indices, each of which is summed by itself.
         tiled: whether the axis is kept, divided by the size of the named axis; else the sizes are equal and
             it is removed.
@@ -160,7 +160,7 @@ def all_to_all(
         x: a tree of arrays.
         axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest. With
             several, each index receives everything and takes its part.
-        split_axis: the axis that is cut into parts; negative ones count from the end.
+        split_axis: the axis that is split into parts; negative ones count from the end.
         concat_axis: the axis along which the received parts are joined, in the order of the senders: among
             the remaining axes, or with `tiled` one of x's.
         axis_index_groups: groups of indices, each of which exchanges by itself.

@@ -13,7 +13,7 @@ __all__ = ["FftType", "fft"]
 
 
 class FftType(enum.IntEnum):
-    """What a Fourier transform goes between, and in which direction."""
+    """The domain and direction of a Fourier transform."""
 
     FFT = 0
     IFFT = 1

@@ -49,7 +49,7 @@ def rng_bit_generator(
         shape: of the bits.
         dtype: an unsigned integer dtype of 8 to 64 bits.
         algorithm: which generator; by default the platform's choice, Philox on CPUs.
-        out_sharding: how the bits lie; by default whole.
+        out_sharding: the sharding of the bits; by default replicated.
 
     Returns:
         The state to go on with, of the key's type, and bits of the shape and dtype.
@@ -77,7 +77,7 @@ def rng_bit_generator(
 
 
 def rng_uniform(a: Operand, b: Operand, shape: int | Sequence[int]) -> Array:
-    """Returns numbers that are uniform in [a, b), from a state that XLA keeps: each call gives others.
+    """Returns numbers that are uniform in [a, b), from a state that XLA holds: each call draws new ones.
 
     Args:
         a: a scalar, the lower bound.

@@ -103,14 +103,14 @@ def reduce(
 
     Functions of effx.lax (`add`, `mul`, `max`, `min`, `bitwise_and`, `bitwise_or`, `bitwise_xor`) are operations of
     XLA. Others are applied to neighbours, then to neighbouring results, and so on: as often as the binary logarithm of
-    the number of elements, each time at all places at once, so they are differentiated as they are written.
+    the number of elements, each time for all elements at once, so they are differentiated as they are written.
 
     Args:
         operands: an array, or a pytree of arrays of one shape.
         init_values: what is combined with the elements once: a scalar, or a pytree of them like `operands`.
         computation: takes two pytrees of scalars like `operands`, and gives one; associative.
         dimensions: the axes.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         A pytree like `operands`, of arrays without the axes.

@@ -36,7 +36,7 @@ def typed_as_unary(function: Callable[[Operand], Array]) -> UnaryFunction:
 
 
 def perform_unary(op: Elementwise, x: Operand) -> Array:
-    """Performs an operation on one operand; an int becomes a float if only floats are taken."""
+    """Performs an operation on one operand; an int becomes a float if the operation takes floats only."""
     if isinstance(x, Array):
         return perform(op, (x,))
     array = as_operand(x, op.name)

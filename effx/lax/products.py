@@ -39,10 +39,11 @@ class Precision(enum.Enum):
 
 
 class DotAlgorithm(NamedTuple):
-    """How a product is computed, given as its precision: what the operands are rounded to, and what sums are added up in.
+    """How a product is computed, given as its precision: what the operands are rounded to, and what sums are added up
+    in.
 
-    A platform has few of these, mostly those of `DotAlgorithmPreset`; others are refused when a program is compiled. The
-    result has the operands' dtype or `preferred_element_type`, as ever.
+    A platform has few of these, mostly those of `DotAlgorithmPreset`; others are refused when a program is compiled.
+    The result has the operands' dtype or `preferred_element_type`, as ever.
 
     Attributes:
         lhs_precision_type, rhs_precision_type: the dtypes that the operands are rounded to.
@@ -69,8 +70,8 @@ class DotAlgorithm(NamedTuple):
 class DotAlgorithmPreset(enum.Enum):
     """The algorithms for products that some platform has, by the dtypes of lhs, of rhs and of the sums.
 
-    `X3`, `X6` and `X9` are so many products of 16-bit parts, for the precision of a wider dtype. `FAST_ACCUM` allows less
-    exact sums. CPUs have F16_F16_F16, BF16_BF16_F32 and its X3 and X6, which they compute exactly, F32_F32_F32 and
+    `X3`, `X6` and `X9` are so many products of 16-bit parts, for the precision of a wider dtype. `FAST_ACCUM` allows
+    less exact sums. CPUs have F16_F16_F16, BF16_BF16_F32 and its X3 and X6, which they compute exactly, F32_F32_F32 and
     F64_F64_F64.
     """
 
@@ -167,7 +168,7 @@ def dot_general(
         precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
             `DotAlgorithmPreset` or its name.
         preferred_element_type: the dtype of the sums and of the result.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array with the batch axes, then the other axes of lhs, then those of rhs.
@@ -222,7 +223,7 @@ def dot(
         precision: for accelerators, one for both operands or a pair; or an algorithm: a `DotAlgorithm`, or a
             `DotAlgorithmPreset` or its name.
         preferred_element_type: the dtype of the sums and of the result.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         A scalar, `[m]`, `[k]` or `[m, k]`.

@@ -50,8 +50,8 @@ class RaggedDotDimensionNumbers:
 
     Attributes:
         dot_dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`.
-        lhs_ragged_dimensions: the one axis of lhs along which the groups lie.
-        rhs_group_dimensions: the axis of rhs along which the groups' matrices lie, if there are any.
+        lhs_ragged_dimensions: the axis of lhs with the groups.
+        rhs_group_dimensions: the axis of rhs that counts the groups' matrices, if there are any.
 
     >>> RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0]).lhs_ragged_dimensions
     (0,)
@@ -71,7 +71,7 @@ def ragged_dot(
     group_offset: Operand | None = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Multiplies groups of rows, which lie one after the other, by a matrix each. Rows of no group give 0.
+    """Multiplies each of several consecutive groups of rows by a matrix of its own. Rows of no group give 0.
 
     Args:
         lhs: `[m, k]`.
@@ -80,7 +80,7 @@ def ragged_dot(
         precision: as of `dot`.
         preferred_element_type: the dtype of the sums and of the result.
         group_offset: an integer scalar: rhs holds the matrices of g groups from this one on; there may be more groups.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array `[m, n]`.
@@ -117,9 +117,9 @@ def ragged_dot_general(
     group_offset: Operand | None = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Multiplies as `dot_general` does, with groups that lie one after the other along an axis of lhs.
+    """Multiplies as `dot_general` does, with consecutive groups along an axis of lhs.
 
-    Where the groups lie along a free axis of lhs, rhs has a matrix for each group. Where they lie along a contracted
+    Where the groups are along a free axis of lhs, rhs has a matrix for each group. Where they are along a contracted
     axis, each group is summed by itself, and the result has the groups in front. Along a batch axis nothing changes,
     since each index has its own product.
 
@@ -131,7 +131,7 @@ def ragged_dot_general(
         precision: as of `dot_general`.
         preferred_element_type: the dtype of the sums and of the result.
         group_offset: an integer scalar: rhs holds the matrices of the groups from this one on.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         As of `dot_general`; with groups along a contracted axis, `[g, *]`. Rows of no group give 0.

@@ -26,21 +26,21 @@ def ragged_all_to_all(
     axis_name: AxisNames,
     axis_index_groups: Groups = None,
 ) -> Array:
-    """Sends slices of the rows of each index's array to the other indices, which write them into arrays of theirs.
+    """Sends slices of the rows of each index's array to the other indices, which write them into their own arrays.
 
-    Of K slices the first K / n go to index 0, the next to index 1, and so on, n being the size of the named axis. Slice k
-    is `operand[input_offsets[k]:input_offsets[k] + send_sizes[k]]`; who receives it writes it at row
+    Of K slices the first K / n go to index 0, the next to index 1, and so on, n being the size of the named axis. Slice
+    k is `operand[input_offsets[k]:input_offsets[k] + send_sizes[k]]`; the receiver writes it at row
     `output_offsets[k]` of its result. Received slices are written in the order of the senders.
 
-    Every index receives all rows of all others and takes what it was sent, so that the rows need n times their memory.
-    Differentiable by `operand` and `output`, in both modes.
+    Every index receives all rows of all others and selects those that were sent to it, so that the rows need n times
+    their memory. Differentiable by `operand` and `output`, in both modes.
 
     Args:
         operand: `[n_rows, *s]`, the rows to send from.
         output: `[m_rows, *s]`, of the dtype of `operand`: the result where nothing is received.
         input_offsets: `i32[K]`, where the slices to send begin.
         send_sizes: `i32[K]`, their numbers of rows.
-        output_offsets: `i32[K]`, where those who receive them write them.
+        output_offsets: `i32[K]`, the rows at which the receivers write them.
         recv_sizes: `i32[K]`, the numbers of rows of the slices that are received:
             `all_to_all(send_sizes, axis_name, 0, 0, tiled=True)`. Where the two differ, the smaller number is written.
         axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several, the last fastest.
@@ -51,8 +51,8 @@ def ragged_all_to_all(
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: rows differ in shape, the offsets and sizes are no vectors of one length, which the axis' size divides,
-            or the groups do not name each index once or differ in size.
+        ShapeError: rows differ in shape, the offsets and sizes are no vectors of one length, which the axis' size
+            divides, or the groups do not name each index once or differ in size.
         DTypeError: `operand` and `output` differ in dtype, or offsets or sizes are no integers.
 
     >>> import effx, numpy as np
@@ -97,8 +97,8 @@ def ragged_all_to_all(
     if not count or not goal.shape[0] or not t.shape[0]:
         return out
 
-    # Slice k that is received comes from index k // (count // group_size), is written at row `places[k]` here, and begins
-    # at row `starts[k]` there, so that row m of the result is its row m - places[k] + starts[k].
+    # Slice k that is received comes from index k // (count // group_size), is written at row `places[k]` here, and
+    # begins at row `starts[k]` there, so that row m of the result is its row m - places[k] + starts[k].
     starts = all_to_all(starts, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
     target_offsets = all_to_all(
         target_offsets, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True

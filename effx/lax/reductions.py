@@ -29,7 +29,7 @@ def reduce_sum(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     Args:
         operand: integer, floating or complex.
         axes: distinct axes; all of them for a scalar.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the operand's dtype without the axes; for no elements 0.
@@ -74,7 +74,7 @@ def reduce_max(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
         axes: distinct axes; all of them for a scalar.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the operand's dtype without the axes; for no elements the dtype's smallest value.
@@ -99,7 +99,7 @@ def reduce_min(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     Args:
         operand: of any dtype, complex numbers by real and then by imaginary part.
         axes: distinct axes; all of them for a scalar.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the operand's dtype without the axes; for no elements the dtype's largest value.

@@ -52,7 +52,7 @@ def full(
         shape: the result's shape.
         fill_value: a scalar.
         dtype: by default the value's; the result is then weakly typed if the value is a Python number.
-        sharding: how the result lies; by default whole.
+        sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape.
@@ -87,7 +87,7 @@ def full_like(
         x: an array or anything with `shape` and `dtype`; its values are not used.
         fill_value: a scalar.
         dtype, shape: used instead of x's.
-        sharding: how the result lies; by default whole.
+        sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of x's shape and dtype, weakly typed if x is and no dtype is given.
@@ -141,7 +141,7 @@ def broadcasted_iota(
         dtype: integer, floating or complex.
         shape: the result's shape.
         dimension: the axis to count along.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape whose elements are their indices along the axis.
@@ -166,7 +166,7 @@ def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutShardi
     Args:
         operand: `[*s]` of any dtype.
         sizes: of the new axes.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array `[*sizes, *s]`.
@@ -198,7 +198,7 @@ def broadcast_in_dim(
         shape: the result's shape.
         broadcast_dimensions: for each axis of the operand the axis of the result that it becomes,
             increasing.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the shape.
@@ -233,7 +233,7 @@ def reshape(
         operand: of any dtype and shape.
         new_sizes: the result's shape.
         dimensions: the order in which the operand's axes are read, row-major by default.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the new sizes.
@@ -427,7 +427,7 @@ def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     Args:
         operand: of any dtype and shape.
         sizes: of the pieces; their sum is the axis' size.
-        axis: the axis to cut.
+        axis: the axis to split.
 
     Returns:
         The pieces.
@@ -556,7 +556,7 @@ def broadcast_like(arr: Operand, like_arr: Operand) -> Array:
 
     Args:
         arr: of any dtype.
-        like_arr: whose shape is taken.
+        like_arr: an array with the shape of the result.
 
     Raises:
         ShapeError: it does not broadcast.
@@ -576,7 +576,7 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike, *, out_sharding: OutShar
     Args:
         shape: the sizes.
         dtype: of the elements.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     >>> empty((2,), "float32").tolist()
     [0.0, 0.0]

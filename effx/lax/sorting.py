@@ -137,5 +137,5 @@ def _top_k_by_selection(x: Array, k: int, axis: int) -> tuple[Array, Array]:
     # A hundred times faster than a sort for ten of 600,000.
     indices = TopIndices(k)(reshape(rows, (math.prod(shape[:-1]), shape[-1])))
     top_indices = moveaxis(reshape(indices, (*shape[:-1], k)), last, axis)
-    # The values come from the operand itself, not from the keys: -0.0 is to come out as it was.
+    # The values are the operand's, not the keys': -0.0 must be returned unchanged.
     return gather_along_axis(x, top_indices, axis), top_indices

@@ -384,7 +384,7 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
 
 
 def _tanh_of_cubic(x: Array) -> tuple[Array, Array]:
-    """Returns the tanh in gelu's formula, and the slope of what it is taken of."""
+    """Returns the tanh in gelu's formula, and the slope of its argument."""
     # Beyond |x| = 20 it is ±1 in any dtype, while the square may overflow.
     near = perform(e.Clamp(), (scalar(-20.0, x.dtype), x, scalar(20.0, x.dtype)))
     square, scale = perform(e.Square(), (near,)), math.sqrt(2 / math.pi)
@@ -402,7 +402,7 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
     tanh, slope = _tanh_of_cubic(x)
     half, twice = 0.5 * x, 1.0 + tanh
-    # The square of the tanh first: beside x the slope may overflow.
+    # The square of the tanh first: times x the slope may overflow.
     return half * twice, dx * (0.5 * twice + half * (1.0 - tanh * tanh) * slope)
 
 

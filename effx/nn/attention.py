@@ -70,8 +70,8 @@ def dot_product_attention(
 ) -> Array | tuple[Array, Array]:
     """Averages the values, for each query by the softmax of its products with the keys.
 
-    Source: Vaswani et al., "Attention is all you need", 2017; with fewer keys than queries' heads Ainslie et al., "GQA",
-    2023.
+    Source: Vaswani et al., "Attention is all you need", 2017; with fewer keys than queries' heads Ainslie et al.,
+    "GQA", 2023.
 
     Args:
         query: `[b, t, n, h]` floats for `n` heads, or `[t, n, h]`.
@@ -84,7 +84,7 @@ def dot_product_attention(
             queries are 0.
         local_window_size: how many keys before and behind the query take part; one int for both.
         implementation: "xla" or None; "blocks" to go through the keys in blocks of 128, and once more for the gradient:
-            what is kept grows as `t + s`, not as `t * s`, and a third more is computed.
+            the residuals grow as `t + s`, not as `t * s`, and a third more is computed.
         return_residual: True to return logsumexp of the products too, as a constant.
 
     Returns:

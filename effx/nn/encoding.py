@@ -38,7 +38,7 @@ def one_hot(
         num_classes: the length of the vectors.
         dtype: f32 by default, f64 with `enable_x64`.
         axis: the index of the vectors' axis in the result; negative ones count from the end.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array `[*s]` with an axis of `num_classes` more.

@@ -31,7 +31,7 @@ EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFin
 
 
 def _constant_maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest element along axes, kept with size 1; as a constant."""
+    """The largest element along axes, which remain with size 1; as a constant."""
     return perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
 
 

@@ -26,7 +26,7 @@ Axes = int | Sequence[int]
 Mode = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
 Distribution = Literal["truncated_normal", "normal", "uniform"]
 
-# The standard deviation of a standard normal number under the condition that it lies in (-2, 2).
+# The standard deviation of a standard normal number truncated to (-2, 2).
 TRUNCATED_DEVIATION = 0.87962566103423978
 # That by which JAX divides complex normal numbers within a circle of radius 2; the exact one is 0.96196.
 TRUNCATED_COMPLEX_DEVIATION = 0.95311164380491208
@@ -72,7 +72,7 @@ def zeros(
         key: not used.
         shape: the result's shape.
         dtype: f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -97,7 +97,7 @@ def ones(
         key: not used.
         shape: the result's shape.
         dtype: f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -117,7 +117,7 @@ def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
     """Returns an initializer to given values.
 
     Args:
-        value: broadcasts to the shapes that are asked for.
+        value: broadcasts to the requested shapes.
         dtype: the default dtype.
 
     >>> constant(7.0)(random.PRNGKey(0), (2,))

@@ -60,7 +60,7 @@ FORMATS = {
 @final
 @attrs.frozen(eq=False)
 class BlockScaleConfig:
-    """How `scaled_dot_general` rounds one array; made by `get_scaled_dot_general_config`.
+    """The rounding of one array in `scaled_dot_general`; made by `get_scaled_dot_general_config`.
 
     Attributes:
         mode: the format's name.
@@ -77,7 +77,7 @@ class BlockScaleConfig:
 
 
 def get_scaled_dot_general_config(mode: Mode, global_scale: Operand | None = None) -> BlockScaleConfig:
-    """Returns how `scaled_dot_general` rounds an operand or a gradient.
+    """Returns the rounding of an operand or a gradient in `scaled_dot_general`.
 
     Args:
         mode: "mxfp8", elements f8_e4m3fn in blocks of 32, whose scales are powers of two; "mxfp4", the same with
@@ -119,12 +119,12 @@ def scaled_dot_general(
     """Multiplies like `lax.dot_general`, after rounding each operand in blocks along the contracted axes.
 
     Elements of a block are divided by its scale and rounded to nearest, ties to even. The scale makes the largest of
-    them fit: the least power of two that does, or, of "nvfp4", the nearest scale. A block that is not whole is filled with
-    zeros; one with NaN or infinity becomes NaN. Several contracted axes make one, in the order in which they are
+    them fit: the least power of two that does, or, of "nvfp4", the nearest scale. A block that is not whole is filled
+    with zeros; one with NaN or infinity becomes NaN. Several contracted axes make one, in the order in which they are
     given. Sums are in f32.
 
     Gradients are those of the product of what was given, as if nothing were rounded, but their own products are of
-    rounded arrays again: of the cotangent as the third config says and of the other operand as its own says, in
+    rounded arrays again: of the cotangent by the third config and of the other operand by its own, in
     blocks along the axis that is then contracted. Without a third config, or with "nvfp4" as the third, the
     gradients' products are exact. There is no forward mode.
 

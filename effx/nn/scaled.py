@@ -1,4 +1,4 @@
-"""Products of matrices whose elements carry a scale for each block of the contracted axis."""
+"""Products of matrices whose elements have a scale for each block of the contracted axis."""
 
 import numpy as np
 

@@ -51,8 +51,8 @@ def attend_in_blocks(
 ) -> tuple[Array, Array]:
     """Averages values in f32 or wider; returns `[b, t, n, h]` and the products' logsumexp `[b, t, n]`.
 
-    The first pass finds the largest product of each query, a constant for derivatives. What the second pass adds up over
-    blocks is linear in what it carries, and each block is computed again on the way back, so that nothing is kept but
+    The first pass finds the largest product of each query, a constant for derivatives. The sums of the second pass over
+    blocks are linear in its carry, and each block is recomputed in the backward pass, so that the only residuals are
     the operands.
     """
     b, s, heads, h = k.type.shape
@@ -62,7 +62,7 @@ def attend_in_blocks(
     grouped = reshape(q, (b, t, heads, n // heads, h))
     xs: list[Array] = [to_host_array(np.arange(blocks * BLOCK, dtype=np.int32).reshape(blocks, BLOCK))]
     xs += [_split_into_blocks(k, 1, blocks), _split_into_blocks(v, 1, blocks)]
-    # Of what is given for pairs, what differs from key to key is cut as the keys are.
+    # Arrays for pairs that differ from key to key are split into blocks as the keys are.
     pair_arrays = [pairs.bias, pairs.mask, None if pairs.keys is None else reshape(pairs.keys, (b, 1, 1, s))]
     moving = [x is not None and x.type.shape[3] == s for x in pair_arrays]
     xs += [

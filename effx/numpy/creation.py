@@ -34,7 +34,7 @@ _COPIED = 65536
 
 
 def is_recorded() -> bool:
-    """Whether a handler sees every operation, so that operations may be recorded in a program."""
+    """Whether a handler intercepts every operation, so that operations may be recorded in a program."""
     frame = current_frame()
     while frame is not None:
         if frame.intercepts:
@@ -155,7 +155,7 @@ def array(
         order: "K" or "C"; there is no other memory order.
         ndmin: the least number of axes; axes of size 1 are added in front.
         device: where to put it.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Raises:
         DTypeError: an element is no number.
@@ -256,7 +256,7 @@ def make_filled(
         value: of its elements.
         dtype: of the array.
         weak: whether it is weakly typed.
-        function_name: the function that asks, for errors.
+        function_name: the calling function, for errors.
 
     Raises:
         BackendError, ShapeError: no memory holds so much.
@@ -386,7 +386,7 @@ def _like_arguments(
 
 
 def _with_sharding_of(like: object, x: Array) -> Array:
-    """Returns an array that is cut as another of its shape, where types say so."""
+    """Returns an array with the type sharding of another one of its shape, if it has one."""
     return with_sharding_like(x, like.type) if isinstance(like, Array) else x
 
 

@@ -26,7 +26,7 @@ __all__ = ["einsum"]
 # A contraction: the indices of its operands, and the labels of its result.
 Step = tuple[tuple[int, ...], str]
 
-# The places of the operands of each contraction, among those that are left; its result comes last.
+# The positions of the operands of each contraction, among those that are left; its result comes last.
 Path = tuple[tuple[int, ...], ...]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -91,7 +91,7 @@ def parse_subscripts(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[
 def plan_contractions(
     labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...], optimize: str | Path
 ) -> tuple[Step, ...]:
-    """Returns the contractions that compute the result, in order: of a path, or of one that a search finds."""
+    """Returns the contractions that compute the result, in order: by a path, or by one that a search finds."""
     if len(labels) <= 2:
         return ((tuple(range(len(labels))), output),)
     path = optimize if isinstance(optimize, tuple) else _search_path(labels, output, shapes, optimize)
@@ -121,7 +121,7 @@ def _search_path(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...]
 
 
 def contraction_order(optimize: object, count: int) -> str | Path:
-    """Returns the name of a search, or a path that brings so many operands to one.
+    """Returns the name of a search, or a path that reduces so many operands to one.
 
     Raises:
         DTypeError: it is none of what `einsum` takes. ShapeError: the path is one for other operands.
@@ -161,7 +161,7 @@ def _label_sizes(labels: Sequence[str], shapes: Sequence[Shape], subscripts: str
 
 
 def _reduce_labels(x: Array, term: str, kept_labels: str, sizes: dict[str, int]) -> tuple[Array, str]:
-    """Takes diagonals of repeated labels, sums over labels found nowhere else, drops axes to broadcast."""
+    """Takes diagonals of repeated labels, sums over labels that occur nowhere else, drops axes to broadcast."""
     for c in dict.fromkeys(term):
         while term.count(c) > 1:
             first = term.index(c)
@@ -240,10 +240,10 @@ def einsum(
             "..." stands for axes that broadcast; a label repeated in a term takes the diagonal.
         operands: arrays. Or everything as `x, [0, 1], y, [1, 2], [0, 2]`.
         out: not supported.
-        optimize: how opt_einsum searches for an order: "auto", which True is too, "optimal", "greedy" …; False for none,
-            from left to right; or the order itself, a path as `einsum_path` gives it.
+        optimize: how opt_einsum searches for an order: "auto", which True is too, "optimal", "greedy" …; False for
+            none, from left to right; or the order itself, a path as `einsum_path` gives it.
         precision, preferred_element_type: as for `dot`.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Raises:
         ShapeError: the notation does not fit the operands, sizes differ, or a path is for other operands.

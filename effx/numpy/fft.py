@@ -114,7 +114,7 @@ def _transform_last_axes(kind: str, x: Array, lengths: tuple[int, ...]) -> Array
             _transform_last_axes(plain, shaping.moveaxis(y, outer, inner), rest), inner, outer
         )
 
-    # What makes numbers real comes last, what makes them complex first.
+    # The transform to real numbers comes last, the one from real numbers first.
     return Fft(kind, three)(along_rest(x)) if kind == "IRFFT" else along_rest(Fft(kind, three)(x))
 
 
@@ -123,7 +123,7 @@ def fft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = Non
 
     Args:
         a: numbers.
-        n: the size of the transform: the axis is cut or padded with zeros at its end. By default its own.
+        n: the size of the transform: the axis is cropped or zero-padded at its end. By default its own.
         axis: along which axis.
         norm: "backward" (the default) divides the inverse by `n`, "forward" this one, "ortho" both by its root.
 
@@ -176,7 +176,7 @@ def irfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = N
     return _transform("irfft", "IRFFT", a, [n], [axis], norm)
 
 
-# The norm of the transform that goes the other way.
+# The norm of the inverse transform.
 _SWAPPED: dict[str | None, str] = {None: "forward", "backward": "forward", "forward": "backward"}
 
 

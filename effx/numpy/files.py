@@ -51,11 +51,11 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
 
     Args:
         x: an object with `__dlpack__`.
-        device: where the array shall be; where it is by default.
+        device: the device of the result; by default the array's own.
         copy: True for a copy; False to refuse one, and None to copy only where it must.
 
     Raises:
-        BackendError: the array cannot be taken over, or not without a copy.
+        BackendError: the array cannot be imported, or not without a copy.
 
     >>> from_dlpack(np.arange(3.0, dtype=np.float32)).tolist()
     [0.0, 1.0, 2.0]

@@ -61,7 +61,7 @@ def roots(p: Operand, *, strip_zeros: bool = True) -> Array:
         Complex zeros: `n - 1` of them, less the leading zeros.
 
     Raises:
-        ConcretizationError: zeros shall be left out of what is traced.
+        ConcretizationError: zeros of a traced array are to be left out.
 
     >>> import numpy as np
     >>> sorted(roots(np.array([1.0, -3.0, 2.0])).real.round(3).tolist())

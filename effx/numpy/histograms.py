@@ -80,7 +80,7 @@ def histogram(
         range: the first and the last edge; by default the least and the largest sample.
         weights: of each sample, in the shape of `a`.
         density: True for the density: the sum of densities times widths is 1.
-        out_sharding: how the counts lie; by default as the operands say.
+        out_sharding: the sharding of the counts; by default inferred from the operands'.
 
     Returns:
         `[bins]` counts or sums of weights, both floating; and `[bins + 1]` edges.

@@ -172,10 +172,10 @@ def compress(
     """The slices along an axis where a condition holds.
 
     Args:
-        condition: a vector, concrete unless `size` is given; what is longer of it and the axis is cut.
+        condition: a vector, concrete unless `size` is given; the longer one of it and the axis is cropped.
         a: the array.
         axis: None for all elements as one axis.
-        size: how many slices to return: cut or padded.
+        size: how many slices to return: cropped or padded.
         fill_value: the padding for `size`.
         out: not supported.
 

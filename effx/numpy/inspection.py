@@ -1,4 +1,4 @@
-"""What the array API standard asks a namespace: its revision, what it can do, its devices and dtypes."""
+"""The array API standard's inspection of a namespace: revision, capabilities, devices and dtypes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DefaultDTypes = TypedDict(
 @final
 @attrs.frozen
 class ArrayNamespaceInfo:
-    """What the namespace `effx.numpy` can do, as the array API standard has it asked."""
+    """The inspection of the namespace `effx.numpy` by the array API standard."""
 
     def capabilities(self) -> Capabilities:
         """What does not hold of every namespace.
@@ -54,15 +54,15 @@ class ArrayNamespaceInfo:
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Device | None:
-        """None, which stands for the default device wherever a device is asked for."""
+        """None, which means the default device wherever a device is an argument."""
         return None
 
     def devices(self) -> tuple[Device | None, ...]:
-        """None, which stands for the default device, and the devices of the default platform."""
+        """None, which means the default device, and the devices of the default platform."""
         return None, *devices()
 
     def default_dtypes(self, *, device: object = None) -> DefaultDTypes:
-        """The dtypes of arrays of which nothing says it, by kind; of 64 bits where these are enabled.
+        """The default dtypes of arrays, by kind; of 64 bits where these are enabled.
 
         Args:
             device: has no influence: all devices have the same dtypes.
@@ -96,7 +96,7 @@ class ArrayNamespaceInfo:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:  # noqa: N807 - the standard's name
-    """What the namespace can do, its devices and dtypes, as the array API standard has it asked.
+    """The capabilities of the namespace, its devices and dtypes, as the array API standard defines.
 
     >>> __array_namespace_info__().dtypes(kind="complex floating")
     {'complex64': dtype('complex64')}

@@ -34,7 +34,7 @@ def interp(
         xp: `[n]` sample points, rising (in any order with `period`).
         fp: `[n]` values there; they may be complex.
         left, right: the values below the first and above the last point; by default the values there.
-            "extrapolate" goes on with the first or the last line.
+            "extrapolate" extends the first or the last line.
         period: of a periodic function; `left` and `right` are then not used.
 
     Returns:

@@ -218,7 +218,7 @@ def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_ind
         obj: an int, a slice, or an array of indices or booleans; concrete, unless it is an int or the
             indices are promised to be different.
         axis: None for all elements as one axis.
-        assume_unique_indices: True to promise that no index occurs twice, so that abstract indices tell
+        assume_unique_indices: True to promise that no index occurs twice, so that abstract indices determine
             the shape by their number.
 
     Raises:

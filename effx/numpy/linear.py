@@ -85,7 +85,7 @@ def dot(
         a, b: arrays; scalars multiply.
         precision: "default", "high" or "highest"; a pair for both operands.
         preferred_element_type: the dtype of the sums and of the result.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     >>> float(dot(np.ones(3), np.ones(3)))
     3.0
@@ -272,7 +272,7 @@ def tensordot(
         a, b: arrays.
         axes: the number of last axes of a and first axes of b, or (axes of a, axes of b).
         precision, preferred_element_type: as for `dot`.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Raises:
         ShapeError: the axes do not pair, or their sizes differ.

@@ -75,7 +75,7 @@ def lcm(x1: Operand, x2: Operand) -> Array:
 
 
 def _bit_values(function_name: str, bitorder: str) -> Array:
-    """The place values of the bits of a byte, in their order."""
+    """The values of the bits of a byte, in their order."""
     if bitorder not in ("big", "little"):
         raise OptionError(f"{function_name}: bitorder must be 'big' or 'little', got {bitorder!r}")
     shifts = np.arange(8, dtype=np.uint8)

@@ -72,7 +72,8 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
         mode: "constant", "edge" (the last element), "reflect" (mirrored at the last element), "symmetric" (mirrored
             after it), "wrap" (from the other end), "linear_ramp" (evenly spaced to a value at the end), "maximum",
             "minimum", "mean" or "median" of the elements along the axis, "empty" (zeros), or a function of a vector
-            with zeros at its ends, its pair of widths, the axis and the further options, to the vector that replaces it.
+            with zeros at its ends, its pair of widths, the axis and the further options, to the vector that replaces
+            it.
         **options: of "constant" `constant_values`, of "linear_ramp" `end_values`, 0 by default, and of statistics
             `stat_length`, how many elements at the end they are of, all three in the forms of `pad_width`; of
             reflections `reflect_type="odd"`, which mirrors at the last element's value too. Of a function, any.
@@ -135,7 +136,7 @@ def _side_values(values: Any, ndim: int) -> Callable[[int, int], Any]:
 
 
 def _end_slices(a: Array, axis: int) -> list[Array]:
-    """Returns the first and the last slice along an axis, which is kept."""
+    """Returns the first and the last slice along an axis, which remains with size 1."""
     n = a.type.shape[axis]
     return [indexing.take(a, to_host_array(np.array([i], np.int32)), axis, "clip") for i in (0, n - 1)]
 

@@ -1,4 +1,4 @@
-"""Arrays with elements put in, added, chosen or taken away, by index or by mask."""
+"""Arrays with elements replaced, inserted, chosen or deleted, by index or by mask."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def put_along_axis(
 
 
 def place(arr: Operand, mask: Operand, vals: Operand, *, inplace: bool = True) -> Array:
-    """The array with other elements where a mask is true: the k-th of them at the k-th such place.
+    """The array with other elements where a mask is true: the k-th of them at the k-th true element.
 
     Args:
         arr: the array.
@@ -220,14 +220,14 @@ def insert(
     new = broadcast_to(new, tuple([count if i == along else m for i, m in enumerate(x.type.shape)]))
     at = broadcast_to(convert(at, dtypes.int32), (count,))
     at = arithmetic.where(at < 0, at + n, at)
-    # Sorting keeps the order of equals: what is new stands before the element of its index.
+    # A stable sort: a new element comes before the old one at its index.
     order = argsort(shaping.concatenate([at, iota_along_axis((n,), 0)], 0))
     both = shaping.concatenate([convert(new, x.type.dtype), x], along)
     return indexing.take(both, order, along, "clip")
 
 
 def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mode: str = "raise") -> Array:
-    """Elements of several arrays: of each place, that of the array whose index is given.
+    """Elements of several arrays: at each position, that of the array with the index in `a`.
 
     Args:
         a: the indices of arrays, integers.

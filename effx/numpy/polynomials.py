@@ -83,7 +83,7 @@ def polymul(a1: Operand, a2: Operand, *, trim_leading_zeros: bool = False) -> Ar
         `[n + m - 1]` coefficients.
 
     Raises:
-        ConcretizationError: zeros shall be left out of what is traced.
+        ConcretizationError: zeros of a traced array are to be left out.
 
     >>> import numpy as np
     >>> polymul(np.array([1, 2]), np.array([1, -2])).tolist()
@@ -111,7 +111,7 @@ def polydiv(u: Operand, v: Operand, *, trim_leading_zeros: bool = False) -> tupl
         left out.
 
     Raises:
-        ConcretizationError: zeros shall be left out of what is traced.
+        ConcretizationError: zeros of a traced array are to be left out.
 
     >>> import numpy as np
     >>> [x.tolist() for x in polydiv(np.array([1.0, 5.0, 6.0]), np.array([1.0, 2.0]))]

@@ -70,7 +70,7 @@ def arange(
         step: the difference of neighbours.
         dtype: by default the promotion of the arguments' dtypes.
         device: where to put it.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Raises:
         ConcretizationError: an argument is abstract.

@@ -181,7 +181,7 @@ def minmax(
         axis: an axis or several; None for all.
         out: not supported.
         keepdims: True to keep the axes with size 1.
-        initial: takes part as one more element; or a pair, of which the smallest sees the first.
+        initial: takes part as one more element; or a pair, of which the minimum takes the first.
         where: which elements to include; it needs `initial`.
 
     >>> [int(x) for x in minmax(np.array([2, 7, 3]))]

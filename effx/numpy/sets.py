@@ -48,7 +48,7 @@ def _run_starts(ordered: list[Array], equal_nan: bool = True) -> Array:
 
 
 def _pad_missing(values: Array, is_present: Array, fill_value: Operand | None) -> Array:
-    """Replaces what is beyond the elements that were found: by a value, by the first of them, or by 0."""
+    """Fills the rest of the result after the elements that were found: with a value, the first of them, or 0."""
     if 0 in values.type.shape:
         return values
     mask = shaping.reshape(is_present, (-1,) + (1,) * (values.type.ndim - 1))
@@ -71,7 +71,7 @@ def _unique_of_size(
 ) -> tuple[Array, Array, Array, Array]:
     """The distinct slices along the first axis, their counts, first index and inverse, for a given size.
 
-    Without `ordering` the last two are not asked for: what is sorted is then the elements alone, where that is possible.
+    Without `ordering` the last two are not needed: then only the elements are sorted, where that is possible.
 
     A sort and a search for the starts of runs, so that it runs inside `jit` and `vmap`.
     """
@@ -245,7 +245,7 @@ def isin(
 
     Args:
         element: the elements, of any shape.
-        test_elements: what they are looked for in.
+        test_elements: the elements to look for.
         assume_unique: permitted for NumPy's sake; no method gains by it.
         invert: True for whether it does not occur.
         method: "compare_all" compares all pairs; "binary_search" and "sort" both sort the others and look for

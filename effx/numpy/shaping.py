@@ -40,8 +40,8 @@ def reshape(
         a: the array.
         shape: the sizes.
         order: "C" to count the last axis first, "F" for the first.
-        copy: True for memory of its own; arrays are immutable, so that otherwise nothing tells.
-        out_sharding: how the result lies; by default as the operands say.
+        copy: True for memory of its own; arrays are immutable, so nothing else depends on it.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Raises:
         ShapeError: the number of elements differs.
@@ -112,7 +112,7 @@ def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequenc
 
 
 def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
-    """An axis moved to stand before the axis at `start`.
+    """An axis moved before the axis at `start`.
 
     >>> rollaxis(np.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
@@ -354,7 +354,7 @@ def repeat(
         repeats: how often: an int, or an integer array with one number for each element.
         axis: None for all elements as one axis.
         total_repeat_length: the result's size, so that `repeats` may be abstract.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Raises:
         ConcretizationError: `repeats` is abstract, without `total_repeat_length`.
@@ -390,7 +390,7 @@ def repeat(
 
 
 def resize(a: Operand, new_shape: Any) -> Array:
-    """The elements repeated or cut off to fill a shape.
+    """The elements repeated or truncated to fill a shape.
 
     >>> resize(np.arange(2), (3,)).tolist()
     [0, 1, 0]

@@ -53,7 +53,7 @@ class TypePreservingFunction(OfOperand, Protocol):
 
 
 class Predicate(OfOperand, Protocol):
-    """A function that says true or false of each element."""
+    """A function that returns a bool for each element."""
 
     @overload
     def __call__(self, x: Array | Numeric, /) -> Array[bool_, *tuple[Any, ...]]: ...

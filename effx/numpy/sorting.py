@@ -108,7 +108,7 @@ def _check_kth(function_name: str, a: Operand, kth: int, axis: int) -> Array:
 
 
 def partition(a: Operand, kth: int, axis: int = -1) -> Array:
-    """The elements with the k-th smallest at its place, none larger before it and none smaller after it.
+    """The elements with the k-th smallest at its sorted index, none larger before it and none smaller after it.
 
     Args:
         a: real numbers; NaN counts as largest.
@@ -226,7 +226,7 @@ def _bisect(a: Array, v: Array, right: bool, unrolled: bool = False) -> Array:
 
 
 def _position_dtype(a: Array) -> DType:
-    """The dtype of places in a sorted vector: int32 where they fit, with 64-bit types too, as in JAX."""
+    """The dtype of indices into a sorted vector: int32 where they fit, with 64-bit types too, as in JAX."""
     # A symbolic number of elements is taken to be below 2^30.
     small = is_symbolic(a.type.size) or a.type.size.bit_length() <= 30
     return dtypes.int32 if small else dtypes.canonicalize(int)
@@ -242,8 +242,8 @@ def searchsorted(
         v: values of any shape.
         side: "left" for the index before equal elements, "right" for the one after.
         sorter: indices that sort `a`.
-        method: "scan" bisects in a loop, "scan_unrolled" without one, "sort" sorts both together, "compare_all" compares
-            all pairs.
+        method: "scan" bisects in a loop, "scan_unrolled" without one, "sort" sorts both together, "compare_all"
+            compares all pairs.
 
     Raises:
         DTypeError: another side or method.
@@ -276,7 +276,7 @@ _METHODS = ("scan", "scan_unrolled", "sort", "compare_all", "default")
 
 
 def _is_before(a: Array, v: Array, right: bool) -> Array:
-    """Whether elements of `a` stand before where v would be inserted."""
+    """Whether elements of `a` come before the index at which v would be inserted."""
     return arithmetic.NOT(_is_less(v, a)) if right else _is_less(a, v)
 
 
@@ -333,7 +333,7 @@ def bincount(
         weights: what each occurrence counts, by default 1.
         minlength: the least size of the result.
         length: the size of the result, so that `x` may be abstract; larger numbers are left out.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     >>> bincount(np.array([0, 2, 2])).tolist()
     [1, 0, 2]

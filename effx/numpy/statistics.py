@@ -116,7 +116,7 @@ def _order_statistic(
 def _weighted_quantile(
     x: Array, weights: Array, q: Array, axes: tuple[int, ...], keepdims: bool, skip: bool
 ) -> Array:
-    """The least elements up to which fractions of the weight lie."""
+    """The least elements at which fractions of the weight are reached."""
     remaining_axes = [i for i in range(x.type.ndim) if i not in axes]
     sizes = [x.type.shape[i] for i in remaining_axes]
     flat, weight = [
@@ -149,7 +149,7 @@ def quantile(
     *,
     weights: Operand | None = None,
 ) -> Array:
-    """The values below which given fractions of the elements lie.
+    """The quantiles of the elements: the values below which fractions of them are.
 
     Args:
         a: real numbers.
@@ -157,7 +157,7 @@ def quantile(
         axis: an axis or several; None for all.
         out, overwrite_input: not supported.
         method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest"; "inverted_cdf" for
-            the first element up to which the fraction lies.
+            the first element at which the fraction is reached.
         keepdims: True to keep the axes with size 1.
         weights: how much each element counts, broadcast to the array; only with method "inverted_cdf".
 
@@ -181,7 +181,7 @@ def percentile(
     weights: Operand | None = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """The values below which given percentages of the elements lie. Arguments as for `quantile`.
+    """The percentiles of the elements: the values below which percentages of them are. Arguments as for `quantile`.
 
     >>> import numpy as np
     >>> float(percentile(np.array([1.0, 2.0, 4.0]), 75))

@@ -86,9 +86,10 @@ class ufunc(Generic[P, R]):
             name: by default the function's.
             nargs: how many operands a call takes; by default `nin`.
             identity: what changes nothing as one of two operands.
-            call: what runs in place of `func` where arrays are combined.
-            reduce, accumulate, reduceat: what does these, in place of what is made of the function: of an array and
-                the keywords that are not left out (`axis`, and `keepdims` of reduce, or `indices` of reduceat).
+            call: a function that runs instead of `func` where arrays are combined.
+            reduce, accumulate, reduceat: functions that do these, instead of those that are derived from the function:
+                of an array and the keywords that are not left out (`axis`, and `keepdims` of reduce, or `indices` of
+                reduceat).
             at: the name of the method of `x.at[]`, or a function of an array, indices and a second operand.
             associative: whether the order of applications does not matter.
         """
@@ -102,7 +103,7 @@ class ufunc(Generic[P, R]):
         self.__signature__ = _signature_with_refused(func)
 
     def __reaches__(self) -> dict[str, object]:
-        """Returns what a key of a program on disk must say of the function."""
+        """Returns the function's part of the key of a program on disk."""
         return {name: x for name, x in vars(self).items() if not name.startswith("__")}
 
     @property
@@ -163,7 +164,7 @@ class ufunc(Generic[P, R]):
         return convert(as_operand(self._apply(x, y)), x.type.dtype)
 
     def _start(self, x: Array, dtype: Any) -> Array:
-        """Converts to the dtype of the results, which that of one application is if none is asked for."""
+        """Converts to the dtype of the results, by default that of one application."""
         if dtype is not None:
             return convert(x, dtypes.canonicalize_requested(dtype))
         return convert(x, as_operand(self._apply(x[:0], x[:0])).type.dtype)
@@ -309,7 +310,7 @@ class ufunc(Generic[P, R]):
         ends = shaping.concatenate([starts[1:], broadcast_to(as_operand(n), (1,))], 0)
         form = (-1,) + (1,) * (y.type.ndim - 1)
 
-        # One run over the elements, for all slices at the same time, so that slices may overlap.
+        # One pass over the elements, for all slices at the same time, so that slices may overlap.
         def step(value: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
             element, index = part
             inside = shaping.reshape((index > starts) & (index < ends), form)

@@ -1,6 +1,6 @@
-"""What a function's bytecode reads from outside: globals with the attributes asked of them, and names of attributes.
+"""Find what a function's bytecode reads from outside: globals with their attributes, and attribute names.
 
-A global counts with the attributes that are asked of it at once, so that `np.sin` does not mean all of `np`.
+A global counts with the attributes that are read directly from it, so that `np.sin` does not mean all of `np`.
 
 Never: run anything, or look at values.
 """
@@ -21,13 +21,13 @@ Chain = tuple[str, ...]
 @final
 @attrs.frozen
 class CodeReads:
-    """What a code object, with those inside it, reads.
+    """The names that a code object, with nested code objects, reads.
 
     Attributes:
-        globals: for each reading the global's name, then the attributes that are asked at once.
+        globals: for each reading the global's name, then the attributes read directly from it.
         free: the same for variables of enclosing functions.
-        names: attributes of anything, and all strings, any of which may name one; "*" for those of any name.
-        refusal: what it does that no key can tell; "" for nothing.
+        names: attributes of any value, and all strings, any of which may name one; "*" for computed names.
+        refusal: an action that no key can describe; "" for none.
     """
 
     globals: tuple[Chain, ...]
@@ -41,7 +41,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Attributes through which code sees more than values.
+# Attributes through which code reads more than values.
 _HIDDEN_NAMES = word_set(
     "f_globals f_locals f_builtins f_back gi_frame cr_frame ag_frame tb_frame tofile dump func_globals"
 )
@@ -58,7 +58,7 @@ _reads_by_code: dict[int, tuple[CodeType, CodeReads]] = {}
 
 
 def code_reads(code: CodeType) -> CodeReads:
-    """Returns what the code of a function reads."""
+    """Returns the names that a function's code reads."""
     known = _reads_by_code.get(id(code))
     if known is not None and known[0] is code:
         return known[1]
@@ -96,7 +96,7 @@ def _collect_reads(
     free: dict[Chain, None],
     names: dict[str, None],
 ) -> str:
-    """Adds what one code object reads; returns what it does that no key can tell."""
+    """Adds the names that one code object reads; returns an action that no key can describe, or ""."""
     if code.co_flags & 0x380:  # coroutines, and generators that are
         return "is a coroutine"
     chain: list[str] = []
@@ -134,7 +134,7 @@ def _collect_reads(
 
 
 def _hidden_name_reason(names: Iterable[str]) -> str:
-    """Returns what is said of names through which code sees more than values, whether asked for or held as strings."""
+    """Returns the refusal for names through which code reads more than values, as attributes or strings; or ""."""
     for name in names:
         if name in _HIDDEN_NAMES or (
             name.startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS
@@ -144,7 +144,7 @@ def _hidden_name_reason(names: Iterable[str]) -> str:
 
 
 def _iterate_instructions(code: CodeType) -> Iterator[tuple[str, str]]:
-    """Gives each instruction with the name that it is about, if it is about one."""
+    """Yields each instruction with the name that it refers to, if any."""
     if not _HAS_KNOWN_ENCODING:
         for instruction in dis.get_instructions(code):
             yield instruction.opname, instruction.argval if type(instruction.argval) is str else ""
@@ -156,7 +156,7 @@ def _iterate_instructions(code: CodeType) -> Iterator[tuple[str, str]]:
         argument = argument << 8 | raw[i + 1]
         if op == dis.EXTENDED_ARG:
             continue
-        if op:  # else room for what the interpreter notes
+        if op:  # otherwise an inline cache entry of the interpreter
             yield dis.opname[op], _instruction_name(code, op, argument)
         argument = 0
 

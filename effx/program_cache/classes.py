@@ -1,4 +1,4 @@
-"""What classes and their instances hold, for `walk`: members, fields, and the state of an object."""
+"""List the contents of classes and instances for `walk`: members, fields, and an object's state."""
 
 import abc
 import dataclasses
@@ -43,7 +43,7 @@ TYPING_FORMS = word_set(
     "_GenericAlias GenericAlias _UnionGenericAlias UnionType TypeVar ParamSpec TypeVarTuple _SpecialForm NewType "
     "_LiteralGenericAlias _CallableGenericAlias _SpecialGenericAlias _CallableType _TupleType ForwardRef"
 )
-# What says nothing of what instances do, or is there a second time.
+# Members without influence on instances, or listed elsewhere too.
 _SKIPPED_MEMBERS = word_set(
     """__dict__ __weakref__ __doc__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__
     __annotations_cache__ __slots__ __static_attributes__ __firstlineno__ __abstractmethods__ _abc_impl __parameters__
@@ -51,7 +51,7 @@ _SKIPPED_MEMBERS = word_set(
     __dataclass_fields__ __dataclass_params__ __protocol_attrs__
     __non_callable_proto_members__ _is_protocol _is_runtime_protocol __classcell__ __static_attributes__"""
 )
-# Asked for by effx and NumPy themselves.
+# Read by effx and NumPy themselves.
 _REQUESTED_MEMBERS = word_set(
     """tree_flatten tree_unflatten tree_flatten_with_keys shape dtype weak_type ndim size close keys items values
     _value_ _name_ _missing_"""
@@ -88,12 +88,12 @@ _METACLASSES = (type, abc.ABCMeta, EnumType, type(Protocol))
 
 
 def is_protocol_member(name: str) -> bool:
-    """Says whether others than a program's own code ask for a member of this name."""
+    """Returns whether code other than the program's own reads a member of this name."""
     return name.startswith("__") or name in _REQUESTED_MEMBERS
 
 
 def _is_generated(cls: "type[object]", name: str, x: object) -> bool:
-    """Says whether a method follows from the fields alone, as attrs, dataclasses and named tuples make them."""
+    """Returns whether a method is generated from the fields, as by attrs, dataclasses and named tuples."""
     if name not in _GENERATED_METHODS:
         return False
     inner = getattr(x, "__wrapped__", x)
@@ -107,7 +107,7 @@ def _is_generated(cls: "type[object]", name: str, x: object) -> bool:
 
 
 def class_members(cls: "type[object]") -> list[str]:
-    """Returns the names of what a user's class itself says."""
+    """Returns the names of the members that a user's class itself defines."""
     is_namedtuple = issubclass(cls, tuple) and hasattr(cls, "_fields")
     names = []
     for name, x in vars(cls).items():
@@ -128,11 +128,11 @@ def class_members(cls: "type[object]") -> list[str]:
 
 
 def class_layout(cls: "type[object]") -> list[object]:
-    """Returns what is known of a class's fields, and how it is taken apart as a tree."""
+    """Returns the definition of a class's fields, and its flattening as a pytree."""
     layout: list[object] = [*node_form(cls)]
     for name, x in vars(cls).items():
         if _is_generated(cls, name, x):
-            # A generated hash has a number in it that differs from process to process.
+            # A generated hash contains a number that differs between processes.
             layout += [name, None if name == "__hash__" else getattr(x, "__wrapped__", x).__code__]
     fields: Any = vars(cls).get("__attrs_attrs__")
     if fields is not None:
@@ -180,7 +180,7 @@ def class_layout(cls: "type[object]") -> list[object]:
 
 
 def _attrs_parts(x: object) -> object:
-    """Returns what attrs' own objects around users' functions hold."""
+    """Returns the contents of attrs' own objects around users' functions."""
     if x is None or isinstance(x, FunctionType | type):
         return x
     if is_trusted(type(x).__module__):
@@ -190,7 +190,7 @@ def _attrs_parts(x: object) -> object:
 
 
 def refusal_reason(cls: "type[object]") -> str:
-    """Returns why a class that is not trusted cannot be known; "" where it can."""
+    """Returns why a class that is not trusted cannot be part of a key; "" if it can."""
     if type(cls) not in _METACLASSES:
         return f"made by {type(cls).__name__}"
     if issubclass(cls, Operation | Handler):
@@ -221,7 +221,7 @@ _C_DESCRIPTOR_TYPES = (
 
 
 def _is_foreign(cls: "type[object]") -> bool:
-    """Says whether a class has parts in C, whose state does not show: methods, or more room than its slots take."""
+    """Returns whether a class has parts in C with hidden state: methods, or more memory than its slots take."""
     slots = 0
     for name, x in vars(cls).items():
         owner = getattr(x, "__objclass__", getattr(x, "__self__", None))
@@ -232,7 +232,7 @@ def _is_foreign(cls: "type[object]") -> bool:
 
 
 def _is_stateless_base(base: "type[object]") -> bool:
-    """Says whether a base adds no state of its own."""
+    """Returns whether a base adds no state of its own."""
     if issubclass(base, BaseException | Enum):
         return True
     return base in (Generic, Protocol) or base.__module__.startswith(
@@ -241,7 +241,7 @@ def _is_stateless_base(base: "type[object]") -> bool:
 
 
 def instance_state(x: object) -> dict[str, object] | None:
-    """Returns what an object holds under names; None where that is not all, or cannot be known."""
+    """Returns an object's attributes by name; None if they are not its whole state, or cannot be read."""
     cls = type(x)
     if is_trusted(cls.__module__):
         get_state: Callable[[], dict[str, object]] | None = getattr(x, "__reaches__", None)
@@ -274,7 +274,7 @@ def _is_frozen(cls: "type[object]") -> bool:
 
 
 def builtin_content(x: object) -> object:
-    """Returns what an object of a subclass of a builtin class holds as that."""
+    """Returns the builtin value of an instance of a builtin class's subclass."""
     untyped: Any = x
     if isinstance(x, dict):
         return list(dict.items(untyped))

@@ -1,6 +1,6 @@
-"""A staged and compiled program as bytes: what a call needs beside the executable, which has an entry of its own.
+"""Serialize a staged and compiled program to bytes, all but the executable, which has a disk entry of its own.
 
-Loading such bytes runs code: whoever can write them can do what the process may do.
+Loading such bytes runs code: anyone who can write them has the rights of the process.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from effx.tree.registry import PyTreeDef, register_classes, users
 __all__ = ["RestoredProgram", "deserialize_program", "serialize_program", "uncacheable_reason"]
 
 _MAGIC = b"effx staged 2\n"
-_MAX_COPIED_BYTES = 2**20  # bytes of captured arrays that an entry may hold
+_MAX_COPIED_BYTES = 2**20  # bytes of captured arrays in an entry
 _CUSTOM_CALL_TARGET = re.compile(r'custom_call @"?([\w.$-]+)')
 _ALLOWED_TARGETS = re.compile(r"lapack_\w+_ffi|annotate_device_placement")
 
@@ -42,7 +42,7 @@ class RestoredProgram:
     """A program from disk, ready to run.
 
     Attributes:
-        executable: what runs.
+        executable: the compiled program.
         captured: the values that the function closes over.
         out_tree: the structure of the result.
     """
@@ -53,7 +53,7 @@ class RestoredProgram:
 
 
 def uncacheable_reason(executable: Executable, out_tree: PyTreeDef) -> str:
-    """Returns why a program cannot be kept; "" where it can."""
+    """Returns why a program cannot be stored; "" if it can."""
     if executable.calls is not None:
         return "it calls Python when it runs"
     if len(executable.devices) != 1:
@@ -84,7 +84,7 @@ def _tree_nodes(tree: PyTreeDef) -> list[tuple[Any, ...]]:
 def _import_by_name(cls: type) -> object:
     try:
         return pickle.loads(pickle.dumps(cls))
-    except Exception:  # noqa: BLE001  local classes, and those of modules that are gone
+    except Exception:  # noqa: BLE001  local classes, and those of removed modules
         return None
 
 
@@ -103,17 +103,18 @@ def serialize_program(
     reachable: Sequence[Array | HostData],
     out_tree: PyTreeDef,
 ) -> bytes | None:
-    """Returns a program as bytes; None where it closes over large arrays that are found nowhere.
+    """Returns a program as bytes; None if it closes over large arrays that are not reachable from the function.
 
     Args:
-        executable: without reason not to be kept. key: of its own entry.
-        captured: the values that the function closes over. reachable: those among which the next process looks for them.
+        executable: a cacheable executable. key: the key of its own entry.
+        captured: the values that the function closes over. reachable: the arrays that the walk found, among which the
+            next process looks for them.
         out_tree: the structure of the result.
     """
     reachable_indices = {id(x): i for i, x in enumerate(reachable)}
     sources: list[object] = []
     copies: list[bytes] = []
-    # Captured arrays are those that the walk met, by their number; only what staging made is copied.
+    # Captured arrays are stored by their number in the walk; only arrays made by staging are copied.
     for x in captured:
         if id(x) in reachable_indices:
             sources.append(reachable_indices[id(x)])
@@ -124,7 +125,7 @@ def serialize_program(
         equal_indices = [
             i for i, y in enumerate(reachable) if isinstance(y, np.ndarray) and _is_same_data(y, host)
         ]
-        if equal_indices:  # the next process has it as well: it is part of the key
+        if equal_indices:  # the next process has it too: it is part of the key
             sources.append([_type_text(x.type), equal_indices[0], "met"])
             continue
         copies.append(host.tobytes())
@@ -160,13 +161,13 @@ def deserialize_program(
     committed: bool,
     options: CompilerOptions,
 ) -> RestoredProgram | None:
-    """Returns a program; None where its executable is not there any more.
+    """Returns a program; None if its executable is no longer on disk.
 
     Args:
-        data: as `serialize_program` gave it. in_types: those of the arguments.
-        reachable: arrays that stand for those that were met.
-        device, committed: where it shall run, and whether results are bound to it.
-        options: of XLA's compiler.
+        data: the bytes from `serialize_program`. in_types: the types of the arguments.
+        reachable: the arrays that this process's walk found.
+        device, committed: the device to run on, and whether results are committed to it.
+        options: XLA compiler options.
 
     Raises:
         BackendError: the bytes are damaged.

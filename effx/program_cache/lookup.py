@@ -1,7 +1,7 @@
-"""What `jit` asks before it stages a function: has another process left the program on disk?
+"""Look up a function's program on disk before `jit` stages it, and store it afterwards.
 
-The walk over what the function reaches is done twice, before staging and after: where it gives another key the second
-time, staging changed something, and the program is not kept.
+The walk over the values that the function reaches is done before staging and after: if the keys differ, staging
+changed something, and the program is not stored.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ from effx.tree.registry import PyTree
 __all__ = ["ProgramQuery"]
 
 _log = logging.getLogger("effx")
-# Of no influence on programs.
+# Flags without influence on programs.
 _IRRELEVANT_FLAGS = word_set(
     """cache_dir cache_max_size cache_min_compile_seconds cache_programs log_compiles explain_cache_misses
     traceback_filtering no_tracing no_execution transfer_guard transfer_guard_host_to_device
@@ -58,7 +58,7 @@ _IRRELEVANT_FLAGS = word_set(
 
 
 def can_query() -> bool:
-    """Says whether programs on disk are asked for, here and now: not under handlers, nor while something is looked for."""
+    """Returns whether the disk cache is in use: not under handlers, nor with debugging flags."""
     if not flags.cache_programs.value or current_frame() is not None or is_debugging() or has_active_guards():
         return False
     return not (flags.enable_checks.value or flags.check_tracer_leaks.value or flags.debug_key_reuse.value)
@@ -67,15 +67,15 @@ def can_query() -> bool:
 @final
 @attrs.define(eq=False)
 class ProgramQuery:
-    """A function with the kind of arguments that it is called with for the first time.
+    """A function with the signature of its arguments, in its first call of this signature.
 
     Attributes:
         fun: the user's function. name: its name.
-        kind: by what a trace of it would be found: structure and types of the dynamic arguments, settings.
-        static: the other arguments.
-        choices: what `jit` was told beside them.
-        device, committed: where it runs, and whether it is bound to it.
-        options: of XLA's compiler.
+        kind: the key of its trace: structure and types of the dynamic arguments, settings.
+        static: the static arguments.
+        choices: the options of `jit`.
+        device, committed: the device to run on, and whether the call is committed to it.
+        options: XLA compiler options.
     """
 
     fun: Callable[..., PyTree]
@@ -95,7 +95,7 @@ class ProgramQuery:
         return self.kind[1]
 
     def look_up(self, restored: dict[Hashable, RestoredProgram]) -> None:
-        """Sets the program, from those that this process has read or from disk."""
+        """Sets the program, from those read by this process or from disk."""
         local_key = self.kind, self.device, self.committed
         self.program = restored.get(local_key)
         if self.program is None and (program := self.read_from_disk()) is not None:
@@ -121,7 +121,7 @@ class ProgramQuery:
         except BackendError as error:
             warn_once(f"cache: an entry in {files.directory} is ignored: {error.message}")
             return None
-        except Exception as error:  # noqa: BLE001  pickles of classes that are gone, say
+        except Exception as error:  # noqa: BLE001  pickles of removed classes, for example
             warn_once(f"cache: an entry in {files.directory} is ignored: {type(error).__name__}: {error}")
             return None
         if program is not None:
@@ -129,7 +129,7 @@ class ProgramQuery:
         return program
 
     def store(self, trace: FunctionTrace, executable: Executable) -> None:
-        """Writes a program that was staged and compiled for the question."""
+        """Writes a program that was staged and compiled for this query."""
         files = active_cache_files()
         if files is None or not self._key:
             return
@@ -137,7 +137,7 @@ class ProgramQuery:
             self._store(files, trace, executable)
         except Refusal as refusal:
             self.log_refusal(str(refusal))
-        except Exception as error:  # noqa: BLE001  a cache loses time at most
+        except Exception as error:  # noqa: BLE001  a cache failure only costs time
             self.log_refusal(f"writing it raised {type(error).__name__}: {error}")
 
     def _store(self, files: CacheFiles, trace: FunctionTrace, executable: Executable) -> None:
@@ -158,10 +158,10 @@ class ProgramQuery:
         files.write(key, data)
 
     def compute_key(self, before_staging: bool = False) -> tuple[str, Sequence[Array | HostData]]:
-        """Returns the key, and the arrays that the function reaches; `before_staging` it is staged, or after.
+        """Returns the key, and the arrays that the function reaches, before staging or after.
 
         Raises:
-            Refusal: there is no key.
+            Refusal: the function cannot have a key.
         """
         problem = find_tampering(platform_of(self.device))
         if not problem and latest_source_time() > start_time:
@@ -189,7 +189,7 @@ class ProgramQuery:
                 raise Refusal(problem)
         except RecursionError:
             raise Refusal("what it reaches is nested too deeply") from None
-        except Exception as error:  # a cache loses time at most
+        except Exception as error:  # a cache failure only costs time
             if isinstance(error, Refusal):
                 raise
             raise Refusal(f"looking at what it reaches raised {type(error).__name__}: {error}") from error

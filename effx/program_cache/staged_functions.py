@@ -1,7 +1,7 @@
-"""Whether functions that a walk meets were staged before, and read then what they would read now.
+"""Check that inner functions staged earlier read then the values that they would read now.
 
-An inner function that was staged is not staged again: the outer program gets what it read at the time. Another process
-would stage it anew. So its key then must be its key now.
+An inner function that was staged is not staged again: the outer program contains the values that it read then. Another
+process would stage it anew. So its key then must be its key now.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from effx.tree.registry import PyTree
 
 __all__ = ["stale_callee"]
 
-# The keys with which a function was staged, "" where there was none.
+# The keys with which a function was staged; "" for none.
 _keys_by_function: WeakStore[object, set[str]] = WeakStore()
 
 
@@ -38,7 +38,7 @@ def _function_key(fun: object) -> str:
 
 
 def stale_callee(walk: FunctionHasher) -> str:
-    """Returns what was staged with other values than it would read now, or may have been; "" for nothing."""
+    """Returns which callee was, or may have been, staged with other values than it would read now; "" for none."""
     for x in walk.callables:
         fun: Any = getattr(x, "fun", x) if hasattr(type(x), "__reaches__") else x
         own_traces = getattr(x, "traces", None) if fun is not x else None

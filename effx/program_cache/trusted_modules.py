@@ -1,4 +1,4 @@
-"""What a program's key need not look inside: effx, NumPy and parts of the standard library, known by name and version.
+"""Modules that a program's key names by version only: effx, NumPy and parts of the standard library.
 
 effx is known by the sizes and times of its files too. A name and a version say enough only while nobody has
 put functions or rules of their own into effx or NumPy: `find_tampering` looks for that each time. Names of
@@ -45,7 +45,7 @@ _TRUSTED_PACKAGES = word_set(
     _collections _collections_abc typing typing_extensions types dataclasses enum abc _abc numbers fractions string copy
     re bisect _bisect heapq _heapq contextlib opt_einsum"""
 )
-# Names, with all that is in them, that do more than compute.
+# Names, including all their members, that do more than compute.
 _DENIED_NAMES = word_set(
     """numpy.random numpy.load numpy.save numpy.savez numpy.savez_compressed numpy.loadtxt numpy.savetxt
     numpy.genfromtxt numpy.fromfile numpy.fromregex numpy.memmap numpy.seterr numpy.seterrcall numpy.setbufsize
@@ -70,17 +70,17 @@ def root_package(module: str) -> str:
 
 
 def is_trusted(module: object) -> bool:
-    """Says whether a module, by its name, belongs to what need not be looked into."""
+    """Returns whether a module, by its name, is trusted."""
     return isinstance(module, str) and root_package(module) in _TRUSTED_PACKAGES
 
 
 def is_effx(function: FunctionType) -> bool:
-    """Says whether effx's own source defines a function."""
+    """Returns whether effx's own source defines a function."""
     return function.__code__.co_filename.startswith(_PACKAGE_DIRECTORY)
 
 
 def is_library(function: FunctionType) -> bool:
-    """Says whether a trusted package's own source defines a function."""
+    """Returns whether a trusted package's own source defines a function."""
     module = function.__globals__.get("__name__")
     if not is_trusted(module):
         return False
@@ -94,19 +94,19 @@ def is_library(function: FunctionType) -> bool:
 
 
 def is_denied(path: str) -> bool:
-    """Says whether a dotted name leads to what does more than compute."""
+    """Returns whether a dotted name leads to code that does more than compute."""
     parts = path.split(".")
     return any([".".join(parts[: i + 1]) in _DENIED_NAMES for i in range(len(parts))])
 
 
 def is_pure_builtin(name: str) -> bool:
-    """Says whether a name of `builtins` stands for what computes only."""
+    """Returns whether a name of `builtins` only computes."""
     builtin = vars(builtins).get(name)
     return name in _PURE_BUILTINS or (isinstance(builtin, type) and issubclass(builtin, BaseException))
 
 
 def is_genuine(module: ModuleType, name: str, value: object) -> bool:
-    """Says whether a module of effx has a name from effx's source, and not from a user."""
+    """Returns whether a name in a module of effx comes from effx's source, and not from a user."""
     if loaded_values.get((module.__name__, name)) is value:
         return True
     if isinstance(value, ModuleType):
@@ -115,9 +115,9 @@ def is_genuine(module: ModuleType, name: str, value: object) -> bool:
 
 
 def find_tampering(platform: str) -> str:
-    """Returns what a user changed inside effx, which keys go by the version of; "" for nothing.
+    """Returns what a user changed inside effx, since keys contain only effx's version; "" for nothing.
 
-    Rules of users' own handlers, and for their own operations, do not count: functions that reach those have no key.
+    Rules of users' own handlers, and for their own operations, do not count: functions that use those have no key.
     """
     tables: list[RuleTable[Any]] = [emit.rules_for(platform)]
     for name, module in list(sys.modules.items()):
@@ -143,7 +143,7 @@ def find_tampering(platform: str) -> str:
     for table in tables:
         if isinstance(table, RuleTable):
             for kind, rule in table.own_rules().items():
-                # In a doctest a user's class passes for a builtin one.
+                # In a doctest a user's class looks like a builtin one.
                 is_importable = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
                 if is_importable and is_trusted(kind.__module__) and not _is_effx_rule(rule):
                     return f"the rule of {table.owner} for {kind.__name__} is not effx's own"
@@ -162,7 +162,7 @@ def _is_standard_library(function: FunctionType) -> bool:
 
 
 def _is_effx_rule(rule: object) -> bool:
-    if type(rule) is tuple:  # with what the handler wants to know
+    if type(rule) is tuple:  # a rule with its registration data
         return _is_effx_rule(rule[0])
     if isinstance(rule, functools.partial):
         return _is_effx_rule(rule.func) and all(map(_is_effx_rule, rule.args))
@@ -184,13 +184,13 @@ def _is_filled_cell(cell: object) -> bool:
 
 
 def latest_source_time() -> float:
-    """Returns when a file of effx's source was changed last, in seconds."""
+    """Returns the time of the last change of effx's source files, in seconds."""
     return _source_fingerprint()[1]
 
 
 @functools.cache
 def _source_fingerprint() -> tuple[str, float]:
-    """Returns a hash of sizes and times of effx's files, and the last of these."""
+    """Returns a hash of the sizes and times of effx's files, and the latest time."""
     digest, latest = hashlib.sha256(), 0.0
     for directory, names, files in os.walk(_PACKAGE_DIRECTORY):
         names[:] = sorted([n for n in names if n != "__pycache__"])
@@ -204,7 +204,7 @@ def _source_fingerprint() -> tuple[str, float]:
 
 @functools.cache
 def dependency_versions() -> str:
-    """Returns what changes where any of the packages that are trusted does, this very source of effx included."""
+    """Returns a text that changes with any trusted package, including effx's source."""
     stamps = []
     for package in ("attr", "ml_dtypes", "opt_einsum"):
         spec = importlib.util.find_spec(package)

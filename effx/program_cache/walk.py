@@ -1,14 +1,13 @@
-"""A key for everything that a function reaches: its code, what that code reads, and so on through callees, classes and
-values.
+"""Hash everything that a function reaches: its code, the values that the code reads, callees, classes and values.
 
-Each value goes into the hash by its type and content. What cannot, because its content does not show or may be another
-one the next time, is refused: a key that says too little would give a wrong program, a refusal costs time only.
+Each value enters the hash by its type and content. A value whose content is hidden or may differ next time is refused:
+an incomplete key would give a wrong program, a refusal costs only time.
 
 Mutable values count too, by their content at the time of the walk, since that is what tracing would read.
-Members of users' classes count if any code asks for their name. Objects of effx say what they reach by
+Members of users' classes count if any code reads their name. Objects of effx list what they reach in
 `__reaches__`; frozen attrs classes need not.
 
-Never: call what belongs to the user.
+Never: call users' code.
 """
 
 import builtins
@@ -48,23 +47,23 @@ from effx.tree.registry import PyTreeDef, declared_forms
 
 __all__ = ["FunctionHasher", "Refusal"]
 
-MAX_ARRAY_BYTES = 2**26  # bytes of arrays that are compared by content
+MAX_ARRAY_BYTES = 2**26  # bytes of arrays hashed by content
 MAX_VALUES = 200_000  # values in all: a walk must not take longer than staging would
 
 
 class Refusal(Exception):  # noqa: N818  no error
-    """Why no key says what a function computes."""
+    """Why a function has no key."""
 
 
 class FunctionHasher:
-    """One walk from a function over what it reaches.
+    """One walk from a function over everything it reaches.
 
     Attributes:
-        arrays: those that were met, NumPy's too, in order: what another process meets in their place has the same content.
-        requested_names: the attributes that code asks of any value.
-        needs_all_members: whether code asks for attributes whose names it computes.
-        before_staging: whether nothing has been staged yet, so that what remembers results must not hold any.
-        callables: what may have been staged, functions and what `jit` and its like hold of them.
+        arrays: the arrays reached, NumPy's too, in order; another process reaches arrays of the same content.
+        requested_names: the attributes that code reads from any value.
+        needs_all_members: whether code reads attributes with computed names.
+        before_staging: whether nothing has been staged yet, so that caches of results must be empty.
+        callables: what may have been staged: functions, and jitted forms of them.
     """
 
     def __init__(self, before_staging: bool = False) -> None:
@@ -81,11 +80,11 @@ class FunctionHasher:
         self._location = ""
 
     def digest(self) -> str:
-        """Returns the hash, after the members of classes that code may ask for have been gone through."""
+        """Returns the hash, after adding the class members that code may read."""
         previous_count = -1
         while previous_count != len(self._members):
             previous_count = len(self._members)
-            for index, cls in self._classes:  # grows meanwhile
+            for index, cls in self._classes:  # grows during the loop
                 for name in sorted(classes.class_members(cls)):
                     if (index, name) in self._members:
                         continue
@@ -100,11 +99,11 @@ class FunctionHasher:
         return self.hash.hexdigest()
 
     def make_refusal(self, text: str) -> Refusal:
-        """Returns the refusal for what was met where the walk is."""
+        """Returns the refusal for a value at the walk's current location."""
         return Refusal(f"{self._location} {text}" if self._location else text)
 
     def add_tagged(self, tag: str, *parts: object) -> None:
-        """Adds a tag with texts, numbers and bytes, each with its length before it."""
+        """Adds a tag with texts, numbers and bytes, each preceded by its length."""
         self.hash.update(f"{len(parts)}{tag}:".encode())
         for part in parts:
             data = part if type(part) is bytes else str(part).encode(errors="surrogatepass")
@@ -112,7 +111,7 @@ class FunctionHasher:
             self.hash.update(data)
 
     def add_named(self, description: str, x: object) -> None:
-        """Adds a value that a place holds, which a refusal names."""
+        """Adds a value with a description of its location, for refusals."""
         outer_location, self._location = self._location, f"it reads {description}, which is"
         try:
             self.add_value(x)
@@ -120,12 +119,12 @@ class FunctionHasher:
             self._location = outer_location
 
     def add_if_seen(self, x: object, tag: str) -> bool:
-        """Says whether a value was met before, and adds which one it was; else counts it."""
+        """Returns whether a value was added before, and then adds its number; otherwise numbers it."""
         seen = self._seen.get(id(x))
         if seen is not None:
             self.add_tagged("again", seen[0])
             return True
-        self._seen[id(x)] = len(self._seen), x  # kept alive, so that the id stays its own
+        self._seen[id(x)] = len(self._seen), x  # kept alive, so that the id is not reused
         if (callable(x) or hasattr(type(x), "__reaches__")) and not isinstance(x, type):
             self.callables.append(x)
         self.add_tagged(tag)
@@ -135,7 +134,7 @@ class FunctionHasher:
         """Adds any value.
 
         Raises:
-            Refusal: its content does not show.
+            Refusal: its content is hidden.
         """
         self._values += 1
         if self._values > MAX_VALUES:
@@ -185,7 +184,7 @@ class FunctionHasher:
             self.add_tagged("end")
 
     def add_set(self, x: "set[object] | frozenset[object]") -> None:
-        # In no order of its own, so in that of the elements' hashes; these are walked apart, without cycles through them.
+        # Sets have no order: elements are added by order of their hashes, each from a separate walk without cycles.
         digests = []
         for element in x:
             inner = FunctionHasher(self.before_staging)
@@ -213,7 +212,7 @@ class FunctionHasher:
             self.arrays.append(x)
 
     def add_array(self, x: Array) -> None:
-        """Adds an array of effx's: where it lies and its elements."""
+        """Adds an effx array: its device placement and its elements."""
         if isinstance(x, Box) or not isinstance(x, ConcreteArray | HostArray):
             raise self.make_refusal("a value of a transformation around")
         if self.add_if_seen(x, "array"):
@@ -221,7 +220,7 @@ class FunctionHasher:
         t = x.type
         if isinstance(x, ConcreteArray):
             if x.is_deleted():
-                raise self.make_refusal("an array that is gone")
+                raise self.make_refusal("a deleted array")
             if is_on_several_devices(x):
                 raise self.make_refusal("an array on several devices")
             self.add_tagged("place", x.committed, str(x.device))
@@ -236,7 +235,7 @@ class FunctionHasher:
             raise self.make_refusal(f"with others more than {MAX_ARRAY_BYTES >> 20} MiB of arrays")
 
     def add_treedef(self, x: PyTreeDef) -> None:
-        """Adds a structure, with the classes of its nodes and what they hold beside their children."""
+        """Adds a pytree structure, with the classes of its nodes and their static data."""
         self.add_tagged("tree")
         for kind, arity, data, cls, *_ in cast("Any", x).__getstate__()[1]:
             self.add_tagged("node", kind, arity)
@@ -246,7 +245,7 @@ class FunctionHasher:
     # Functions
 
     def add_function(self, f: FunctionType) -> None:
-        """Adds a function: of the user's its code and what that reads, of a trusted package its name and its closure."""
+        """Adds a function: a user's by its code and the values it reads, a trusted one by its name and closure."""
         if self.add_if_seen(f, "function"):
             return
         module, code = f.__globals__.get("__name__"), f.__code__
@@ -289,13 +288,13 @@ class FunctionHasher:
         self.add_named_values(f.__kwdefaults__ or {})
 
     def add_named_values(self, values: Mapping[str, object]) -> None:
-        """Adds values under names, in whatever order they are."""
+        """Adds values under names, independent of their order."""
         self.add_tagged("names", *sorted(values))
         for name in sorted(values):
             self.add_value(values[name])
 
     def add_code(self, code: CodeType) -> None:
-        """Adds code, but not where it stands in its file."""
+        """Adds code, without its location in its file."""
         self.add_tagged(
             "code",
             code.co_name,
@@ -310,7 +309,7 @@ class FunctionHasher:
         self.add_values(code.co_consts)
 
     def add_registered_classes(self) -> None:
-        """Adds how classes that are not the user's are taken apart, where a user said so."""
+        """Adds users' pytree registrations of classes that are not users' own."""
         for cls in sorted(declared_forms.copy(), key=lambda cls: (cls.__module__, cls.__qualname__)):
             parts = declared_forms[cls]
             # effx registers its own classes when it loads them.
@@ -334,7 +333,7 @@ class FunctionHasher:
                 self.add_tagged("empty")
                 continue
             if name == "origin" and type(x) is str and is_effx(f):
-                continue  # where a user's function stands, for errors
+                continue  # a source location, for errors
             description = f"the variable `{name}` around {owner} ({type(x).__name__})"
             if isinstance(x, ModuleType):
                 for rest in chains_by_name[name]:
@@ -370,7 +369,7 @@ class FunctionHasher:
         self.needs_all_members = self.needs_all_members or name in ("getattr", "hasattr")
 
     def _add_module_attribute(self, module: ModuleType, chain: Chain, description: str) -> None:
-        """Adds what is asked of a module, through modules in it."""
+        """Adds a module's attribute that code reads, through submodules."""
         path = module.__name__
         if is_trusted(path):
             self.add_tagged("trusted", path, *chain)
@@ -380,7 +379,7 @@ class FunctionHasher:
                 raise self.make_refusal(f"reads `{path}`, which does more than compute")
             is_effx_module = module.__name__.partition(".")[0] == "effx"
             if name not in vars(module) and is_effx_module:
-                return  # not loaded yet, so it will be effx's own
+                return  # not loaded yet, so it is effx's own
             try:
                 x = getattr(module, name) if is_trusted(module.__name__) else vars(module)[name]
             except (AttributeError, KeyError):
@@ -422,7 +421,7 @@ class FunctionHasher:
         self.add_value(f.__objclass__)
 
     def add_jitted(self, f: object) -> None:
-        """Adds a function that `jit` made."""
+        """Adds a jitted function."""
         if self.add_if_seen(f, "jitted"):
             return
         trace = getattr(f, "trace", None)
@@ -436,7 +435,7 @@ class FunctionHasher:
                 self.add_value(part)
 
     def add_lru_cache(self, f: "functools._lru_cache_wrapper[object]") -> None:
-        """Adds a function that remembers results: those of before may be of other globals than there are now."""
+        """Adds a function with `lru_cache`: earlier results may depend on other values of globals."""
         if self.before_staging and f.cache_info().currsize:
             raise self.make_refusal(
                 f"{getattr(f, '__name__', 'a function')}, which remembers earlier results"
@@ -444,7 +443,7 @@ class FunctionHasher:
         self.add_attributes(f, "__wrapped__")
 
     def add_attributes(self, x: object, *names: str) -> None:
-        """Adds what an object holds that does no more than hold it."""
+        """Adds an object's attributes of these names."""
         if not self.add_if_seen(x, type(x).__name__):
             for name in names:
                 self.add_value(getattr(x, name))
@@ -452,7 +451,7 @@ class FunctionHasher:
     # Classes and their instances
 
     def add_class(self, cls: "type[object]") -> None:
-        """Adds a class: of a user's its bases and members, of others its name."""
+        """Adds a class: a user's by its bases and members, another by its name."""
         if self.add_if_seen(cls, "class"):
             return
         self.add_tagged("class", cls.__module__, cls.__qualname__)
@@ -524,7 +523,7 @@ class FunctionHasher:
             self.add_instance(x)
 
     def add_instance(self, x: object) -> None:
-        """Adds an object by its class and what it holds."""
+        """Adds an object by its class and state."""
         kind = type(x)
         state = classes.instance_state(x)
         if state is None:

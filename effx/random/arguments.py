@@ -22,7 +22,7 @@ def check_key(function_name: str, key: Operand, uses: bool = True) -> Array:
 
     Args:
         function_name: the function, for errors. key: what it was given.
-        uses: whether the key is used up, which `debug_key_reuse` looks at.
+        uses: whether the key is used up, which `debug_key_reuse` checks.
 
     Raises:
         DTypeError: it is no key, or there are several.
@@ -48,7 +48,7 @@ def check_key(function_name: str, key: Operand, uses: bool = True) -> Array:
 
 
 def mark_keys_used(keys: Array, user: str | None) -> Array:
-    """Returns keys, of which `debug_key_reuse` is told that they are used up; by None, that they are meant as new ones."""
+    """Returns keys that are marked for `debug_key_reuse` as used up; for None, as new ones."""
     from effx.random.reuse import TakeKey  # for few
 
     return TakeKey(user)(keys)
@@ -83,7 +83,7 @@ def check_sizes(function_name: str, shape: int | Sequence[int]) -> Shape:
 
 
 def floating_dtype(function_name: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType:
-    """Returns the floating dtype that a user asked for, the default one for None.
+    """Returns the floating dtype that a user requests, the default one for None.
 
     Raises:
         DTypeError: it is another dtype.
@@ -101,7 +101,7 @@ def floating_dtype(function_name: str, dtype: "DTypeLike | None", kinds: str = "
 
 
 def is_high_precision(function_name: str, mode: str | None) -> bool:
-    """Says whether a sampler's mode asks for twice the digits.
+    """Says whether a sampler's mode requests twice the digits.
 
     Raises:
         DTypeError: the mode is neither "high" nor "low" (or None).

@@ -52,7 +52,7 @@ def uniform(
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
         minval, maxval: bounds that broadcast to the shape.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -86,14 +86,14 @@ def truncated_normal(
     *,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Draws standard normal numbers under the condition that they lie between two bounds.
+    """Draws standard normal numbers truncated to an interval.
 
     Args:
         key: a key, not to be used again.
         lower, upper: real bounds that broadcast against each other and to the shape.
         shape: the result's shape; by default the bounds'.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the shape and dtype, inside the open interval.
@@ -128,7 +128,7 @@ def normal(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating or complex dtype; f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -159,7 +159,7 @@ def exponential(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -196,7 +196,7 @@ def gumbel(
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
         mode: "high" for a longer upper tail, from twice the bits; None is "low".
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -226,7 +226,7 @@ def laplace(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -255,7 +255,7 @@ def logistic(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -286,7 +286,7 @@ def cauchy(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.

@@ -40,7 +40,7 @@ def bits(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: an unsigned integer dtype of 8 to 64 bits; u32 by default, u64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -78,7 +78,7 @@ def randint(
         minval, maxval: integers that broadcast to the shape, clipped to the dtype's range. Where `maxval` is
             not above `minval`, the result is `minval`.
         dtype: an integer dtype of 8 to 64 bits; i32 by default, i64 with `enable_x64`.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of the shape and dtype.
@@ -167,7 +167,7 @@ def bernoulli(
         p: probabilities of True, floating.
         shape: the result's shape, to which p broadcasts; by default p's.
         mode: "high" for twice the random bits, which small probabilities need; or "low".
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         A boolean array of the shape.
@@ -215,7 +215,7 @@ def rademacher(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a signed integer, floating or complex dtype; i32 by default, i64 with `enable_x64`.
-        out_sharding: how the result lies; by default whole.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         An array of the shape and dtype.
@@ -266,7 +266,7 @@ def categorical(
             just these.
         replace: False to draw different categories along the leading axes of the shape.
         mode: of the Gumbel noise: "high" for a longer upper tail; None is "low".
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An integer array of the shape: indices along the axis.

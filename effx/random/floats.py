@@ -83,7 +83,7 @@ def fine_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
 
 
 def truncated_normal_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType) -> Array:
-    """Returns normal numbers under the condition that they lie between two bounds."""
+    """Returns normal numbers truncated to an interval."""
     root = scalar(float(np.array(math.sqrt(2), dtype)), dtype)
     low, high = _convert_bound(lower, shape, dtype), _convert_bound(upper, shape, dtype)
     points = uniform_floats(key, shape, dtype, perform(ERF, (low / root,)), perform(ERF, (high / root,)))

@@ -3,8 +3,8 @@
 All samplers take a key, not to be used again; real parameters that broadcast to `shape`, by default their joint
 shape; and a floating dtype, f32 by default, f64 with `enable_x64`. Numbers of 16 bits are drawn with 32 and rounded.
 
-The bits are JAX's. A gamma sample moves with its parameter as the quantile at its place does (Figurnov, Mohamed, Mnih,
-"Implicit reparameterization gradients", NeurIPS 2018), and what is made of it follows.
+The bits are JAX's. The derivative of a gamma sample in its parameter is that of the quantile at its probability
+(Figurnov, Mohamed, Mnih, "Implicit reparameterization gradients", NeurIPS 2018), and what is made of it follows.
 """
 
 import math
@@ -387,7 +387,7 @@ def dirichlet(
         key, dtype: as for all samplers here.
         alpha: positive numbers `[*batch, n]`.
         shape: to which `batch` broadcasts; by default `batch`.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Raises:
         ShapeError: alpha is a scalar, or its batch does not broadcast to the shape.

@@ -1,7 +1,7 @@
 """Making and splitting keys.
 
 A typed key is an element of an array whose dtype names the generator: `key` makes one. A raw key is the words
-themselves, u32[2] or u32[4], and is read as the flag `default_prng_impl` says: `PRNGKey` makes one. Each key
+themselves, u32[2] or u32[4], and is read by the flag `default_prng_impl`: `PRNGKey` makes one. Each key
 should be used once; to draw again, split it first.
 """
 

@@ -34,7 +34,7 @@ def multivariate_normal(
         shape: of the batch of results; by default what those of `mean` and `cov` broadcast to.
         dtype: a floating dtype.
         method: of the root: "cholesky", "eigh" or "svd".
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         `[*shape, n]` numbers.
@@ -98,8 +98,8 @@ def orthogonal(
         n: the number of rows.
         shape: of the batch.
         dtype: floating or complex.
-        m: the number of columns; n by default. The longer sides are cut off a square matrix.
-        out_sharding: how the result lies; by default whole.
+        m: the number of columns; n by default. The rows or columns beyond are removed from a square matrix.
+        out_sharding: the sharding of the result; by default replicated.
 
     Returns:
         `[*shape, n, m]` with orthonormal rows or columns, whichever are fewer.

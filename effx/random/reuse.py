@@ -1,14 +1,14 @@
-"""Keys that are used twice: what `debug_key_reuse` finds.
+"""Find random keys that are used twice, for `debug_key_reuse`.
 
-While the flag is on, what draws from a key takes it by an operation, the identity, which stands in programs as well.
+While the flag is on, a draw passes its key through an operation, the identity, which programs contain as well.
 Each element of an array of keys is followed by a number: through what moves elements by moving the numbers alike,
 through calls, branches and loops by walking their programs. A loop is walked twice, so that a key that two iterations
-share is found. Outside of programs, arrays of keys carry an object for each element that says who has used it.
+share is found. Outside of programs, arrays of keys carry an object for each element that records its use.
 
-What cannot be followed, an element at an index that only a run knows say, counts as a new key: nothing is refused that
+A key that cannot be followed, such as an element at a computed index, counts as a new key: nothing is refused that
 may be right.
 
-A key is bits to all operations, so no program says by itself that a draw uses it up; `TakeKey` goes through
+A key is bits to all operations, so a program alone does not show that a draw uses it up; `TakeKey` goes through
 vmap, grad and staging like any other. The numbers are moved by the NumPy oracle's own rules, so indexing and
 joining need no table here. It is not the engine of `ir/flow.py`, because what is used up is a state of the
 walk and not a fact of a value.
@@ -312,7 +312,7 @@ class TrackedKey:
 def _tracked_elements(x: Array) -> "list[TrackedKey]":
     if not is_key(x.type.dtype):
         return []
-    if type(x) is not ConcreteArray:  # a constant on the host: nobody else has it
+    if type(x) is not ConcreteArray:  # a constant on the host, which is not shared
         return [TrackedKey() for _ in range(x.type.size)]
     result: list[TrackedKey] | None = getattr(x.buffer, "_keys_used", None)
     if result is None:
@@ -321,7 +321,7 @@ def _tracked_elements(x: Array) -> "list[TrackedKey]":
 
 
 def watched(program: Program, arrays: Sequence[Array], run: Callable[[], Sequence[Array]]) -> Sequence[Array]:
-    """Runs a program, after a look at the keys that it uses.
+    """Runs a program, after a check of the keys that it uses.
 
     Args:
         program: what runs. arrays: its inputs.

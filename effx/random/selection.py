@@ -39,7 +39,7 @@ def permutation(
         x: an array, or an integer for the numbers below it.
         axis: the axis along which to permute; negative ones count from the end.
         independent: False to move whole slices, True to permute each line along the axis by itself.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
         An array of x's shape and dtype, or of integers `[x]`.
@@ -86,7 +86,8 @@ def _permuted_body(key: Array, x: Array, axis: int, independent: bool) -> Array:
 def _shuffle_axis(key: Array, x: Array, axis: int) -> Array:
     # Sorting by random 32-bit words. Of many elements some get equal words and stay in order, which
     # is no uniform permutation; r rounds see about n^2 / 2^(32 r) collisions, so that n^3 < 2^(32 r) will do.
-    # A symbolic number of elements is taken to be below 2^32, unless its scope says more: then each has its own rounds.
+    # A symbolic number of elements is assumed to be below 2^32, unless its scope has a bound: then each has its own
+    # rounds.
     elements = x.type.size
     least, most = [int(n) if n < 2**32 else 2**32 - 1 for n in bounds(elements)]
     if is_symbolic(elements) and most == 2**32 - 1:

@@ -101,7 +101,7 @@ def threefry_fold(key: Array, data: Array) -> Array:
 
 
 def _encipher_halves(key: Array, count: int) -> Array:
-    """Enciphers 0, 1, …, count - 1, the first half beside the second."""
+    """Enciphers 0, 1, …, count - 1, as two halves."""
     half = (count + 1) // 2
     numbers = Iota(array_type(u32, (2 * half,)), 0)()
     if count % 2:  # the second half is padded with 0

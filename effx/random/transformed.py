@@ -1,4 +1,5 @@
-"""Samplers of real numbers that transform uniform, normal or exponential ones, and so differentiate by their parameters.
+"""Samplers of real numbers that transform uniform, normal or exponential ones, and so differentiate by their
+parameters.
 
 All take a key, not to be used again; real parameters that broadcast to `shape`; and a floating dtype, f32 by
 default, f64 with `enable_x64`. The bits are JAX's.
@@ -64,7 +65,7 @@ def _triangular_floats(
     a, c, b = [_convert_parameter(x, shape, dtype) for x in (left, mode, right)]
     u = unit_floats(key, shape, dtype)
     rising = u < (c - a) / (b - a)
-    # The root of the other side is not taken, so that its slope is finite.
+    # The root of the other branch is not computed, so that its slope is finite.
     area = where(rising, u * ((b - a) * (c - a)), (1.0 - u) * ((b - a) * (b - c)))
     return where(rising, a + sqrt(area), b - sqrt(area))
 

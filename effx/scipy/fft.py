@@ -160,7 +160,7 @@ def dct(x: Operand, type: int = 2, n: int | None = None, axis: int = -1, norm: s
     Args:
         x: numbers; of complex ones both parts are transformed.
         type: 1, 2, 3 or 4. Type 3 is the inverse of type 2, but for the norm; the others are their own.
-        n: the size of the transform: the axis is cut or padded with zeros at its end. By default its own.
+        n: the size of the transform: the axis is cropped or zero-padded at its end. By default its own.
         axis: along which axis.
         norm: "backward" (also None) divides the inverse by `2 n` (by `2 (n - 1)` of type 1), "forward" this one;
             "ortho" makes it orthogonal.

@@ -31,11 +31,11 @@ class RegularGridInterpolator:
         points: for each axis of the grid its coordinates, all rising or all falling.
         values: `[*sizes, *rest]`, the function's values: arrays of shape `rest`.
         method: "linear" or "nearest".
-        bounds_error: True to refuse places out of the grid, which must then be concrete.
+        bounds_error: True to refuse points out of the grid, which must then be concrete.
         fill_value: the value out of the grid; None to go on with the values of the outermost cells.
 
     Raises:
-        ShapeError: points and values do not fit, or bounds_error is set and a place is out of the grid.
+        ShapeError: points and values do not fit, or bounds_error is set and a point is out of the grid.
         DTypeError: another method.
 
     >>> grid = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0])
@@ -73,17 +73,17 @@ class RegularGridInterpolator:
         self.values = data
 
     def __call__(self, xi: Values, method: str | None = None) -> Array:
-        """Returns the values at places.
+        """Returns the values at points.
 
         Args:
-            xi: `[*shape, d]` places for d axes, or d arrays that broadcast.
-            method: in place of that of the interpolator.
+            xi: `[*shape, d]` points for d axes, or d arrays that broadcast.
+            method: instead of the interpolator's own.
 
         Returns:
             An array `[*shape, *rest]`.
 
         Raises:
-            ShapeError: the places have another number of axes, or one is out of the grid where that is refused.
+            ShapeError: the points have another number of coordinates, or one is out of the grid where that is refused.
         """
         function_name = "RegularGridInterpolator"
         how = self.method if method is None else _check_method(method)

@@ -1,4 +1,4 @@
-"""Arrays read at places between their elements."""
+"""Interpolate arrays at coordinates between their elements."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 
 
 def _wrap_index(index: Array, n: int, mode: str) -> Array:
-    """Returns an index that lies in the array, by what is thought to be beyond its ends."""
+    """Returns an index in the array, by a mode of extending the array beyond its ends."""
     if mode in ("nearest", "constant"):
         return arithmetic.clip(index, 0, n - 1)
     if mode == "wrap":
@@ -72,11 +72,11 @@ def map_coordinates(
     mode: str = "constant",
     cval: Operand = 0.0,
 ) -> Array:
-    """Reads an array at places, by the nearest element or by linear interpolation.
+    """Interpolates an array at coordinates, by the nearest element or linearly.
 
     Args:
         input: `[*n]`, with at least one axis.
-        coordinates: for each axis real numbers, the indices of the places; of shapes that broadcast.
+        coordinates: for each axis real numbers, the indices of the points; of shapes that broadcast.
         order: 0 for the nearest element, 1 for linear interpolation.
         mode: what is thought to be beyond the ends of the array `a b c d`: "constant" `cval`, "nearest" `d d d`, "wrap"
             `a b c`, "mirror" `c b a`, "reflect" `d c b`.

@@ -24,7 +24,7 @@ def real_floats(function_name: str, *operands: Operand) -> tuple[list[Array], Ar
         if x.type.kind == "c":
             raise DTypeError(f"{function_name}: expected real numbers, got {x.type!r}")
     arrays = promote_dtypes(*arrays)
-    # Not broadcast: functions of a parameter alone are computed once for each of its elements.
+    # Not broadcast: functions of one parameter only are computed once for each of its elements.
     dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])
     arrays = [convert(x, dtype, weak) for x in arrays]
     first = arrays[0]

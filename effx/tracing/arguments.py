@@ -176,7 +176,7 @@ class AuxiliaryData:
     __slots__ = ("leaves", "tree")
 
     def __init__(self, transform_name: str, name: str, data: PyTree) -> None:
-        """Takes the auxiliary data that the function `name` returned; `transform_name` is the transformation, for errors.
+        """Takes the auxiliary data that the function `name` returned; `transform_name` is for errors.
 
         Raises:
             RefError: a leaf is a mutable reference.

@@ -204,7 +204,7 @@ class GradientAndAux(Protocol[P, Aux_co, K_co]):
 
 
 class ValueAndGradient(Protocol[P, R_co, K_co]):
-    """The type of `value_and_grad(f)`: it returns the value (with has_aux the pair that `f` returns) and the gradient."""
+    """The type of `value_and_grad(f)`: the value (with has_aux the pair that `f` returns) and the gradient."""
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...
@@ -377,7 +377,7 @@ class MappedFunction(Protocol[P, R_co]):
 
 
 class Pushforward(Protocol[R_co, *Ts]):
-    """The derivative from `linearize(f, x)`: tangents of the arguments' types, or numbers, to a tangent of the result's."""
+    """The derivative from `linearize(f, x)`: from tangents of the arguments' types, or numbers, to one of the result's."""
 
     out_nzs: PyTree
 

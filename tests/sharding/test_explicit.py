@@ -371,7 +371,7 @@ def test_results_lie_as_the_type_of_an_array_says(names: tuple[str, ...]) -> Non
     }
     for name, make in makes.items():
         for made in (make(cut), effx.jit(lambda y, make=make: make(effx.typeof(y).sharding))(x)):
-            assert made.type.cut == x.type.explicit_sharding, name
+            assert made.type.explicit_sharding == x.type.explicit_sharding, name
             np.testing.assert_allclose(made, make(None), rtol=1e-6)
 
 

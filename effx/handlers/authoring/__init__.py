@@ -1,1 +1,1 @@
-"""What authors of handlers use; `effx.handling` gives its names."""
+"""Base classes and tools for authors of handlers; `effx.handling` exports them."""

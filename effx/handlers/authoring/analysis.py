@@ -2,7 +2,7 @@
 operations as they are performed. An analysis gets a staged program, so it can also go backward. It computes a
 fact of type `V` for each variable. A forward rule computes the results' facts from the operands'; a backward
 rule the operands' from the results', and the facts of several uses of a value are joined. The facts of a
-loop's carry are a fix-point: `join` must be an upper bound, and `height` bounds the number of rounds.
+loop's carry are a fix-point: `join` must be an upper bound, and `height` bounds the number of iterations to it.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +28,14 @@ Facts = tuple[V, ...]
 
 @attrs.frozen(eq=False)
 class Place:
-    """The location of an equation: its program, and the programs around it.
+    """The location of an equation: its program, and the enclosing programs.
 
     Attributes:
         equation: with operation, operands and results.
-        path: names of the programs around, outermost first.
+        path: names of the enclosing programs, outermost first.
         scopes: the name stack, outermost name first, joined by `/`.
         repeats: how often it is performed when the outermost program runs once; of branches, once each.
-        share: how likely it is performed, if all branches of a cond are equally so.
+        share: the probability that it is performed, if all branches of a cond are equally likely.
         unbounded: True inside a while loop, of which `repeats` counts one iteration.
     """
 
@@ -91,7 +91,7 @@ class Place:
 
 
 def places(program: Program) -> list[Place]:
-    """Lists all equations of a program and of those that it holds, in order; an operation comes before the
+    """Lists all equations of a program and of the programs in it, in order; an operation comes before the
     equations of its programs.
 
     >>> import effx, effx.numpy as enp
@@ -101,7 +101,7 @@ def places(program: Program) -> list[Place]:
     [('scan', 1), ('mul', 3), ('sin', 3)]
 
     Raises:
-        TransformError: it is no program.
+        TransformError: `program` is no program.
     """
     if not isinstance(program, Program):
         raise TransformError(
@@ -129,7 +129,7 @@ def _list_places(outer: Place, program: Program) -> list[Place]:
 
 
 class Analysis(Flow[V]):
-    """What forward and backward analyses share: rules, facts of constants, and how facts meet."""
+    """The base of forward and backward analyses: rules, facts of constants, and joins."""
 
     rules: ClassVar["HandlerRules[Callable[..., Any]]"] = HandlerRules("analysis")
 
@@ -152,7 +152,7 @@ class Analysis(Flow[V]):
         """Returns the fact of a literal.
 
         Raises:
-            TransformError: the analysis does not say.
+            TransformError: the analysis does not define it.
         """
         raise TransformError(f"{self._name}: define literal(value, type), the fact of a number")
 
@@ -163,7 +163,7 @@ class Analysis(Flow[V]):
         return rule
 
     def _closed_program_error(self, place: Place) -> NoRuleError:
-        """Returns the error for an operation without a rule whose programs nothing is known to go through."""
+        """Returns the error for an operation without a rule whose programs the analysis cannot enter."""
         return NoRuleError(
             f"{self._name}: no rule for {place.op.name} at {place.line}, whose programs it cannot go into"
         )
@@ -190,7 +190,7 @@ class Forward(Analysis[V]):
 
         Args:
             program: staged; its constants are its first inputs.
-            facts: of the inputs after the constants.
+            facts: the facts of the inputs after the constants.
 
         Returns:
             The facts of the outputs.
@@ -220,7 +220,7 @@ class Forward(Analysis[V]):
         return tuple(map(read, program.outputs))
 
     def step(self, place: Place, facts: Facts[V]) -> Facts[V]:
-        """Goes through one equation."""
+        """Computes the facts of one equation's results."""
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
             results = self.through(
@@ -236,7 +236,7 @@ class Forward(Analysis[V]):
 class Backward(Analysis[V]):
     """A backward analysis. Rules: `(place, op, results, operands) -> facts of the operands`.
 
-    `results` and `operands` are tuples of the facts that are known so far; `unknown` where there is none.
+    `results` and `operands` are tuples of the facts that are known so far, or `unknown`.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.ir.ops.elementwise import Exp, Log, Mul
@@ -260,12 +260,12 @@ class Backward(Analysis[V]):
         """Returns the fact of a value without information, such as one that is not used.
 
         Raises:
-            TransformError: the analysis does not say.
+            TransformError: the analysis does not define it.
         """
         raise TransformError(f"{self._name}: define unknown(type), the fact of a value that nothing uses")
 
     def ahead(self, place: Place, operands: Facts[V]) -> Facts[V] | None:
-        """Returns facts of results from those of the operands, before going backward; None for none."""
+        """Returns facts of results from those of the operands, before the backward step; None for none."""
         return None
 
     def deciding(self, fact: V) -> V:
@@ -328,7 +328,7 @@ class Backward(Analysis[V]):
         return tuple(map(read, program.inputs))
 
     def step(self, place: Place, results: Facts[V], operands: Facts[V]) -> Facts[V]:
-        """Goes back through one equation."""
+        """Computes the facts of one equation's operands."""
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
             return self._walk_regions(place, results, operands)
@@ -345,10 +345,10 @@ class Backward(Analysis[V]):
         return (*([self.deciding(x) for x in head] if isinstance(place.op, Cond) else head), *operand_facts)
 
     def _walk_region(self, place: Place, region: Region, results: Facts[V], operands: Facts[V]) -> Facts[V]:
-        """Goes back through a program; returns the facts of the operands that it takes."""
+        """Walks a nested program backward; returns the facts of its operands."""
         program, c, m = region.program, region.constants, region.carries
         constants, _, rest = region.split_operands(self._operand_facts(place.equation, region, operands))
-        # Nothing is known of a loop's carry at the beginning of an iteration.
+        # A loop's carry is unknown at the beginning of an iteration.
         blank = tuple([self.unknown(t) for t in program.in_types[c : c + m]])
         types, slices = place.result_types[m:], region.stacked_out[m:]
         ends = [self._unstack_fact(f, t, k) for f, t, k in zip(results[m:], types, slices, strict=True)]

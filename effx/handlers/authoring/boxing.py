@@ -45,9 +45,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     Subclasses are frozen, hashable values (`attrs.frozen` gives both), so that handled programs are cached.
 
     Attributes:
-        default: for operations without a rule.
-        payload_type: the class of payloads, as the subclass names it: `BoxHandler[Bounds]`; a union of classes
-            where there are several.
+        default: what happens to operations without a rule.
+        payload_type: the class of payloads, as in the base `BoxHandler[Bounds]`; a union if there are several.
 
     >>> import attrs, effx
     >>> from effx.ir.ops.elementwise import Add, Mul
@@ -103,8 +102,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         """Registers `(op, *payloads) -> payload` for operation classes, base classes or traits.
 
         For an operation with several results the rule returns a tuple of payloads. A result that
-        is a plain array stays unboxed. The most specific rule is used; a rule of a subclass comes
-        before one of its base.
+        is a plain array stays unboxed. The most specific rule is used; a subclass's rule comes
+        before its base's.
         """
         return cls._rule_registrar(kinds, wants_site=False)
 
@@ -211,10 +210,10 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         """Runs a function on payloads.
 
         Args:
-            function: of pytrees of arrays.
-            args: these pytrees, with payloads for arrays that carry one; other arrays stay plain.
+            function: takes and returns pytrees of arrays.
+            args: the arguments, with payloads for arrays that carry one; other arrays stay plain.
             like: arrays or numbers with the types that the function sees, one for each payload; one for all, or
-                a tuple. By default `type_of` says it.
+                a tuple. By default the types are from `type_of`.
 
         Returns:
             The function's result with payloads for its arrays, plain ones lifted, after `returns`.
@@ -254,7 +253,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     def _is_payload(self, x: object) -> bool:
         if self.payload_type is not object:
             return isinstance(x, self.payload_type)
-        # Without a class: any pytree of arrays that is no container of Python's.
+        # Without a payload class: any pytree of arrays that is no Python container.
         parts = flatten(x)[0]
         return (
             x is not None
@@ -298,7 +297,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
 
 def _runtime_class(kind: object) -> type[Any] | UnionType | None:
-    """Returns the class of values of a type, for `isinstance`; None where there is none."""
+    """Returns the class of a type annotation's values, for `isinstance`; None if there is none."""
     if get_origin(kind) in (Union, UnionType):
         parts = [_runtime_class(part) for part in get_args(kind)]
         return None if None in parts else reduce(or_, parts)

@@ -1,4 +1,4 @@
-"""How a handler treats each operation."""
+"""`coverage`: list how a handler treats each operation."""
 
 from typing import Any, Literal, final
 
@@ -72,7 +72,7 @@ def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage
         handler: a `BoxHandler` or `InterceptHandler`, or its class.
 
     Raises:
-        TransformError: it is something else.
+        TransformError: `handler` is something else.
 
     >>> import attrs, effx
     >>> from effx.handlers.authoring.boxing import BoxHandler

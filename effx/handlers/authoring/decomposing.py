@@ -1,4 +1,4 @@
-"""Expressing functions by a chosen set of operations."""
+"""`decompose`: express functions by a chosen set of operations."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -29,7 +29,7 @@ class Decompose(InterceptHandler[None]):
     allowed: tuple[Kind, ...]
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
-        """Forwards a chosen operation and goes into programs."""
+        """Forwards a chosen operation, and enters programs."""
         if isinstance(op, self.allowed):
             return op(*operands)
         results = recur(frame, op, operands)
@@ -52,7 +52,7 @@ def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
             point they may lose digits, which is why the operations exist.
 
     Raises:
-        TransformError: `to` holds something else than operation classes.
+        TransformError: an entry of `to` is no operation class.
         NoRuleError: when called, an operation is not chosen and does not decompose.
 
     >>> import effx, effx.numpy as enp

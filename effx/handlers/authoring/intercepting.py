@@ -37,7 +37,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     Attributes:
         handles: effects that the handler takes. Empty: it sees every operation.
-        default: for operations without a rule.
+        default: what happens to operations without a rule.
 
     >>> import attrs, effx, effx.numpy as enp
     >>> from effx.ir.ops.elementwise import Mul, Sin

@@ -40,7 +40,7 @@ class Mask(PayloadHandler):
     intercepts = True
 
     def describe(self) -> str:
-        """Names the masked classes."""
+        """Returns a text with the names of the masked classes."""
         return f"mask({', '.join([k.name for k in self.kinds])})"
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
@@ -93,7 +93,7 @@ class MaskedOperation(ArrayOperation):
 
 
 def _perform_masked(op: Operation[R], kinds: Kinds, operands: tuple[Value, ...]) -> R:
-    """Skips the masked handlers outward to the first other one that takes the operation."""
+    """Performs an operation at the first outer handler that handles it and is not masked."""
     frame = current_frame()
     while frame is not None and kinds:
         handler = frame.handler
@@ -129,7 +129,8 @@ def mask(*kinds: type[Handler]) -> handle:
         kinds: classes of handlers. A class without an installed handler changes nothing.
 
     Raises:
-        TransformError: no classes, or something else; inside, an operand that is a box of the masked handler.
+        TransformError: there are no classes, or one is no handler class; inside, an operand is a box of the masked
+            handler.
 
     >>> import attrs, effx, effx.numpy as enp
     >>> from effx.handlers.authoring.intercepting import InterceptHandler

@@ -1,4 +1,4 @@
-"""What users' handlers share: rules by operation, class or trait, rules for named functions, state and result."""
+"""The base of users' handlers: rules by operation class or trait, rules for named functions, state and result."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,23 +27,23 @@ values, whose result is plain; or the operation expressed by others, which are h
 
 
 F = TypeVar("F")
-# What nearly every operation is: a rule for one of these comes after those for traits.
+# General bases of nearly all operations: a rule for one of these comes after rules for traits.
 GENERAL_BASES: frozenset[type] = frozenset(
     {Unary, Binary, Elementwise, ArrayOperation, TupleOperation, Operation, object}
 )
 
 
 class HandlerRules(RuleTable[F]):
-    """A table for rules of users': by class, family and trait before what says only how results look.
+    """A table of users' rules: by class, family and trait, before the general bases of operations.
 
-    What holds programs is served by rules for such operations alone, so that a rule for all operations leaves
-    control flow to the framework.
+    Operations that hold programs use only rules registered for them or for `HigherOrder`, so that a rule for all
+    operations leaves control flow to the framework.
     """
 
     __slots__ = ()
 
     def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
-        """The classes down to HigherOrder, for one of those; else traits before the general bases."""
+        """Returns the classes down to HigherOrder for a higher-order operation; else traits before the general bases."""
         if issubclass(kind, HigherOrder):
             return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
         # `Exp` is `Unary` and `Monotone`: a handler with rules for both means the trait.
@@ -51,13 +51,13 @@ class HandlerRules(RuleTable[F]):
 
 
 class NamedFunction:
-    """What `named_function` makes: a function that handlers may have rules for."""
+    """The base of `named_function`: a function that handlers may have rules for."""
 
     __slots__ = ()
 
 
 def check_classes(what: str, kinds: Iterable[object]) -> None:
-    """Checks what rules are to be registered for.
+    """Checks the classes that rules are registered for.
 
     Raises:
         TransformError: there are no classes, or something is no operation class.
@@ -75,9 +75,9 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
     Attributes:
         default: what happens to an operation without a rule.
-        handles: the effects that the handler takes, wherever an operation that carries one is performed; a
-            property where the handler's parameters decide.
-        steps: True to run the programs that operations hold step by step, in place of staging them again, so that
+        handles: the effects that the handler handles, wherever an operation that carries one is performed; a
+            property if it depends on the handler's parameters.
+        steps: True to run the programs that operations hold step by step, instead of staging them again, so that
             rules see values as they are computed.
     """
 
@@ -115,32 +115,32 @@ class RuledHandler(PayloadHandler, Generic[S]):
         """Returns the state with which the handler is installed: a pytree of arrays.
 
         A handler that overrides this has a state: its rules read and assign `site.state`, and programs carry it in
-        and out. Its structure, shapes and dtypes stay what they are.
+        and out. Its structure, shapes and dtypes are fixed.
         """
         return cast("S", None)
 
     def returns(self, result: PyTree, frame: Frame) -> Any:
-        """The return clause: makes what `run` gives out of the function's result.
+        """The return clause: converts the function's result to the result of `run`.
 
         Args:
-            result: of the function, in payloads for a handler with boxes.
-            frame: the handler's, with the last `state` and what was `collected`.
+            result: the function's result, in payloads for a handler with boxes.
+            frame: the handler's frame, with the final `state` and the `collected` values.
         """
         return result
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Says whether the handler handles one of these effects."""
+        """Returns whether the handler handles one of these effects."""
         return not self.handles.isdisjoint(effects)
 
     @contextmanager
     def installed(self) -> Iterator[Frame]:
-        """Installs the handler for the length of a `with` block and gives its frame."""
+        """Installs the handler for a `with` block, and returns its frame."""
         with handle(self) as frame:
             frame.state = self.initial()
             yield frame
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
-        """Goes into programs and marked payloads, and forwards operations as `default` says."""
+        """Enters programs and marked payloads, and forwards operations by `default`."""
         if self.steps and isinstance(op, HigherOrder):
             return cast("R", step_through(frame, op, operands))
         if isinstance(op, MARK_OPERATIONS):
@@ -173,22 +173,22 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
         return register
 
-    # What users give
+    # Checks of users' functions and results
 
     def check_function(self, function: object) -> None:
-        """Checks what is to be run.
+        """Checks the function to run.
 
         Raises:
-            TransformError: it is no function.
+            TransformError: it is not callable.
         """
         if not callable(function):
             raise TransformError(f"{self.name}: run takes a function and its arguments, got {function!r}")
 
     def check_count(self, what: str, results: object, expected: int) -> None:
-        """Checks what a rule gives for an operation with several results.
+        """Checks a rule's result for an operation with several results.
 
         Raises:
-            TransformError: it is no tuple of them.
+            TransformError: it is no tuple of that many results.
         """
         if type(results) not in (tuple, list) or len(cast("tuple[object, ...]", results)) != expected:
             raise TransformError(
@@ -199,9 +199,9 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
     @classmethod
     def function_rule(cls, function: Callable[..., Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-        """Registers a rule for a `named_function`, which is called in its stead.
+        """Registers a rule for a `named_function`; it is called instead of the function.
 
-        Under a handler with boxes it takes payloads where the function takes arrays, and gives payloads (or plain
+        Under a handler with boxes it takes payloads where the function takes arrays, and returns payloads (or plain
         arrays) in the structure of the function's result.
 
         Raises:
@@ -234,7 +234,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         return None
 
     def uses(self, rules: CustomRules) -> bool:
-        """Says whether there is a rule for the named function."""
+        """Returns whether there is a rule for the named function."""
         return rules.function is not None and self.rule_of(rules.function.base) is not None
 
     def apply_custom(

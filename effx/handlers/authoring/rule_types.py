@@ -1,4 +1,4 @@
-"""What rules look like to a type checker: by the number of operands, keeping the rule's own type."""
+"""Protocols of rules for type checkers, by the number of operands; decorators preserve the rule's own type."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, TypeVar, overload
@@ -32,12 +32,12 @@ class VariadicAt(Protocol[A_contra, O_contra, P_contra, Q_co]):
         ...
 
 
-# By the kind of result: a payload, a plain array where the result carries nothing, a tuple of these.
+# By the kind of result: a payload, a plain array if the result carries none, or a tuple of these.
 Payloads: TypeAlias = tuple[P | Array, ...]
 
 
 class PayloadRule(Protocol[O, P]):
-    """Takes `(op, *payloads) -> payload`, and gives it back."""
+    """A decorator of `(op, *payloads) -> payload` that returns the rule."""
 
     @overload
     def __call__(self, rule: Variadic[O, P, P]) -> Variadic[O, P, P]: ...  # type: ignore[overload-overlap]  # a payload may itself be a tuple
@@ -69,7 +69,7 @@ class PayloadRule(Protocol[O, P]):
 
 
 class SitePayloadRule(Protocol[A, O, P]):
-    """Takes `(site, op, *payloads) -> payload`, and gives it back."""
+    """A decorator of `(site, op, *payloads) -> payload` that returns the rule."""
 
     @overload
     def __call__(self, rule: VariadicAt[A, O, P, P]) -> VariadicAt[A, O, P, P]: ...
@@ -100,7 +100,7 @@ InterceptResult: TypeAlias = Array | tuple[Array, ...]
 
 
 class InterceptRule(Protocol[A, O]):
-    """Takes `(site, op, *operands) -> result`, and gives it back."""
+    """A decorator of `(site, op, *operands) -> result` that returns the rule."""
 
     @overload
     def __call__(

@@ -1,4 +1,4 @@
-"""Where an operation is performed: what a rule may ask about it."""
+"""`Site`: one performed operation, with all that a rule may read about it."""
 
 from typing import Any, Generic, cast, final
 
@@ -25,7 +25,7 @@ class Site(Generic[H, S]):
     Attributes:
         frame: the handler's frame.
         op: the operation.
-        operands: as they came: boxes of the handler, or values of outer handlers.
+        operands: the operands as passed: boxes of the handler, or values of outer handlers.
     """
 
     __slots__ = ("frame", "op", "operands")
@@ -51,7 +51,7 @@ class Site(Generic[H, S]):
 
     @property
     def memory(self) -> dict[Any, Any]:
-        """What rules remember of the program that they are in: a dict that starts empty in each, and ends with it."""
+        """A dict for rules' notes on the current program: empty at its start, dropped at its end."""
         return self.frame.memory
 
     @property
@@ -84,7 +84,7 @@ class Site(Generic[H, S]):
 
     @property
     def source(self) -> Source:
-        """The user's position as (code object, instruction offset)."""
+        """The user's source location as (code object, instruction offset)."""
         return current_source()
 
     @property
@@ -98,14 +98,14 @@ class Site(Generic[H, S]):
         return describe_stack(self.frame.outer)
 
     def is_boxed(self, operand: int) -> bool:
-        """Says whether an operand is a box of this handler."""
+        """Returns whether an operand is a box of this handler."""
         return self.operands[operand].frame is self.frame
 
     def forward(self, *operands: Array) -> Any:
         """Performs the operation outward.
 
         Args:
-            operands: what to perform it on; without any, the operands as they came.
+            operands: the operands; by default those of the site.
 
         Returns:
             An array, or a tuple of arrays for operations with several results.
@@ -116,8 +116,8 @@ class Site(Generic[H, S]):
         """Collects a value under a name; scan stacks the values of its iterations.
 
         Args:
-            name: of the value; taken once.
-            value: a pytree of arrays, and no boxes of the handler.
+            name: the value's name; used once.
+            value: a pytree of arrays, without boxes of the handler.
 
         Raises:
             TransformError: the name is taken or no string, or the handler does not collect.

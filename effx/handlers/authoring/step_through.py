@@ -1,4 +1,4 @@
-"""Running programs step by step under a handler, with loops and branches of Python.
+"""Run programs step by step under a handler, with Python loops and branches.
 
 Instead of staging a program again under the handler, its operations are performed one after another on
 concrete values. The handler sees each operation when it runs, and a debugger can stop there; predicates must
@@ -29,7 +29,7 @@ def step_through(frame: Frame, op: HigherOrder, operands: Sequence[Array]) -> tu
     """Runs an operation that holds programs under the frame's handler.
 
     Raises:
-        ConcretizationError: a value that decides is abstract.
+        ConcretizationError: a predicate is abstract.
     """
     stepper = _Stepper(frame.handler, frame)
     with use_frame(frame):
@@ -39,7 +39,7 @@ def step_through(frame: Frame, op: HigherOrder, operands: Sequence[Array]) -> tu
         with use_frame(frame.outer):
             _collect_iterations(frame, iterations[::-1] if op.reverse else iterations)
     else:
-        # Of a condition and a body, what each collects last.
+        # The last values that a condition and a body each collect.
         for collected in dict(stepper.collected_by_iteration).values():
             for name, value in collected.items():
                 payload_handler(frame).collect(frame, name, value)
@@ -51,8 +51,9 @@ class _Stepper(Interpreter):
     """An interpreter whose slicing and stacking the handler does not see.
 
     Attributes:
-        frame: the handler's.
-        collected_by_iteration: what iterations of each program have collected, which the frame does not keep.
+        frame: the handler's frame.
+        collected_by_iteration: the values that the iterations of each program have collected; the frame does not
+            have them.
     """
 
     frame: Frame

@@ -1,5 +1,5 @@
-"""Handlers of callbacks' effects: one gives them an order, by a token that is its state, which the framework carries
-through all control flow; one leaves debugging out.
+"""Handlers of callbacks' effects: one orders them by a token, its state, which the framework threads through all
+control flow; one drops debugging.
 """
 
 from typing import final
@@ -22,7 +22,7 @@ from effx.tree.registry import PyTree
 @final
 @attrs.frozen
 class ThreadToken(InterceptHandler[Array]):
-    """Gives each ordered effect the token of the one before it."""
+    """Passes each ordered effect the token of the previous one."""
 
     handles = ORDERED
 
@@ -50,7 +50,7 @@ def _(site: Site[ThreadToken, Array], op: Hosted, *operands: Array) -> tuple[Arr
 @final
 @attrs.frozen
 class DropDebugging(InterceptHandler[None]):
-    """Leaves debugging out."""
+    """Drops debugging effects."""
 
     handles = frozenset({DEBUG, ORDERED_DEBUG})
 
@@ -61,14 +61,14 @@ def _(site: Site[DropDebugging, None], op: Hosted, *operands: Array) -> tuple[Ar
 
 
 def drop_debugging(program: Program) -> Program:
-    """Returns the program without its debugging."""
+    """Returns the program without its debugging effects."""
     staged = stage(lambda xs: DropDebugging().run(run_program, program, xs), program.in_types, program.name)
     assert not staged.captured
     return staged.program
 
 
 def thread_token(program: Program) -> Program:
-    """Returns the program, staged under the handler."""
+    """Returns the program with a token threaded through its ordered effects."""
     staged = stage(lambda xs: ThreadToken().run(run_program, program, xs), program.in_types, program.name)
     assert not staged.captured
     return staged.program

@@ -1,8 +1,8 @@
-"""Single operations in NumPy, for the first calls: XLA takes 20 ms to compile one, and a model's initialisation asks for
-a hundred that it never needs again.
+"""Evaluate the first calls of single operations by NumPy: XLA takes 20 ms to compile one, and a model's initialisation
+uses a hundred that it never needs again.
 
-Only what gives the same bits: elements that are moved, compared, or rounded once as IEEE says. Where XLA flushes what NumPy
-keeps, or is free to choose a NaN, it is asked.
+Only operations that give the same bits: elements are moved, compared, or rounded once by IEEE 754. Where XLA flushes
+denormals that NumPy preserves, or may choose a NaN, XLA is used.
 
 XLA takes 8 to 30 ms to compile an addition, and initialising a flax transformer asks for 79 such kernels,
 most of them a few times; a call by NumPy takes 45 us. flax's first step went from 0.71 to 0.47 of jax's time
@@ -33,7 +33,7 @@ from effx.lower.placement.shardings import single_device_buffer_sharding
 
 __all__ = ["MAX_NUMPY_SIZE", "NUMPY_CALLS", "can_evaluate_by_numpy", "evaluate_by_numpy"]
 
-# Together these calls take a fraction of the time to compile, whatever the size up to this one.
+# For sizes up to this one, these calls together take a fraction of the compile time.
 NUMPY_CALLS, MAX_NUMPY_SIZE = 16, 2**15
 # Seconds to wait for operands, well below the time to compile.
 PATIENCE = 0.005
@@ -41,7 +41,7 @@ PATIENCE = 0.005
 Rule: TypeAlias = Callable[..., HostData]
 
 
-# They move elements, whatever these are.
+# They move elements of any dtype.
 MOVE_RULES: dict[type[object], Rule] = {
     s.BroadcastInDim: broadcast_view,
     s.Reshape: lambda op, x: x.reshape(op.shape),
@@ -50,7 +50,7 @@ MOVE_RULES: dict[type[object], Rule] = {
     s.DynamicSlice: lambda op, x, *starts: np.asarray(x[block_slices(x, starts, op.sizes)]),
     e.Select: lambda op, which, *cases: np.where(which, cases[-1], cases[0]),
 }
-# They compute; what is not rounded as IEEE says is left out, and so are the least and the greatest, with two zeros.
+# They compute; left out are operations not rounded by IEEE 754, and minimum and maximum, for the two zeros.
 COMPUTE_RULES: dict[type[object], Rule] = {
     e.Neg: lambda op, x: np.negative(x),
     e.Abs: lambda op, x: np.abs(x),
@@ -82,7 +82,7 @@ NUMPY_RULES: dict[type[object], Rule] = {
 
 
 def can_evaluate_by_numpy(op: Operation[object], types: tuple[ArrayType, ...], result: ArrayType) -> bool:
-    """Says whether NumPy gives the same bits for operands of these types, but for rare values."""
+    """Returns whether NumPy gives the same bits for operands of these types, except for rare values."""
     kind = type(op)
     if kind not in NUMPY_RULES or any(
         [has_symbolic(t.shape) or t.size > MAX_NUMPY_SIZE for t in (*types, result)]
@@ -106,7 +106,7 @@ def can_evaluate_by_numpy(op: Operation[object], types: tuple[ArrayType, ...], r
 def evaluate_by_numpy(
     op: Operation[object], arrays: tuple[ConcreteArray, ...], result: ArrayType
 ) -> ConcreteArray | None:
-    """Returns what an operation gives, of which `can_evaluate_by_numpy` is true; None where XLA has to be asked.
+    """Returns the result of an operation that passed `can_evaluate_by_numpy`; None if XLA must compute it.
 
     Args:
         op: the operation. arrays: its operands. result: its result's type.
@@ -124,7 +124,7 @@ def evaluate_by_numpy(
         return None
     try:
         values = [fetch_to_host(x) for x in arrays]
-    except Exception:  # noqa: BLE001  of an array whose computation has failed: its own error comes with the result
+    except Exception:  # noqa: BLE001  an array's computation has failed: its own error comes with the result
         return None
     computes = type(op) not in MOVE_RULES
     if computes and not all([_is_normal(x) for x in values]):
@@ -137,7 +137,7 @@ def evaluate_by_numpy(
 
 
 def _are_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
-    """Waits a little for what is being computed; returns whether it is there."""
+    """Waits briefly for arrays that are being computed; returns whether they are ready."""
     limit = 0.0
     while not all([x.buffer.is_ready() for x in arrays]):
         limit = limit or time.perf_counter() + PATIENCE
@@ -148,7 +148,7 @@ def _are_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
 
 
 def _is_normal(x: HostData) -> bool:
-    """Says whether no element is NaN, or so small that XLA takes it for zero."""
+    """Returns whether no element is NaN, or so small that XLA flushes it to zero."""
     if x.dtype.kind != "f":
         return True
     size = np.abs(x)

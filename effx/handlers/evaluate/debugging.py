@@ -1,4 +1,4 @@
-"""What debugging flags ask of results and keys: NaN, infinities, keys that are used twice."""
+"""Checks of the debugging flags: find NaN and infinities in results."""
 
 from collections.abc import Sequence
 from typing import final
@@ -18,13 +18,13 @@ class NotFiniteResult:
     """A result that is not finite.
 
     Attributes:
-        description: which, and what is in it.
+        description: the result's number and type, and the value found in it.
     """
 
     description: str
 
     def make_error(self, name: str) -> NotFiniteError:
-        """Returns the error, which names the user's line."""
+        """Returns the error with the user's line."""
         error = NotFiniteError(f"{name}: {self.description}")
         source = active_source.get()
         if source is not None:
@@ -33,12 +33,12 @@ class NotFiniteResult:
 
 
 def is_debugging() -> bool:
-    """Says whether results are looked at for NaN or infinities."""
+    """Returns whether results are checked for NaN or infinities."""
     return debug_nans.value or debug_infs.value
 
 
 def find_not_finite(results: Sequence[Array]) -> NotFiniteResult | None:
-    """Finds NaN or an infinity, as the flags debug_nans and debug_infs ask, in results."""
+    """Finds NaN or an infinity in results, by the flags debug_nans and debug_infs."""
     for i, x in enumerate(results):
         if not dtypes.is_inexact(x.type.dtype):
             continue

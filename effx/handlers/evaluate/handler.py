@@ -1,6 +1,6 @@
 """The outermost handler: runs operations on XLA, one compiled kernel for each operation and type.
 
-Never: be installed; it is where every stack ends.
+Never: be installed; it is the end of every handler stack.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -39,15 +39,15 @@ R = TypeVar("R")
 
 ProgramKernel = Callable[..., tuple[ConcreteArray, ...]]
 
-CAPACITY = 8192  # of kernels that are kept: those used last
+CAPACITY = 8192  # the number of cached kernels, by least recent use
 
 
 @final
 class Kernel:
-    """What runs one operation.
+    """The function that runs one operation.
 
     Attributes:
-        run: the function of arrays on a device that does; another one once the operation is met often.
+        run: a function of arrays on a device; it is replaced once the operation is used often.
     """
 
     __slots__ = ("run",)
@@ -76,7 +76,7 @@ class Evaluate(Handler):
         for x in operands:
             if type(x) is not ConcreteArray:
                 return kernel(*[to_device_operand(x) for x in operands])  # type: ignore[arg-type, return-value]  # arrays
-        return kernel(*operands)  # type: ignore[return-value]  # a kernel gives what its operation gives
+        return kernel(*operands)  # type: ignore[return-value]  # a kernel returns the operation's results
 
 
 def _run_higher_order(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -86,7 +86,7 @@ def _run_higher_order(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array
                 return cast("tuple[Array, ...]", effect.carry_out(op, arrays))
         raise unhandled_effects_error(op.name, op.effects)
     if type(op) is CustomCall or type(op) is CustomTangent:
-        # Functions with rules are staged each time they are called under handlers: run, not compiled.
+        # Functions with rules are staged at each call under handlers: they are run, not compiled.
         if op.program is None:
             raise op.backward.no_forward_mode()
         first = op.residuals if type(op) is CustomTangent else 0
@@ -106,12 +106,12 @@ def _run_higher_order(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array
 
 
 def _run_each_operation(program: Program) -> ProgramKernel:
-    """Returns what runs a program's operations one by one: what is saved of a function does not ask that it compiles."""
+    """Returns a function that runs a program's operations one by one, without compilation."""
     return lambda *arrays: tuple([to_concrete(y) for y in run_program(program, arrays)])
 
 
 def _run_on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Runs an operation where it is: nothing is compiled, and nothing keeps the operation."""
+    """Runs an operation on the host: nothing is compiled, and nothing refers to the operation afterwards."""
     types = op.infer(*[x.type for x in arrays])
     with mark_running():
         results = run_nested(op, [to_concrete(x).host(op.name) for x in arrays])
@@ -128,14 +128,14 @@ def _operation_kernel(op: Operation[object]) -> Kernel:
 
 
 def numpy_first_kernel(op: Operation[object]) -> Kernel:
-    """Returns what runs an operation by NumPy the first times, where it can, and by what XLA compiles from then on.
+    """Returns a kernel that runs an operation's first calls by NumPy if possible, and compiles it by XLA afterwards.
 
-    C++ would ask Python for ever where the first answer came from there. So it is not asked before an operation is met
-    often on arrays of some types, and then for all types.
+    C++ would call Python for ever if the first call ran there. So C++ is not used before an operation has been called
+    often on arrays of some types, and then it is used for all types.
     """
-    # Asked for ever, Python would cost each call 25 us in place of 7.
+    # Through Python each call would cost 25 us instead of 7.
     compiled_run = compile_operation(op)
-    # For operands of some types how many calls are left, and the result's type if NumPy may answer.
+    # By operand types: the number of calls left, and the result's type if NumPy may compute it.
     seen: dict[tuple[bool, tuple[ArrayType, ...]], tuple[int, ArrayType | None]] = {}
 
     def run(*arrays: ConcreteArray) -> object:
@@ -149,7 +149,7 @@ def numpy_first_kernel(op: Operation[object]) -> Kernel:
                 NUMPY_CALLS,
                 result_type if can_evaluate_by_numpy(op, types, result_type) else None,
             )
-        # What runs an operation is a function of Python until it is met often for some types, and then C++'s,
+        # An operation's kernel is a Python function until it is called often for some types, and then C++'s,
         # for all types.
         if not calls_left:
             kernel.run = compiled_run
@@ -186,16 +186,16 @@ caching.kernel_caches.append(_operation_kernel.cache_clear)
 
 
 def operation_program(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
-    """Returns a program of nothing but one operation."""
+    """Returns a program of a single operation."""
     inputs = tuple([Var(t) for t in types])
     outputs = tuple([Var(t) for t in infer_result_types(op, types)])
     return Program(inputs, (Equation(op, inputs, outputs),), outputs, op.name)
 
 
 def program_kernel(program: Program) -> ProgramKernel:
-    """Returns the function of arrays on a device that runs a program, which the caller holds; it gives a tuple."""
+    """Returns a function of arrays on a device that runs a program to a tuple; the caller must hold the program."""
 
-    # The program keeps the function, which must not keep the program: so both go at once.
+    # The program refers to the function, which must not refer back: so both are freed at once.
     owner = ref(program)
 
     def miss(*arrays: ConcreteArray) -> tuple[object, FastPath | None, bool]:
@@ -209,9 +209,9 @@ def program_kernel(program: Program) -> ProgramKernel:
 def _run_first_time(
     program: Program, arrays: tuple[ConcreteArray, ...], multiple: bool
 ) -> tuple[object, FastPath | None, bool]:
-    """Runs a program, compiled the first time; returns the result, and how C++ runs it the next time.
+    """Compiles and runs a program; returns the result, and the fast path by which C++ runs it the next time.
 
-    C++ looks anew where a context holds what it cannot see, so what is compiled is kept with the program.
+    C++ misses where a context has state that it cannot see, so the executable is stored with the program.
     """
     for x in arrays:
         x._check_alive(program.name)
@@ -228,9 +228,9 @@ def _run_first_time(
 
 
 def _slice_kernel(op: Slice) -> Callable[..., object]:
-    """Cuts a block out at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
+    """Slices a block at a start that is an operand, so that x[0], x[1], … share one compiled kernel.
 
-    Staged programs keep their static slices, of which XLA knows more.
+    Staged programs have static slices, which XLA optimises better.
     """
     block = DynamicSlice(tuple([b - a for a, b in zip(op.start, op.limit, strict=True)]))
     index = array_type(int32 if max(op.limit, default=0) < 2**31 else int64)
@@ -239,20 +239,20 @@ def _slice_kernel(op: Slice) -> Callable[..., object]:
     run_slice = compile_operation(op)
 
     def slice_by_start(x: ConcreteArray) -> object:
-        if x.type.explicit_sharding is not None:  # a start that is known is along a cut axis too
+        if x.type.explicit_sharding is not None:  # a static start is allowed along a sharded axis too
             return run_slice(x)
         x._check_alive(op.name)
-        op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would move
+        op.infer(x.type)  # refuses a start out of bounds, which a dynamic slice would clamp
         return _operation_kernel(block).run(x, *starts)
 
     return slice_by_start
 
 
 def higher_order_program(op: HigherOrder, operand_types: Sequence[ArrayType]) -> Program:
-    """Returns a program of nothing but `op`; kept, with what is compiled from it, where the op's programs are.
+    """Returns a program of the single operation `op`; it is cached on the op's programs, with its executable.
 
     Args:
-        op: the operation. operand_types: the operands' types, which say how they lie.
+        op: the operation. operand_types: the operands' types, with their shardings.
     """
     if type(op) is Call:
         return op.program
@@ -271,7 +271,7 @@ def higher_order_program(op: HigherOrder, operand_types: Sequence[ArrayType]) ->
 
 
 def unhandled_effects_error(name: str, row: frozenset[Effect]) -> "AxisNameError | NoRuleError":
-    """Returns the error for effects that no handler took."""
+    """Returns the error for effects that no handler handled."""
     for effect in row:
         if effect.axis is not None:
             scope = [name for name, _ in effects.axes_in_scope() if name != UNNAMED]

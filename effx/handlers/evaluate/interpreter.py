@@ -1,6 +1,6 @@
-"""Operations that hold programs, as loops and branches of Python: one interpreter for all who run them so.
+"""Run operations that hold programs as Python loops and branches: one interpreter for all its users.
 
-Which operands are constants, carried or sliced is what `Region` says of the operation.
+The operation's `Region` says which operands are constants, carried or sliced.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ C = TypeVar("C")
 Y = TypeVar("Y")
 
 
-# Loops of `lax` without jit use this one too.
+# Loops of `lax` outside jit use it too.
 def iterate(
     step: Callable[[int, C], tuple[C, Y]],
     carry: C,
@@ -39,14 +39,14 @@ def iterate(
     """Runs a loop.
 
     Args:
-        step: from the iteration's index and what is carried to the next carry and a row.
-        carry: the first one.
-        length: the number of iterations, at most; None for no bound.
-        reverse: True to begin with the last index.
-        condition: says before each iteration whether it runs.
+        step: a function of the iteration's index and the carry; returns the next carry and a row.
+        carry: the initial carry.
+        length: the maximal number of iterations; None for no bound.
+        reverse: True to start with the last index.
+        condition: decides before each iteration whether it runs.
 
     Returns:
-        The last carry and the rows by index.
+        The final carry and the rows by index.
     """
     order: Iterable[int] = count() if length is None else range(length)[:: -1 if reverse else 1]
     rows: list[Y] = []
@@ -59,7 +59,7 @@ def iterate(
 
 
 def stack_arrays(rows: Sequence[Array]) -> Array:
-    """Puts arrays of one shape side by side, along a new leading axis."""
+    """Stacks arrays of one shape along a new leading axis."""
     t = rows[0].type
     wide = [BroadcastInDim((1, *t.shape), tuple(range(1, t.ndim + 1)))(row) for row in rows]
     return wide[0] if len(wide) == 1 else Concatenate(0)(*wide)
@@ -70,7 +70,7 @@ class Interpreter:
     """Runs operations that hold programs under the current handlers; predicates must be known.
 
     Attributes:
-        handler: whose interpretation this is, for errors.
+        handler: the interpreting handler, for errors.
     """
 
     handler: Handler
@@ -80,19 +80,19 @@ class Interpreter:
         return run_program(program, operands)
 
     def make_slicer(self, xs: Sequence[Array], length: int) -> Callable[[int], Sequence[Array]]:
-        """Returns what gives the slices that an iteration takes."""
+        """Returns a function from an iteration's index to its slices."""
         return lambda i: [getitem(x, i) for x in xs]
 
     def stack(self, rows: Sequence[Sequence[Array]], types: Sequence[ArrayType]) -> list[Array]:
-        """Stacks what the iterations gave, to results of these types."""
+        """Stacks the iterations' outputs to results of these types."""
         return [stack_arrays([row[k] for row in rows]) if rows else zeros(t) for k, t in enumerate(types)]
 
     def run(self, op: HigherOrder, operands: Sequence[Array]) -> tuple[Array, ...]:
         """Runs an operation.
 
         Raises:
-            ConcretizationError: a value that decides is abstract.
-            NoRuleError: the operation does not say what goes through its programs.
+            ConcretizationError: a predicate is abstract.
+            NoRuleError: the operation does not describe the inputs and outputs of its programs.
         """
         if isinstance(op, LinearSolve | Root):
             return tuple(run_program(op.solve, operands))
@@ -125,7 +125,7 @@ class Interpreter:
 
 
 def _run_replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs all indices of a parallel map as batches, one axis within another."""
+    """Runs all replicas of a parallel map as batches, one nested vmap for each axis."""
 
     def run_level(level: int, xs: Sequence[Array], cuts: Cuts) -> Sequence[Array]:
         if level == len(op.axes):

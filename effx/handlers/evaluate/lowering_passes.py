@@ -1,5 +1,5 @@
-"""What becomes of a program before it is lowered: what nobody needs is left out, types' cuts become constraints, and ordered
-effects data: a token goes through its calls, branches and loops.
+"""Passes before lowering: drop unused operations, turn types' shardings into constraints, and thread a token for
+ordered effects through calls, branches and loops.
 """
 
 from typing import cast
@@ -13,10 +13,10 @@ from effx.ir.program import Program
 
 
 def order_effects(program: Program) -> Program:
-    """Returns a program whose ordered effects happen in order because each needs the token of the one before.
+    """Returns a program whose ordered effects happen in order because each needs the previous one's token.
 
-    Only what its results and its effects need is left in it, in its loops too. What its types say of Explicit axes is said
-    by constraints then. A program that needs none of this is returned as it is.
+    Only operations that its results and effects need remain in it, in its loops too. Shardings over Explicit axes in
+    types become constraints. A program that needs none of this is returned unchanged.
     """
     program = insert_type_constraints(drop_unneeded(program))
     if not program.effects or ORDERED.isdisjoint(program.effects):

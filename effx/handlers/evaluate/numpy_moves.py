@@ -1,4 +1,4 @@
-"""Elements that are moved in NumPy, as the operations say: for the reference, and for first calls."""
+"""Move elements in NumPy for operations on shapes: for the oracle, and for first calls."""
 
 from collections.abc import Sequence
 
@@ -17,6 +17,6 @@ def broadcast_view(op: BroadcastInDim, x: HostData) -> HostData:
 
 
 def block_slices(x: HostData, starts: Sequence[HostData], sizes: Sequence[int]) -> tuple[slice, ...]:
-    """Returns where a block of x lies, whose starts are moved so that it fits."""
+    """Returns the slices of a block of x, with starts clamped so that it fits."""
     first = [min(max(int(i), 0), n - k) for i, n, k in zip(starts, x.shape, sizes, strict=True)]
     return tuple([slice(i, i + k) for i, k in zip(first, sizes, strict=True)])

@@ -1,4 +1,4 @@
-"""Which handler is the outermost: one that runs operations on XLA, or one that looks at their results too."""
+"""Choose the outermost handler: one that runs operations on XLA, or one that also checks their results."""
 
 from effx import effects
 from effx.effects import Handler
@@ -9,11 +9,11 @@ _FLAGS = (debug_nans, debug_infs, debug_key_reuse, enable_checks, no_execution)
 
 
 def handler() -> Handler:
-    """Returns the outermost handler that the flags ask for."""
+    """Returns the outermost handler that the flags require."""
     if not any([flag.value for flag in _FLAGS]):
         return Evaluate()
     from effx.handlers.evaluate.result_checks import (
-        CheckedEvaluate,  # not loaded before one of the flags is on
+        CheckedEvaluate,  # not imported before one of the flags is on
     )
 
     return CheckedEvaluate()

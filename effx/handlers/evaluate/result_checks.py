@@ -1,6 +1,6 @@
-"""The outermost handler of `debug_nans`, `debug_infs` and `enable_checks`, which look at results, and of others.
+"""The outermost handler with checks of results and keys, for `debug_nans`, `debug_infs`, `enable_checks` and others.
 
-Never: be loaded before one of these flags is on, or a compiled function gave something that is not finite.
+Never: be imported before one of these flags is on, or a compiled function returned a value that is not finite.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ EVALUATE = Evaluate()
 
 
 def _run_watching_keys(op: Operation[R], arrays: tuple[Array, ...], run: Callable[[], R]) -> R:
-    """Runs an operation with a look at the keys that it uses."""
+    """Runs an operation and checks the random keys that it uses."""
     keys = any([dtypes.is_key(x.type.dtype) for x in arrays])
     if not isinstance(op, HigherOrder) and not keys:
         return run()
@@ -51,16 +51,16 @@ def _run_watching_keys(op: Operation[R], arrays: tuple[Array, ...], run: Callabl
 @final
 @attrs.frozen
 class CheckedEvaluate(Handler):
-    """Runs operations on XLA, and looks at what they give as the debugging flags ask."""
+    """Runs operations on XLA, and checks their results by the debugging flags."""
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Runs one operation; calls and branches operation by operation."""
         arrays = cast("tuple[Array, ...]", operands)
         check_execution(op.name)
         if is_debugging() and type(op) is Call and all_optional(op.effects):
-            return tuple(run_program(op.program, arrays))  # type: ignore[return-value]  # what a call gives
+            return tuple(run_program(op.program, arrays))  # type: ignore[return-value]  # a call's results
         if is_debugging() and type(op) is Cond:
-            return tuple(run_program(op.branch_at(int(arrays[0].host("cond"))), arrays[1:]))  # type: ignore[return-value]  # what a cond gives
+            return tuple(run_program(op.branch_at(int(arrays[0].host("cond"))), arrays[1:]))  # type: ignore[return-value]  # a cond's results
         if debug_key_reuse.value:
             result = _run_watching_keys(op, arrays, lambda: EVALUATE.handle(frame, op, operands))
         else:

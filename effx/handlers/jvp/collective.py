@@ -20,7 +20,7 @@ def jvp_psum_shared(
 def jvp_pmax_pmin(
     op: k.Grouped, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    # The indices at which the extreme is attained share the tangent evenly.
+    # The indices that attain the extreme share the tangent evenly.
     (x,), (dx,) = primals, tangents
     y = op(x)
     if dx is None:

@@ -26,14 +26,14 @@ DifferentiationMode = Literal["forward", "backward", "open"]
 def apply_derivative_rule(
     frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
-    """Applies a user's rule; None where no argument has a tangent."""
+    """Applies a user's rule; None if no argument has a tangent."""
     xs = [x.payload.primal if type(x) is Box and x.frame is frame else x for x in primals]
     dxs = [x.payload.tangent if type(x) is Box and x.frame is frame else None for x in primals]
     if all([dx is None for dx in dxs]):
         return None
     if any([x.frame is frame for x in constants]):
         raise closed_over_error(rules, "differentiated")
-    # Operations that the rule performs have the rule's own lines.
+    # Operations that the rule performs have the source lines of the rule.
     outer_source = active_source.get()
     try:
         active_source.set(None)
@@ -52,7 +52,7 @@ def apply_derivative_rule(
 
 
 def differentiation_mode(tangents: Sequence[Array]) -> DifferentiationMode:
-    """Returns the mode that tangents serve: forward if concrete, reverse if recorded, either if staged."""
+    """Returns the mode of differentiation: forward if tangents are concrete, reverse if recorded, either if staged."""
     pending = list(tangents)
     while pending:
         x = pending.pop()
@@ -69,7 +69,7 @@ def differentiation_mode(tangents: Sequence[Array]) -> DifferentiationMode:
 def _run_reverse_rule(
     rules: CustomRules, constants: Sequence[Array], xs: Sequence[Array], dxs: Sequence[Tangent]
 ) -> tuple[list[Array], list[Tangent]]:
-    """Runs the forward pass of reverse mode; of the tangents only the transpose is known."""
+    """Runs the forward pass of reverse mode; only the transpose of the tangents' map is known."""
     assert rules.vjp is not None
     tangent_indices = [i for i, dx in enumerate(dxs) if dx is not None]
     ys, residuals, backward_rule = rules.vjp(constants, xs, [dx is not None for dx in dxs])
@@ -131,7 +131,7 @@ def _stage_forward_rule(
     try:
         staged = stage(call_rule, types, rules.name, rules.transform_name)
     except ConcretizationError:
-        return None, []  # a rule that looks at values goes forward only where these are known
+        return None, []  # a rule that reads values runs only where they are known
     return staged.program, [*staged.captured, *constants, *xs]
 
 

@@ -198,7 +198,7 @@ def jvp_sub(op: e.Sub, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 def jvp_identity(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    # The name is the primal's: what it names is what linearising would save.
+    # The name stays on the primal: names select the residuals of linearisation.
     (x,), (dx,) = primals, tangents
     return op(x), dx
 
@@ -209,7 +209,7 @@ def jvp_constrain(
 ) -> tuple[Array, Tangent]:
     (x,), (dx,) = primals, tangents
     z = op(x)
-    # Where types say nothing of it, tangents lie as the partitioner finds best.
+    # Where types do not show shardings, the partitioner chooses the tangents'.
     return z, dx if dx is None or dx.type.explicit_sharding == z.type.explicit_sharding else op(dx)
 
 

@@ -1,4 +1,4 @@
-"""The forward-mode handler: dual numbers, and the form of its rules.
+"""The forward-mode handler: dual numbers, and the decorators of its rules.
 
 A box carries (primal, tangent). A value without a box has a tangent of zero, so symbolic zeros are
 the absence of a box, and rules see them as None.
@@ -52,15 +52,15 @@ class JVP(PayloadHandler):
     rules: ClassVar["RuleTable[Rule]"] = RuleTable("jvp")
 
     def primal(self, payload: Dual) -> Array:
-        """The plain value of a box, which chooses branches."""
+        """Returns the primal, which chooses branches."""
         return payload.primal
 
     def lift(self, x: Array) -> Dual:
-        """A value with a zero tangent."""
+        """Returns a value with a zero tangent."""
         return Dual(x, zeros_like(x))
 
     def uses(self, rules: CustomRules) -> bool:
-        """Rules of both modes: the tangents determine which one is used."""
+        """Uses rules of both modes: the tangents determine which one is applied."""
         return rules.jvp is not None or rules.vjp is not None
 
     def apply_rule(
@@ -117,7 +117,7 @@ def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRul
 @overload
 def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
 def rule(*kinds: type[Operation[object]]) -> Rule:
-    """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None stands for a zero tangent.
+    """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None means a zero tangent.
 
     For an operation with several results it returns two tuples.
     """
@@ -128,7 +128,7 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
 def jvp_linear(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    """The rule of operations that are linear in all operands together: the operation on the tangents."""
+    """The rule of operations that are jointly linear in all operands: the operation on the tangents."""
     dense_tangents = [zeros_like(x) if d is None else d for x, d in zip(primals, tangents, strict=True)]
     return op(*primals), op(*dense_tangents)
 
@@ -166,7 +166,7 @@ def register_partial_derivatives(kind: type[A], by_first: Partial[A], by_second:
 
 
 def strengthen_tangents(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:
-    """Converts the tangents of weak operands as the operands were for a strong result, so that cotangents are weak again."""
+    """Makes weak operands' tangents strong for a strong result, as the operands were, so that cotangents are weak again."""
     if z.type.weak:
         return tangents
     return tuple([d if d is None or not d.type.weak else convert(d, d.type.dtype) for d in tangents])
@@ -182,7 +182,7 @@ def add_tangents(z: Array, first: Tangent, second: Tangent) -> Tangent:
 
 
 def broadcast_tangent(t: Array, z: Array) -> Array:
-    """Brings a tangent of rank 0 to the shape of its primal."""
+    """Broadcasts a tangent of rank 0 to the shape of its primal."""
     shape = z.type.shape
     return t if t.type.shape == shape else BroadcastInDim(shape, ())(t)
 

@@ -56,7 +56,7 @@ def jvp_scatter(
         return z, None
     starts = [n for i, n in enumerate(indices.type.shape[:-1]) if i not in op.indices_batch]
     if du is not None and op.combiner == "mul" and not op.unique and math.prod(starts) > 1:
-        # The derivative by one of equal indices' factors is the product of the others, which no scatter gives.
+        # The derivative by one of the factors at equal indices is the product of the others, which no scatter computes.
         raise TransformError(
             "scatter: products have no derivative by their factors where indices may be equal; "
             "unique_indices=True promises that they are not"
@@ -73,7 +73,7 @@ def jvp_scatter(
     if op.combiner == "mul":
         others = gather_like(op, x.type, updates.type)(x, indices)
         return z, ADD(op(dx, indices, updates), add(zeros_like(x), indices, MUL(du, others)))
-    # min and max: what equals the result passes its tangent on, evenly among equals.
+    # min and max: elements equal to the result pass on their tangents, evenly among equals.
     picked = gather_like(op, x.type, updates.type)(z, indices)
     from_x = Convert(x.type.dtype)(c.Eq()(x, z))
     from_u = Convert(x.type.dtype)(c.Eq()(updates, picked))

@@ -17,7 +17,7 @@ MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
 
 
 def _broadcast_reduced(y: Array, x: Array, axes: tuple[int, ...]) -> Array:
-    """Repeats a reduced value along the axes that it lost."""
+    """Broadcasts a reduced value along the reduced axes."""
     return BroadcastInDim(x.type.shape, tuple([i for i in range(x.type.ndim) if i not in axes]))(y)
 
 
@@ -30,7 +30,7 @@ def jvp_reduce_extremum(
     y = op(x)
     assert dx is not None
     if _prod(tuple([x.type.shape[i] for i in op.axes])) == 0:
-        return y, None  # of no elements it is a constant
+        return y, None  # a reduction of no elements is a constant
     hit = Convert(x.type.dtype, x.type.weak)(c.Eq()(x, _broadcast_reduced(y, x, op.axes)))
     count = r.ReduceSum(op.axes)(hit)
     return y, DIV(r.ReduceSum(op.axes)(MUL(dx, hit)), count)
@@ -129,5 +129,5 @@ def jvp_cumulative_extreme(
 def jvp_integer_reduction(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    """The results are integers: no tangent."""
+    """The rule of reductions to integers: no tangent."""
     return op(*primals), None

@@ -17,7 +17,7 @@ NEG, SUB = Neg(), Sub()
 def tangents_from_constants(
     program: Program, constants: Sequence[Array], tangents: Sequence[Tangent], x: Sequence[Array]
 ) -> list[Tangent]:
-    """Returns the tangents of a program's results from those of its constants; its last inputs are constant."""
+    """Returns the tangents of a program's results from the tangents of its constants; its last inputs have none."""
     if all([t is None for t in tangents]):
         return [None] * len(program.outputs)
     with handle(JVP()) as frame:

@@ -1,4 +1,4 @@
-"""Linear programs: recording them, and splitting programs that hold known and linear parts."""
+"""Linear programs: record them, and split programs into known and linear parts (partial evaluation)."""
 
 from effx.handlers.linear import checkpoint, control, custom, parallel
 from effx.handlers.linear.partial_eval import (

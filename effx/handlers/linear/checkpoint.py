@@ -1,4 +1,4 @@
-"""Splitting rematerialised calls: the linear part computes again what the policy does not save. After jvp the
+"""Split rematerialised calls: the linear part recomputes the values that the policy does not save. After jvp the
 program is linear in some operands. Let r be the residuals of its linear equations. Saved are the known
 operands and those ancestors of r that the policy names; the linear part computes r from these again.
 """
@@ -20,7 +20,7 @@ from effx.ir.program import Atom, Equation, Program, Var, effect_row
 def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
     if once:
         return split_call(Call(op.program), linear_in, once)
-    # Policies ask about operations, so calls are opened.
+    # Policies decide by operation, so calls are inlined.
     parts = split_program(inline_calls(op.program), linear_in, once)
     n = len(parts.known.outputs) - parts.computed
     known_in = mask_indices(linear_in, False)
@@ -69,7 +69,7 @@ def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) ->
 
 
 def _known_call(known_program: Program, op: Checkpoint) -> Call | Checkpoint:
-    """Returns what performs the known part: what cannot be compiled may be checkpointed, but not called."""
+    """Returns the operation of the known part: a program that cannot be compiled is checkpointed, not called."""
     return (
         Checkpoint(known_program, op.policy, op.prevent_cse)
         if contains_python_function(known_program)
@@ -80,10 +80,10 @@ def _known_call(known_program: Program, op: Checkpoint) -> Call | Checkpoint:
 def _choose_saved(
     parts: ProgramParts, policy: Policy | None
 ) -> tuple[dict[Var, Offload | None], list[Equation]]:
-    """Returns the saved values with their memory kinds, and the equations that are run again."""
+    """Returns the saved values with their memory kinds, and the recomputed equations."""
     n = len(parts.known.outputs) - parts.computed
     allowed: dict[Var, Offload | None] = {}
-    # A derivative reads a result before it got its name; that is the same value.
+    # A derivative may read a result before `checkpoint_name`; that is the same value.
     names: dict[Atom, Equation] = {}
     unnamed: list[Equation] = []
     if policy is not None:
@@ -94,7 +94,7 @@ def _choose_saved(
                 allowed.update(dict.fromkeys(e.outputs, where))
                 if type(e.op) is CheckpointName:
                     names[e.inputs[0]] = e
-    # An effect of a user's operation happens once: its result is saved, whatever the policy says.
+    # An effect of a user's operation happens once: its result is saved, regardless of the policy.
     # Performed again, it could give another result.
     for e in parts.known.equations:
         if any([type(effect) is Label for effect in e.op.effects]):

@@ -1,4 +1,4 @@
-"""Splitting calls, branches and loops into a known and a linear part. The values of the known part that the
+"""Split calls, branches and loops into a known and a linear part. The values of the known part that the
 linear part reads are residuals. A residual that is an operand is passed on. A scan's residuals are stacked,
 unless they are the same in all iterations. The branches of a cond return their residuals in common slots,
 which are matched by type.
@@ -133,14 +133,14 @@ def _known_indices(parts: ProgramParts) -> tuple[int, ...]:
 def find_linear_carry(
     region: Region, linear_in: tuple[bool, ...], once: bool
 ) -> tuple[tuple[bool, ...], ProgramParts]:
-    """Finds what is linear of the values that a loop carries, and splits its body by it.
+    """Finds which values of a loop's carry are linear, and splits the body accordingly.
 
-    What starts known and comes back linear is linear from the start; what starts linear stays so.
+    A value that starts known and becomes linear is linear from the start; one that starts linear remains linear.
     """
     body, m = region.program, region.carries
     constants, carry, xs = region.split_operands(linear_in)
     rest = (False,) * (len(body.outputs) - m)
-    while True:  # what the carry depends on only grows
+    while True:  # the set of linear values only grows
         parts = split_program(body, (*constants, *carry, *xs), once, (*carry, *rest))
         wider = tuple([a or b for a, b in zip(carry, parts.linear_out[:m], strict=True)])
         if wider == carry:
@@ -153,10 +153,10 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
     c, n = op.constants, op.constants + op.carries
     carry, parts = find_linear_carry(op.regions[0], linear_in, once)
     mask = (*linear_in[:c], *carry, *linear_in[n:])
-    # What each step computes from the constants alone is computed once.
+    # Values that each iteration computes from the constants alone are computed once.
     known_in = mask_indices(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
-    # Stacked, such a residual would be kept once for each iteration.
+    # Stacked, such a residual would be saved once for each iteration.
     hoisted, stacked, invariant_program = _separate_invariant(parts, fixed, once)
     # A carry that the linear part reads differs in each iteration, so it is stacked.
     forwarded_carries = [i for i in parts.forwarded if c <= i < n]
@@ -226,10 +226,10 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
 def _separate_invariant(
     parts: ProgramParts, fixed: Sequence[int], once: bool
 ) -> tuple[list[int], list[int], Program]:
-    """Parts a body's computed residuals into those that depend on its constants alone, and the others.
+    """Splits a body's computed residuals into those that depend on its constants alone, and the others.
 
     Returns:
-        The indices of both among the residuals, and the program from the constants to the first.
+        The indices of both groups among the residuals, and the program from the constants to the first group.
     """
     program = parts.known
     inputs = tuple([program.inputs[k] for k in fixed])
@@ -292,7 +292,7 @@ def split_while(op: While, linear_in: tuple[bool, ...], once: bool) -> Operation
         op.effects,
     )
     if not {DEBUG, ORDERED_DEBUG}.isdisjoint(op.effects):
-        # The known part has shown what there is to see.
+        # The known part has performed the effects.
         program = ports.ordered_effects.tokens.drop_debugging(program)
     return OperationParts(
         known=None if all(carry) else known,

@@ -1,5 +1,5 @@
-"""Splitting functions with custom rules: like calls, without their rules. jvp has applied the rules already
-where a derivative was needed. Tangents of which only the transpose is known stay whole.
+"""Split functions with custom rules: like calls, without their rules. jvp has applied the rules already
+where a derivative was needed. Tangents with only a known transpose are not split.
 """
 
 from effx.handlers.linear.control import split_call

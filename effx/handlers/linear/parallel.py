@@ -1,4 +1,4 @@
-"""Splitting parallel maps into a known and a linear part: each replica keeps its own residuals."""
+"""Split parallel maps into a known and a linear part: each replica has its own residuals."""
 
 import attrs
 
@@ -13,7 +13,7 @@ def split_parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool)
     known_in, active = mask_indices(linear_in, False), mask_indices(linear_in, True)
     all_axes = tuple(range(len(op.axes)))
     residual_cuts = (all_axes,) * parts.computed
-    if op.checked:  # what is equal along an axis is one residual
+    if op.checked:  # a value that does not vary along an axis is one residual
         residuals = parts.known.out_types[len(parts.known.outputs) - parts.computed :]
         residual_cuts = tuple([tuple([a for a in all_axes if op.axes[a][0] in t.vma]) for t in residuals])
     known_out = [c for c, is_linear in zip(op.cuts_out, parts.linear_out, strict=True) if not is_linear]

@@ -1,4 +1,4 @@
-"""Splitting programs into a known and a linear part, and the table of splitters."""
+"""Partial evaluation: split programs into a known and a linear part, with a table of splitters by operation."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast, final
@@ -17,7 +17,7 @@ from effx.ir.program import Equation, Program, Var, effect_row
 @final
 @attrs.frozen(eq=False)
 class OperationParts:
-    """An operation that holds programs, in two parts.
+    """The known and the linear part of an operation that holds programs.
 
     Operands of the parts are named by their index among the whole operation's operands; `~j` is the j-th
     residual that the known part computes.
@@ -40,7 +40,7 @@ class OperationParts:
 
 H = TypeVar("H", bound=HigherOrder)
 
-# (op, which operands are linear, whether nothing may be performed twice) -> its parts
+# (op, which operands are linear, whether recomputation is forbidden) -> its parts
 Splitter = Callable[[H, tuple[bool, ...], bool], OperationParts]
 
 splitters: "RuleTable[Splitter[HigherOrder]]" = RuleTable("split")
@@ -52,13 +52,13 @@ def splitter(*kinds: type[H]) -> Callable[[Splitter[H]], Splitter[H]]:
 
 
 def split_operation(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> OperationParts | None:
-    """Splits an operation by what depends on its linear operands; None if it stays whole.
+    """Splits an operation by dependence on its linear operands; None if it is not split.
 
     Args:
-        op: the whole.
+        op: the operation.
         linear_in: for each operand whether it is linear.
-        once: True if an outer handler keeps a state or collects (`performs_once`): then the linear part
-            computes nothing again that the known one has computed.
+        once: True if an outer handler has a state or collects (`must_perform_once`): then the linear part
+            recomputes nothing of the known part.
     """
     rule = splitters.find(type(op))
     if rule is None:
@@ -72,14 +72,14 @@ def split_operation(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) ->
 
 
 def is_needed(program: Program) -> bool:
-    """Says whether a known part is needed: it gives something, or has effects that must happen."""
+    """Returns whether a known part is needed: it has outputs, or effects that must happen."""
     return bool(program.outputs) or must_happen(program.effects)
 
 
 @final
 @attrs.frozen(eq=False)
 class ProgramParts:
-    """A program in two parts.
+    """The known and the linear part of a program.
 
     Attributes:
         known: from the known inputs to the known outputs, then the computed residuals.
@@ -101,10 +101,10 @@ class ProgramParts:
 def split_program(
     program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...] = ()
 ) -> ProgramParts:
-    """Splits a program by what depends on its linear inputs; cached in the program.
+    """Splits a program by dependence on its linear inputs; cached in the program.
 
     Args:
-        program: the whole.
+        program: the program to split.
         linear_in: for each input whether it is linear.
         once: as for `split_operation`.
         forced: for each output whether the linear part must return it even if it is known.
@@ -198,7 +198,7 @@ def _split_equation(
     known_equations: list[Equation],
     linear_equations: list[Equation],
 ) -> None:
-    """Writes one equation's two parts."""
+    """Emits one equation's known and linear parts."""
     known_outputs = [x for x, is_linear in zip(e.outputs, parts.linear_out, strict=True) if not is_linear]
     linear_outputs = tuple([x for x, is_linear in zip(e.outputs, parts.linear_out, strict=True) if is_linear])
     residuals: tuple[Var, ...] = ()

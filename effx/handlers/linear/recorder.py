@@ -1,4 +1,4 @@
-"""Recording operations on tangents as a linear program. Linearising is forward mode on top of this recorder:
+"""Record operations on tangents as a linear program. Linearisation is forward mode on top of this recorder:
 tangents are the recorder's boxes, so every operation on them is recorded, and the others run on the outer
 handlers.
 """
@@ -31,8 +31,8 @@ class LinearProgram:
     """A program that is linear in its last inputs.
 
     Attributes:
-        program: its first inputs are for `residuals`, the rest are linear.
-        residuals: the known values that it uses.
+        program: the program; its first inputs are `residuals`, the others are linear.
+        residuals: the known values that the program uses.
     """
 
     program: Program
@@ -60,7 +60,7 @@ class LinearRecorder(Handler):
             known = iter(op(*[x for x in arrays if x.frame is not frame]))
             boxed = iter(self.handle(frame, op, tuple([x for x in arrays if x.frame is frame])))
             return cast("R", tuple([next(boxed) if x.frame is frame else next(known) for x in arrays]))
-        recorder: Recorder = frame.state  # type: ignore[assignment]  # set by who records
+        recorder: Recorder = frame.state  # type: ignore[assignment]  # set by `record_linear` and `linearize`
         types = [x.type for x in arrays]
         inputs = tuple([x.payload if x.frame is frame else recorder.capture(x) for x in arrays])  # type: ignore[attr-defined]  # a value with a frame is a Box
         if op.multiple:
@@ -76,7 +76,7 @@ class LinearRecorder(Handler):
     def _perform_split(
         self, frame: Frame, op: HigherOrder, parts: OperationParts, operands: tuple[Array, ...]
     ) -> tuple[Array, ...]:
-        """Performs the known part outward and records the linear one."""
+        """Performs the known part outward, and records the linear part."""
         known: tuple[Array, ...] = ()
         if parts.known is not None:
             known = parts.known(*[operands[i] for i in parts.known_operands])
@@ -120,7 +120,7 @@ class LinearRecorder(Handler):
 @final
 @attrs.frozen
 class TrackingLinearRecorder(LinearRecorder):
-    """Records operations on linear values, and in the types of results along which axes they vary."""
+    """Records operations on linear values, with varying axes in the results' types."""
 
     name = "linearize"
 
@@ -135,7 +135,7 @@ class TrackingLinearRecorder(LinearRecorder):
             recorder.equations.append(equation)
             (var,) = equation.outputs
             return cast("R", Box(frame, var, var.type))
-        # What holds programs is split first, and then written down.
+        # Operations that hold programs are split first, and then recorded.
         first_equation = len(recorder.equations)
         results = cast("tuple[Array, ...]", LinearRecorder.handle(self, frame, op, operands))
         for e in recorder.equations[first_equation:]:
@@ -148,22 +148,22 @@ def _operand_atom(recorder: Recorder, frame: Frame, x: Array) -> Atom:
 
 
 def _refresh_type(frame: Frame, x: Array) -> Array:
-    """Returns a box anew, with its variable's type."""
+    """Returns a new box with its variable's type."""
     return Box(frame, x.payload, cast("Var", x.payload).type) if type(x) is Box and x.frame is frame else x
 
 
 def make_linear_recorder(types: Sequence[ArrayType]) -> LinearRecorder:
-    """Returns the handler that records what is linear in values of some types."""
+    """Returns the handler that records a linear program for inputs of these types."""
     return TrackingLinearRecorder() if is_tracking(types) else LinearRecorder()
 
 
 def record_linear(
     function: Callable[[list[Array]], Sequence[Array]], inputs: Sequence[Var]
 ) -> tuple[LinearProgram, list[bool]]:
-    """Records a function that is linear already.
+    """Records a linear function.
 
     Returns:
-        The program, with the outputs that depend on the inputs, and which of the results these are.
+        The program of the outputs that depend on the inputs, and for each result whether it is one of them.
     """
     record = make_linear_recorder([x.type for x in inputs])
     with handle(record) as frame:

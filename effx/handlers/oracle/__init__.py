@@ -1,4 +1,4 @@
-"""The meaning of every operation in NumPy: the oracle; importing this registers all rules."""
+"""The NumPy oracle: the meaning of every operation; importing this registers all rules."""
 
 from effx.handlers.oracle import collective, elementwise, index, linalg, random, reduce, shape
 from effx.handlers.oracle.handler import Reference, evaluate

@@ -1,4 +1,4 @@
-"""Collectives: there is no axis on the host, so they are refused."""
+"""Collectives: the host has no mapped axes, so they are refused."""
 
 from effx.handlers.evaluate.handler import unhandled_effects_error
 from effx.handlers.oracle.handler import Data, rule

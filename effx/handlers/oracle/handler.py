@@ -1,7 +1,7 @@
-"""The reference handler: every operation on NumPy arrays on the host, as its definition says.
+"""The oracle handler: every operation on NumPy arrays on the host, by its definition.
 
 It is the oracle of the tests, so each rule is the plainest program for the operation's meaning,
-written without a look at what XLA is told to do.
+written independently of the lowering to XLA.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ R = TypeVar("R")
 
 Data = np.ndarray[Any, Any]
 
-# (op, *operands) -> result, of the inferred shape; of the inferred dtype but for rank 0,
-# where NumPy gives scalars
+# (op, *operands) -> result, of the inferred shape and dtype, except at rank 0,
+# where NumPy returns scalars
 NumPyRule = Callable[..., Any]
 
 
@@ -49,7 +49,7 @@ class Reference(PayloadHandler):
             return rule(op, *[x.host(f"reference: {op.name}") for x in operands]), types
 
     def boxed_result(self, frame: Frame, y: Any, t: ArrayType, what: str = "") -> HostArray:
-        """Checks a result."""
+        """Checks a result, and returns it as an array on the host."""
         data = np.asarray(y)
         assert data.shape == t.shape, f"{what}: the reference gives shape {data.shape}, the type is {t!r}"
         assert data.dtype == t.dtype, f"{what}: the reference gives {data.dtype}, the type is {t!r}"
@@ -69,7 +69,7 @@ def rule(*kinds: type[Operation[object]]) -> Callable[[NumPyRule], NumPyRule]:
 
 
 def widen_floats(x: Data) -> Data:
-    """Returns floats as f64 and complex numbers as c128, others as they are.
+    """Returns floats as f64 and complex numbers as c128, others unchanged.
 
     A sum, difference, product, quotient or root that is computed in f64 and rounded to f32 is the
     correctly rounded one, because 53 >= 2 * 24 + 2; so nothing is lost by rounding twice.
@@ -89,11 +89,11 @@ def evaluate(function: Callable[..., R], *arrays: Operand) -> R:
     """Runs a function of arrays on NumPy.
 
     Args:
-        function: of arrays; what it returns is returned.
+        function: a function of arrays.
         arrays: arrays, numbers or NumPy arrays.
 
     Raises:
-        AxisNameError: the function names an axis; there are none here.
+        AxisNameError: the function names an axis; the host has none.
 
     >>> import effx.numpy as enp
     >>> evaluate(lambda x: enp.sin(x) * 0.0 + x, 2.0)

@@ -1,4 +1,4 @@
-"""Gather and scatter in NumPy: one start vector after the other.
+"""Gather and scatter in NumPy, one start vector at a time.
 
 Never: use NumPy's own fancy indexing, which wraps negative indices.
 """
@@ -12,7 +12,7 @@ from effx.ir.ops.index import Gather, Scatter
 
 
 def _start_vector(op: Gather | Scatter, ndim: int, indices: Data, batch_index: tuple[int, ...]) -> list[int]:
-    """The start along each axis of x from the vector at index `batch_index`; 0 for axes without one."""
+    """Returns the start along each axis of x from the vector at `batch_index`; 0 for axes without a start."""
     start = [0] * ndim
     for entry, axis in zip(indices[batch_index], op.start_index_map, strict=True):
         start[axis] = int(entry)
@@ -24,7 +24,7 @@ def _start_vector(op: Gather | Scatter, ndim: int, indices: Data, batch_index: t
 def _window_index(
     ndim: int, window_dims: tuple[int, ...], batch_index: tuple[int, ...]
 ) -> tuple[int | slice, ...]:
-    """The index of the whole window of `batch_index`."""
+    """Returns the index of the whole window of `batch_index`."""
     outer = iter(batch_index)
     return tuple([slice(None) if i in window_dims else next(outer) for i in range(ndim)])
 
@@ -56,7 +56,7 @@ COMBINERS: dict[str, Callable[[Data, Data], Data]] = {
 
 @rule(Scatter)
 def scatter(op: Scatter, x: Data, indices: Data, updates: Data) -> Data:
-    # A window that lies outside x in part is dropped as a whole. Of several "set" to one place
+    # A window that is partly outside x is dropped as a whole. Of several "set" to one element
     # the last wins here.
     result = np.array(widen_floats(x))
     removed = op.inserted + op.operand_batch

@@ -1,6 +1,6 @@
 """Matrix products in NumPy.
 
-Never: look at the precision; everything is added up in 64 bits or, for integers, wraps.
+Never: use the precision parameter; sums are in 64 bits or, for integers, wrap.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Reductions and cumulative reductions in NumPy.
 
-Never: add up in less than 64 bits where rounding matters; integers wrap in their own dtype.
+Never: sum in less than 64 bits where rounding matters; integers wrap in their own dtype.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ COMBINING_UFUNCS: dict[type[r.Reduction] | type[r.Cumulative], "np.ufunc"] = {
 
 
 def _extreme_value(dtype: np.dtype[Any], largest: bool) -> float:
-    """The largest or smallest value of a dtype."""
+    """Returns the largest or smallest value of a dtype."""
     if dtype.kind == "b":
         return largest
     if dtype.kind in "iu":

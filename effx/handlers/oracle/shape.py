@@ -1,4 +1,4 @@
-"""Operations that move, repeat or cut out elements, in NumPy."""
+"""Operations that move, repeat or slice elements, in NumPy."""
 
 import numpy as np
 
@@ -37,8 +37,8 @@ def concatenate(op: s.Concatenate, *operands: Data) -> Data:
 
 @rule(s.Pad)
 def pad(op: s.Pad, x: Data, value: Data) -> Data:
-    # With places of the result counted from `low`: element i of x goes to i * (interior + 1), and
-    # what negative amounts push off the result is left out.
+    # With indices of the result counted from `low`: element i of x goes to i * (interior + 1), and
+    # elements that negative amounts push off the result are dropped.
     shape = [
         low + high + n + max(n - 1, 0) * inner
         for n, low, high, inner in zip(x.shape, op.low, op.high, op.interior, strict=True)

@@ -1,11 +1,11 @@
-"""Handlers inside programs: an operation that holds programs is staged again under the handler.
+"""Interpret operations that hold programs under any handler, by staging their programs again under it.
 
-This is written once for all handlers. Boxes are flattened to the leaves of their payloads. The body is staged under
+It is written once for all handlers. Boxes are flattened to the leaves of their payloads. The body is staged under
 a new frame of the same handler, with boxes rebuilt from these leaves, and its results are flattened again. A loop's
-carry is a fix-point; the results of branches are joined. A handler's author writes nothing for it, and may override
+carry is a fix-point; the results of branches are joined. A handler's author needs no code for it, and may override
 the methods of `PayloadHandler`.
 
-Never: know a particular handler.
+Never: depend on a particular handler.
 """
 
 from effx.handlers.recursion import branches, calls, custom, loops, parallel, solve, while_loops

@@ -86,7 +86,7 @@ def recur_undecided_while(frame: Frame, op: While, operands: Sequence[Array]) ->
 def _merge_iteration_states(
     frame: Frame, old: list[Array], new: list[Array], state: StateLayout
 ) -> list[Array]:
-    """Returns the state that covers an iteration that ran and one that did not."""
+    """Returns the state that covers both a performed and a skipped iteration."""
     if state.tree is None:
         return []
     merged = payload_handler(frame).merge_states(state.tree.unflatten(old), state.tree.unflatten(new))
@@ -97,7 +97,7 @@ def _merge_iteration_states(
 
 
 def _has_changed(old: Sequence[Array], new: Sequence[Array]) -> Array:
-    """Says whether anything has changed; NaN equals NaN."""
+    """Returns whether any array has changed; NaN equals NaN."""
     changed = as_operand(False, "undecided")
     for a, b in zip(old, new, strict=True):
         differs = (a != b) & ((a == a) | (b == b))

@@ -1,5 +1,5 @@
-"""Branches under any handler: each is staged under it, and their results are brought to one structure. Where nothing
-decides between them, all run, and their results are joined.
+"""Branches under any handler: each is staged under it, and their results are converted to one structure. If the index
+has no plain value, all branches run, and their results are joined.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ from effx.tree.registry import PyTree
 
 @recursion(Cond)
 def recur_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One cond of the staged branches, or all branches where nothing decides between them."""
+    """Performs one cond of the staged branches, or all branches if the index has no plain value."""
     results = recur_decided_cond(frame, op, operands)
     return join_branches(frame, op, operands[1:]) if results is None else results
 
 
 def recur_decided_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...] | None:
-    """One cond of the staged branches; None if the index is boxed and has no plain value."""
+    """Performs one cond of the staged branches; returns None if the index is boxed and has no plain value."""
     index, *rest = operands
     if type(index) is Box and index.frame is frame:
         plain = payload_handler(frame).primal(index.payload)
@@ -131,14 +131,14 @@ def _fill_missing_collected(frame: Frame, collected: CollectedLayouts) -> None:
 
 
 def meet_layouts(frame: Frame, branch_layouts: tuple[ValueLayout, ...]) -> ValueLayout:
-    """Returns the structure to which the same result of all branches is brought."""
+    """Returns the common structure of one result of all branches."""
     boxed = [layout for layout in branch_layouts if layout.tree is not None]
     if not boxed:
         return ValueLayout(None, (branch_layouts[0].type.strong(),), branch_layouts[0].type.strong())
     handler = payload_handler(frame)
     payload = boxed[0].example()
     for layout in branch_layouts:
-        if layout.tree is None:  # as in loops, the payload of a plain value counts
+        if layout.tree is None:  # as in loops, the structure of a lifted plain value counts
             payload = handler.widen(payload, handler.lift(layout.plain_example()))
         elif layout.tree != boxed[0].tree or layout.types != boxed[0].types:
             payload = handler.widen(payload, layout.example())

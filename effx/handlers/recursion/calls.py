@@ -1,4 +1,4 @@
-"""Calls, plain and rematerialised, under any handler: one call of the restaged program."""
+"""Calls, plain and rematerialised, under any handler: one call of the program staged again."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from effx.ir.ops.control import Call
 def unpack_results(
     frame: Frame, handled: HandledProgram, state: StateLayout, results: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """Takes state and collected values out of a staged program's outputs; returns its results, boxed."""
+    """Stores the state and collected values from a staged program's outputs; returns its results, boxed."""
     n = len(state.leaves)
     end = n + sum([len(layout.types) for layout in handled.results])
     set_state(frame, results[:n], state)
@@ -32,7 +32,7 @@ def unpack_results(
 
 
 def recur_call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One call of the body staged under the handler."""
+    """Performs one call of the body staged under the handler."""
     leaves, layouts = flatten_boxes(frame, operands)
     state_leaves, state = flatten_state(frame)
     handled = stage_under(op.program, frame.handler, layouts, state)

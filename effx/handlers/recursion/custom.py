@@ -1,8 +1,8 @@
 """Functions with custom rules under any handler. A handler that uses one of the rules applies it. Under any
-other, the function is staged again. Its rules for differentiation are kept, staged under the handler too, if
+other, the function is staged again. Its derivative rules are kept, staged under the handler too, if
 the handler commutes with differentiation, as batching does. Otherwise the handled function is differentiated
-itself, because the rules would give something else: bounds of a derivative are no derivatives of bounds. The
-rule for batching is always kept, because handlers commute with batching.
+itself, because the rules would compute something else: bounds of a derivative are no derivatives of bounds. The
+batching rule is always kept, because handlers commute with batching.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ MaybeArrays = Sequence[Array | None]
 
 @recursion(CustomCall)
 def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """The handler's own rule for the function, or one call of the function staged under the handler."""
+    """Applies the handler's own rule for the function, or performs one call of the function staged under the handler."""
     handler, n = payload_handler(frame), op.constants
     if handler.uses(op.rules):
         applied = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
@@ -50,7 +50,7 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
     state = flatten_state(frame)[1]
     # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
     # Results that the handler's own effects made plain, such as a sum along its axis, must stay plain.
-    # Those that all batch elements share stay plain where the user says that rules may be asked for one of them.
+    # Results that all batch elements share stay plain if the user allows rules for a single element.
     lifts_results = keeps_rules and not handler.takes(op.effects) and not _has_shared_results(op.rules)
     handled = stage_under(
         op.program,
@@ -74,7 +74,7 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
 
 
 def _has_shared_results(rules: CustomRules) -> bool:
-    """Says whether results stay plain: not where a rule for forward mode may give them tangents that differ."""
+    """Returns whether results stay plain: not if a forward-mode rule may give them different tangents."""
     return rules.shares_results and rules.jvp is None
 
 
@@ -96,7 +96,7 @@ def _flatten_lifted(frame: Frame, inputs: list[Array], outputs: list[Array]) -> 
 
 
 def _box_tangents(frame: Frame, parts: MaybeArrays, layouts: Layouts) -> list[Array | None]:
-    """Boxes tangents (or cotangents) as their primals are: each payload's leaves have their own."""
+    """Boxes tangents (or cotangents) by the layouts of their primals: each leaf of a payload has its own tangent."""
     values: list[Array | None] = []
     start = 0
     for layout in layouts:
@@ -111,7 +111,7 @@ def _box_tangents(frame: Frame, parts: MaybeArrays, layouts: Layouts) -> list[Ar
 
 
 def _fit_all(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
-    """Brings tangents to the layouts of their primals."""
+    """Converts tangents to the layouts of their primals."""
     flat: list[Array | None] = []
     for x, layout in zip(values, layouts, strict=True):
         flat += [None] * len(layout.types) if x is None else fit_to_layout(frame, x, layout)
@@ -119,7 +119,7 @@ def _fit_all(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array 
 
 
 def _fit_cotangents(frame: Frame, values: MaybeArrays, layouts: Layouts) -> list[Array | None]:
-    """Brings cotangents to the layouts of their primals; an unbatched value gets the sum."""
+    """Converts cotangents to the layouts of their primals; an unbatched value gets the sum."""
     unboxed: list[Array | None] = []
     for x, layout in zip(values, layouts, strict=True):
         if layout.tree is None and type(x) is Box and x.frame is frame:
@@ -157,12 +157,12 @@ def make_backward_under(
 @final
 @attrs.frozen(eq=False)
 class _RulesUnderHandler:
-    """The rules of a function that was staged under a handler, as rules on the leaves of boxes.
+    """The rules of a function staged under a handler, as rules on the leaves of boxes.
 
     Attributes:
         handler: the handler.
         inner: the function's own rules.
-        captured: the number of constants that staging added in front.
+        captured: the number of leading constants that staging added.
         constants, primals, results: the layouts of the function's operands and results.
     """
 
@@ -174,7 +174,7 @@ class _RulesUnderHandler:
     results: Layouts
 
     def rules(self, keeps: bool) -> CustomRules:
-        """Returns the rules that are kept."""
+        """Returns the rules to keep: derivative rules only if `keeps`."""
         inner = self.inner
         return CustomRules(
             inner.transform_name,
@@ -222,7 +222,7 @@ class _RulesUnderHandler:
         return self.fit_results(frame, ys), leaves, leaf_backward
 
     def unbox_shared(self, frame: Frame, y: Array, layout: ValueLayout) -> Array:
-        """Returns a result of the forward rule, plain where the function's own is."""
+        """Returns a result of the forward rule, plain if the function's own result is plain."""
         return (
             self.handler.first(y.payload)
             if layout.tree is None and type(y) is Box and y.frame is frame
@@ -230,7 +230,7 @@ class _RulesUnderHandler:
         )
 
     def fit_results(self, frame: Frame, ys: Sequence[Array]) -> list[Array]:
-        """Brings results to the layouts of the function's own."""
+        """Converts results to the layouts of the function's own results."""
         return [
             a for y, layout in zip(ys, self.results, strict=True) for a in fit_to_layout(frame, y, layout)
         ]
@@ -238,7 +238,7 @@ class _RulesUnderHandler:
     def batch(
         self, size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
     ) -> tuple[list[Array], list[bool]]:
-        """Batching under the handler: boxes of batches, whose leaves have the batch axis in front."""
+        """Batching under the handler: boxes of batches, whose leaves have a leading batch axis."""
         assert self.inner.batch is not None
         xs: list[Array] = []
         flags: list[bool] = []
@@ -265,7 +265,7 @@ class _RulesUnderHandler:
         return outputs, out_flags
 
     def batch_leaves(self, frame: Frame, y: Array, size: int, layout: ValueLayout) -> list[Array]:
-        """Returns the leaves of a batched result, with the batch axis in front."""
+        """Returns the leaves of a batched result, with a leading batch axis."""
         if layout.tree is None:
             batch = layout.type.with_shape((size, *layout.type.shape))
             return fit_to_layout(frame, y, ValueLayout(None, (batch,), batch))
@@ -286,7 +286,7 @@ def _repeat_rows(x: Array, size: int) -> Array:
 
 @recursion(CustomTangent)
 def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """The same operation on the leaves of boxes, if the handler keeps rules."""
+    """Performs the same operation on the leaves of boxes, if the handler keeps rules."""
     handler = payload_handler(frame)
     if not handler.keeps_rules or has_record(frame):
         if op.program is None:

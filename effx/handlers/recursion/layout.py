@@ -48,7 +48,7 @@ class ValueLayout:
         return self.tree.unflatten([_zeros(t) for t in self.types])
 
     def plain_example(self) -> Array:
-        """Returns a plain value of this layout's type, likewise."""
+        """Returns a plain value of this layout's type, to read its shape and dtype."""
         return _zeros(self.type)
 
 
@@ -115,10 +115,10 @@ def payload_layout(payload: PyTree, t: ArrayType) -> ValueLayout:
 
 
 def fit_to_layout(frame: Frame, x: Array, target: ValueLayout) -> list[Array]:
-    """Brings a value to a layout and returns its arrays: a plain one is lifted, a boxed one conforms.
+    """Converts a value to a layout and returns its arrays: a plain value is lifted, a boxed one conforms.
 
     Raises:
-        TransformError: the handler cannot bring it to the layout.
+        TransformError: the handler cannot convert it.
     """
     if target.tree is None:
         if type(x) is Box and x.frame is frame:

@@ -1,5 +1,5 @@
-"""Scans under any handler, and what all loops need: the structure of the carry is a fix-point. A carry starts as it
-is, plain or boxed. The body is staged; where it returns a boxed value for a plain one, or a wider structure, the
+"""Scans under any handler, and the fix-point of the carry's structure for all loops. A carry starts plain or boxed, as
+its initial value. The body is staged; where it returns a boxed value for a plain one, or a wider structure, the
 carry is widened and the body staged again. Structures only grow, at most `PayloadHandler.height` times for each
 value, so the search ends.
 """
@@ -47,7 +47,7 @@ def stage_to_fixpoint(
     state: StateLayout,
     grows: bool = False,
 ) -> tuple[HandledProgram, Layouts]:
-    """Stages a loop's body under a handler with a carry that keeps its structure.
+    """Stages a loop's body under a handler, with the carry in its fix-point structure.
 
     Args:
         body: takes the constants, the carry and slices of the stacked inputs.
@@ -59,7 +59,7 @@ def stage_to_fixpoint(
         The body, whose first results are the carry in that structure; and the structure.
 
     Raises:
-        TransformError: the structure grows without end.
+        TransformError: the structure grows without bound.
     """
     n, m = len(constants), len(carry)
     for _ in range(1 + m * (handler.height + len(tracked_axes.value))):
@@ -97,7 +97,7 @@ def _grow_carry(frame: Frame, x: Array, y: Array) -> Array:
 
 
 def _widen_layout(frame: Frame, x: Array, y: Array, layout: ValueLayout) -> ValueLayout:
-    """Returns the layout of a carry that comes in as x and goes out as y."""
+    """Returns the layout of a carry that enters as x and leaves as y."""
     boxed = type(y) is Box and y.frame is frame
     if layout.tree is None and not boxed:
         return layout
@@ -110,7 +110,7 @@ def _widen_layout(frame: Frame, x: Array, y: Array, layout: ValueLayout) -> Valu
 
 
 def _add_varying_axes(layout: ValueLayout, other: ValueLayout) -> ValueLayout:
-    """Returns a layout whose arrays vary along the axes too along which those of another do."""
+    """Returns a layout whose arrays also vary along the axes of another layout."""
     if layout.tree != other.tree or layout.types == other.types:
         return layout
     types = [t.with_vma(t.vma | u.vma) for t, u in zip(layout.types, other.types, strict=True)]
@@ -218,5 +218,5 @@ def reorder_state_inputs(program: Program, captured: int, state: int, constants:
         inputs = (*i[:captured], *i[captured + state : end], *i[captured : captured + state], *i[end:])
         return attrs.evolve(program, inputs=inputs, derived={})
 
-    # Kept, so that what is compiled from the new form is found again; so below.
+    # Cached, so that executables of the new form are found again; likewise below.
     return cache_on_program(program, ("moved", captured, state, constants), make)

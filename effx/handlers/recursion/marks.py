@@ -1,4 +1,4 @@
-"""Operations that mark values, under any handler: they mark each array of a payload."""
+"""Operations that mark values (checkpoint names, memory kinds, barriers) under any handler: they mark each array."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -16,7 +16,7 @@ MARK_OPERATIONS = (Identity, OptimizationBarrier)
 def mark_payloads(
     frame: Frame, op: Operation[object], operands: Sequence[Array]
 ) -> Array | tuple[Array, ...]:
-    """Performs such an operation outward on the arrays of payloads; boxes stay boxes."""
+    """Performs a marking operation outward on the arrays of payloads; boxes stay boxes."""
     leaves, layouts = flatten_boxes(frame, operands)
     if op.multiple:
         return tuple(rebuild_boxes(frame, cast("tuple[Array, ...]", op(*leaves)), layouts))

@@ -1,6 +1,6 @@
 """Parallel maps under any handler: their axes are like a scanned axis without an order.
 
-`unstack` and `stack` give the index of an axis in a payload, as for a scan; residuals become mapped results
+`unstack` and `stack` move an axis of a payload to the front and back, as for a scan; residuals become mapped results
 and stay on the device that computed them.
 """
 
@@ -36,23 +36,23 @@ def handler_for_body(handler: Handler, op: ParallelMap) -> Handler:
 
 
 def repeat_cuts(cuts: Cuts, layouts: Sequence[ValueLayout]) -> Cuts:
-    """Returns for each array of a flat list which axes cut it."""
+    """Returns for each array of a flat list the axes that shard it."""
     return tuple([c for c, layout in zip(cuts, layouts, strict=True) for _ in range(len(layout.types))])
 
 
 def _merge_axes(x: Array, k: int) -> Array:
-    """Returns an array with one axis in the place of some leading ones."""
+    """Merges the first k axes of an array into one."""
     shape = x.type.shape
     return x if k == 1 else Reshape((prod(shape[:k]), *shape[k:]))(x)
 
 
 def _split_leading_axis(x: Array, sizes: tuple[int, ...]) -> Array:
-    """Returns an array with some axes in the place of the leading one."""
+    """Splits the leading axis of an array into axes of these sizes."""
     return x if len(sizes) == 1 else Reshape((*sizes, *x.type.shape[1:]))(x)
 
 
 def _repeat_for_indices(op: ParallelMap, x: Array) -> Array:
-    """Returns a value once for each index."""
+    """Repeats a value once for each replica."""
     k, shape = len(op.axes), x.type.shape
     return BroadcastInDim((*[n for _, n in op.axes], *shape), tuple(range(k, k + len(shape))))(x)
 
@@ -60,7 +60,7 @@ def _repeat_for_indices(op: ParallelMap, x: Array) -> Array:
 def _slice_operand(
     frame: Frame, op: ParallelMap, x: Array, cut_axes: tuple[int, ...]
 ) -> tuple[list[Array], ValueLayout]:
-    """Splits an operand into arrays with the axes that cut it in front, and the layout of a slice."""
+    """Splits an operand into arrays with the sharding axes leading, and the layout of a slice."""
     k, sizes = len(cut_axes), op.axis_sizes_of(cut_axes)
     vma = op.axis_names_of(cut_axes) if op.checked else INVARIANT
     if type(x) is not Box or x.frame is not frame:
@@ -84,7 +84,7 @@ def _slice_operand(
 def _rebuild_result(
     frame: Frame, op: ParallelMap, parts: Sequence[Array], layout: ValueLayout, cut: tuple[int, ...]
 ) -> Array:
-    """Rebuilds a result from arrays with the axes that cut it in front."""
+    """Rebuilds a result from arrays with the sharding axes leading."""
     names, k = op.names, len(cut)
     t = layout.type.with_vma(layout.type.vma - names)
     outside = ValueLayout(layout.tree, tuple([p.with_vma(p.vma - names) for p in layout.types]), t)
@@ -99,8 +99,8 @@ def _rebuild_result(
 
 
 def replace_body(op: ParallelMap, body: Program, cuts_in: Cuts, cuts_out: Cuts) -> ParallelMap:
-    """Returns a parallel map of another program, the types of whose ends say along which axes they vary."""
-    if op.checked:  # zeros, say, of what varies
+    """Returns a parallel map of another program, with varying axes in its input and output types."""
+    if op.checked:  # outputs such as zeros may lack varying axes
         with bind_replica_axes(op.axes, True):
             ends = [tuple([(op.axis_names_of(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
             body = widen_program(body, *ends)
@@ -109,7 +109,7 @@ def replace_body(op: ParallelMap, body: Program, cuts_in: Cuts, cuts_out: Cuts) 
 
 @recursion(ParallelMap)
 def recur_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One parallel map of the staged body."""
+    """Performs one parallel map of the staged body."""
     leaves: list[Array] = []
     layouts: list[ValueLayout] = []
     for x, cut in zip(operands, op.cuts_in, strict=True):
@@ -121,21 +121,21 @@ def recur_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array])
     replica_states = _split_replica_states(frame, state, op)
     start_leaves = state_leaves if replica_states is None else replica_states
     start_cut = () if replica_states is None else all_axes
-    if op.checked and state.tree is not None:  # what each index makes of it is its own
+    if op.checked and state.tree is not None:  # each replica has its own state
         start_leaves, start_cut = (
             [_repeat_for_indices(op, x) for x in start_leaves] if replica_states is None else start_leaves,
             all_axes,
         )
         own_types = [layout.type.with_vma(layout.type.vma | op.names) for layout in state.leaves]
         state = attrs.evolve(state, leaves=tuple([ValueLayout(None, (t,), t) for t in own_types]))
-    with bind_replica_axes(op.axes, op.checked):  # rules of users' ask for their axes
+    with bind_replica_axes(op.axes, op.checked):  # users' rules use their axes
         handled = stage_under(op.body, handler_for_body(frame.handler, op), tuple(layouts), state)
     cuts_in = (
         *[()] * len(handled.constants),
         *[start_cut] * len(start_leaves),
         *repeat_cuts(op.cuts_in, layouts),
     )
-    # Each index has its own state; they are merged here.
+    # Each replica has its own state; they are merged here.
     cuts_out = (
         *[all_axes] * len(state_leaves),
         *repeat_cuts(op.cuts_out, handled.results),
@@ -152,7 +152,7 @@ def recur_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array])
     k = len(op.axes)
     collect_values(
         frame, [_merge_axes(x, k) for x in results[start:]], handled.collected
-    )  # a row for each index
+    )  # a row for each replica
     return tuple(values)
 
 

@@ -1,5 +1,5 @@
-"""What handlers that work inside programs share: how an operation finds its meaning, and the methods that may be
-overridden.
+"""`PayloadHandler`, the base of handlers that work inside programs: dispatch of operations to rules, and methods to
+override.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from effx.tree.registry import PyTree, flatten
 R = TypeVar("R")
 H = TypeVar("H", bound=HigherOrder)
 
-Rule: TypeAlias = Any  # each handler says what its rules take and give
+Rule: TypeAlias = Any  # each handler defines the signature of its rules
 
 # (frame, op, operands) -> results, performed outward and boxed again
 Recursion = Callable[[Frame, H, Sequence[Array]], tuple[Array, ...]]
 
-# (frame, rules, constants, primals) -> results; None to go into the function itself
+# (frame, rules, constants, primals) -> results; None to enter the function itself
 ApplyCustom = Callable[[Frame, CustomRules, Sequence[Array], Sequence[Array]], tuple[Array, ...] | None]
 
-# What handlers that do not override `apply_custom` do with custom rules, by their class.
+# How handlers that do not override `apply_custom` apply custom rules, by their class.
 custom_rules: dict[type[Handler], ApplyCustom] = {}
 
 
@@ -32,13 +32,13 @@ class PayloadHandler(Handler):
     """A handler that works inside programs. Its boxes carry payloads: pytrees of arrays, with static data in their
     structure.
 
-    An operation is handled by its rule; without one, by going into the programs that it holds; else by its
-    decomposition. A handler says how a rule is called (`apply_rule`) and what becomes of a result
+    An operation is handled by its rule; without one, by entering the programs that it holds; else by its
+    decomposition. A handler defines how a rule is called (`apply_rule`) and how a result is boxed
     (`boxed_result`). Most users' handlers define `lift` only; the other methods have a default that works leaf by leaf.
 
     A handler's data pass through programs in one of three ways. *Payloads* belong to values: their leaves
-    take the value's place. *State* belongs to the run and is threaded through carries and branches.
-    *Collected* values only go out: as further results of calls, stacked by scans and parallel maps, from the
+    replace the value. *State* belongs to the run and is threaded through carries and branches.
+    *Collected* values are outputs only: further results of calls, stacked by scans and parallel maps, from the
     last iteration of a while loop. State cannot replace collecting, because its structure must be known
     beforehand; collecting cannot replace state, because it cannot be read. Arrays that a handler only reads
     are its attributes, which a staged body captures as constants.
@@ -49,13 +49,13 @@ class PayloadHandler(Handler):
         height: how often a loop may widen the structure of one carry before it is an error.
         threads_state: True if `frame.state` is a pytree of arrays that rules replace. It is threaded through
             programs.
-        keeps_rules: True if the handler commutes with differentiation, as batching does. Then users' rules
-            for differentiation are kept under it; else the handled function is differentiated.
+        keeps_rules: True if the handler commutes with differentiation, as batching does. Then users' derivative
+            rules are kept under it; else the handled function is differentiated.
         lifts_carries: True to lift the plain initial values of a loop before its body is staged, for payloads
             that depend on a known value, such as a zero.
         effects_only: True for a handler of plain values that sees only the effects that it handles.
-        marks_source: True if all operations that a rule performs get the position of the handled one in the user's
-            source. False for rules of effx's own that perform one operation: looking the position up costs more.
+        marks_source: True if all operations that a rule performs get the source location of the handled one. False
+            for effx's own rules that perform one operation: looking the location up costs more.
         collects: True if the handler collects values by name (`collect`). Programs return them: stacked by
             scan and by parallel maps, those of the last iteration by a while loop.
     """
@@ -92,7 +92,7 @@ class PayloadHandler(Handler):
         return y if about is None else self.boxed_result(frame, y, about, op.name)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
     def without_rule(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
-        """Goes into the programs of an operation without a rule, or decomposes it.
+        """Enters the programs of an operation without a rule, or decomposes it.
 
         Raises:
             NoRuleError: it holds no programs and does not decompose.
@@ -114,22 +114,22 @@ class PayloadHandler(Handler):
         """Calls a rule; by default with the operation and its operands.
 
         Returns:
-            The result, and what `boxed_result` is to know of it, None if the result is an array already; two tuples for
+            The result, and the data that `boxed_result` needs of it, None if the result is an array already; two tuples for
             an operation with several results.
         """
         return rule(op, *operands), apply_typing_rule(op, operands)
 
     def boxed_result(self, frame: Frame, y: PyTree, about: PyTree, what: str = "") -> Array:
-        """Makes an array out of what a rule gives for one result of the operation named `what`; by default that is an
-        array already, or a number.
+        """Makes an array from a rule's result for the operation named `what`; by default that is an array already, or a
+        number.
         """
         return y if isinstance(y, Array) else as_operand(y, f"{self.name}: the rule for {what}")
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
-        """Interprets an operation without a rule; None to decompose it. By default it goes into programs."""
+        """Interprets an operation without a rule; None to decompose it. By default it enters programs."""
         return cast("R | None", recur(frame, op, operands))
 
-    # What payloads are
+    # Payloads
 
     def lift(self, x: Array) -> PyTree:
         """Returns the payload of a plain value.
@@ -146,14 +146,14 @@ class PayloadHandler(Handler):
         return None
 
     def widen(self, a: PyTree, b: PyTree) -> PyTree:
-        """Returns a payload of the structure that both conform to; only its structure counts.
+        """Returns a payload of a structure that both payloads can conform to; only its structure counts.
 
         Called for a loop's carry: `a` is the carry so far, `b` the body's result.
         """
         return a
 
     def conform(self, payload: PyTree, like: PyTree) -> PyTree:
-        """Brings a payload to the structure of another."""
+        """Converts a payload to the structure of another."""
         return payload
 
     def join(self, a: PyTree, b: PyTree) -> PyTree:
@@ -170,10 +170,10 @@ class PayloadHandler(Handler):
     def grow(self, before: PyTree, after: PyTree) -> PyTree:
         """Returns a payload that covers either value, in a while loop whose condition has no plain value. The
         loop runs until this changes nothing, so a chain of growing payloads must end: widen bounds that may
-        grow for ever, to infinity say.
+        grow for ever, for example to infinity.
 
         Args:
-            before: covers the carries so far. after: of one more iteration.
+            before: covers the carries so far. after: the carry after one more iteration.
 
         Raises:
             TransformError: the handler does not define it.
@@ -195,13 +195,13 @@ class PayloadHandler(Handler):
         return payload
 
     def uses(self, rules: CustomRules) -> bool:
-        """Says whether the handler uses one of the custom rules of a function."""
+        """Returns whether the handler uses one of the custom rules of a function."""
         return False
 
     def apply_custom(
         self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Applies a custom rule instead of a function; None to go into the function itself."""
+        """Applies a custom rule instead of a function; None to enter the function itself."""
         rule = custom_rules.get(type(self))
         return None if rule is None else rule(frame, rules, constants, primals)
 
@@ -216,7 +216,7 @@ class PayloadHandler(Handler):
         )
 
     def first(self, payload: PyTree) -> Array:
-        """Returns the plain value that a box stands for where all batch elements must share it: the first element's.
+        """Returns a plain value for a box where all batch elements must share it: the first element's.
 
         Raises:
             TransformError: the handler does not define it.
@@ -254,12 +254,12 @@ class PayloadHandler(Handler):
         frame.collected[name] = value
 
     def moved(self, result: Array, parts: Sequence[Array]) -> None:
-        """Told, where programs run step by step, that a loop has stacked a result from parts, or sliced it out of the one
+        """Is called, when programs run step by step, after a loop stacks a result from parts, or slices it from a single
         part. No rule sees these operations.
         """
 
     def missing(self, name: str, like: PyTree) -> PyTree:
-        """Returns the value for one that another branch collects, or a loop without iterations: zeros."""
+        """Returns the default for a value that only another branch collects, or a loop without iterations: zeros."""
         leaves, tree = flatten(like)
         return tree.unflatten([zeros(x.type) for x in leaves])
 
@@ -302,7 +302,7 @@ def recur(frame: Frame, op: Operation[object], operands: Sequence[Array]) -> tup
 
 
 def custom_rule(kind: type[PayloadHandler]) -> Callable[[ApplyCustom], ApplyCustom]:
-    """Registers how a handler applies the custom rules of functions that it `uses`."""
+    """Registers how a handler class applies the custom rules of functions that it `uses`."""
 
     def register(rule: ApplyCustom) -> ApplyCustom:
         custom_rules[kind] = rule
@@ -312,7 +312,7 @@ def custom_rule(kind: type[PayloadHandler]) -> Callable[[ApplyCustom], ApplyCust
 
 
 def must_perform_once(frame: Frame | None) -> bool:
-    """Says whether a handler from this frame outward keeps a state or collects. Then an operation that is
+    """Returns whether a handler from this frame outward has a state or collects. Then an operation that is
     performed again may give another result. Handlers of effects only do not count: effects are performed once
     anyway.
     """

@@ -22,7 +22,7 @@ def stage_programs(
     """Stages the programs under the handler, with an unknown of one structure for all of them.
 
     Args:
-        frame: the handler's.
+        frame: the handler's frame.
         op: takes k constants and the initial value of the unknown. Its programs take the constants, the unknown
             any number of times, and last the unknown; they give the unknown.
         operands: the operation's.
@@ -56,7 +56,7 @@ def stage_programs(
 
 
 def recur_solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One solution of the staged programs."""
+    """Performs one solution of the staged programs."""
     if has_record(frame):
         # A solver threads state and collects values like any program.
         with use_frame(frame):

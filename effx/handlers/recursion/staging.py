@@ -1,4 +1,4 @@
-"""Staging a program again under a handler."""
+"""Stage a program again under a handler, with its state and collected values."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar, cast, final
@@ -96,8 +96,8 @@ class CollectedLayouts:
     """The layouts of the values collected inside a program, which follow the program's results.
 
     Attributes:
-        names: in order.
-        layouts: of the values, one each.
+        names: the names in order.
+        layouts: the layout of each value.
     """
 
     names: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class HandledProgram:
             results' leaves and those of collected values.
         constants: values of its first inputs.
         results: the layouts of the results. collected: the layouts of collected values.
-        scope: the scopes around the program, if a rule asked for its scope; else None.
+        scope: the name stack around the program, if a rule read its scope; else None.
     """
 
     program: Program
@@ -143,7 +143,7 @@ class HandledProgram:
 
 
 def has_record(frame: Frame) -> bool:
-    """Says whether the handler keeps a state or collects values, which programs must return."""
+    """Returns whether the handler has a state or collects values, which programs must return."""
     handler = payload_handler(frame)
     return handler.threads_state or handler.collects
 
@@ -187,7 +187,7 @@ FlattenOutputs = Callable[[Frame, list[Array], list[Array]], tuple[list[Array], 
 def flatten_outputs(
     frame: Frame, inputs: list[Array], outputs: list[Array]
 ) -> tuple[list[Array], tuple[ValueLayout, ...]]:
-    """Does not change the results."""
+    """Returns the outputs unchanged."""
     return flatten_boxes(frame, outputs)
 
 
@@ -214,14 +214,14 @@ def stage_under(
     settle: FlattenOutputs = flatten_outputs,
     key: Hashable = (),
 ) -> HandledProgram:
-    """Stages a program again under a handler; cached by (program, handler, structure of the inputs), and by the scopes
-    around where a rule asks for its scope.
+    """Stages a program again under a handler; cached by (program, handler, structure of the inputs), and by the outer
+    name stack if a rule reads its scope.
 
     Args:
         program: the body.
         handler: installed around it. layouts: of the inputs in the flat list. state: the layout of the
             handler's state. settle: converts the results; `key` must identify it.
-        key: part of the cache's key.
+        key: part of the cache key.
     """
 
     # A program's operations have the scopes within it alone, since it may be performed anywhere. Most rules
@@ -237,7 +237,7 @@ def stage_under(
 
         def body(leaves: list[Array]) -> list[Array]:
             nonlocal results, collected
-            surrounding_scope.set(scope)  # `stage` puts both back
+            surrounding_scope.set(scope)  # `stage` restores both
             scope_read_flag.set(scope_read)
             with handle(handler) as frame:
                 set_state(frame, leaves[:n], state)
@@ -257,7 +257,7 @@ def stage_under(
     full_key: tuple[Hashable, ...] = ("stage_under", handler, layouts, state, key, diverging_axes.value)
     handled = cache_on_program(program, full_key, make)
     if handled.scope is not None:
-        # The one kept without its scopes says that there are more; it may be of others.
+        # The entry without a scope shows that others exist; it may be for another scope.
         handled_here, full_key = handled, (*full_key, scope)
         handled = cache_on_program(
             program, full_key, lambda: handled_here if handled_here.scope == scope else make()
@@ -272,7 +272,7 @@ def stage_under(
 
 
 def align_constants(parts: Sequence[HandledProgram | Staged]) -> tuple[list[Program], list[Array]]:
-    """Gives programs with the same parameters one list of constants.
+    """Rewrites programs with the same parameters to share one list of constants.
 
     Returns:
         The programs, each taking the constants of all before its other inputs; and the constants.
@@ -295,7 +295,7 @@ def align_constants(parts: Sequence[HandledProgram | Staged]) -> tuple[list[Prog
             programs.append(program)
             continue
 
-        # Kept, so that what is compiled from the new form is found again.
+        # Cached, so that executables of the new form are found again.
         def extended(program: Program = program, part_indices: tuple[int, ...] = part_indices) -> Program:
             variables = [Var(t) for t in types]
             for index, var in zip(part_indices, program.inputs, strict=False):

@@ -40,18 +40,20 @@ from effx.ir.types import ArrayType, array_type
 
 @recursion(While)
 def recur_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One loop of the staged condition and body, or any number of iterations where nothing decides that."""
+    """Performs one loop of the staged condition and body, or covers any number of iterations if the condition has no
+    plain value.
+    """
     results = recur_decided_while(frame, op, operands)
     return recur_undecided_while(frame, op, operands) if results is None else results
 
 
 def recur_decided_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...] | None:
-    """One loop of the staged condition and body; None if the condition is boxed and has no plain value."""
+    """Performs one loop of the staged condition and body; None if the condition is boxed and has no plain value."""
     c = op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
     carry_layouts = initial_carry_layouts(frame, operands[c:], op.body.in_types[c:])
     state_leaves, state = flatten_state(frame)
-    # Structures only grow, so a condition that is boxed from the start stays so: asked before the body is staged.
+    # Structures only grow, so a condition that is boxed from the start stays boxed: checked before the body is staged.
     if _stage_condition(frame, op, constant_layouts, carry_layouts, state).results[0].tree is not None:
         return None
     with diverge_along(op.condition.out_types[0].vma):
@@ -75,7 +77,7 @@ def recur_decided_while(frame: Frame, op: While, operands: Sequence[Array]) -> t
         _missing_leaves(frame, body_collected),
         _missing_leaves(frame, condition_collected),
     )
-    # A condition that leaves the state as it is stays in the condition's program. One that changes it, or
+    # A condition that does not change the state stays in the condition's program. One that changes it, or
     # collects, would be in the program twice, and an outer handler would collect from it twice: so its value
     # is carried instead.
     if test.outputs[:s] == test.inputs[len(fixed_operands) :][:s] and not condition_collected.names:
@@ -100,7 +102,7 @@ def recur_decided_while(frame: Frame, op: While, operands: Sequence[Array]) -> t
 
 
 def _missing_leaves(frame: Frame, collected: CollectedLayouts) -> list[Array]:
-    """Returns the arrays of values that are not collected yet."""
+    """Returns default arrays for values that are not collected yet."""
     if not collected.names:
         return []
     handler = payload_handler(frame)
@@ -166,7 +168,7 @@ def _stage_condition(
 def _flatten_condition(
     frame: Frame, inputs: list[Array], outputs: list[Array]
 ) -> tuple[list[Array], Layouts]:
-    """Takes the plain value of a condition, if there is one."""
+    """Replaces a condition by its plain value, if there is one."""
     (test,) = outputs
     if type(test) is Box and test.frame is frame:
         plain = payload_handler(frame).primal(test.payload)

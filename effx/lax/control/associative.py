@@ -99,7 +99,7 @@ def _check_sizes(elems: PyTree, arrays: list[Array], axes: list[int]) -> None:
 
 
 def _combine_prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Array]:
-    """Combines neighbours, finds the prefixes of the pairs, and from these the others."""
+    """Combines neighbours, computes the prefixes of the pairs, and from these the other prefixes."""
     n = arrays[0].type.shape[axes[0]]
     if n < 2:
         return arrays

@@ -259,7 +259,7 @@ def _perform_branches(
 def _check_same_results(
     function_name: str, first: str, a: FunctionTrace, second: str, b: FunctionTrace
 ) -> None:
-    """Refuses branches whose results differ in structure or types."""
+    """Raises an error for branches whose results differ in structure or types."""
     if a.out_tree != b.out_tree:
         raise TreeError(
             f"{function_name}: the branches must return the same structure: {first} returns {a.out_tree}, "

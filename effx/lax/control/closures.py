@@ -133,7 +133,7 @@ def check_structure(function_name: str, name: str, tree: PyTreeDef, out_tree: Py
 
 def _describe_first_difference(tree: PyTreeDef, out_tree: PyTreeDef) -> str:
     """Says where the structures begin to differ, if that is not at their roots."""
-    with contextlib.suppress(Exception):  # users' own nodes need not take what stands for the leaves here
+    with contextlib.suppress(Exception):  # users' own nodes need not accept these placeholders for leaves
         before, after = [t.unflatten([0] * t.num_leaves) for t in (tree, out_tree)]
         mismatches = prefix_errors(before, after, None, "the carry", "the result")
         mismatches = mismatches or prefix_errors(after, before, None, "the result", "the carry")

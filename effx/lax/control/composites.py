@@ -1,4 +1,4 @@
-"""Operations that a compiler may know by name: `composite`."""
+"""Named operations that a compiler may replace: `composite`."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Callable[P, R]:
-    """Returns a function that a compiler may replace by what it knows under a name; where it knows nothing, the
+    """Returns a function that a compiler may replace by its own of the same name; where it has none, the
     decomposition runs.
 
     The result is one operation of the program. Derivatives, `vmap` and other handlers go into the decomposition.
@@ -26,7 +26,7 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
             dtypes, NumPy arrays, sequences and mappings of these. One that is None is no attribute. Arrays
             that it closes over are the first operands of the operation.
         name: the operation's name, with a namespace.
-        version: to tell apart what the name has meant over time.
+        version: the version of the name's meaning.
 
     Returns:
         A function of the same arguments.

@@ -75,7 +75,7 @@ def linear_call(
 def _call(
     name: str, program: Program, transpose: Program, known: Sequence[Array], linear: Sequence[Array]
 ) -> Sequence[Array]:
-    """Calls a program of known values and others, in which it is linear; both programs take the same known values."""
+    """Calls a program that is linear in all operands but the known ones; both programs take the same known values."""
     n = len(known)
 
     def backward(residuals: Sequence[Array], cts: Sequence[Array | None]) -> Sequence[Array]:
@@ -97,7 +97,7 @@ def _check_inexact(which: str, value: PyTree, types: Types) -> None:
 def _check_transpose_result(
     name: str, tree: PyTreeDef, types: Types, out_tree: PyTreeDef, out_types: Types
 ) -> None:
-    """Refuses a transpose whose result is not like the linear arguments."""
+    """Raises an error for a transpose whose result does not match the linear arguments."""
     if tree != out_tree:
         raise TreeError(
             f"linear_call: {name} must return the structure of linear_args, {tree}, got {out_tree}"

@@ -317,7 +317,7 @@ def fori_loop(
         return iterate(step, val, len(steps))[0]
     carry, tree = flatten_to_arrays("fori_loop", "init_val", init_val)
     inputs = positional_tree(leaf_structure, tree)
-    # Where indices have bounds of their own, some are done while others go on.
+    # Where batch elements have bounds of their own, some end while others go on.
     i_type = first.type if steps is not None else first.type.with_vma(first.type.vma | last.type.vma)
 
     def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:

@@ -127,7 +127,7 @@ def scan(
     try:
         arrays_and_tree = flatten_to_arrays("scan", "xs", xs)
     except RefGivenError:
-        arrays_and_tree = None  # the rest happens outside of the clause, so that its errors stand alone
+        arrays_and_tree = None  # the rest runs outside of the clause, so that its errors have no context
     if arrays_and_tree is None:
         return _scan_over_refs(f, init, xs, length, reverse, unroll)
     slices, x_tree = arrays_and_tree
@@ -346,7 +346,7 @@ def _map_slices(
         ]
         stacked: Y = _stack_outputs("map", callable_name(f), [step(*args) for args, _ in rows])
         return stacked
-    # Not found again by the function: what it reads may have changed since.
+    # Not looked up again by the function: values that it reads may have changed since.
     step = partial(vmap(f) if batch_size else f)
     body = trace_cached("map", step, inputs, _row_types(slices))
     result: Y = body.out_tree.unflatten(

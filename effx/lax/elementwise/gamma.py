@@ -53,7 +53,7 @@ def digamma(x: Operand) -> Array:
 
 
 def polygamma(m: Operand, x: Operand) -> Array:
-    """Returns the m-th slope of digamma at x, for whole m >= 0. It has a derivative in x alone.
+    """Returns the m-th slope of digamma at x, for whole m >= 0. It has a derivative in x only.
 
     Args:
         m, x: floating, of one dtype and of shapes that fit.

@@ -57,7 +57,7 @@ def complex(x: Operand, y: Operand) -> Array:
         A complex array of the common shape.
 
     Raises:
-        DTypeError: dtypes differ or are others.
+        DTypeError: dtypes differ or are not supported.
         ShapeError: shapes differ.
 
     >>> complex(1.0, 2.0)

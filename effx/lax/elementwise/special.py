@@ -43,7 +43,7 @@ def erfc(x: Operand, *, accuracy: Accuracy = None) -> Array:
 
     Raises:
         DTypeError: x has another dtype.
-        BackendError: another accuracy is asked for.
+        BackendError: another accuracy is requested.
 
     >>> erfc(0.0)
     Array(1., dtype=float32, weak_type=True)

@@ -131,12 +131,12 @@ def svd(
     Args:
         x: `[*batch, m, n]`.
         full_matrices: True for square u and vh.
-        compute_uv: False for the singular values alone.
+        compute_uv: False for the singular values only.
         subset_by_index: (start, end) for some of the singular values only, without full_matrices.
         algorithm: None for the platform's own.
 
     Returns:
-        u `[*batch, m, k]`, s `[*batch, k]` and vh `[*batch, k, n]`, k = min(m, n), with square u and vh if asked
+        u `[*batch, m, k]`, s `[*batch, k]` and vh `[*batch, k, n]`, k = min(m, n), with square u and vh if requested
         for; s alone without compute_uv. s descends.
 
     Raises:
@@ -179,8 +179,8 @@ def eig(
 ) -> list[Array]:
     """Returns eigenvalues and eigenvectors of matrices, by LAPACK's geev on CPUs.
 
-    Eigenvalues have derivatives where they are simple, and so have right eigenvectors if nothing depends on their phase;
-    left eigenvectors have none.
+    Eigenvalues have derivatives where they are simple, and so have right eigenvectors if nothing depends on their
+    phase; left eigenvectors have none.
 
     Args:
         x: `[*batch, n, n]`.
@@ -192,7 +192,7 @@ def eig(
 
     Returns:
         The eigenvalues `[*batch, n]`, then left and right eigenvectors of length 1 as columns, `[*batch, n, n]`, those
-        that are asked for; all complex.
+        that are requested; all complex.
 
     Raises:
         ShapeError, DTypeError: x is not of square matrices of floating or complex numbers.

@@ -59,7 +59,7 @@ def triangular_solve(
         lower: True if a is lower triangular.
         transpose_a: True if op(a) is a's transpose.
         conjugate_a: True if op(a) has the conjugates of a's elements.
-        unit_diagonal: True to take the diagonal as ones, whatever stands there.
+        unit_diagonal: True to take the diagonal as ones, whatever its elements.
 
     Returns:
         An array of b's shape.
@@ -163,7 +163,8 @@ def qr(
 def qr(
     x: Operand, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]:
-    """Returns the factors with x = Q R, Q with orthonormal columns and R upper triangular, by Householder's reflections.
+    """Returns the factors with x = Q R, Q with orthonormal columns and R upper triangular, by Householder's
+    reflections.
 
     With full_matrices and m > n there is no derivative: the last columns of Q are not determined.
 
@@ -175,11 +176,11 @@ def qr(
 
     Returns:
         Q `[*batch, m, k]` and R `[*batch, k, n]`, k = m with full_matrices and else min(m, n); with pivoting also
-        `i32[*batch, n]`, which column stands where.
+        `i32[*batch, n]`, the index in the operand of each column.
 
     Raises:
         ShapeError, DTypeError: x is not of matrices of floating or complex numbers.
-        BackendError: MAGMA is asked for.
+        BackendError: MAGMA is requested.
 
     >>> import numpy as np
     >>> q, r = qr(np.array([[3., 5.], [4., 0.]], np.float32))

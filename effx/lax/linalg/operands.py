@@ -12,7 +12,7 @@ from effx.transforms.jit.jit import jit
 
 
 def widen_operands(function_name: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
-    """Returns operands of a dtype that kernels take, and what brings results back to the dtype they had."""
+    """Returns operands converted to a dtype of the kernels, and a function that converts results back."""
     arrays = [as_operand(x, function_name) for x in operands]
     narrow = arrays[0].type.dtype
     if narrow.itemsize > 2 or not dtypes.is_floating(narrow):

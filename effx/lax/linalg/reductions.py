@@ -96,8 +96,8 @@ def hessenberg(a: Operand) -> tuple[Array, Array]:
         a: `[*batch, n, n]`.
 
     Returns:
-        The form in the upper triangle and on the diagonal below, with the reflections' vectors under that, of a's shape;
-        the reflections' factors `[*batch, n - 1]`, for `householder_product`.
+        The form in the upper triangle and on the diagonal below, with the reflections' vectors under that, of a's
+        shape; the reflections' factors `[*batch, n - 1]`, for `householder_product`.
 
     Raises:
         ShapeError, DTypeError: a is not of square matrices of floating or complex numbers.
@@ -112,7 +112,8 @@ def hessenberg(a: Operand) -> tuple[Array, Array]:
 
 
 def tridiagonal(a: Operand, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
-    """Returns the tridiagonal form of Hermitian matrices, with the reflections that lead to it, by LAPACK's sytrd on CPUs.
+    """Returns the tridiagonal form of Hermitian matrices, with the reflections that lead to it, by LAPACK's sytrd on
+    CPUs.
 
     There is no derivative.
 
@@ -121,8 +122,8 @@ def tridiagonal(a: Operand, *, lower: bool = True) -> tuple[Array, Array, Array,
         lower: True to read the lower triangle, False for the upper one.
 
     Returns:
-        An array of a's shape with the reflections' vectors in this triangle; the form's main diagonal `[*batch, n]` and the
-        next one `[*batch, n - 1]`, real; the reflections' factors `[*batch, n - 1]`.
+        An array of a's shape with the reflections' vectors in this triangle; the form's main diagonal `[*batch, n]` and
+        the next one `[*batch, n - 1]`, real; the reflections' factors `[*batch, n - 1]`.
 
     Raises:
         ShapeError, DTypeError: a is not of square matrices of floating or complex numbers.
@@ -158,7 +159,7 @@ def schur(
 
     Raises:
         ShapeError, DTypeError: x is not of square matrices of floating or complex numbers.
-        BackendError: sorting is asked for.
+        BackendError: sorting is requested.
 
     >>> import numpy as np
     >>> schur(np.array([[1., 2.], [0., 3.]], np.float32))[0].tolist()
@@ -210,7 +211,7 @@ def ormqr(a: Operand, taus: Operand, c: Operand, *, left: bool = True, transpose
         taus: `[*batch, k]`, their factors.
         c: `[*batch, m, n]`, or `[*batch, n, m]` for the other side.
         left: True for Q c, False for c Q.
-        transpose: True for Q^H in place of Q.
+        transpose: True for Q^H instead of Q.
 
     Returns:
         An array of c's shape.

@@ -126,7 +126,8 @@ def eigh(a: Operand, UPLO: str | None = None, symmetrize_input: bool = True) -> 
         symmetrize_input: True to decompose (a + a^H) / 2.
 
     Returns:
-        A named tuple of ascending eigenvalues `[*batch, n]`, real, and orthonormal eigenvectors as columns `[*batch, n, n]`.
+        A named tuple of ascending real eigenvalues `[*batch, n]` and orthonormal eigenvectors as columns `[*batch, n,
+        n]`.
 
     Raises:
         ShapeError: a is not of square matrices, or UPLO is another letter.
@@ -163,7 +164,8 @@ def eig(a: Operand) -> EigResult:
         a: `[*batch, n, n]`.
 
     Returns:
-        A named tuple of eigenvalues `[*batch, n]` and eigenvectors of length 1 as columns `[*batch, n, n]`, all complex.
+        A named tuple of eigenvalues `[*batch, n]` and eigenvectors of length 1 as columns `[*batch, n, n]`, all
+        complex.
 
     Raises:
         ShapeError: a is not of square matrices.
@@ -237,13 +239,13 @@ def svd(
     Args:
         a: `[*batch, m, n]`.
         full_matrices: True for square U and Vh.
-        compute_uv: False for the singular values alone.
+        compute_uv: False for the singular values only.
         hermitian: True promises that a is Hermitian; then `eigh` decomposes it.
         subset_by_index: (start, end) for some of the singular values only, without full_matrices.
 
     Returns:
-        A named tuple of U `[*batch, m, k]`, S `[*batch, k]`, which descends, and Vh `[*batch, k, n]`, k = min(m, n), with
-        square U and Vh if asked for; S alone without compute_uv.
+        A named tuple of U `[*batch, m, k]`, S `[*batch, k]`, which descends, and Vh `[*batch, k, n]`, k = min(m, n),
+        with square U and Vh if requested; S alone without compute_uv.
 
     Raises:
         ShapeError: a is not of matrices, or the subset is none of its singular values.
@@ -260,7 +262,7 @@ def svd(
         u, s, vh = linalg.svd(x, full_matrices=full_matrices, subset_by_index=subset_by_index)
         return SVDResult(back(u), back(s), back(vh))
     v, w = linalg.eigh(x)
-    # Backwards as a whole, as in NumPy: of equal ones the last comes first.
+    # All reversed, as in NumPy: of equal ones the last comes first.
     order = argsort(arithmetic.absolute(w), -1)[..., ::-1]
     if subset_by_index is not None:
         order = order[..., slice(*subset_by_index)]

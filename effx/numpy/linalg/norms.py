@@ -63,7 +63,7 @@ def norm(
 def vector_norm(
     x: Operand, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: Order = 2
 ) -> Array:
-    """Returns norms of vectors, whose elements may lie along several axes.
+    """Returns norms of vectors, whose elements may extend over several axes.
 
     Args:
         x: an array.

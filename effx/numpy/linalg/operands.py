@@ -9,7 +9,7 @@ from effx.lax.linalg.operands import widen_operands
 
 
 def kernel_operands(function_name: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
-    """Returns operands of one dtype that kernels take, and what brings results back to the dtype they should have."""
+    """Returns operands converted to one dtype of the kernels, and a function that converts results to their dtype."""
     return widen_operands(
         function_name, *promote_dtypes(*[to_inexact(as_operand(x, function_name)) for x in operands])
     )

@@ -155,7 +155,7 @@ def slogdet(a: Operand, *, method: str | None = None) -> SlogdetResult:
         return SlogdetResult(back(sign), back(log))
     if x.type.kind == "c":
         raise DTypeError(f"slogdet: method 'qr' is for real matrices, got {x.type!r}; use 'lu'")
-    # Each reflection turns the sign.
+    # Each reflection changes the sign.
     has_reflection = convert(Geqrf()(stop_gradient(x))[1] != 0, dtypes.int32)
     sign, log = sign_and_log(diagonal(Qr()(x)[1]), 1 - 2 * (reducing.sum(has_reflection, -1) % 2))
     return SlogdetResult(back(sign), back(log))
@@ -179,8 +179,8 @@ def pinv(
 
     Args:
         a: `[*batch, m, n]`.
-        rtol: singular values below this part of the largest one count as 0; `[*batch]` or a number, by default ten times
-            the larger size and the dtype's resolution.
+        rtol: singular values below this part of the largest one count as 0; `[*batch]` or a number, by default ten
+            times the larger size and the dtype's resolution.
         hermitian: True promises that a is Hermitian.
         rcond: another name of rtol.
 

@@ -31,7 +31,7 @@ def vq(obs: Operand, code_book: Operand, check_finite: bool = True) -> tuple[Arr
     Args:
         obs: `[m, n]` observations of n features, or `[m]` of one.
         code_book: `[k, n]` or `[k]` codes.
-        check_finite: changes nothing: values are not looked at.
+        check_finite: has no effect: values are not checked.
 
     Returns:
         `i32[m]`, the numbers of the codes, the first of those that are equally near; and `[m]`, the distances.

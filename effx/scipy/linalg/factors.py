@@ -136,7 +136,7 @@ def lu(
 
     Args:
         a: `[*batch, m, n]`.
-        permute_l: True for the product P L in place of both.
+        permute_l: True for the product P L instead of both.
         overwrite_a, check_finite: change nothing.
 
     Returns:
@@ -331,7 +331,7 @@ def svd(
     Args:
         a: `[*batch, m, n]`.
         full_matrices: True for square factors.
-        compute_uv: False for the singular values alone.
+        compute_uv: False for the singular values only.
         overwrite_a, check_finite: change nothing.
         lapack_driver: "gesdd" to divide and conquer, "gesvd" to iterate, on CPUs.
 
@@ -366,10 +366,10 @@ def qr(
         a: `[*batch, m, n]`.
         overwrite_a, lwork, check_finite: change nothing.
         mode: "full" for a square Q, "economic" for min(m, n) columns, "r" for R alone.
-        pivoting: True to exchange the columns of a such that the diagonal of R decreases in size.
+        pivoting: True to exchange the columns of a so that the diagonal of R decreases in size.
 
     Returns:
-        Q but for mode "r", R, and with pivoting `i32[*batch, n]`, which column stands where.
+        Q but for mode "r", R, and with pivoting `i32[*batch, n]`, the index in the operand of each column.
 
     Raises:
         ShapeError: a is not of matrices, or there is no such mode.
@@ -406,7 +406,7 @@ def eigh(
         a: `[*batch, n, n]`.
         b: positive definite, for the values w and vectors v with a v = w b v; None for the unit matrix.
         lower: True to read lower triangles, False for upper ones.
-        eigvals_only: True for the eigenvalues alone.
+        eigvals_only: True for the eigenvalues only.
         overwrite_a, overwrite_b, turbo, check_finite: change nothing.
         eigvals: None.
         type: 1 for a v = w b v, 2 for a b v = w v, 3 for b a v = w v.

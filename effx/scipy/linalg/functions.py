@@ -96,7 +96,7 @@ def expm_frechet(
 def expm_frechet(
     A: Operand, E: Operand, *, method: str | None = None, compute_expm: bool = True
 ) -> Array | tuple[Array, Array]:
-    """Returns the exponentials of matrices, and their derivatives along others.
+    """Returns the exponentials of matrices, and their derivatives along other matrices.
 
     Args:
         A: `[*batch, n, n]`.
@@ -211,12 +211,12 @@ def qr_multiply(
         a: `[*batch, m, n]`.
         c: `[*batch, p, m]`, or for the other side `[*batch, k, p]`, k = min(m, n); or a vector.
         mode: "right" for c Q, "left" for Q c.
-        pivoting: True to exchange the columns of a such that the diagonal of R decreases in size.
+        pivoting: True to exchange the columns of a so that the diagonal of R decreases in size.
         conjugate: True for the conjugate of Q.
         overwrite_a, overwrite_c: change nothing.
 
     Returns:
-        The product, R `[*batch, k, n]`, and with pivoting `i32[*batch, n]`, which column stands where.
+        The product, R `[*batch, k, n]`, and with pivoting `i32[*batch, n]`, the index in the operand of each column.
 
     Raises:
         ShapeError: sizes do not fit, or there is no such mode.

@@ -33,7 +33,8 @@ def _fill_by_diagonals(values: Array, step: Callable[[Array], tuple[Array, Array
 
     Args:
         values: the diagonal.
-        step: returns numerators and denominators of the next diagonal's elements, given the matrix with zeros from there on.
+        step: returns numerators and denominators of the next diagonal's elements, given the matrix with zeros from
+            there on.
     """
     n = values.type.shape[-1]
     unit = convert(band_mask((n, n), 0, "EQ"), values.type.dtype)
@@ -52,7 +53,8 @@ def _pairwise_differences(values: Array) -> tuple[Array, Array]:
 
 
 def sqrtm(A: Operand, blocksize: int = 1) -> Array:
-    """Returns the principal square roots of matrices, by Schur's form (Björck and Hammarling, 1983). There is no derivative.
+    """Returns the principal square roots of matrices, by Schur's form (Björck and Hammarling, 1983). There is no
+    derivative.
 
     Args:
         A: `[n, n]`.
@@ -63,7 +65,7 @@ def sqrtm(A: Operand, blocksize: int = 1) -> Array:
 
     Raises:
         ShapeError: A is no square matrix.
-        BackendError: blocks are asked for.
+        BackendError: blocks are requested.
 
     >>> import numpy as np
     >>> sqrtm(np.array([[4., 0.], [0., 9.]])).real.round().tolist()
@@ -76,7 +78,7 @@ def sqrtm(A: Operand, blocksize: int = 1) -> Array:
     form, vectors = _complex_schur(x)
     roots = arithmetic.unary(Sqrt(), diagonal(form))
     row, column = _pairwise_differences(roots)
-    # An element times the sum of the roots beside it is what the product of the roots so far lacks.
+    # An element times the sum of the adjacent roots is what the product of the roots so far lacks.
     root = _fill_by_diagonals(roots, lambda found: (form - multiply(found, found), row + column))
     return multiply(vectors, multiply(root, adjoint(vectors)))
 
@@ -235,8 +237,8 @@ def eigh_tridiagonal(
 
     Args:
         d: the main diagonal, `[n]`, real.
-        e: the diagonal beside it, `[n - 1]`.
-        eigvals_only: True for the eigenvalues alone.
+        e: the diagonal next to it, `[n - 1]`.
+        eigvals_only: True for the eigenvalues only.
         select: "a" for all, "i" for those from index select_range[0] to select_range[1].
         select_range: for "i".
         tol, key: change nothing: nothing is iterated, and nothing is random.
@@ -245,7 +247,7 @@ def eigh_tridiagonal(
         Ascending eigenvalues, and orthonormal eigenvectors as columns.
 
     Raises:
-        ShapeError: sizes do not fit, or select or its range are others.
+        ShapeError: sizes do not fit, or select or its range are invalid.
 
     >>> import numpy as np
     >>> eigh_tridiagonal(np.zeros(2), np.ones(1), eigvals_only=True).round(3).tolist()

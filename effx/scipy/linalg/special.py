@@ -97,7 +97,7 @@ def hankel(c: Operand, r: Operand | None = None) -> Array:
 
 
 def circulant(c: Operand) -> Array:
-    """Returns matrices whose columns are the first one, `[*batch, n]`, turned by 0, 1, … elements.
+    """Returns circulant matrices, whose columns are the first one, `[*batch, n]`, rotated by 0, 1, … elements.
 
     >>> import numpy as np
     >>> circulant(np.array([1, 2, 3])).tolist()
@@ -361,7 +361,8 @@ def _check_kind(function_name: str, kind: str | None) -> str:
 
 
 def pascal(n: int, kind: str | None = None) -> Array:
-    """Returns Pascal's matrix of binomial coefficients: "symmetric" (None), or its "lower" or "upper" triangular factor.
+    """Returns Pascal's matrix of binomial coefficients: "symmetric" (None), or its "lower" or "upper" triangular
+    factor.
 
     >>> pascal(3).tolist()
     [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]

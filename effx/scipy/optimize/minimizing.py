@@ -79,7 +79,7 @@ def _descend(
         direction_of: takes the memory, the number of the step and the gradient, returns a direction.
         learned: takes the memory, the number of the step, the step and the difference of gradients, returns the memory.
         options: of the method.
-        tries: how many points a search along a line looks at.
+        tries: how many points a line search evaluates.
     """
     value, gradient = value_and_grad(fun)(x)
     if value.type.shape or value.type.kind != "f":
@@ -138,7 +138,7 @@ def _descend(
 
 
 def _run_bfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[DescentState, Array | None]:
-    """The inverse of the Hessian is kept, and changed by two vectors a step."""
+    """The inverse of the Hessian is stored, and updated by two vectors a step."""
     n = x.type.size
     unit = to_host_array(np.eye(n, dtype=x.type.dtype))
 
@@ -218,8 +218,8 @@ def minimize(
 ) -> OptimizeResults:
     """Looks for a minimum of a function by its gradient.
 
-    Can be compiled and batched. Reverse mode does not pass the loop; where it is needed, `lax.custom_root` of the gradient
-    has the derivatives of the minimum.
+    Can be compiled and batched. Reverse mode does not pass the loop; where it is needed, `lax.custom_root` of the
+    gradient has the derivatives of the minimum.
 
     Args:
         fun: `fun(x, *args)` returns a real number.
@@ -227,11 +227,11 @@ def minimize(
         args: further arguments of `fun`.
         method: "BFGS", or "l-bfgs-experimental-do-not-rely-on-this", which keeps only the last steps and no matrix.
         tol: the option `gtol`, and `ftol` where there is one.
-        options: `maxiter`, the largest number of steps, by default `200 * n`; `gtol`, below which the gradient is small;
-            `norm`, the order of the gradient's norm, by default infinity. Of BFGS `line_search_maxiter`, how many points
-            are looked at for one step. Of the other method `maxls`, the same; `maxcor`, how many steps are kept; `ftol`, the
-            relative change of the value at which it ends; and `maxfun` and `maxgrad`, the largest numbers of values and
-            gradients.
+        options: `maxiter`, the largest number of steps, by default `200 * n`; `gtol`, below which the gradient is
+            small; `norm`, the order of the gradient's norm, by default infinity. Of BFGS `line_search_maxiter`, how
+            many points are evaluated for one step. Of the other method `maxls`, the same; `maxcor`, how many steps are
+            stored; `ftol`, the relative change of the value at which it ends; and `maxfun` and `maxgrad`, the largest
+            numbers of values and gradients.
 
     Returns:
         The last point, the value and the gradient there, and how it ended.

@@ -12,7 +12,7 @@ class OptimizeResults(NamedTuple):
 
     Attributes:
         x: the last point.
-        success: whether it is a minimum, as far as the tolerance says.
+        success: whether it is a minimum within the tolerance.
         status: 0 for that; 1 for too many iterations, 2 too many values, 3 too many gradients, 5 no step that makes the
             value smaller.
         fun: the value there.

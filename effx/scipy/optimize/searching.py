@@ -38,12 +38,12 @@ class LineSearchState(NamedTuple):
     """The state of a search.
 
     Attributes:
-        trial: the point that is looked at.
+        trial: the point that is evaluated.
         low: the best point so far that is low enough.
         high: the other end of the interval that holds what is sought, once there is one.
         bracketed: whether there is one.
-        found: whether `trial` is what is sought.
-        looked: how many points were looked at.
+        found: whether `trial` satisfies the conditions.
+        looked: how many points were evaluated.
     """
 
     trial: LinePoint
@@ -60,7 +60,7 @@ def select(test: Array, x: LinePoint, y: LinePoint) -> LinePoint:
 
 
 def minimize_cubic(low: LinePoint, high: LinePoint) -> Array:
-    """Returns the minimum of the cubic through two points with their slopes, kept off the ends; else the middle."""
+    """Returns the minimum of the cubic through two points with their slopes, away from the ends; else the middle."""
     width = high.step - low.step
     safe = where(width == 0, 1, width)
     d1 = low.slope + high.slope - 3 * (high.value - low.value) / safe
@@ -106,7 +106,7 @@ def search_line(
         line = start.value + DECREASE * trial.step * start.slope
         above = (trial.value > line) | (trial.value >= low.value)
         flat = absolute(trial.slope) <= -CURVATURE * start.slope
-        # Near a minimum the values differ by less than rounding; then the slopes alone say what is low enough.
+        # Near a minimum the values differ by less than rounding; then only the slopes decide what is low enough.
         level = (trial.value <= start.value + noise * absolute(start.value)) & (
             trial.slope <= (2 * DECREASE - 1) * start.slope
         )

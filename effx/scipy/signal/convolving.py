@@ -78,15 +78,15 @@ def _convolve_directly(
     fill: Array | float = 0.0,
     upper: bool = False,
 ) -> Array:
-    """Convolves, in the sense of mathematics: the second array is turned around.
+    """Convolves, in the sense of mathematics: the second array is reversed.
 
-    Of an even size no element is the middle: `upper` says that it is the later one of two for mode "same".
+    Of an even size no element is the middle: `upper` chooses the later one of two for mode "same".
     """
     kernel = _flip_and_conjugate(y)
     if mode != "valid":
         amounts = []
         for n in y.type.shape:
-            low = n // 2 if upper else (n - 1) // 2  # what comes before is cut off
+            low = n // 2 if upper else (n - 1) // 2  # the elements before are cropped
             amounts.append((n - 1, n - 1) if mode == "full" else (n - 1 - low, low))
         widths = dict(enumerate(amounts))
         if boundary == "constant":
@@ -255,7 +255,7 @@ def convolve2d(
     Args:
         in1, in2, mode, precision: as for `convolve`.
         boundary: what is thought to be beyond in1's edges: "fill" `fillvalue`, "wrap" the other side, "symm" the mirror
-            image. Mode "valid" does not look there.
+            image. Mode "valid" does not read there.
         fillvalue: for boundary "fill".
 
     Raises:

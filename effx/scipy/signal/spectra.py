@@ -27,7 +27,7 @@ Trend = str | bool | Callable[[Array], Array]
 
 
 class SegmentPlan(NamedTuple):
-    """How a signal is cut: `size` elements under a window, each `step` after the last one, transformed with `points`."""
+    """The segments of a signal: `size` elements under a window, every `step` elements, transformed with `points`."""
 
     window: Array
     size: int
@@ -44,7 +44,7 @@ def _plan_segments(
     nfft: int | None,
     dtype: dtypes.DType,
 ) -> SegmentPlan:
-    """Resolves how a signal of n elements is cut."""
+    """Resolves the segments of a signal of n elements."""
     window_array = None if isinstance(window, str | tuple) else as_operand(window, function_name)
     if window_array is not None and (window_array.type.ndim != 1 or 0 in window_array.type.shape):
         raise ShapeError(
@@ -240,7 +240,7 @@ def csd(
         nfft: the points of the Fourier transform; `nperseg` by default, more are zeros.
         detrend: what is subtracted of a part: its mean ("constant"), a line ("linear"), nothing (False), or what a
             function makes of parts along the last axis.
-        return_onesided: True for the frequencies from 0 on, with the power of the others; of real signals alone.
+        return_onesided: True for the frequencies from 0 on, with the power of the others; of real signals only.
         scaling: "density" for power in a unit of frequency, "spectrum" for power.
         axis: along which axis.
         average: "mean" or "median" of the parts.
@@ -326,8 +326,8 @@ def stft(
     Args:
         x: the signal.
         fs, window, nperseg, noverlap, nfft, detrend, return_onesided: as for `csd`.
-        boundary: how half a part is added at both ends: "zeros", "constant" (the outermost elements), "even" (mirrored),
-            "odd" (mirrored at the outermost elements' values too), or None.
+        boundary: how half a part is added at both ends: "zeros", "constant" (the outermost elements), "even"
+            (mirrored), "odd" (mirrored at the outermost elements' values too), or None.
         padded: True to add zeros so that all elements are in a part.
         axis: along which axis.
 

@@ -61,7 +61,7 @@ def detrend(
         Floating or complex numbers in the shape of `data`.
 
     Raises:
-        ShapeError: a place out of the axis.
+        ShapeError: a break is out of the axis.
         DTypeError: another type.
 
     >>> detrend(np.array([1.0, 2.0, 3.0]), type="constant").tolist()

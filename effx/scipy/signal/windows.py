@@ -58,7 +58,7 @@ OTHER_NAMES = {
 
 
 def _window_of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers | None:
-    """Returns the symmetric windows that are not functions on [0, 1] alone; None for an unknown name."""
+    """Returns the symmetric windows that are not just functions on [0, 1]; None for an unknown name."""
     middle: Numbers = np.arange(n) - (n - 1) / 2
     distance: Numbers = np.abs(middle)
     first = parameters[0] if parameters else 0.0

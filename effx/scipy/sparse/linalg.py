@@ -1,7 +1,7 @@
 """Linear systems that are known by what the matrix does to vectors, solved by iteration.
 
-The solvers work on one vector, to which pytrees are laid out. The result is differentiated implicitly: derivatives solve
-linear systems by the same solver.
+The solvers work on one vector, into which pytrees are flattened. The result is differentiated implicitly: derivatives
+solve linear systems by the same solver.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def _squared_norm(x: Array) -> Array:
 
 
 def _as_function(function_name: str, name: str, A: Matrix[X]) -> Callable[[PyTree], PyTree]:
-    """Returns the function of vectors that a matrix stands for."""
+    """Returns the linear function of a matrix."""
     if callable(A):
         return A
     if isinstance(A, np.ndarray | Array):
@@ -464,11 +464,11 @@ def gmres(
 
     Args:
         A, b, x0, tol, atol: as for `cg`, for any A.
-        restart: the dimension of the space in which a solution is sought before it is begun anew.
-        maxiter: the largest number of such rounds; by default ten times b's size.
+        restart: the dimension of the space in which a solution is sought before a restart.
+        maxiter: the largest number of restarts; by default ten times b's size.
         M: a preconditioner, given as A is: about A's inverse.
         solve_method: "batched" builds the whole space and then solves for least squares, "incremental" rotates each
-            vector as it comes and ends within a round where the residual is small enough.
+            vector as it is added and ends before a restart where the residual is small enough.
 
     Returns:
         x, like b, and `i32[]`: 0, or -1 where x is not a number. Derivatives are those of the exact solution.

@@ -1,7 +1,7 @@
 """Unit quaternions and other forms of rotations, along the last axis of arrays.
 
 A quaternion is (x, y, z, w), with the real part last. Each form is differentiable at the identity too: where a formula
-divides a small angle by itself, a series takes its place.
+divides a small angle by itself, a series is used instead.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def from_axes(axes: str, intrinsic: bool, angles: Array) -> Array:
 def to_axes(q: Array, axes: str, intrinsic: bool) -> Array:
     """Returns `[*batch, 3]` angles about axes.
 
-    Source: Bernardes and Viollet, "Quaternion to Euler angles conversion: a direct, general and computationally efficient
-    method", 2022.
+    Source: Bernardes and Viollet, "Quaternion to Euler angles conversion: a direct, general and computationally
+    efficient method", 2022.
     """
     first, second, third = ["xyz".index(c) for c in (axes[::-1] if intrinsic else axes)]
     proper = first == third

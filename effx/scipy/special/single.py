@@ -1,4 +1,4 @@
-"""Functions that stand alone: the dilogarithm, Owen's T, Bernoulli numbers and Bessel functions of integer order."""
+"""The dilogarithm, Owen's T, Bernoulli numbers and Bessel functions of integer order."""
 
 import math
 from fractions import Fraction

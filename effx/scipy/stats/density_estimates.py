@@ -42,8 +42,8 @@ class gaussian_kde:
     Args:
         dataset: points, `[d, n]`, or `[n]` where d is 1.
         bw_method: the factor between the covariance of the points and that around each: "scott" or None for
-            `neff^(-1 / (d + 4))`, "silverman" for `(neff (d + 2) / 4)^(-1 / (d + 4))`, a number, or a function that gets
-            the estimate, whose covariance is not there yet, and returns the number.
+            `neff^(-1 / (d + 4))`, "silverman" for `(neff (d + 2) / 4)^(-1 / (d + 4))`, a number, or a function that
+            gets the estimate, which has no covariance yet, and returns the number.
         weights: not negative, `[n]`; equal by default.
 
     Attributes:
@@ -253,7 +253,7 @@ def _log_density(estimate: gaussian_kde, points: Array) -> Array:
 
 @jit
 def _mass_between(estimate: gaussian_kde, low: Array, high: Array) -> Array:
-    """Returns the mass between two bounds; beside a point its upper tails are subtracted, which are small there."""
+    """Returns the mass between two bounds; above a point its upper tails are subtracted, which are small there."""
     width = estimate.covariance[0, 0] ** 0.5
     a, b = (low - estimate.dataset[0]) / width, (high - estimate.dataset[0]) / width
     right = (a > 0.0) & (b > 0.0)

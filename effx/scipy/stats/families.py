@@ -45,7 +45,7 @@ class DistributionFamily:
     Attributes:
         name: for errors.
         support: gives the ends of the support of y from the parameters.
-        allowed: says which parameters are allowed; must be false where one is NaN.
+        allowed: returns which parameters are valid; must be false where one is NaN.
         inner: a y in the support.
         whole: True for distributions of integers.
         strong: functions whose results are not weak even of numbers, as JAX's.
@@ -159,9 +159,9 @@ class DistributionFamily:
 def apply_each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:
     """Returns the values of a function of each operand, which is compiled and performed once for all together."""
     wide = broadcast_arrays(operands, keep_scalars=False)
-    # Kept apart, as XLA would compute all for each of the results that are taken.
-    found = optimization_barrier(of(stack(wide)))
-    return [found[i] for i in range(len(wide))]
+    # A barrier, as XLA would compute all values again for each of the results.
+    values = optimization_barrier(of(stack(wide)))
+    return [values[i] for i in range(len(wide))]
 
 
 def weighted_log(weight: Array, x: Array) -> Array:

@@ -51,7 +51,8 @@ def _is_missing(x: Array) -> Array:
 
 
 def _find_runs(ordered: Array) -> tuple[Array, Array, Array]:
-    """Returns, for sorted elements along the last axis, positions, whether another element begins, and where its run began.
+    """Returns, for sorted elements along the last axis, positions, whether another element begins, and where its run
+    began.
 
     NaNs are alike.
     """
@@ -117,7 +118,7 @@ def rankdata(
 
     Args:
         a: real numbers of any shape.
-        method: what elements that are equal get: the "average" of their places, their "min" or "max", the same number
+        method: the rank of equal elements: the "average" of their ranks, their "min" or "max", the same number
             and the next element the next ("dense"), or each its own in their order ("ordinal").
         axis: the axis along which there is an order; None for that of all elements, as a vector.
         nan_policy: where NaN occurs, "propagate" makes all ranks NaN, "omit" those of NaN only.
