@@ -72,6 +72,8 @@ class StepLogger(InterceptHandler[None]):
         pause: how to stop, such as `breakpoint`.
     """
 
+    name = "step"
+
     log: list[Entry]
     stop: Callable[[Site[Any, Any]], bool] | None
     pause: Callable[[], object]

@@ -80,14 +80,14 @@ def _draw_log_gamma(key: Array, a: Array) -> Array:
     return where(a >= 0.0, log(d) + log(v) + boost, math.nan)
 
 
-def _draw_log_gammas(keys: Array, a: Array) -> Array:
+def _log_samples(keys: Array, a: Array) -> Array:
     if IMPLEMENTATIONS.get(keys.type.dtype, THREEFRY) != THREEFRY:
         # A batch of other keys would draw by the first one alone.
         return map_(lambda pair: _draw_log_gamma(*pair), (keys, a))
     return vmap(_draw_log_gamma)(keys, a)
 
 
-_differentiable = custom_jvp(_draw_log_gammas, nondiff_argnums=(0,))
+_differentiable = custom_jvp(_log_samples, nondiff_argnums=(0,))
 
 
 @_differentiable.defjvp
