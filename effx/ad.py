@@ -1,4 +1,4 @@
-"""What `vjp` says of cotangents that go to mutable references, named as in `jax.ad`."""
+"""Markers for `vjp`'s cotangents with mutable references, named as in `jax.ad`."""
 
 from effx.transforms.autodiff.pullbacks import (
     VJP,

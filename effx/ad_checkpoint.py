@@ -1,4 +1,4 @@
-"""`checkpoint` and what belongs to it, under the name that JAX users know."""
+"""`checkpoint` and related functions, under JAX's module name."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ __all__ = [
     "remat",
 ]
 
-# What a policy may answer.
+# The possible results of a policy.
 Saveable: Final = True
 Recompute: Final = False
 

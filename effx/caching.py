@@ -1,4 +1,4 @@
-"""Caches that keep nothing alive, and keys that tell apart what `==` does not.
+"""Caches that keep no objects alive, and cache keys that are stricter than `==`.
 
 Traces and compiled code are cached by the function's identity, weakly, and refer neither to the function nor
 to its C++ functions, so dropping a function frees everything at once: the collector of cycles does not know
@@ -28,7 +28,7 @@ class WeakStore(Generic[K, V]):
         self._entries: dict[int, tuple[ref[K], V]] = {}
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """Returns the value for an object, made the first time; each time where nothing can refer to it weakly."""
+        """Returns the value for an object, made the first time; each time if the object has no weak references."""
         key_id = id(key)
         entry = self._entries.get(key_id)
         if entry is not None and entry[0]() is key:
@@ -42,7 +42,7 @@ class WeakStore(Generic[K, V]):
         return value
 
     def values(self) -> list[V]:
-        """Returns the values of the objects that live."""
+        """Returns the values of all live objects."""
         return [value for _, value in list(self._entries.values())]
 
     def __len__(self) -> int:
@@ -51,21 +51,21 @@ class WeakStore(Generic[K, V]):
 
 Clear = Callable[[], object]
 
-# What forgets a cache of what is soon compiled again, and what forgets any other: modules append their own.
+# Functions that clear caches of quickly recompiled code, and those that clear all others: modules append their own.
 kernel_caches: list[Clear] = []
 other_caches: list[Clear] = []
 
 
 def clear_kernels() -> None:
-    """Forgets the compiled kernels of single operations, and what was compiled from the texts used last."""
+    """Clears the compiled kernels of single operations, and executables of recently compiled texts."""
     for clear in kernel_caches:
         clear()
 
 
 def clear_caches() -> None:
-    """Forgets every staged program and compiled executable; what is called again is staged and compiled again.
+    """Clears all staged programs and compiled executables; later calls stage and compile again.
 
-    What a user holds, a `Program` or the result of `jit(f).lower(x).compile()`, stays usable.
+    Objects that a user holds, a `Program` or the result of `jit(f).lower(x).compile()`, stay usable.
 
     >>> import effx, effx.numpy as enp
     >>> f = effx.jit(lambda x: x + 1)
@@ -83,7 +83,7 @@ _PLAIN_TYPES = frozenset({bool, bytes, int, str, type, type(None)})
 
 
 def _compared_fields(value: object) -> tuple[object, ...] | None:
-    """Returns the compared fields of a record that compares by them; None for anything else."""
+    """Returns the compared fields of an attrs class or dataclass; None for other values."""
     cls = type(value)
     fields: Any = getattr(cls, "__attrs_attrs__", None)
     if fields is not None:
@@ -101,7 +101,7 @@ def _compared_fields(value: object) -> tuple[object, ...] | None:
 
 
 def exact_key(value: object) -> Hashable:
-    """Returns a key that is equal for values of the same types and bits only: 1, 1.0 and True differ, 0.0 and -0.0 do.
+    """Returns a key that is equal only for values of equal types and bits: 1, 1.0 and True differ, and 0.0 and -0.0 do.
 
     >>> exact_key(0.0) == exact_key(-0.0), exact_key((1,)) == exact_key((True,))
     (False, False)
@@ -124,7 +124,7 @@ def exact_key(value: object) -> Hashable:
 
 
 def has_same_bits(x: object, y: object) -> bool:
-    """Says whether two values are of the same types and bits."""
+    """Returns whether two values have equal types and bits."""
     if x is y:
         return True
     kind = type(x)
@@ -149,7 +149,7 @@ _strict_code = _make_strict_eq(()).__code__
 
 
 def make_comparison_strict(cls: type[object]) -> None:
-    """Makes an attrs class that compares by its fields compare them by `has_same_bits`."""
+    """Makes an attrs class compare its fields by `has_same_bits`."""
     code = getattr(cls.__dict__.get("__eq__"), "__code__", None)
     if code is not None and code.co_filename.startswith("<attrs generated"):
         fields: Any = cls.__attrs_attrs__  # type: ignore[attr-defined]  # attrs calls this for its own classes

@@ -1,4 +1,4 @@
-"""Python functions that programs call while they run: `pure_callback`, `io_callback`, and waiting for effects."""
+"""Call Python functions from running programs: `pure_callback`, `io_callback`; and wait for effects."""
 
 from collections.abc import Callable
 
@@ -27,35 +27,35 @@ def pure_callback(
     vmap_method: VmapMethod | None = None,
     **kwargs: PyTree,
 ) -> PyTree:
-    """Calls a Python function whose results depend on nothing but its arguments.
+    """Calls a Python function whose results depend only on its arguments.
 
-    Such a call may be left out where its results are not used, and may happen more than once. An error that the
-    function raises comes out of the call of the compiled function, as it was raised.
+    Such a call may be dropped if its results are not used, and may happen more than once. An error that the
+    function raises is raised unchanged by the call of the compiled function.
 
-    Under vmap, `vmap_method` says what the function does:
+    Under vmap, `vmap_method` selects how the function is batched:
 
     - "sequential", "sequential_unrolled": it is called for each batch element, in order.
-    - "expand_dims": it is called once, with a batch axis in front of all arrays, which has size 1 where an argument
-      is the same for all elements. It gives results with the batch axis.
-    - "broadcast_all": likewise, but the axis has the batch's size everywhere.
-    - "legacy_vectorized": likewise, but arguments that are the same for all elements have no such axis.
+    - "expand_dims": it is called once, with a leading batch axis on all arrays, of size 1 for an argument that
+      is equal for all elements. It returns results with the batch axis.
+    - "broadcast_all": the same, but the axis has the batch size everywhere.
+    - "legacy_vectorized": the same, but arguments that are equal for all elements have no batch axis.
 
     Args:
-        callback: takes pytrees of arrays, which lie on a CPU, and gives a pytree of arrays or numbers. It may call
+        callback: takes pytrees of arrays on a CPU, and returns a pytree of arrays or numbers. It may call
             functions of effx.
-        result_shape_dtypes: a pytree of arrays or of things with `shape` and `dtype`, as the function gives it.
+        result_shape_dtypes: a pytree of arrays or of objects with `shape` and `dtype`, like the function's result.
         args, kwargs: the function's arguments: pytrees of arrays and numbers.
-        sharding: the CPU on which the function's arguments are to lie; by default the first one.
+        sharding: the CPU for the function's arguments; by default the first one.
         vmap_method: see above; without it vmap is an error.
 
     Returns:
         The function's result, as arrays.
 
     Raises:
-        TransformError: an unknown `vmap_method`; something that is no function; differentiation of the call.
+        TransformError: an unknown `vmap_method`; `callback` is not callable; differentiation of the call.
         DTypeError: an argument or an entry of `result_shape_dtypes` is no array.
-        TreeError, ShapeError, DTypeError: when called, the function's result is not what was declared.
-        BackendError: the sharding is none of a CPU; the program is compiled for another platform.
+        TreeError, ShapeError, DTypeError: when called, the function's result differs from `result_shape_dtypes`.
+        BackendError: the sharding is not a CPU's; the program is compiled for another platform.
 
     >>> import numpy as np, effx, effx.numpy as enp
     >>> @effx.jit
@@ -78,29 +78,29 @@ def io_callback(
     ordered: bool = False,
     **kwargs: PyTree,
 ) -> PyTree:
-    """Calls a Python function that does something to the world: writes a file, draws from a generator.
+    """Calls a Python function with side effects, such as writing a file or drawing from a generator.
 
     Each call happens once, whether its results are used or not, also inside `checkpoint`. Under vmap the function is
     called for each batch element.
 
     Args:
-        callback: takes pytrees of arrays, which lie on a CPU, and gives a pytree of arrays or numbers. It may call
+        callback: takes pytrees of arrays on a CPU, and returns a pytree of arrays or numbers. It may call
             functions of effx.
-        result_shape_dtypes: a pytree of arrays or of things with `shape` and `dtype`, as the function gives it; None
+        result_shape_dtypes: a pytree of arrays or of objects with `shape` and `dtype`, like the function's result; None
             for a function that returns None.
         args, kwargs: the function's arguments: pytrees of arrays and numbers.
-        sharding: the CPU on which the function's arguments are to lie; by default the first one.
-        ordered: True if the call happens after all ordered ones that stand before it in the program, and before those
-            behind it. Without it only data say what comes first. Ordered calls cannot be batched.
+        sharding: the CPU for the function's arguments; by default the first one.
+        ordered: True to run the call in program order among all ordered calls. Otherwise only data dependencies
+            determine the order. Ordered calls cannot be batched.
 
     Returns:
         The function's result, as arrays.
 
     Raises:
-        TransformError: something that is no function; differentiation of the call; vmap of an ordered one.
+        TransformError: `callback` is not callable; differentiation of the call; vmap of an ordered one.
         DTypeError: an argument or an entry of `result_shape_dtypes` is no array.
-        TreeError, ShapeError, DTypeError: when called, the function's result is not what was declared.
-        BackendError: the sharding is none of a CPU; the program is compiled for another platform.
+        TreeError, ShapeError, DTypeError: when called, the function's result differs from `result_shape_dtypes`.
+        BackendError: the sharding is not a CPU's; the program is compiled for another platform.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.experimental import io_callback
@@ -118,10 +118,10 @@ def io_callback(
 
 
 def effects_barrier() -> None:
-    """Waits until the effects of all computations that have begun have happened.
+    """Waits until the effects of all computations that have started have happened.
 
-    Programs that call Python run to their end before their caller goes on, so there is something to wait for only
-    where other threads run some.
+    Programs that call Python finish before their caller continues, so the wait matters only for computations
+    of other threads.
 
     >>> effects_barrier()
     """

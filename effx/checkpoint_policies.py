@@ -1,7 +1,7 @@
-"""Policies of `checkpoint`: which operations' results differentiation keeps.
+"""Policies of `checkpoint`: which operations' results differentiation saves as residuals.
 
-A policy is called with an operation and its operands' types, and says whether the results are kept. Those
-of this module are values, equal if they say the same, so that what is derived for one serves for all.
+A policy is called with an operation and its operands' types, and returns whether the results are saved. The policies
+of this module compare by value, so that equal policies share cached programs.
 """
 
 from typing import Protocol, final
@@ -34,27 +34,27 @@ class CheckpointPolicy(Protocol):
     """A policy."""
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
-        """Says whether the results of an operation are kept, and where."""
+        """Returns whether the results of an operation are saved, and in which memory."""
         ...
 
 
 def everything_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Keeps everything, as without checkpoint."""
+    """Saves everything, as without checkpoint."""
     return True
 
 
 def nothing_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Keeps nothing but the arguments: checkpoint's default."""
+    """Saves only the arguments: checkpoint's default."""
     return False
 
 
 def dots_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Keeps the results of matrix products."""
+    """Saves the results of matrix products."""
     return isinstance(op, DotGeneral)
 
 
 def dots_with_no_batch_dims_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Keeps the results of matrix products without batch dimensions: with weights, not of attention."""
+    """Saves the results of matrix products without batch dimensions: with weights, not of attention."""
     return isinstance(op, DotGeneral) and not op.lhs_batch
 
 
@@ -128,33 +128,33 @@ def _check_labels(what: str, names: tuple[object, ...]) -> frozenset[str]:
 
 
 def save_only_these_names(*names: str) -> CheckpointPolicy:
-    """Keeps values that `checkpoint_name` gave one of these names."""
+    """Saves values that `checkpoint_name` gave one of these names."""
     return _OnlyNames(_check_labels("save_only_these_names", names))
 
 
 def save_any_names_but_these(*names: str) -> CheckpointPolicy:
-    """Keeps named values, but not those with one of these names."""
+    """Saves named values, except those with one of these names."""
     return _NamesExcept(_check_labels("save_any_names_but_these", names))
 
 
 def save_anything_except_these_names(*names: str) -> CheckpointPolicy:
-    """Keeps all values, named or not, but those with one of these names.
+    """Saves all values, named or not, except those with one of these names.
 
-    What a name marks is also the result of the operation before it, which has no name and is kept: to have
-    a value computed again, combine names with a policy that does not keep it.
+    A named value is also the result of the operation before it, which has no name and is saved: to recompute
+    a value, combine names with a policy that does not save it.
     """
     return _AnythingExcept(_check_labels("save_anything_except_these_names", names))
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> CheckpointPolicy:
-    """Keeps what either policy keeps."""
+    """Saves what either policy saves."""
     return _EitherPolicy(policy_1, policy_2)
 
 
 def offload_dot_with_no_batch_dims(
     offload_src: str = "device", offload_dst: str = "pinned_host"
 ) -> CheckpointPolicy:
-    """Keeps the results of matrix products without batch dimensions in another memory, the host's say."""
+    """Saves the results of matrix products without batch dimensions in another memory, such as the host's."""
     return _OffloadDots(Offload(offload_src, offload_dst))
 
 
@@ -165,10 +165,10 @@ def save_and_offload_only_these_names(
     offload_src: str = "device",
     offload_dst: str = "pinned_host",
 ) -> CheckpointPolicy:
-    """Keeps values with some names where they are, and values with others in another memory.
+    """Saves values with some names in device memory, and values with other names in another memory.
 
     Raises:
-        TransformError: a name stands in both lists.
+        TransformError: a name is in both lists.
     """
     saved = _check_labels("save_and_offload_only_these_names", tuple(names_which_can_be_saved))
     offloaded = _check_labels("save_and_offload_only_these_names", tuple(names_which_can_be_offloaded))

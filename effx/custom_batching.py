@@ -1,4 +1,4 @@
-"""Functions with batching of their own."""
+"""Functions with custom batching rules, named as in `jax.custom_batching`."""
 
 from effx.transforms.custom.custom_batching import custom_vmap, sequential_vmap
 

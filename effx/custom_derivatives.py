@@ -1,4 +1,4 @@
-"""Functions with derivatives of their own, and what their rules see."""
+"""Functions with custom derivative rules, and the types that rules receive."""
 
 from effx.lax.control.linear_calls import linear_call
 from effx.transforms.custom.closures import closure_convert

@@ -8,7 +8,7 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 
 
 def is_supported_dtype(dtype: DTypeLike) -> bool:
-    """Says whether arrays of a dtype can be shared: numbers and booleans of 8 bits or more.
+    """Returns whether arrays of a dtype can be shared: numbers and booleans of 8 bits or more.
 
     >>> is_supported_dtype("bfloat16"), is_supported_dtype("int4")
     (True, False)

@@ -24,7 +24,7 @@ class SupportsDType(Protocol):
 
 
 class Scalar:
-    """What the classes of `effx.numpy` that stand for dtypes (`float32` …) have as a base, for annotations."""
+    """The base of `effx.numpy`'s dtype classes (`float32` …), for annotations."""
 
 
 class Narrow(Scalar):
@@ -87,11 +87,11 @@ float64: Final[DType] = np.dtype(np.float64)
 complex64: Final[DType] = np.dtype(np.complex64)
 complex128: Final[DType] = np.dtype(np.complex128)
 float0: Final[DType] = np.dtype([("float0", np.void, 0)])
-"""The dtype of the tangents of integers and booleans: no bytes at all."""
+"""The dtype of the tangents of integers and booleans, of no bytes."""
 
 
 class extended(np.generic):
-    """The kind of dtypes that NumPy has not: of keys."""
+    """The kind of dtypes that NumPy lacks: those of random keys."""
 
 
 class prng_key(extended, np.void):  # type: ignore[misc]  # the stubs seal a base that np.record has too
@@ -107,7 +107,7 @@ KEYS: Final[dict[str, DType]] = {
     "rbg": _key_dtype("rbg", 4),
     "unsafe_rbg": _key_dtype("urbg", 4),
 }
-"""The dtypes of random keys by the name of their generator: an element is a key, and its words lie in memory."""
+"""The dtypes of random keys by the name of their generator: an element is a key, stored as its words."""
 
 SIGNED: Final = (int2, int4, int8, int16, int32, int64)
 UNSIGNED: Final = (uint2, uint4, uint8, uint16, uint32, uint64)
@@ -119,10 +119,10 @@ TINY_FLOATS: Final = (float4_e2m1fn, *FLOAT8)
 FLOATING: Final = (*TINY_FLOATS, bfloat16, float16, float32, float64)
 COMPLEX: Final = (complex64, complex128)
 ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
-"""Every dtype that a value may have, float0 aside."""
+"""Every dtype that a value may have, except float0."""
 
 OWN: Final[dict[DType, DType]] = {d: d for d in (*ALL, *KEYS.values())}
-"""The one object for each dtype, by any that is equal."""
+"""The unique object for each dtype, by any equal one."""
 
 _BITS: Final[dict[DType, int]] = {
     **{d: d.itemsize * 8 for d in ALL},
@@ -155,8 +155,8 @@ _KEY_NAMES: Final[dict[DType, str]] = {d: str((d.names or ())[0]) for d in KEYS.
 _SHORT: Final[dict[DType, str]] = {**{d: _make_short_name(d) for d in ALL}, **_KEY_NAMES, float0: "float0"}
 _FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
 # float0 has no StableHLO type; where one must be written, XLA sees the smallest type there is.
-# A key is an element as wide as its words together, so that whatever moves elements moves keys.
-# No operation but `bitcast` and XLA's generators knows of keys, and jaxlib's C++ sees the storage only.
+# A key is an element as wide as its words together, so that operations that move elements move keys too.
+# Only `bitcast` and XLA's generators distinguish keys, and jaxlib's C++ sees only their storage.
 _MLIR: Final[dict[DType, str]] = {
     **{d: _make_mlir_name(d) for d in ALL},
     **{d: _make_mlir_name(uint64 if d.itemsize == 8 else complex128) for d in KEYS.values()},
@@ -184,7 +184,7 @@ def canonicalize(dtype: DTypeLike) -> DType:
             `complex`), a name, or anything with a `dtype`.
 
     Raises:
-        DTypeError: it is no dtype, or one that effx has no values of.
+        DTypeError: it is no dtype, or one that effx does not support.
 
     >>> canonicalize(float), canonicalize("int64"), canonicalize("bfloat16")
     (dtype('float32'), dtype('int32'), dtype(bfloat16))
@@ -210,7 +210,7 @@ def canonicalize_dtype(dtype: DTypeLike | None, allow_extended_dtype: bool = Fal
         allow_extended_dtype: whether it may be a dtype of random keys.
 
     Raises:
-        DTypeError: it is no dtype, or one that effx has no values of.
+        DTypeError: it is no dtype, or one that effx does not support.
 
     >>> canonicalize_dtype("float64")
     dtype('float32')
@@ -224,9 +224,9 @@ def canonicalize_dtype(dtype: DTypeLike | None, allow_extended_dtype: bool = Fal
 
 
 def canonicalize_requested(dtype: DTypeLike) -> DType:
-    """The dtype that effx uses for what a user asked for; warns at the user's line where that is narrower.
+    """The dtype that effx uses for a requested dtype; warns at the user's line if it is narrower.
 
-    Python's types ask for no width.
+    Python's types request no width.
 
     >>> canonicalize_requested(int), canonicalize_requested("float16")
     (dtype('int32'), dtype('float16'))
@@ -243,7 +243,7 @@ def canonicalize_requested(dtype: DTypeLike) -> DType:
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
-    """Like `canonicalize`, but 64-bit dtypes stay whatever the `enable_x64` flag says.
+    """Like `canonicalize`, but 64-bit dtypes are unchanged, regardless of the `enable_x64` flag.
 
     >>> as_dtype(float), as_dtype(">i8")
     (dtype('float64'), dtype('int64'))
@@ -437,7 +437,7 @@ def is_key(dtype: DType) -> bool:
 
 
 def key_storage(dtype: DType) -> DType:
-    """The dtype of numbers as wide as a key, as which devices hold keys.
+    """The dtype of numbers as wide as a key, in which devices store keys.
 
     >>> key_storage(KEYS["threefry2x32"])
     dtype('uint64')
@@ -457,7 +457,7 @@ def real_dtype(dtype: DType) -> DType:
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """The complex dtype that holds a dtype's values: float64 gives complex128, what is smaller complex64.
+    """The complex dtype that holds a dtype's values: float64 gives complex128, smaller ones complex64.
 
     >>> complex_dtype(bfloat16), complex_dtype(complex64)
     (dtype('complex64'), dtype('complex64'))
@@ -539,7 +539,7 @@ _MEMBERS: Final[dict[type[object], frozenset[DType]]] = dict(_ABSTRACT)
 def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
     """Whether a dtype is of a kind: `np.integer`, `np.floating`, `np.inexact` …, or another dtype.
 
-    Unlike NumPy's, it counts the floats and integers of ml_dtypes in. Either side may be a kind.
+    Unlike NumPy's, it includes the floats and integers of ml_dtypes. Either side may be a kind.
 
     >>> issubdtype(bfloat16, np.floating), issubdtype(np.floating, np.inexact), issubdtype(int8, int16)
     (True, True, False)
@@ -660,7 +660,7 @@ _WEAK_NODES: Final[dict[str, DType]] = {"i*": int64, "f*": float64, "c*": comple
 
 
 def _lattice_node(dtype: DType, weak: bool) -> str:
-    """Where a value stands in the lattice; bool is never weak."""
+    """The lattice node of a value; bool is never weak."""
     if weak and dtype in _IS_INTEGER:
         return "i*"
     if weak and dtype in _IS_FLOATING:
@@ -703,7 +703,7 @@ def scalar_dtype(python_type: type[object]) -> tuple[DType, bool]:
 
 
 def weak_dtype(value: object) -> tuple[DType, bool]:
-    """The dtype and weakness of a value or dtype-like: what `result_type` sees of each argument.
+    """The dtype and weak type of a value or dtype-like, as `result_type` uses them for each argument.
 
     >>> weak_dtype(1), weak_dtype(np.float32(1)), weak_dtype("int8")
     ((dtype('int32'), True), (dtype('float32'), False), (dtype('int8'), False))
@@ -727,7 +727,7 @@ def weak_dtype(value: object) -> tuple[DType, bool]:
 
 
 def scalar_type_of(x: object) -> type[bool | int | float | complex]:
-    """The type of Python's numbers of which an array's elements, or a number, are.
+    """The Python number type of an array's elements, or of a number.
 
     Raises:
         DTypeError: it is no array of numbers, and no number.

@@ -1,14 +1,14 @@
 """Operations as effects: `perform`, `Handler`, the handler stack, and rule tables.
 
-A numerical function performs operations; the innermost handler that has an interest in an
-operation gives it its meaning and runs in the context of the next handler outward. A handler has
-an interest when one of the operands is a box of its frame, when it handles an effect that the
-operation carries (an axis name, say), or when it intercepts everything.
+A numerical function performs operations; the innermost interested handler of an
+operation gives it its meaning and runs in the context of the next handler outward. A handler is
+interested when one of the operands is a box of its frame, when it handles an effect that the
+operation carries (such as an axis name), or when it intercepts everything.
 
 Operations, frames, the stack and rule tables are one file, since they refer to each other and `perform` reads
 all of them.
 
-Never: know what an array is, or import anything but `effx.errors`, `effx.caching` and `effx.presence`.
+Never: depend on arrays, or import anything but `effx.errors`, `effx.caching` and `effx.presence`.
 """
 
 import copyreg
@@ -45,16 +45,16 @@ F = TypeVar("F")
 
 
 class Effect:
-    """What an operation leaves to its surroundings; hashable, and compared by value.
+    """A requirement of an operation on its surroundings; hashable, and compared by value.
 
     Attributes:
-        optional: True where a program runs without a handler of it.
-        lowerable: True where XLA compiles programs that leave it open.
-        ordered: True where occurrences happen in the order of the program.
-        droppable: False where each occurrence counts: passes neither remove nor merge operations that carry it.
+        optional: True if a program runs without a handler of it.
+        lowerable: True if XLA compiles programs with the unhandled effect.
+        ordered: True if occurrences happen in program order.
+        droppable: False if each occurrence counts: passes neither remove nor merge operations that carry it.
         axis: the name of the axis that a handler must bind; None for other effects.
-        advice: what to do where no handler takes it, for the error that says so.
-        carry_out: performs operations with it, where it is on a thing that belongs to a frame; None for others.
+        advice: the advice in the error for an unhandled effect.
+        carry_out: performs operations with it, if it is on an object of a frame; None for others.
     """
 
     __slots__ = ()
@@ -67,17 +67,17 @@ class Effect:
 
     @property
     def lowerable(self) -> bool:
-        """Whether XLA compiles programs that leave it open: those that run without a handler."""
+        """Whether XLA compiles programs with the unhandled effect: those that run without a handler."""
         return self.optional
 
     @property
     def ordered(self) -> bool:
-        """Whether occurrences happen in the order of the program."""
+        """Whether occurrences happen in program order."""
         return True
 
     @property
     def droppable(self) -> bool:
-        """Whether an occurrence that nothing depends on may be left out; what has an order may not."""
+        """Whether an unused occurrence may be dropped; ordered ones may not."""
         return not self.ordered
 
     @property
@@ -87,7 +87,7 @@ class Effect:
 
     @property
     def advice(self) -> str:
-        """What to do where no handler takes the effect."""
+        """The advice in the error for an unhandled effect."""
         return ""
 
 
@@ -99,12 +99,12 @@ NO_EFFECTS: frozenset[Effect] = frozenset()
 @final
 @attrs.frozen
 class Label(Effect):
-    """An effect of a user's operation: a handler that names it takes the operation.
+    """An effect of a user's operation: a handler that names it handles the operation.
 
     Attributes:
-        name: of the effect.
-        optional: True where an operation does without a handler; it then runs as it decomposes.
-        ordered: False where each occurrence counts, but not which comes first.
+        name: the effect's name.
+        optional: True if an operation needs no handler; it then runs by its decomposition.
+        ordered: False if each occurrence counts, but not their order.
     """
 
     name: str = attrs.field(validator=attrs.validators.instance_of(str))
@@ -113,17 +113,17 @@ class Label(Effect):
 
     @property
     def droppable(self) -> bool:
-        """False: what a user gives a name counts."""
+        """False: each occurrence of a user's effect counts."""
         return False
 
 
 def all_optional(row: frozenset[Effect]) -> bool:
-    """Says whether a program with this effect row runs without a handler."""
+    """Returns whether a program with this effect row runs without a handler."""
     return not row or all([e.optional for e in row])
 
 
 def must_happen(row: frozenset[Effect]) -> bool:
-    """Says whether an operation with these effects counts each time that it is performed."""
+    """Returns whether each occurrence of an operation with these effects counts."""
     return bool(row) and not all([e.droppable for e in row])
 
 
@@ -142,14 +142,13 @@ class Operation(Generic[R_co]):
     """An effect: an immutable, hashable object with typed static parameters.
 
     Calling an operation performs it on the operands. Classes without parameters have one instance
-    only. `R_co` is what performing it gives: an array, or a tuple of arrays.
+    only. `R_co` is its result: an array, or a tuple of arrays.
     """
 
     __slots__ = ()
     name: ClassVar[str] = ""
-    multiple: ClassVar[bool] = False  # True where performing gives a tuple
-    # What the operation leaves to its surroundings; a property in operations whose
-    # parameters decide it.
+    multiple: ClassVar[bool] = False  # True if the result is a tuple
+    # The operation's effects; a property if they depend on its parameters.
     effects: frozenset[Effect] = NO_EFFECTS
 
     def __call__(self, *operands: Value) -> R_co:
@@ -182,7 +181,7 @@ class Operation(Generic[R_co]):
 
     @classmethod
     def can_decompose(cls) -> bool:
-        """Says whether the class expresses itself by others."""
+        """Returns whether the class has a decomposition."""
         return cls.decompose is not Operation.decompose or decompositions.find(cls) is not None
 
 
@@ -191,10 +190,10 @@ class Handler:
 
     Attributes:
         intercepts: True for a handler that sees every operation, not only those on its own boxes.
-        watches: True for a handler that takes optional effects, which compiled functions would not show it.
+        watches: True for a handler of optional effects, which compiled functions would hide from it.
         owns_boxes: False for a handler whose frame never owns a value.
-        only_records: True for a handler that only writes operations down and performs none. It stays the current one
-            while it does, which saves a tenth of the time that recording takes.
+        only_records: True for a handler that only records operations and performs none. It stays the current handler
+            meanwhile, which saves a tenth of the recording time.
     """
 
     __slots__ = ()
@@ -214,11 +213,11 @@ class Handler:
         make_comparison_strict(cls)
 
     def handle(self, frame: "Frame", op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Interprets `op`. Runs with the next handler outward as the current one."""
+        """Interprets `op`, with the next handler outward as the current one."""
         raise NoRuleError(f"{op.name}: the handler {self.describe()} does not say how to handle operations")
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Says whether the handler handles one of these effects."""
+        """Returns whether the handler handles one of these effects."""
         return False
 
     def axes(self) -> "tuple[tuple[Hashable, int], ...]":
@@ -226,15 +225,15 @@ class Handler:
         return ()
 
     def describe(self) -> str:
-        """Names the handler with its parameters, for the `in` line of errors."""
+        """Returns the handler's name with its parameters, for the `in` line of errors."""
         return self.name
 
     def made_at(self, frame: "Frame", payload: object) -> Source:
-        """Returns the user's position that made a value of the frame, for errors; None where it is not known."""
+        """Returns the source location that made a value of the frame, for errors; None if unknown."""
         return None
 
     def takes_static_arguments(self) -> bool:
-        """Says whether users can give the function's arguments as known values, for errors."""
+        """Returns whether the transformation has static arguments, for errors."""
         return False
 
 
@@ -242,14 +241,14 @@ class Frame:
     """One installed handler: a link of the handler stack.
 
     Attributes:
-        handler: what gives operations their meaning.
+        handler: the handler that interprets operations.
         outer: the next frame outward.
-        live: False once the handler's scope has ended; its boxes are then dead.
-        opaque: True where this frame or one around intercepts or watches: compiled functions must not run past it.
+        live: False once the handler's scope has ended; its boxes are then invalid.
+        opaque: True if this frame or an outer one intercepts or watches: compiled functions must not run past it.
         origin: the function and line under which it was installed, for errors.
-        state: what an individual handler keeps while it is installed.
-        collected: what a handler that collects has been given since.
-        memory: what a handler remembers in Python while it is installed; programs do not carry it.
+        state: the handler's state while it is installed.
+        collected: the values that the handler has collected.
+        memory: the handler's Python data while it is installed; programs do not carry it.
     """
 
     __slots__ = (
@@ -272,13 +271,13 @@ class Frame:
         self.opaque: bool = handler.intercepts or handler.watches or (outer is not None and outer.opaque)
         self.origin = origin
         self.state: object = None
-        # Made when asked for: a frame is made for each eager derivative.
+        # Made on first use: a frame is made for each eager derivative.
         self._collected: dict[str, object] | None = None
         self._memory: dict[Hashable, object] | None = None
 
     @property
     def collected(self) -> dict[str, object]:
-        """What has been collected, by name."""
+        """The collected values by name."""
         if self._collected is None:
             self._collected = {}
         return self._collected
@@ -289,7 +288,7 @@ class Frame:
 
     @property
     def memory(self) -> dict[Hashable, object]:
-        """What is remembered, by any key."""
+        """The handler's Python data, by any key."""
         if self._memory is None:
             self._memory = {}
         return self._memory
@@ -300,7 +299,7 @@ class Frame:
         return self
 
     def outward(self) -> Iterator["Frame"]:
-        """Yields this frame and those around it, innermost first."""
+        """Yields this frame and the outer ones, innermost first."""
         frame: Frame | None = self
         while frame is not None:
             yield frame
@@ -311,9 +310,9 @@ _current: ContextVar[Frame | None] = ContextVar("effx_handlers", default=None)
 current_frame = _current.get
 # The names of the surrounding `named_scope`s, joined by "/"; recorded with each operation.
 current_scope: ContextVar[str] = ContextVar("effx_scope", default="")
-# The scopes around a program that is staged again under a handler; recorded with the operation that holds it.
+# The name stack around a program that is staged again under a handler; recorded with the operation that holds it.
 surrounding_scope: ContextVar[str] = ContextVar("effx_scope_around", default="")
-# A box for True if what is staged again depends on `surrounding_scope`.
+# A cell for True if the restaged program depends on `surrounding_scope`.
 scope_read_flag: ContextVar[list[bool] | None] = ContextVar("effx_scope_asked", default=None)
 # By name: a function that is pickled by value, as cloudpickle does with those of a session, brings what it reads.
 _Variable = ContextVar[Frame | None] | ContextVar[str] | ContextVar[list[bool] | None]
@@ -336,12 +335,12 @@ copyreg.pickle(ContextVar, _reduce_variable)
 
 
 def scope_within(outer: str, scope: str) -> str:
-    """Returns the path of a scope that is entered within another; either may be none."""
+    """Joins the path of an outer and an inner scope; either may be empty."""
     return f"{outer}/{scope}" if outer and scope else outer or scope
 
 
 def full_scope() -> str:
-    """Returns the scopes of what is performed now, with those around the program that is being staged again."""
+    """Returns the current name stack, including that around the program that is being staged again."""
     was_read = scope_read_flag.get()
     if was_read is not None:
         was_read[0] = True
@@ -356,12 +355,12 @@ class _UnloadedOutermost(Handler):
         return outermost.handler.handle(outermost, op, operands)
 
 
-# The frame that all stacks end in.
+# The outermost frame of all stacks.
 outermost = Frame(_UnloadedOutermost(), None)
 
 
 def set_outermost(handler: Handler) -> None:
-    """Chooses the handler that runs what no other handler takes."""
+    """Sets the handler of operations that no other handler takes."""
     outermost.handler = handler
 
 
@@ -380,7 +379,7 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
             if operand.frame is not None:
                 break
         else:
-            # Nobody around has an interest. XLA asks nobody, so it may run where this is current.
+            # No handler is interested. XLA performs no operations, so it may run with this frame as the current one.
             return outermost.handler.handle(outermost, op, operands)
     if effects:
         for effect in effects:
@@ -400,7 +399,7 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
         break
     if frame is None:
         frame = outermost
-    # Set inside of the try, and put back by value: an interrupt may come after any call.
+    # Set inside the try, and restored by value: an interrupt may come after any call.
     try:
         if not (frame.intercepts and frame.handler.only_records):
             _current.set(frame.outer)
@@ -423,7 +422,7 @@ def describe_stack(frame: Frame | None) -> str:
     """Describes a handler stack from the outermost frame to the innermost: `jit > jvp`."""
     if frame is None:
         return ""
-    # A handler that only helps another has nothing to say.
+    # Internal handlers have an empty description.
     return " > ".join(
         reversed([description for f in frame.outward() if (description := f.handler.describe())])
     )
@@ -436,7 +435,7 @@ def axes_in_scope() -> tuple[tuple[Hashable, int], ...]:
 
 
 def is_in_scope(frame: Frame | None) -> bool:
-    """Says whether values of `frame` may be used now: None, or a frame of the current stack."""
+    """Returns whether values of `frame` may be used now: None, or a frame of the current stack."""
     if frame is None:
         return True
     current = _current.get()
@@ -448,9 +447,9 @@ def is_in_scope(frame: Frame | None) -> bool:
 
 
 class handle:
-    """Installs a handler for the length of a `with` block and gives its frame.
+    """Installs a handler for a `with` block, and returns its frame.
 
-    The handler runs with the frames that were installed before it around it. Thread- and
+    The frames installed before it are its outer frames. Thread- and
     asyncio-safe: the stack lives in a context variable.
     """
 
@@ -511,10 +510,10 @@ class handle:
 
 
 class use_frame:
-    """Makes a frame the current one for the length of a `with` block; None for no handlers.
+    """Makes a frame the current one in a `with` block; None for no handlers.
 
-    For a handler that expresses an operation by others, which it wants to handle itself, and for what is to run
-    where another frame is innermost.
+    For a handler that expresses an operation by others, which it handles itself, and for code that must run
+    with another frame innermost.
     """
 
     __slots__ = ("frame", "previous")
@@ -537,7 +536,7 @@ class use_frame:
 
 
 class isolated(use_frame):
-    """Removes all handlers for the length of a `with` block, so that nothing but XLA sees what it does."""
+    """Removes all handlers in a `with` block, so that its operations run on XLA alone."""
 
     __slots__ = ()
 
@@ -546,7 +545,7 @@ class isolated(use_frame):
 
 
 class ResolvedRules(dict[type[Operation[object]], F | None]):
-    """The rules that a table has found, which looks for a missing one."""
+    """A cache of a table's rules by operation class; a missing one is looked up."""
 
     __slots__ = ("resolve",)
 
@@ -574,7 +573,7 @@ class RuleTable(Generic[F]):
         self.owner = owner
         self._registered: dict[type[Operation[object]], F] = {}
         self._resolved: ResolvedRules[F] = ResolvedRules(self._resolve)
-        # Each operation that is handled asks: a method in C.
+        # Called for each handled operation: a method in C.
         self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
         self._base = base
         self._children: list[RuleTable[F]] = []
@@ -618,11 +617,11 @@ class RuleTable(Generic[F]):
         return None
 
     def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
-        """Returns the classes whose rules may serve an operation class, the most specific first."""
+        """Returns the classes whose rules apply to an operation class, most specific first."""
         return kind.__mro__
 
     def origin(self, kind: type[Operation[object]]) -> type[Operation[object]] | None:
-        """Returns the class or trait whose rule serves `kind`; None if there is none."""
+        """Returns the class or trait whose rule applies to `kind`; None if there is none."""
         for base in self.lineage(kind):
             table: RuleTable[F] | None = self
             while table is not None:
@@ -632,12 +631,12 @@ class RuleTable(Generic[F]):
         return None
 
 
-# How operations are expressed by others, where their classes do not say so themselves.
+# Decompositions of operations whose classes do not define `decompose`.
 decompositions: "RuleTable[Callable[..., object]]" = RuleTable("decompose")
 
 
 def decomposes(*kinds: type[Operation[R]]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Registers `(op, *operands) -> result`, which expresses operation classes by others."""
+    """Registers a decomposition `(op, *operands) -> result` of operation classes."""
     return decompositions.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 

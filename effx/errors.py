@@ -1,4 +1,4 @@
-"""The exception hierarchy and the finding of the user's line.
+"""The exception hierarchy, and the user's source location in errors.
 
 Every error that effx raises on purpose derives from `EffxError` and prints in one form::
 
@@ -65,7 +65,7 @@ __all__ = [
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _GENERATED = "<attrs generated methods effx."  # by attrs, for classes of the package
 _FROZEN = "<frozen "  # the parts of Python that run between a user's `import`, or `python -m`, and effx
-# What the names of files begin with whose frames are passed over; one tuple, for `str.startswith`.
+# Prefixes of the names of files whose frames are hidden; one tuple, for `str.startswith`.
 _hidden_prefixes: list[tuple[str, ...]] = [(_PACKAGE, _GENERATED, _FROZEN)]
 # By id, because hashing a code object hashes all of its constants and names; the values keep
 # the ids taken.
@@ -82,7 +82,7 @@ def is_internal(code: CodeType) -> bool:
 
 
 def hide_frames_of(path: str) -> None:
-    """Passes over the frames of a file, or of all files in a folder, as over effx's own."""
+    """Hides the frames of a file, or of all files in a folder, like effx's own."""
     _hidden_prefixes[0] = (*_hidden_prefixes[0], path)
 
 
@@ -124,7 +124,7 @@ _positions: dict[int, dict[int, tuple[CodeType, int]]] = {}
 
 
 def current_source(depth: int = 2) -> Source:
-    """Returns the user's position in the source as (code object, instruction offset).
+    """Returns the user's source location as (code object, instruction offset).
 
     Args:
         depth: how many frames of effx's own are known to be innermost: looking at one costs 100 ns.
@@ -165,7 +165,7 @@ def source_of(source: Source) -> str:
 
 
 def set_error_position(error: "EffxError", source: Source) -> None:
-    """Says in an error which position in the source caused it, unless a position further in has been found."""
+    """Sets an error's source location, unless an inner one is set already."""
     if source is not None and not error.has_position:
         error.at, error.has_position = source_of(source), True
 
@@ -178,7 +178,7 @@ def resolve_source(source: tuple[CodeType, int]) -> tuple[str, int, str]:
 
 
 def make_source(file: str, line: int, function: str) -> tuple[CodeType, int]:
-    """Returns a position in a source that need not be there, of a program of another process say."""
+    """Makes a source location whose file need not exist, for example of another process's program."""
     source = _made_sources.get((file, line, function))
     if source is None:
         if len(_made_sources) >= 4096:
@@ -250,7 +250,7 @@ class EffxError(Exception):
 
 
 class ShapeError(EffxError, ValueError):
-    """Shapes, axes or sizes do not fit together.
+    """Shapes, axes or sizes do not match.
 
     As in NumPy that is a ValueError. It is no TypeError: where a method raises one, NumPy's functions take the array
     for one of NumPy's and compute on its copy. In JAX it is, so under `effx.compat` it is one too.
@@ -258,22 +258,22 @@ class ShapeError(EffxError, ValueError):
 
 
 class ConversionError(ShapeError, TypeError):
-    """Python asked an array for what only arrays of another rank or dtype have: a length, an int, a float."""
+    """Python requested a conversion that the array's rank or dtype does not allow: a length, an int, a float."""
 
 
 class DTypeError(EffxError, TypeError):
-    """A dtype is unsupported, or dtypes do not fit together. Under `effx.compat` it is a ValueError too."""
+    """A dtype is unsupported, or dtypes do not match. Under `effx.compat` it is a ValueError too."""
 
 
 class OptionError(DTypeError, ValueError):
-    """An option has a value that is none of those that it may have.
+    """An option has an invalid value.
 
     As in NumPy and JAX that is a ValueError. A DTypeError it is too, because it was one only.
     """
 
 
 class TypePromotionError(DTypeError, ValueError):
-    """Dtypes have no common one to which they promote."""
+    """Dtypes have no common dtype to promote to."""
 
 
 class ArrayApiError(EffxError, ValueError):
@@ -281,7 +281,7 @@ class ArrayApiError(EffxError, ValueError):
 
 
 class IndexingError(EffxError, IndexError):
-    """An index has a form that arrays do not take, or does not fit the array."""
+    """An index has an invalid form, or does not match the array."""
 
 
 class TreeError(EffxError, ValueError, TypeError):
@@ -292,11 +292,11 @@ class TreeError(EffxError, ValueError, TypeError):
 
 
 class TransformError(EffxError, TypeError):
-    """A transformation got arguments that it cannot work on."""
+    """A transformation got invalid arguments."""
 
 
 class TracingError(EffxError):
-    """A value of a transformation was used as only concrete ones may be, or where the transformation is not at work.
+    """A traced value was used like a concrete one, or outside of its transformation.
 
     Of these only `ConcretizationError` and `KeyReuseError` are TypeErrors: functions that take ints catch that and say
     so in their own words, which would hide that a value had escaped.
@@ -304,39 +304,39 @@ class TracingError(EffxError):
 
 
 class ConcretizationError(TracingError, TypeError):
-    """Python asked an abstract value for its concrete value."""
+    """Python needed the concrete value of an abstract value."""
 
 
 class TracerBoolConversionError(ConcretizationError):
-    """Python asked an abstract value whether it is true."""
+    """Python needed the truth value of an abstract value."""
 
 
 class TracerIntegerConversionError(ConcretizationError):
-    """Python asked an abstract value for an int, for a size or an index say."""
+    """Python needed an int from an abstract value, for example for a size or an index."""
 
 
 class TracerArrayConversionError(ConcretizationError):
-    """NumPy asked an abstract value for its elements."""
+    """NumPy needed the elements of an abstract value."""
 
 
 class TracerAttributeError(ConcretizationError, AttributeError):
-    """Python asked an abstract value where it lies; as an AttributeError, so that `hasattr` says no."""
+    """Python read a device attribute of an abstract value; an AttributeError, so that `hasattr` is False."""
 
 
 class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
-    """An abstract mask was to decide a result's shape."""
+    """A result's shape would depend on an abstract mask."""
 
 
 class InconclusiveDimensionOperation(TracingError, ValueError):  # noqa: N818  # JAX's name
-    """What Python asked of a symbolic size depends on the values of its variables."""
+    """A comparison or conversion of a symbolic size depends on the values of its variables."""
 
 
 class KeyReuseError(TracingError, TypeError):
-    """A random key was used twice, where the flag debug_key_reuse asks for an error."""
+    """A random key was used twice while the flag debug_key_reuse was on."""
 
 
 class EscapedBoxError(TracingError, RuntimeError):
-    """A value that belongs to a handler was used where the handler is not at work.
+    """A value that belongs to a handler was used outside of that handler.
 
     Attributes:
         frame: the handler's frame.
@@ -346,11 +346,11 @@ class EscapedBoxError(TracingError, RuntimeError):
 
 
 class RefError(TransformError, ValueError):
-    """A mutable reference is used where it cannot be: returned, passed twice, freed, or outside of where it was made."""
+    """A mutable reference is used wrongly: returned, passed twice, after it was freed, or outside of its function."""
 
 
 class RefGivenError(RefError):
-    """A mutable reference stands where an array is expected."""
+    """A mutable reference was passed where an array is expected."""
 
 
 class NoRuleError(EffxError, TypeError):
@@ -362,11 +362,11 @@ class AxisNameError(EffxError, NameError):
 
 
 class DonatedArrayError(EffxError, RuntimeError):
-    """An array was used after its memory had been given to a computation."""
+    """An array was used after it had been donated to a computation or deleted."""
 
 
 class NotFiniteError(EffxError, FloatingPointError):
-    """An operation gave NaN, or an infinity, where the flags debug_nans or debug_infs ask for an error."""
+    """An operation returned NaN, or an infinity, while the flag debug_nans or debug_infs was on."""
 
 
 class ProgramError(EffxError, ValueError):
@@ -382,7 +382,7 @@ _STATUS = (
 
 
 class BackendError(EffxError, RuntimeError):
-    """A platform, plugin or device is not there or does not work.
+    """A platform, plugin or device is missing or does not work.
 
     >>> BackendError("devices: there is no platform 'x'").error_code_string
     'UNKNOWN'
@@ -390,12 +390,12 @@ class BackendError(EffxError, RuntimeError):
 
     @property
     def error_message(self) -> str:
-        """What XLA said; the error's own text where it was not asked."""
+        """XLA's message; the error's own text if it is not from XLA."""
         return self.message if self.__cause__ is None else str(self.__cause__)
 
     @property
     def error_code_string(self) -> str:
-        """The name of XLA's status, such as `INVALID_ARGUMENT`; `UNKNOWN` where it has none."""
+        """The name of XLA's status, such as `INVALID_ARGUMENT`; `UNKNOWN` if there is none."""
         name = self.error_message.partition(":")[0]
         return name if name in _STATUS else "UNKNOWN"
 
@@ -418,7 +418,7 @@ JaxprTypeError = ProgramError
 
 
 class ExchangeError(BackendError, BufferError):
-    """An array cannot be shared with another library in the way that was asked for."""
+    """An array cannot be shared with another library in the requested way."""
 
 
 class DeviceCountError(BackendError, ValueError):
@@ -426,30 +426,30 @@ class DeviceCountError(BackendError, ValueError):
 
 
 class DistributedError(BackendError):
-    """Processes do not come together to a group, or one of a group is gone."""
+    """Processes did not form a group, or a process of the group has ended."""
 
 
 class ProcessMismatchError(DistributedError, AssertionError):
-    """The processes of a group do not agree: on what they call, or on values that must be equal."""
+    """The processes of a group disagree: on the function that they call, or on values that must be equal."""
 
 
 class ShardingError(EffxError, ValueError):
-    """A sharding does not fit its mesh, or an array does not fit a sharding."""
+    """A sharding does not match its mesh, or an array cannot have a sharding."""
 
 
 class CheckpointError(EffxError, ValueError):
-    """A checkpoint is not there, not whole or damaged, or cannot be written."""
+    """A checkpoint is missing, incomplete or damaged, or cannot be written."""
 
 
 class CompatError(EffxError, ImportError):
-    """`import jax` cannot give effx in this process."""
+    """`import jax` cannot import effx in this process."""
 
 
 def check_function(what: str, fun: object) -> None:
-    """Checks what a transformation is given to transform.
+    """Checks the function that a transformation gets.
 
     Raises:
-        TransformError: it is no function.
+        TransformError: it is not callable.
     """
     if not callable(fun):
         raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")

@@ -1,4 +1,4 @@
-"""Foreign functions in C and C++, through XLA's foreign function interface: registering them, and calling them."""
+"""Register and call foreign functions in C and C++, through XLA's foreign function interface."""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
@@ -56,7 +56,7 @@ __dir__ = list_names(__all__)
 
 
 class Shaped(Protocol):
-    """An array, or what else has a shape and a dtype."""
+    """An array, or another object with a shape and a dtype."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,12 +64,12 @@ class Shaped(Protocol):
 
     @property
     def dtype(self) -> "np.dtype[np.generic]":
-        """Of its elements."""
+        """The dtype of its elements."""
 
 
 # The class is a Shaped too, but not all type checkers see through the converters of its attributes.
 Result = ShapeDtypeStruct | Shaped
-"""What says the shape and dtype of a result."""
+"""The declared shape and dtype of a result."""
 
 R = TypeVar("R", bound=Result)
 
@@ -131,47 +131,47 @@ def ffi_call(
     custom_call_api_version: int = TYPED,
     legacy_backend_config: str | None = None,
 ) -> Callable[..., Array] | Callable[..., tuple[Array, ...]] | Callable[..., list[Array]]:
-    """Returns a function that calls a foreign one.
+    """Returns a function that calls a foreign function.
 
-    It takes arrays by position, and attributes by name: what the foreign function is to know when the program is compiled.
+    It takes arrays by position, and attributes by name: constants that are compiled into the call.
     An attribute is a bool, a string, a number (Python's have 64 bits; a NumPy scalar has its own width), a NumPy array,
     a sequence of ints or of floats, or a dict of such.
 
-    A layout lists the axes of an array in memory, the one that runs slowest first: None or `(0, 1)` is a matrix row by row,
-    `(1, 0)` column by column. XLA lays the operands out so before the call.
+    A layout lists the axes of an array in memory, the slowest first: None or `(0, 1)` is a matrix row by row,
+    `(1, 0)` column by column. XLA converts the operands to their layouts before the call.
 
-    Under vmap, `vmap_method` says what the foreign function does:
+    Under vmap, `vmap_method` selects how the foreign function is batched:
 
     - "sequential": it is called for each batch element, in a loop; "sequential_unrolled": in an unrolled one.
-    - "expand_dims": it is called once, with a batch axis in front of all arrays, which has size 1 where an operand
-      is the same for all elements. It gives results with the batch axis.
-    - "broadcast_all": likewise, but the axis has the batch's size everywhere.
-    - "legacy_vectorized": likewise, but operands that are the same for all elements have no such axis.
+    - "expand_dims": it is called once, with a leading batch axis on all arrays, of size 1 for an operand that
+      is equal for all elements. It returns results with the batch axis.
+    - "broadcast_all": the same, but the axis has the batch size everywhere.
+    - "legacy_vectorized": the same, but operands that are equal for all elements have no batch axis.
 
-    The batch's axis is the slowest in layouts, and an operand whose memory takes a result always has all of it.
+    The batch axis is the slowest in layouts, and an operand aliased to a result always has the whole batch.
 
     Args:
-        target_name: as the foreign function is registered (`register_ffi_target`).
-        result_shape_dtypes: something with `shape` and `dtype` for the result, or a tuple or list of such. Dtypes of
-            64 bits are of 32 where `enable_x64` is off.
+        target_name: the registered name of the foreign function (`register_ffi_target`).
+        result_shape_dtypes: an object with `shape` and `dtype` for the result, or a tuple or list of them. Dtypes of
+            64 bits become 32 bits if `enable_x64` is off.
         has_side_effect: True if each call counts, whether its results are used or not.
         vmap_method: see above; without it vmap is an error.
         input_layouts: one for each operand; None for row by row.
         output_layouts: one for each result; for a single result its layout.
-        input_output_aliases: operands by index, each with the result that is written into its memory. Where the
-            operand is needed later on, XLA copies it first.
+        input_output_aliases: operands by index, each with the result that is written into its memory. If the
+            operand is needed later, XLA copies it first.
         custom_call_api_version: 4 for XLA's typed interface; 1, 2 or 3 for functions of memory and a string.
         legacy_backend_config: that string.
 
     Returns:
-        A function of arrays and attributes. It gives an array, or a tuple or list of them as `result_shape_dtypes` is one.
+        A function of arrays and attributes. It returns an array, or a tuple or list of arrays like `result_shape_dtypes`.
 
     Raises:
         TransformError: an unknown `vmap_method`; when called, differentiation, or vmap without a method.
         DTypeError: a result has no shape and dtype; when called, an operand is no array.
-        ShapeError: when called, layouts or aliases do not fit the arrays.
-        BackendError: the version is unknown, or has no such string; when called, an attribute is none, or XLA knows no such
-            function.
+        ShapeError: when called, layouts or aliases do not match the arrays.
+        BackendError: the version is unknown, or takes no such string; when called, an attribute is invalid, or XLA knows
+            no such function.
 
     >>> import effx, effx.numpy as enp, numpy as np
     >>> target = effx.handling.lapack_target("potrf", effx.dtypes.float32)
@@ -236,22 +236,22 @@ def build_ffi_lowering_function(
     api_version: int = TYPED,
     operand_output_aliases: Mapping[int, int] | None = None,
 ) -> Callable[..., tuple[str, ...]]:
-    """Returns a function that writes the call of a foreign function, for the StableHLO rule of an operation of one's own.
+    """Returns a function that emits the call of a foreign function, for the StableHLO rule of a user's operation.
 
     It is called with the `Body`, the operands, the results' variables, and attributes by name, and returns the names of the
     results.
 
     Args:
-        call_target_name: as the foreign function is registered.
-        operand_layouts, result_layouts: for each array its axes, the one that runs *fastest* first; None for row by row.
+        call_target_name: the registered name of the foreign function.
+        operand_layouts, result_layouts: for each array its axes, the *fastest* first; None for row by row.
         backend_config: attributes for all calls; a string for versions below 4.
         skip_ffi_layout_processing: True to leave layouts to XLA.
-        has_side_effect: True to keep the call where nothing uses its results.
+        has_side_effect: True to keep the call if nothing uses its results.
         api_version: 4 for XLA's typed interface; 1, 2 or 3 for functions of memory and a string.
         operand_output_aliases: operands by index, each with the result that is written into its memory.
 
     Raises:
-        BackendError: layouts are given and left to XLA; the version is unknown, or the configuration not one of its own.
+        BackendError: layouts are both given and left to XLA; the version is unknown, or does not take the configuration.
 
     >>> import attrs, effx, effx.numpy as enp, numpy as np
     >>> from effx.handling import TupleOperation, emits, lapack_target
@@ -321,7 +321,7 @@ def ffi_lowering(
     The operation's fields are the foreign function's attributes.
 
     Args:
-        call_target_name: as the foreign function is registered.
+        call_target_name: the registered name of the foreign function.
         operand_layouts, result_layouts, backend_config, skip_ffi_layout_processing: see `build_ffi_lowering_function`.
         has_side_effect, api_version, operand_output_aliases: see `build_ffi_lowering_function`.
 

@@ -1,6 +1,6 @@
-"""What a setting is: a global value, from code or `EFFX_*`, and overrides per context.
+"""The classes of flags: a global value, from code or `EFFX_*`, and overrides per context.
 
-Never: know a certain setting, or who reads it (layers subscribe instead).
+Never: depend on a certain flag, or on its readers (layers subscribe instead).
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ overrides = _overrides.get
 
 
 class Overrides(dict["AnyFlag", OverrideEntry]):
-    """What a context overrides; never empty where it is in force."""
+    """The overrides of a context; never empty while in force."""
 
     __slots__ = ("__weakref__",)
 
 
 def _flag_by_name(name: str) -> object:
-    """Returns a setting of effx by name, for pickle."""
+    """Returns a flag of effx by name, for pickle."""
     return getattr(ports.flags.flags, name)
 
 
 class AnyFlag(ABC):
-    """What is true of a flag whatever the type of its value; `Config` sees flags this way."""
+    """The part of a flag that does not depend on its value's type; `Config` uses flags this way."""
 
     __slots__ = ()
     name: str
@@ -72,10 +72,10 @@ class AnyFlag(ABC):
 
 @final
 class Subscribers(Generic[T]):
-    """Functions that hear of a flag's values.
+    """Callbacks for changes of a flag's value.
 
     Attributes:
-        all: in the order in which they came; replaced, so that those who go through it are not disturbed.
+        all: the callbacks in order of registration; replaced on changes, so that iterations over it are safe.
     """
 
     __slots__ = ("all",)
@@ -84,7 +84,7 @@ class Subscribers(Generic[T]):
         self.all = first
 
     def add(self, callback: Callable[[T], None]) -> Callable[[], None]:
-        """Adds one; returns a function that takes it away."""
+        """Adds a callback; returns a function that removes it."""
         with _LOCK:
             self.all = (*self.all, callback)
 
@@ -135,7 +135,7 @@ class Flag(AnyFlag, Generic[T]):
         self._global: T = check(name, default) if text is None else check(self.env, parse(self.env, text))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled by name, for functions that are pickled by value; its value is each process's own."""
+        """Pickles the flag by name, for functions that are pickled by value; each process has its own value."""
         return _flag_by_name, (self.name,)
 
     @property
@@ -170,7 +170,7 @@ class Flag(AnyFlag, Generic[T]):
     def subscribe(self, callback: Callable[[T], None]) -> Callable[[], None]:
         """Call `callback` with the value now in force after every enter, exit and set.
 
-        It runs in the thread that made the change. Switching between contexts, asyncio tasks say, changes
+        It runs in the thread that made the change. Switching between contexts, such as asyncio tasks, changes
         the value in force without a call.
 
         Returns:
@@ -179,7 +179,7 @@ class Flag(AnyFlag, Generic[T]):
         return self._callbacks.add(callback)
 
     def subscribe_global(self, callback: Callable[[T], None]) -> Callable[[], None]:
-        """Call `callback` with the new global value after every set, whatever overrides are in force.
+        """Call `callback` with the new global value after every set, regardless of overrides.
 
         Returns:
             A function that ends the subscription.
@@ -254,7 +254,7 @@ class DisablingSwitch(Switch):
 
 @final
 class UserContext(Flag[T]):
-    """A setting of a user's own, whose value is part of what staged programs are found by."""
+    """A user's own flag, whose value is part of the cache keys of staged programs."""
 
     __slots__ = ()
 
@@ -291,7 +291,7 @@ def make_user_context(default_value: None = None) -> UserContext[Any]: ...
 @overload
 def make_user_context(default_value: T) -> UserContext[T]: ...
 def make_user_context(default_value: T | None = None) -> UserContext[Any]:
-    """Return a setting that is yours: where its value is another one, functions are staged again.
+    """Return a flag of your own: when its value changes, functions are staged again.
 
     Args:
         default_value: its value outside of all blocks; hashable, as all values.
@@ -316,7 +316,7 @@ def make_user_context(default_value: T | None = None) -> UserContext[Any]:
 
 @final
 class FlagGroup(AnyFlag, Generic[T]):
-    """A setting that gives several flags the same value."""
+    """A flag that gives several flags the same value."""
 
     __slots__ = ("env", "flags", "name")
 
@@ -326,7 +326,7 @@ class FlagGroup(AnyFlag, Generic[T]):
 
     @property
     def value(self) -> T | None:
-        """The value of all flags of the group; None where they differ."""
+        """The common value of the group's flags; None if they differ."""
         values = [flag.value for flag in self.flags]
         return values[0] if all([v == values[0] for v in values]) else None
 
@@ -396,7 +396,7 @@ class Override(ContextDecorator, Generic[T]):
             raise
 
     def __del__(self) -> None:
-        # An interrupt can come before `__exit__` has begun.
+        # An interrupt can come before `__exit__` starts.
         flag: Flag[T] | None = getattr(self, "_flag", None)
         entered = None if flag is None else (overrides() or Overrides()).get(flag)
         if flag is not None and entered is not None and entered[2] == id(self):

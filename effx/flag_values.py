@@ -1,4 +1,4 @@
-"""What flags may be set to: checks of values, and how they are read from environment variables.
+"""Check flags' values, and parse them from environment variables.
 
 Never: import another effx module.
 """

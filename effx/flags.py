@@ -1,6 +1,6 @@
 """Configuration flags: one global value each, set from code or `EFFX_*`, overridden per context.
 
-Never: import another effx module but those imported here, or know who reads a flag (layers subscribe instead).
+Never: import another effx module but those imported here, or depend on a flag's readers (layers subscribe instead).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ no_tracing: Final = Switch("no_tracing", False)
 no_execution: Final = Switch("no_execution", False)
 enable_custom_prng: Final = Switch("enable_custom_prng", False)
 legacy_prng_key: Final[Flag[RawKeys]] = Flag("legacy_prng_key", "allow", check_raw_keys, parse_text)
-# A device, or a platform's name: this layer knows no devices.
+# A device, or a platform's name: this layer has no devices.
 default_device: Final[Flag[object]] = Flag("default_device", None, check_device, parse_text)
 cache_dir: Final[Flag[str | None]] = Flag("cache_dir", None, check_path, parse_text)
 cache_max_size: Final[Flag[int]] = Flag("cache_max_size", 2**30, check_positive_int, parse_int)

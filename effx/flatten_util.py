@@ -1,4 +1,4 @@
-"""Pytrees of arrays as vectors."""
+"""`ravel_pytree`: flatten pytrees of arrays to vectors."""
 
 import math
 from collections.abc import Callable
@@ -20,14 +20,14 @@ __dir__ = list_names(__all__)
 
 
 def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
-    """Lays the leaves of a pytree one after another.
+    """Concatenates the leaves of a pytree to a vector.
 
     Args:
         pytree: of arrays and numbers.
 
     Returns:
-        A vector of the leaves' common dtype, and the function that makes such a tree of such a vector: each leaf of its
-        own shape and dtype.
+        A vector of the leaves' common dtype, and the function that converts such a vector back to the pytree, with each
+        leaf in its own shape and dtype.
 
     Raises:
         DTypeError: a leaf is no array, or the function got a vector of another dtype.
@@ -49,7 +49,7 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     ends = [int(end) for end in np.cumsum([math.prod(t.shape) for t in types])]
 
     def unravel(vector: Array) -> PyTree:
-        """Makes a tree of a vector."""
+        """Converts a vector to the pytree."""
         x = as_operand(vector, "unravel")
         if x.type.shape != shape:
             raise ShapeError(f"unravel: takes a vector of shape {list(shape)}, got {x.type!r}")

@@ -1,4 +1,4 @@
-"""Images of other sizes: resampling along any axes of an array."""
+"""Resize images: resample arrays along any axes (`resize`, `scale_and_translate`)."""
 
 import enum
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ __dir__ = list_names(__all__)
 
 @final
 class ResizeMethod(enum.Enum):
-    """The kernel with which an image is resampled.
+    """The kernel for resampling an image.
 
     Sources: Keys, "Cubic convolution interpolation for digital image processing", 1981; Duchon, "Lanczos filtering in
     one and two dimensions", 1979.
@@ -44,7 +44,7 @@ class ResizeMethod(enum.Enum):
     CUBIC_PYTORCH = 5
     """PyTorch's: CUBIC with antialias; without it of slope -3/4 at 1, the outermost elements going on beyond the edges."""
     AREA = 6
-    """The mean over what a new element covers."""
+    """The mean over the area of a new element."""
 
     @staticmethod
     def from_string(s: str) -> "ResizeMethod":
@@ -81,7 +81,7 @@ def _parse_method(what: str, method: str | ResizeMethod) -> ResizeMethod:
 
 
 def _kernel_values(method: ResizeMethod, x: Array) -> Array:
-    """Returns the kernel's values at distances."""
+    """Returns the kernel's values at distances x."""
     if method is ResizeMethod.LINEAR:
         return arithmetic.maximum(1 - x, 0)
     if method in (ResizeMethod.LANCZOS3, ResizeMethod.LANCZOS5):
@@ -148,7 +148,7 @@ def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, p
         x = image
         for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
             if n != m:
-                # The old element in which the middle of a new one lies.
+                # The old element that contains the middle of a new one.
                 x = take(x, to_host_array((2 * np.arange(m) + 1) * n // (2 * m)), axis=axis, mode="clip")
         return x
     x, dtype = _widen_image("resize", image)
@@ -178,15 +178,15 @@ def resize(
 ) -> Array:
     """Resamples an image at another size.
 
-    The middle of an element is half an element from its edges. Beyond the image's edges there is nothing: the weights of
-    what is there add up to 1.
+    The middle of an element is half an element from its edges. Beyond the image's edges there are no elements: the
+    weights of the elements inside add up to 1.
 
     Args:
         image: `[*n]`, of any number of axes. Axes that keep their size are not resampled.
         shape: the new sizes.
         method: "nearest", "linear", "lanczos3", "lanczos5", "cubic", "cubic-pytorch" or "area"; or a `ResizeMethod`.
         antialias: True to widen the kernel where the image shrinks, so that every element counts.
-        precision: of the products.
+        precision: the precision of the products.
 
     Returns:
         An array of the shape; of the image's dtype with "nearest", else a floating or complex one.
@@ -246,9 +246,9 @@ def scale_and_translate(
     antialias: bool = True,
     precision: object = Precision.HIGHEST,
 ) -> Array:
-    """Resamples an image that is scaled and moved: what is at x comes to `scale * x + translation`.
+    """Resamples an image that is scaled and moved: the point x moves to `scale * x + translation`.
 
-    The image's edge, half an element from the middle of the first one, is at 0. The result is 0 where the image is not.
+    The image's edge, half an element from the middle of the first one, is at 0. The result is 0 outside the image.
 
     Args:
         image: `[*n]`, of any number of axes.
@@ -257,13 +257,13 @@ def scale_and_translate(
         scale, translation: a number for each of them. The result can be differentiated by them.
         method: "linear", "lanczos3", "lanczos5", "cubic", "cubic-pytorch" or "area"; or a `ResizeMethod`.
         antialias: True to widen the kernel where the image shrinks, so that every element counts.
-        precision: of the products.
+        precision: the precision of the products.
 
     Returns:
         A floating or complex array of the shape.
 
     Raises:
-        ShapeError: sizes, axes and numbers do not fit.
+        ShapeError: sizes, axes and numbers do not match.
         DTypeError: there is no such method, or it is "nearest", which has no slope.
 
     >>> one = np.ones(1)

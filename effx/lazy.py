@@ -1,9 +1,9 @@
-"""Namespaces that load their modules when a name is asked for (PEP 562), as their stub `__init__.pyi` lists them.
+"""Namespaces that import their modules on first use of a name (PEP 562), as listed in their stub `__init__.pyi`.
 
 A public name is written once, in `__all__` of the module that defines it. The stub says which modules a namespace
 takes its names from, to type checkers and to `lazy` alike.
 
-Never: import another effx module before a name is asked for.
+Never: import another effx module before a name is used.
 """
 
 import ast
@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 __all__ = ["lazy", "loaded_values", "old_names", "start_time"]
 
-start_time = time.time()  # what changes on disk from now on is not what runs
-# What was loaded for each (namespace, name): a user may have put something else in its place since.
+start_time = time.time()  # later changes on disk are not in the running code
+# The loaded value of each (namespace, name): a user may have replaced it since.
 loaded_values: dict[tuple[str, str], object] = {}
 _ALL = re.compile(r"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 
@@ -45,7 +45,7 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
     def find(name: str) -> object:
         if name == "__all__":
             return public_names()
-        # Python asks for names of its own; the stub need not be read for these. Some names of the array API look alike.
+        # Python reads dunder names; the stub need not be read for these. Some names of the array API look alike.
         is_dunder = name.startswith("__") and not name.startswith("__array_")
         home = None if is_dunder else load_homes().get(name)
         if home is None:

@@ -1,4 +1,4 @@
-"""The memories of devices by what they are for; named as in `jax.memory`.
+"""The memories of devices by their use; named as in `jax.memory`.
 
 >>> import effx
 >>> x = effx.device_put(effx.numpy.ones(3), effx.memory.Space.Host)

@@ -1,4 +1,4 @@
-"""What effx does, told to functions that ask for it: durations of staging, lowering and compiling, and caches that helped.
+"""Report events to listeners: durations of staging, lowering and compiling, and cache hits.
 
 effx records these (`fun_name` is the user's function):
 
@@ -10,10 +10,10 @@ effx records these (`fun_name` is the user's function):
 | `/effx/stage/cache_dir_hit` | event, with `fun_name` | a staged program was on disk |
 | `/effx/compile/cache_hit`, `/effx/compile/cache_miss` | event, with `fun_name` | a text was compiled lately, or was not |
 
-Libraries record events of their own under other names. A listener runs at once, in the thread that records; what it
-raises goes to whoever caused the event.
+Libraries record events of their own under other names. A listener runs at once, in the recording thread; an error that it
+raises propagates to the code that caused the event.
 
-Never: record anything where a compiled function is called.
+Never: record anything in a call of a compiled function.
 """
 
 import threading
@@ -52,10 +52,10 @@ L = TypeVar("L", bound=Callable[..., object])
 
 @final
 class _Listeners(Generic[L]):
-    """The listeners of one kind, in the order in which they came."""
+    """The listeners of one kind, in the order of registration."""
 
     def __init__(self) -> None:
-        # Replaced as a whole: who records goes through it without a lock, whatever listeners do meanwhile.
+        # Replaced as a whole: recording iterates over it without a lock, even if listeners change it.
         self.all: tuple[L, ...] = ()
 
     def add(self, what: str, callback: L) -> None:
@@ -81,11 +81,11 @@ _scalars = _Listeners[ScalarListener]()
 
 
 def record_event(event: str, **kwargs: str | int) -> None:
-    """Tells the listeners of events that something happened.
+    """Records an event for its listeners.
 
     Args:
         event: its name, by custom a path such as `/library/what`.
-        kwargs: what else listeners get.
+        kwargs: further data for listeners.
 
     >>> seen = []
     >>> listener = lambda event, **kwargs: seen.append((event, kwargs))
@@ -101,11 +101,11 @@ def record_event(event: str, **kwargs: str | int) -> None:
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
-    """Tells the listeners of durations how long something took.
+    """Records a duration for its listeners.
 
     Args:
         event: its name. duration: in seconds.
-        kwargs: what else listeners get.
+        kwargs: further data for listeners.
 
     >>> record_event_duration_secs("/doctest/saving", 0.25)
     """
@@ -114,12 +114,12 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: str | int)
 
 
 def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: str | int) -> None:
-    """Tells the listeners of time spans when something began and ended.
+    """Records the start and end of a time span for its listeners.
 
     Args:
         event: its name.
-        start_time, end_time: in seconds, by the clock of whoever records.
-        kwargs: what else listeners get.
+        start_time, end_time: in seconds, by the recording code's clock.
+        kwargs: further data for listeners.
 
     >>> record_event_time_span("/doctest/saving", 10.0, 10.25)
     """
@@ -128,11 +128,11 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
 
 
 def record_scalar(event: str, value: float, **kwargs: str | int) -> None:
-    """Tells the listeners of scalars a number.
+    """Records a number for the listeners of scalars.
 
     Args:
         event: its name. value: the number.
-        kwargs: what else listeners get.
+        kwargs: further data for listeners.
 
     >>> record_scalar("/doctest/bytes", 1024)
     """
@@ -141,19 +141,19 @@ def record_scalar(event: str, value: float, **kwargs: str | int) -> None:
 
 
 def register_event_listener(callback: EventListener) -> None:
-    """Has a function called as `callback(event, **kwargs)` for each event, until it is unregistered.
+    """Registers a function, called as `callback(event, **kwargs)` for each event.
 
     Raises:
-        TransformError: it cannot be called.
+        TransformError: it is not callable.
     """
     _events.add("register_event_listener", callback)
 
 
 def register_event_duration_secs_listener(callback: DurationListener) -> None:
-    """Has a function called as `callback(event, duration, **kwargs)` for each duration, until it is unregistered.
+    """Registers a function, called as `callback(event, duration, **kwargs)` for each duration.
 
     Raises:
-        TransformError: it cannot be called.
+        TransformError: it is not callable.
 
     >>> import effx
     >>> def listener(event, duration, **kwargs):
@@ -170,25 +170,25 @@ def register_event_duration_secs_listener(callback: DurationListener) -> None:
 
 
 def register_event_time_span_listener(callback: TimeSpanListener) -> None:
-    """Has a function called as `callback(event, start_time, end_time, **kwargs)` for each time span.
+    """Registers a function, called as `callback(event, start_time, end_time, **kwargs)` for each time span.
 
     Raises:
-        TransformError: it cannot be called.
+        TransformError: it is not callable.
     """
     _spans.add("register_event_time_span_listener", callback)
 
 
 def register_scalar_listener(callback: ScalarListener) -> None:
-    """Has a function called as `callback(event, value, **kwargs)` for each scalar, until it is unregistered.
+    """Registers a function, called as `callback(event, value, **kwargs)` for each scalar.
 
     Raises:
-        TransformError: it cannot be called.
+        TransformError: it is not callable.
     """
     _scalars.add("register_scalar_listener", callback)
 
 
 def unregister_event_listener(callback: EventListener) -> None:
-    """Ends what `register_event_listener` began.
+    """Removes a listener of `register_event_listener`.
 
     Raises:
         TransformError: it is not registered.
@@ -197,7 +197,7 @@ def unregister_event_listener(callback: EventListener) -> None:
 
 
 def unregister_event_duration_listener(callback: DurationListener) -> None:
-    """Ends what `register_event_duration_secs_listener` began.
+    """Removes a listener of `register_event_duration_secs_listener`.
 
     Raises:
         TransformError: it is not registered.
@@ -206,7 +206,7 @@ def unregister_event_duration_listener(callback: DurationListener) -> None:
 
 
 def unregister_event_time_span_listener(callback: TimeSpanListener) -> None:
-    """Ends what `register_event_time_span_listener` began.
+    """Removes a listener of `register_event_time_span_listener`.
 
     Raises:
         TransformError: it is not registered.
@@ -215,7 +215,7 @@ def unregister_event_time_span_listener(callback: TimeSpanListener) -> None:
 
 
 def unregister_scalar_listener(callback: ScalarListener) -> None:
-    """Ends what `register_scalar_listener` began.
+    """Removes a listener of `register_scalar_listener`.
 
     Raises:
         TransformError: it is not registered.
@@ -224,7 +224,7 @@ def unregister_scalar_listener(callback: ScalarListener) -> None:
 
 
 def clear_event_listeners() -> None:
-    """Ends all registrations, of other libraries too.
+    """Removes all listeners, including those of other libraries.
 
     >>> seen = []
     >>> register_scalar_listener(lambda event, value: seen.append(value))

@@ -1,6 +1,6 @@
-"""Reductions of segments: rows that share a number are combined.
+"""Segment reductions: combine the rows with equal segment numbers (`segment_sum`).
 
-An element's segment is given by its number, not by its place, so segments may lie anywhere.
+An element's segment is given by its number, not by its position, so segments need not be contiguous.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from effx.numpy.sorting import argsort
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 __dir__ = list_names(__all__)
@@ -121,7 +121,7 @@ def _combine_segments(
     unique: bool,
     mode: str,
 ) -> Array:
-    """Returns the segments; from as many buckets as the first axis of `shape` says, unless `bucket` is 0."""
+    """Returns the reduced segments; from as many buckets as the first axis of `shape`, unless `bucket` is 0."""
     out = BroadcastInDim(shape, ())(scalar(start, x.type.dtype, weak=False))
     index: Array | tuple[Array, Array] = ids
     if bucket:
@@ -201,23 +201,23 @@ def segment_sum(
 
     Args:
         data: `[n, *rest]`.
-        segment_ids: `[n]` integers: of each element its segment.
-        num_segments: how many segments there are; by default one more than the largest number, which must then be
+        segment_ids: `[n]` integers: the segment of each element.
+        num_segments: the number of segments; by default one more than the largest number, which must then be
             concrete.
-        indices_are_sorted: True promises that `segment_ids` do not fall.
-        unique_indices: True promises that no number is there twice.
+        indices_are_sorted: True promises that `segment_ids` do not decrease.
+        unique_indices: True promises that no number repeats.
         bucket_size: the elements are combined in groups of at most so many neighbours, and then the groups, which
             rounds less; by default in one.
         mode: the treatment of numbers outside of `[0, num_segments)`: "drop" (the default) leaves their elements out, "clip"
             takes the nearest segment, "promise_in_bounds" promises that there are none.
-        out_sharding: how the result lies; by default as the operands say.
+        out_sharding: the result's sharding; by default from the operands.
 
     Returns:
         `[num_segments, *rest]` of data's dtype; 0 for a segment without elements.
 
     Raises:
-        DTypeError: the numbers are no integers.
-        ShapeError: there are not as many numbers as elements.
+        DTypeError: the segment numbers are no integers.
+        ShapeError: the number of segment numbers is not that of elements.
         ConcretizationError: abstract numbers without `num_segments`.
 
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))

@@ -1,4 +1,4 @@
-"""Ports: what modules need of layers above them, which they must not import.
+"""Ports: the functions that modules need from layers above them, which they must not import.
 
 Here stands what is needed; `effx.wiring`, which stands above all layers, says where it comes from. What a port names
 is imported when it is first used, so that loading effx loads neither XLA nor functions that nobody calls.
@@ -27,16 +27,16 @@ __all__ = [
 
 
 class Port:
-    """Modules that stand above, by the names that a subclass annotates."""
+    """Modules of higher layers, by the names that a subclass annotates."""
 
     def __init__(self) -> None:
         self._loaders: dict[str, Callable[[], ModuleType]] = {}
 
     def connect(self, **loaders: Callable[[], ModuleType]) -> None:
-        """Says for each name what imports its module."""
+        """Sets for each name the function that imports its module."""
         self._loaders.update(loaders)
 
-    if not TYPE_CHECKING:  # a checker goes by the annotations
+    if not TYPE_CHECKING:  # type checkers use the annotations
 
         def __getattr__(self, name: str) -> ModuleType:
             # Only the first use comes here: from then on the module is an attribute, which costs 20 ns.
@@ -50,7 +50,7 @@ class Port:
 
 
 class ArrayMethodsPort(Port):
-    """What the methods and operators of arrays do."""
+    """The implementations of array methods and operators."""
 
     arithmetic: ModuleType
     creation: ModuleType
@@ -66,19 +66,19 @@ class ArrayMethodsPort(Port):
 
 
 class EvaluationPort(Port):
-    """The handler that runs what no other handler takes."""
+    """The outermost handler, which runs operations that no other handler takes."""
 
     outermost: ModuleType
 
 
 class ExportPort(Port):
-    """How exported functions are written: the format's library is an extra, and for few."""
+    """The serialization of exported functions: the format's library is an optional requirement."""
 
     writing: ModuleType
 
 
 class FlagsPort(Port):
-    """All settings: one is pickled as its name."""
+    """All flags: a flag is pickled by its name."""
 
     flags: ModuleType
 
@@ -90,38 +90,38 @@ class LoopsPort(Port):
 
 
 class OrderedEffectsPort(Port):
-    """Handlers that order callbacks' effects, or leave those of debugging out: they are written as users write theirs."""
+    """Handlers that order callbacks' effects, or drop debugging: written with the base classes for users."""
 
     tokens: ModuleType
 
 
 class PaddingPort(Port):
-    """The handler of padded arrays, which is shipped with those of the library."""
+    """The handler of padded arrays, which is part of the library."""
 
     functions: ModuleType
     handler: ModuleType
 
 
 class ProgramViewsPort(Port):
-    """How programs look on pages and in terminals, which tells their costs too."""
+    """Views of programs on pages and in terminals, with their costs."""
 
     viewing: ModuleType
 
 
 class RandomKeysPort(Port):
-    """Which random keys are used twice."""
+    """The check for reused random keys."""
 
     reuse: ModuleType
 
 
 class RefsPort(Port):
-    """What reading and writing mutable references means under handlers."""
+    """Reading and writing mutable references under handlers."""
 
     discharge: ModuleType
 
 
 class SizesPort(Port):
-    """What symbolic sizes compute with each other: each of these modules needs their class."""
+    """Arithmetic of symbolic sizes: each of these modules needs their class."""
 
     bounds: ModuleType
     division: ModuleType
@@ -131,7 +131,7 @@ class SizesPort(Port):
 
 
 class SparsePort(Port):
-    """What the handler of sparse arrays makes of functions of arrays."""
+    """The handler of sparse arrays for functions of arrays."""
 
     transform: ModuleType
 

@@ -1,4 +1,4 @@
-"""Whether any context of the process holds what compiled functions must not run past.
+"""Track whether any context of the process has a handler or override that compiled functions must not bypass.
 
 That is a handler that intercepts, or an override of a flag. C++ cannot read context variables. So as long as there is
 one anywhere, compiled functions look at their context in Python; otherwise they need not.
@@ -20,26 +20,26 @@ _lock = threading.RLock()  # a collection inside may let go of another
 
 
 def is_any_present() -> bool:
-    """Says whether there is any."""
+    """Returns whether there is any."""
     return bool(_present)
 
 
 def add_key(key: object) -> None:
-    """Notes something that holds from now on, until it vanishes."""
+    """Adds a key; it counts until it is discarded."""
     with _lock:
         _present.add(key)
         _notify_listeners()
 
 
 def discard_key(key: object) -> None:
-    """Notes that something holds no longer."""
+    """Removes a key."""
     with _lock:
         _present.discard(key)
         _notify_listeners()
 
 
 def add_while_alive(x: object) -> None:
-    """Notes something that holds as long as it lives: contexts may be copied, and outlive the block that made it."""
+    """Counts an object as long as it lives: contexts may be copied, and outlive the block that made it."""
     key = id(x), object()
     add_key(key)
     _refs[key] = ref(x, partial(_on_collected, key))

@@ -1,4 +1,4 @@
-"""Profiles of programs, for TensorBoard and Perfetto: what ran when, and what lies in the devices' memory.
+"""Profile programs, for TensorBoard and Perfetto: when operations run, and the contents of device memory.
 
 A profile holds calls of compiled functions, their instructions, the spans that one marks with `TraceAnnotation`, and
 what effx does before a function runs for the first time (`/effx/stage f`, `/effx/lower f`, `/effx/compile f`).
@@ -104,16 +104,16 @@ class ProfileSession:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is collecting."""
+        """Whether the session is collecting."""
         return self._session is not None
 
     @property
     def profile_data(self) -> ProfileData | None:
-        """What was collected; None before `stop`."""
+        """The collected data; None before `stop`."""
         return self._data
 
     def start(self) -> Self:
-        """Starts to collect.
+        """Starts collecting.
 
         Raises:
             BackendError: a profile is being taken already.
@@ -129,7 +129,7 @@ class ProfileSession:
         """Ends collecting, and writes the profile if there is a `log_dir`.
 
         Raises:
-            BackendError: it is not running.
+            BackendError: the session is not running.
         """
         with _lock:
             if self._session is None:
@@ -148,7 +148,7 @@ class ProfileSession:
         create_perfetto_trace: bool = False,
         session_id: str | None = None,
     ) -> None:
-        """Writes what was collected; see `effx.profiler.export_profile_data`."""
+        """Writes the collected data; see `effx.profiler.export_profile_data`."""
         export_profile_data(self, log_dir, create_perfetto_link, create_perfetto_trace, session_id)
 
     def __enter__(self) -> Self:
@@ -166,7 +166,7 @@ class TraceAnnotation(Span):
     The span belongs to the thread. It costs a fraction of a microsecond while no profile is taken.
 
     Args:
-        name: of the span.
+        name: the span's name.
         kwargs: what else is shown with it.
 
     >>> with TraceAnnotation("load", batch=3):
@@ -175,7 +175,7 @@ class TraceAnnotation(Span):
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """Marks one step of a training, by which TensorBoard groups what ran.
+    """Marks one training step, by which TensorBoard groups operations.
 
     Args:
         name: the same for all steps.
@@ -197,14 +197,14 @@ def annotate_function(
 
     Args:
         func: any function.
-        name: of the span; by default the function's.
+        name: the span's name; by default the function's.
         decorator_kwargs: what else is shown with it.
 
     Returns:
         A function that does the same.
 
     Raises:
-        TransformError: `func` is no function.
+        TransformError: `func` is not callable.
 
     >>> @annotate_function
     ... def load(n):
@@ -261,7 +261,7 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[ProfileSession]:
-    """Takes a profile of what runs in a `with` block.
+    """Profiles a `with` block.
 
     Args:
         log_dir: where to write it; None to keep it in memory only.
@@ -320,7 +320,7 @@ def export_profile_data(
 
 
 class _Server(socketserver.TCPServer):
-    """A server of HTTP that asks nobody for its name before it listens, as `http.server.HTTPServer` does."""
+    """An HTTP server that does no name look-up before it listens, unlike `http.server.HTTPServer`."""
 
     allow_reuse_address = True
 
@@ -353,11 +353,11 @@ def _show_in_perfetto(path: Path) -> None:
 
 
 def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
-    """Starts a server that TensorBoard can ask for profiles of this process at any time.
+    """Starts a server from which TensorBoard can request profiles of this process at any time.
 
     Args:
-        port: where it listens.
-        requires_backend: False to start before the devices are there; what they do then may not be seen.
+        port: the port that it listens on.
+        requires_backend: False to start before the devices are initialised; their first operations may be missing.
 
     Returns:
         The server, which `stop_server` ends.
@@ -381,7 +381,7 @@ def stop_server() -> None:
     """Ends the server that `start_server` started.
 
     Raises:
-        BackendError: there is none.
+        BackendError: no server is running.
     """
     with _lock:
         if not _server:
@@ -390,13 +390,13 @@ def stop_server() -> None:
 
 
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """Returns what lies in the devices' memory, by the lines of Python that put it there, in pprof's format.
+    """Returns the contents of device memory, by the Python lines that allocated them, in pprof's format.
 
     Args:
         backend: a platform's name; None for the default.
 
     Raises:
-        BackendError: there is no such platform, or it cannot say.
+        BackendError: there is no such platform, or it does not support this.
 
     >>> import effx.numpy as enp
     >>> x = enp.ones(1000).block_until_ready()
@@ -413,7 +413,7 @@ def save_device_memory_profile(filename: Folder, backend: str | None = None) -> 
         filename: the file. backend: a platform's name; None for the default.
 
     Raises:
-        BackendError: there is no such platform, or it cannot say.
+        BackendError: there is no such platform, or it does not support this.
         OSError: the file cannot be written.
     """
     Path(filename).write_bytes(device_memory_profile(backend))

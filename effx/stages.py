@@ -1,4 +1,4 @@
-"""What becomes of a function on its way to a device: staged, lowered, compiled; named as in `jax.stages`.
+"""The stages of a function: traced, lowered, compiled; named as in `jax.stages`.
 
 >>> import effx, effx.numpy as enp
 >>> traced: Traced = effx.jit(enp.sin).trace(1.0)
@@ -18,4 +18,4 @@ __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapp
 __dir__ = list_names(__all__)
 
 CompilerOptions: TypeAlias = Mapping[str, str | bool | int | float]
-"""Options of XLA's compiler by name, as `jit` and `Lowered.compile` take them."""
+"""XLA compiler options by name, for `jit` and `Lowered.compile`."""

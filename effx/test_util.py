@@ -1,4 +1,4 @@
-"""Checks of derivatives against finite differences, for the tests of users."""
+"""Check derivatives against finite differences, for users' tests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
 Function = Callable[..., PyTree]
 
-# By dtype: the step of the difference, and the tolerances that its error asks for.
+# By dtype: the step of the difference, and the tolerances for its error.
 _STEP = {
     "float16": 1e-1,
     "bfloat16": 1e-1,
@@ -133,10 +133,10 @@ def check_jvp(
     Args:
         f: the function.
         f_jvp: from primals and tangents, each a tuple, to the result and its tangent.
-        args: where to check.
+        args: the point to check at.
         atol, rtol: tolerances, one number or one by dtype; by default what the dtype allows.
         eps: the step of the difference.
-        err_msg: stands before the error.
+        err_msg: a prefix of the error.
 
     Raises:
         AssertionError: they differ.
@@ -169,10 +169,10 @@ def check_vjp(
     Args:
         f: the function.
         f_vjp: from arguments to the result and a function from cotangents to a tuple of cotangents.
-        args: where to check.
+        args: the point to check at.
         atol, rtol: tolerances, one number or one by dtype; by default what the dtype allows.
         eps: the step of the difference.
-        err_msg: stands before the error.
+        err_msg: a prefix of the error.
 
     Raises:
         AssertionError: they differ.

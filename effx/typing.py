@@ -1,4 +1,4 @@
-"""Types for annotations of what functions take; named as in `jax.typing`.
+"""Types for annotations of parameters; named as in `jax.typing`.
 
 >>> from effx.typing import ArrayLike
 >>> def double(x: ArrayLike) -> "effx.Array": ...
@@ -14,4 +14,4 @@ __all__ = ["ArrayLike", "DTypeLike"]
 __dir__ = list_names(__all__)
 
 ArrayLike: TypeAlias = Operand
-"""What functions take for an array: arrays, numbers, NumPy's arrays and scalars, and what NumPy can make an array of."""
+"""An argument that is converted to an array: arrays, numbers, NumPy's arrays and scalars, and NumPy's array-likes."""

@@ -1,3 +1,3 @@
-"""The version of effx, which packaging reads too."""
+"""The version of effx, also read by packaging."""
 
 __version__ = "0.1.0"

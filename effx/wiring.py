@@ -1,4 +1,4 @@
-"""Where the ports of `effx.ports` lead: the only module that may import any layer, at the first use of each.
+"""Connect the ports of `effx.ports` to their modules: the only module that may import any layer, on first use.
 
 Never: be imported but by the package itself, nor import a module of effx before it is used.
 """
@@ -53,7 +53,7 @@ def _array_methods_operators() -> ModuleType:
 
 
 def _array_methods_out_sharding() -> ModuleType:
-    from effx.transforms.meshes import out_sharding
+    from effx.transforms.placement import out_sharding
 
     return out_sharding
 

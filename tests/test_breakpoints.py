@@ -42,7 +42,7 @@ def inner(z: Any, talk: Callable[[], None]) -> Any:
 
 
 def answers(*commands: str, wrap: Any = effx.jit, **options: Any) -> tuple[list[str], Any]:
-    """What the prompt says to commands, and the function's result."""
+    """The prompt's answers to commands, and the function's result."""
     out = io.StringIO()
 
     def outer(x: Any) -> Any:

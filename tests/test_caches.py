@@ -128,8 +128,8 @@ def test_random_removals() -> None:
     still_computes()
 
 
-def test_closed_over_and_gone() -> None:
-    """An array that a function closes over and that is gone is an error that says so, in C++ too."""
+def test_closed_over_and_deleted() -> None:
+    """A deleted array that a function closes over is an error, in C++ too."""
     c, x = enp.arange(3.0), enp.ones(3)
     f = effx.jit(lambda x: x + c)
     assert str(f(x)) == str(f(x)) == "[1. 2. 3.]"
@@ -293,7 +293,7 @@ def test_jit_written_anew_stages_once() -> None:
 
 
 def test_weak_store() -> None:
-    """A value lives as long as its key; keys go by identity, and what has no weak references is not kept."""
+    """A value lives as long as its key; keys go by identity, and an object without weak references is not cached."""
     store: WeakStore[Any, list[int]] = WeakStore()
     numbers = itertools.count()
 

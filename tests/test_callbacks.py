@@ -1,4 +1,4 @@
-"""Python functions that programs call: what they are given, when they happen, what becomes of what they raise."""
+"""Python functions that programs call: their arguments, when they run, and their errors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def like(x: Any) -> Any:
 
 @pytest.mark.parametrize("wrap", [effx.named_call, effx.jit, effx.vmap])
 def test_arguments_are_data_and_not_numbers(wrap: Any) -> None:
-    """What a program gives was computed: a bfloat16 beside it does not decide the result's dtype, as beside 2.0."""
+    """What a program gives was computed: a bfloat16 operand does not decide the result's dtype, as with 2.0."""
     seen: list[Any] = []
 
     def keep(x: Any, *, n: Any) -> Any:
@@ -191,7 +191,7 @@ def test_the_callers_settings_hold_inside() -> None:
 
 
 def test_vmap_methods() -> None:
-    """What the function is given, and the sum."""
+    """The function's arguments, and the sum."""
     expected = {
         "sequential": [((), ())] * 3,
         "sequential_unrolled": [((), ())] * 3,
@@ -629,7 +629,7 @@ def test_threads_get_their_own_errors() -> None:
 
 
 def checked(x: Any) -> Any:
-    """A root, whose operand is checked: a program that seldom calls Python, and then in two places."""
+    """A root, whose operand is checked: a program that seldom calls Python, and then at two operations."""
 
     def negative(x: effx.Array) -> effx.Array:
         raise ArithmeticError(float(x))
@@ -1016,7 +1016,7 @@ def test_old_names_say_what_is_there_now() -> None:
     assert str(missing.value) == text
 
 
-def test_sharding_says_where_the_arguments_lie() -> None:
+def test_sharding_names_the_arguments_devices() -> None:
     device = local_devices()[-1]
     seen: list[Any] = []
 

@@ -190,7 +190,7 @@ def explained(caplog: pytest.LogCaptureFixture, run: Callable[[], object]) -> li
 
 
 def test_misses_are_explained(caplog: pytest.LogCaptureFixture) -> None:
-    """Each new staging says what differs from the nearest earlier one; a call that is known says nothing."""
+    """Each new staging logs what differs from the nearest earlier one; a cached call logs nothing."""
 
     def power(w: dict[str, Any], x: Any, n: float = 2) -> Any:
         return (w["a"] * x**n).sum()

@@ -69,7 +69,7 @@ def test_debug_nans_names_the_operation(way: str) -> None:
 
 
 def test_donation_while_debugging() -> None:
-    """A donated argument is gone after a call that finds nothing."""
+    """A donated argument is deleted after a call without findings."""
     x = enp.ones(3)
     with flags.debug_nans():
         effx.jit(lambda x: x + 1.0, donate_argnums=0)(x)

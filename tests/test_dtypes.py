@@ -113,7 +113,7 @@ def test_small_dtypes_promote_with_themselves_and_with_what_is_below() -> None:
     assert promote(d.float8_e4m3fn, False, d.int32, False) == (d.float8_e4m3fn, False)
 
 
-def test_what_does_not_promote_says_so() -> None:
+def test_types_that_do_not_promote_are_errors() -> None:
     with pytest.raises(DTypeError) as error:
         promote(d.int4, False, d.float32, True)
     assert error.value.args[0].startswith(

@@ -84,7 +84,7 @@ def test_what_must_happen() -> None:
     assert [Label("a", ordered=o).ordered for o in (False, True)] == [False, True]
 
 
-def test_only_the_owner_of_a_box_is_asked() -> None:
+def test_only_the_owner_of_a_box_handles() -> None:
     with handle(Answer(1)) as outer, handle(Answer(2)) as inner:
         assert perform(Count(), (Number(0, outer),)).n == 1
         assert perform(Count(), (Number(0, inner),)).n == 2

@@ -564,7 +564,7 @@ def test_donated_arrays() -> None:
     assert str(consume(x)) == "[2. 2. 2. 2.]"
     assert x.is_deleted()
     text = (
-        "the array f32[4] is gone: it was donated to a computation or deleted; keep a copy, "
+        "the array f32[4] was donated to a computation or deleted; keep a copy, "
         "or leave it out of donate_argnums"
     )
     uses: list[tuple[str, Callable[[], object]]] = [

@@ -58,7 +58,7 @@ def test_eight_schools() -> None:
 
 
 def test_spirals() -> None:
-    """Nearly all unseen points are told apart."""
+    """Nearly all unseen points are classified right."""
     assert number(r"^accuracy on other points <number>%$", run("examples/spirals.py")) > 95.0
 
 

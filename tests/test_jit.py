@@ -383,7 +383,7 @@ def test_what_stages_say() -> None:
 
 
 def test_compiler_options() -> None:
-    """Options reach XLA, are part of what is kept, and a wrong one is an error that names it."""
+    """Options reach XLA, are part of the cache key, and a wrong one is an error that names it."""
     x = enp.ones(3)
     plain, chosen = (
         effx.jit(lambda x: enp.exp(x), compiler_options=options)

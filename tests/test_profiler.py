@@ -86,7 +86,7 @@ def test_files_name_scopes_and_lines(tmp_path: Path) -> None:
     assert "PjitFunction(layered)" in spans
 
 
-def test_runs_are_kept_apart(tmp_path: Path) -> None:
+def test_runs_are_distinguished(tmp_path: Path) -> None:
     """Two functions of one name, whose instructions have one name too, keep their own scopes."""
 
     def make(scope: str) -> Callable[[Any], Any]:

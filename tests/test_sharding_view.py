@@ -1,4 +1,4 @@
-"""Arrays in notebooks, and drawings of where their parts lie."""
+"""Arrays in notebooks, and drawings of their shardings."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_colors() -> None:
 
 
 def test_inspecting() -> None:
-    """The function gets the sharding of each leaf, as `x.sharding` says it."""
+    """The function gets the sharding of each leaf, as `x.sharding`."""
     x, y = spread((4,), (0,), (8,)), enp.ones(3)
     seen: list[Any] = []
     debug.inspect_array_sharding({"x": x, "y": [y, 2.0]}, callback=seen.append)
@@ -122,7 +122,7 @@ def test_errors() -> None:
     with pytest.raises(ShapeError) as shape_error:
         debug.visualize_array_sharding(spread((2, 2, 2), (0, 1, 2), (2, 2, 2)))
     assert shape_error.value.message == (
-        "visualize_sharding: shape (2, 2, 2) is cut along the axes (0, 1, 2); only two can be drawn"
+        "visualize_sharding: shape (2, 2, 2) is sharded along the axes (0, 1, 2); only two can be drawn"
     )
     with pytest.raises(TransformError) as transform_error:
         debug.visualize_sharding((2,), 3)  # type: ignore[arg-type]  # on purpose
@@ -132,7 +132,7 @@ def test_errors() -> None:
     with pytest.raises(ConcretizationError) as error:
         effx.jit(debug.visualize_array_sharding)(enp.ones(3))
     assert error.value.message == (
-        "visualize_array_sharding: x is an abstract f32[3] under jit; where it will lie is decided when XLA "
+        "visualize_array_sharding: x is an abstract f32[3] under jit; its sharding is decided when XLA "
         "compiles, so look at what the function returns"
     )
 
@@ -222,7 +222,7 @@ def test_huge_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_abstract_and_gone() -> None:
+def test_abstract_and_deleted() -> None:
     """Arrays of transformations and donated ones say so, and showing one performs nothing."""
     found: list[str] = []
 

@@ -59,7 +59,7 @@ def test_verdicts() -> None:
 
 
 def test_a_library_that_raised_counts_as_a_failure() -> None:
-    """What did not run can't have kept its budget."""
+    """A benchmark that did not run is over its budget."""
     broken = report.Row("row", 1.0, 1, {}, {"effx": "NotImplementedError: sort"})
     assert broken.verdict == "ERROR"
     assert report.failed([broken])

@@ -318,7 +318,7 @@ def test_named_tuples_can_be_registered() -> None:
 @pytest.mark.unguarded  # what the hook inserts meets the recursion limit first
 @pytest.mark.parametrize("depth", [1500, 5000])
 def test_trees_that_are_nested_too_deeply(depth: int) -> None:
-    """C++ overlooks Python's recursion limit; such a tree is an error that says so."""
+    """C++ overlooks Python's recursion limit; such a tree is an error."""
     deep: PyTree = 1.0
     for i in range(depth):
         deep = [deep] if i % 2 else {"a": deep}

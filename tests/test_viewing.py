@@ -143,7 +143,7 @@ def test_graph(program: Program) -> None:
         assert done.stderr == ""
 
 
-def test_what_a_page_says() -> None:
+def test_text_of_a_page() -> None:
     """Types, parameters, literals, scopes, the user's lines and how often a program runs are on the page."""
     text = html.unescape(re.sub("<[^>]+>", "", PROGRAMS["network"].to_html().partition("<main>")[2]))
     for part in (

@@ -75,7 +75,7 @@ def invert(x: Array) -> Array:
 
 
 def copy(x: Array) -> Array:
-    """Copies an array to memory of its own."""
+    """Copies an array to separate memory."""
     return perform(COPY, (x,))
 
 
@@ -390,7 +390,7 @@ _PRECISIONS = {
 
 
 def resolve_precision(precision: object) -> Precision:
-    """Returns what DotGeneral takes, from a name, a pair of names, an enum, an algorithm, or None for the default."""
+    """Returns DotGeneral's precision from a name, a pair of names, an enum, an algorithm, or None for the default."""
     from effx.flags import default_matmul_precision
 
     if isinstance(precision, tuple) and len(precision) == 7:
@@ -410,7 +410,7 @@ def _algorithm_dtype(dtype: DTypeLike) -> str:
 
 
 def precision_pair(function_name: str, precision: object) -> tuple[str, str]:
-    """Returns a pair of precisions, from a name, a pair of names, an enum, or None for the default."""
+    """Returns a pair of precisions from a name, a pair of names, an enum, or None for the default."""
     from effx.flags import default_matmul_precision
 
     if isinstance(precision, tuple) and len(precision) == 2:

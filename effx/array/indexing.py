@@ -47,7 +47,7 @@ class ResolvedSlice:
     step: int
 
     def is_full(self, n: int) -> bool:
-        """Says whether the slice takes all of an axis of size n in order."""
+        """Returns whether the slice takes all of an axis of size n in order."""
         if isinstance(self.start, Array):
             return False
         return self.start == 0 and self.size == n and (self.step == 1 or (type(n) is int and n <= 1))
@@ -63,9 +63,9 @@ class IndexPlan:
     """A normalised index.
 
     Attributes:
-        shape: that of x with the new axes of size 1 for `None`.
-        entries: for each of these axes a Slicing, an int, or an integer array.
-        gap: the axis before which an Ellipsis stands for no axes; it parts advanced indices all the same.
+        shape: x's shape with new axes of size 1 for `None`.
+        entries: for each of these axes a ResolvedSlice, an int, or an integer array.
+        gap: the axis before which there is an Ellipsis for no axes; it still separates advanced indices.
     """
 
     shape: Shape
@@ -79,7 +79,7 @@ class IndexPlan:
         return [i for i, e in enumerate(self.entries) if not isinstance(e, ResolvedSlice)]
 
     def are_adjacent(self, advanced: list[int]) -> bool:
-        """Says whether nothing stands between advanced indices; their axes then stay where they are."""
+        """Returns whether advanced indices are adjacent; their axes then stay in position."""
         first, last = advanced[0], advanced[-1]
         parted = self.gap is not None and first < self.gap <= last
         return advanced == list(range(first, last + 1)) and not parted
@@ -91,9 +91,9 @@ class MaskIndices:
     """The indices along one axis at which a boolean mask is true.
 
     Attributes:
-        indices: of the true elements.
+        indices: the indices of the true elements.
         mask: the mask's type.
-        size: of the axis; None for the axis that a scalar mask adds.
+        size: the axis's size; None for the axis that a scalar mask adds.
     """
 
     indices: Array
@@ -104,12 +104,12 @@ class MaskIndices:
 @final
 @attrs.frozen
 class IndexingMode:
-    """How `x.at[i]` takes its indices.
+    """The treatment of indices in `x.at[i]`.
 
     Attributes:
-        mode: for indices out of bounds; None refuses ints that are, and drops or clips the elements of arrays.
+        mode: the treatment of indices out of bounds; None refuses such ints, and drops or clips elements of arrays.
         ordered: the promise that indices are sorted.
-        unique: the promise that none is there twice.
+        unique: the promise that no index repeats.
         wraps: negative indices count from the end; otherwise they are out of bounds.
     """
 
@@ -129,7 +129,7 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
     Args:
         x: the array.
         index: as users write it.
-        mode: for ints out of range; None refuses them.
+        mode: the treatment of ints out of range; None refuses them.
         wraps: False for negative indices that are out of range.
 
     Raises:
@@ -370,7 +370,7 @@ def _default_fill(x: Array) -> "Number":
 
 
 def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPlan]:
-    """Cuts out the blocks whose starts are computed, of which the rest of the plan then speaks."""
+    """Slices blocks with computed starts; returns them with the plan for the rest."""
     starts = {
         i: e.start
         for i, e in enumerate(plan.entries)
@@ -397,7 +397,7 @@ def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
         if axis in advanced:
             first, last, step = 0, n, 1
         elif isinstance(e, ResolvedSlice):
-            assert not isinstance(e.start, Array)  # these blocks have been cut out
+            assert not isinstance(e.start, Array)  # these blocks are sliced already
             first, last, step = e.start, e.start + e.step * (e.size - 1) + 1, e.step
             if e.size == 0:
                 first, last, step = 0, 0, 1
@@ -573,7 +573,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
 
 
 def _slice_positions(e: ResolvedSlice, steps: Array) -> Array:
-    """Returns where the elements of a slice lie that are so many places behind its start."""
+    """Returns the positions of a slice's elements by their number of steps behind its start."""
     if isinstance(e.start, Array):
         return e.start + steps
     return to_host_array(np.asarray(steps.host("at")) + np.int32(e.start))
@@ -643,7 +643,7 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: In
 
 
 def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Number | None = None) -> Array:
-    """Reads `x[index]` with a mode for what is out of bounds."""
+    """Reads `x[index]` with a mode for indices out of bounds."""
     chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
     plan = plan_index(x, index, how.mode and chosen, how.wraps)
     return read_plan(x, plan, chosen, fill_value, how.ordered, how.unique)

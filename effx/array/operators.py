@@ -46,7 +46,7 @@ def perform_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
 
 
 def is_complex(x: Operand) -> bool:
-    """Says whether an operand is complex."""
+    """Returns whether an operand is complex."""
     if isinstance(x, Array):
         return x.type.kind == "c"
     return type(x) is complex or getattr(getattr(x, "dtype", None), "kind", "") == "c"

@@ -1,4 +1,4 @@
-"""The order of complex numbers, which is NumPy's: by the real parts, and where they are equal by the imaginary ones.
+"""NumPy's order of complex numbers: by the real parts, and if these are equal by the imaginary parts.
 
 Operations order real numbers only; here they are applied to the parts. A number is NaN where a part of it is.
 """
@@ -19,7 +19,7 @@ from effx.ir.values.array import Array
 
 EQ, NE, GE, LE = c.Eq(), c.Ne(), c.Ge(), c.Le()
 AND, OR, NOT, SELECT = e.And(), e.Or(), e.Not(), e.Select()
-# What decides where the real parts differ.
+# The comparison that decides if the real parts differ.
 _STRICT: dict[type[Elementwise], Elementwise] = {c.Lt: c.Lt(), c.Le: c.Lt(), c.Gt: c.Gt(), c.Ge: c.Gt()}
 
 
@@ -48,7 +48,7 @@ def arg_extreme(op: r.ArgReduction, x: Array) -> Array:
     nan = perform(NE, (x, x))
 
     def best(among: Array, part: Array, other: float) -> Array:
-        """Says which elements have the best part among some."""
+        """Returns which elements have the best part among the candidates."""
         chosen = perform(SELECT, (among, scalar(other, part.type.dtype), part))
         return perform(EQ, (part, BroadcastInDim(x.type.shape, remaining_axes)(reduce(chosen))))
 

@@ -66,7 +66,7 @@ def zeros(t: ArrayType) -> Array:
     return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 
 
-# How values of classes are made arrays that do not say so themselves; libraries add their own.
+# Conversions to arrays for classes without their own; libraries add theirs.
 converters: dict[type, Callable[[Any], Any]] = {}
 
 

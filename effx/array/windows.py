@@ -1,4 +1,4 @@
-"""Slices whose start may be a value that is computed: `x[ds(i, 3)]`."""
+"""`ds`: slices of static size whose start may be an array, `x[ds(i, 3)]`."""
 
 from operator import index as as_int
 from typing import Any, final
@@ -29,17 +29,17 @@ class Window:
 
 
 def ds(start: Any, size: int | None = None, stride: int | None = None) -> "slice | Window":
-    """Returns an index for so many elements from a start, which may be an array: the size is known all the same.
+    """Returns an index for `size` elements from a start, which may be an array: the size is static in any case.
 
     Args:
         start: the first element, an int or an integer array of rank 0; negative ones count from the end. Without `size`, the
             number of elements from 0 on, and None for all.
-        size: how many.
-        stride: every how many-th; None for each.
+        size: the number of elements.
+        stride: the step between elements; None for 1.
 
     Returns:
-        What `x[...]` and `x.at[...]` take. A start that is an array is moved to where all elements are inside of the axis if
-        it is read, and nothing is written where they are not. A start that is a number is that of a slice.
+        An index for `x[...]` and `x.at[...]`. A start that is an array is clamped for reading so that all elements are
+        inside the axis; writing drops elements outside. A start that is a number is that of a slice.
 
     Raises:
         IndexingError: the start is no integer, the size is negative, the stride is not positive, or None comes with a size.

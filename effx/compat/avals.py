@@ -1,4 +1,4 @@
-"""What `jax.core` says of values, on effx's: a value's aval is its type, `effx.ir.ArrayType`."""
+"""`jax.core`'s functions on values, for effx's values: a value's aval is its type, `effx.ir.ArrayType`."""
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def is_unknown(x: object) -> bool:
-    """Says whether a value is an array whose elements are not known here.
+    """Says whether a value is an array of unknown elements.
 
     Those are boxes of handlers, and variables of programs being staged.
     """
@@ -116,7 +116,7 @@ def find_top_trace(xs: object) -> Frame:
     """Returns the frame of the innermost handler.
 
     Args:
-        xs: not looked at, as in JAX, whose current trace this is.
+        xs: not used, as in JAX, whose current trace this is.
     """
     return current_frame() or outermost
 
@@ -133,7 +133,7 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
     """Returns under which handlers this runs.
 
     Args:
-        convention: of the library that asks; all are told the same.
+        convention: of the calling library; the result is the same for all.
     """
     return OpaqueTraceState(current_frame())
 

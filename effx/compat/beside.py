@@ -1,6 +1,6 @@
-"""What must not be installed together: JAX itself, and effx-jax-compat, which says that effx stands in for it.
+"""Check that JAX and effx-jax-compat, which declares that effx replaces it, are not installed together.
 
-Never: import what it looks for.
+Never: import the packages that it looks for.
 """
 
 from importlib.machinery import PathFinder
@@ -19,7 +19,7 @@ def check_alone() -> None:
     """
     spec = PathFinder.find_spec("jax")
     if spec is None or spec.submodule_search_locations is None:
-        return  # no JAX, or the module by which effx-jax-compat says that there is none
+        return  # no JAX, or the module by which effx-jax-compat declares that there is none
     if any([True for _ in distributions(name="effx-jax-compat")]):
         raise CompatError(
             f"effx.compat: jax is installed, at {spec.submodule_search_locations[0]}, and so is effx-jax-compat, which "

@@ -1,4 +1,4 @@
-"""The operation that performs a primitive of a library's, whose meaning is what the library has said of it.
+"""The operation that performs a library's primitive, by the rules that the library has defined.
 
 Never: say how a handler interprets it; `effx.compat.bound_rules` and `effx.compat.lowering` do.
 """
@@ -25,7 +25,7 @@ Rule = Callable[..., PyTree]
 
 
 class Definition(Protocol):
-    """What a primitive says of itself, as far as its operation asks.
+    """The interface of a primitive for its operation.
 
     Attributes:
         name: for errors and in programs.
@@ -102,7 +102,7 @@ class Bound(TupleOperation, RunsEagerly):
 
     Attributes:
         primitive: compared by identity.
-        params: what it is bound with beside arrays.
+        params: its parameters besides arrays.
     """
 
     name = _Name()
@@ -110,12 +110,12 @@ class Bound(TupleOperation, RunsEagerly):
     params: Parameters
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """What the library's rule for abstract evaluation says."""
+        """The types from the library's rule for abstract evaluation."""
         return self.primitive.types(types, self.params)
 
     @property
     def can_compile(self) -> bool:
-        """Whether the library has said what it is lowered to."""
+        """Whether the library has defined a lowering."""
         return self.primitive.is_lowered()
 
     def run_eagerly(self, *operands: Array) -> tuple[Array, ...]:
@@ -125,7 +125,7 @@ class Bound(TupleOperation, RunsEagerly):
 
     def decompose(self, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # values are arrays
         """Expresses it by what it is lowered to."""
-        # So handlers that know nothing of the primitive work.
+        # So handlers without a rule for the primitive work.
         return self.primitive.lowered(operands, self.params, None)
 
 
@@ -140,7 +140,7 @@ def arrays_of(
     """Returns the arrays that a rule gave.
 
     Args:
-        primitive: whose rule. rule_kind: which rule, for errors. results: what it gave.
+        primitive: the rule's primitive. rule_kind: the rule's kind, for errors. results: the rule's results.
         multiple: whether this is a sequence; None to ask the primitive.
 
     Raises:
@@ -172,7 +172,7 @@ def entries(primitive: Definition, rule_kind: str, results: PyTree) -> list[PyTr
 def types_from(
     primitive: Definition, rule: Rule | None, in_types: Sequence[ArrayType], params: Mapping[str, object]
 ) -> tuple[ArrayType, ...]:
-    """Returns the results' types, which a rule says from those of the operands.
+    """Returns the results' types by a rule, from those of the operands.
 
     Raises:
         NoRuleError: there is no such rule.

@@ -1,6 +1,7 @@
-"""How effx's handlers use the rules that libraries write, and how such rules are made of effx's own.
+"""Adapt libraries' rules to effx's handlers, and effx's rules to the form of libraries'.
 
-A rule of a library's has its own form of zeros, of linear operands and of parameters; here they are turned into effx's.
+A rule of a library's has its own form of zeros, of linear operands and of parameters; here they are converted to
+effx's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ class AxisData:
 
     Attributes:
         name: for collectives; None for none. size: of the batch.
-        spmd_name: the axes of a mesh that cut it, if any. explicit_mesh_axis: None.
+        spmd_name: the axes of a mesh that it is sharded over, if any. explicit_mesh_axis: None.
     """
 
     name: object
@@ -222,7 +223,7 @@ def _axis_data(handler: Vmap) -> AxisData:
 
 @sharding_rule(Bound)
 def _(op: Bound, given: OperandShardings) -> list[DimensionShardings]:
-    """Results lie as the rule for abstract evaluation says, which sees how the operands lie."""
+    """The results have the shardings of the rule for abstract evaluation, which gets the operands' shardings."""
     return [mesh_axes_by_dimension(t) for t in op.infer(*given.types)]
 
 
@@ -230,7 +231,7 @@ def _(op: Bound, given: OperandShardings) -> list[DimensionShardings]:
 
 
 def kind_of(p: Definition) -> type[Operation[object]] | None:
-    """Returns the class of operations that a primitive stands for; None for a primitive of a library's."""
+    """Returns the class of effx's operations of a primitive; None for a library's primitive."""
     result: type[Operation[object]] | None = getattr(p, "operation", None)
     return result
 

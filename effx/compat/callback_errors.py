@@ -1,4 +1,4 @@
-"""What callbacks raise, as programs written for JAX catch it: their own class, and `jax.errors.JaxRuntimeError` too.
+"""Make errors of callbacks catchable by programs for JAX: their own class, and `jax.errors.JaxRuntimeError` too.
 
 In JAX such an error is of XLA's class, and its text names the class that was raised. Libraries go by both.
 """

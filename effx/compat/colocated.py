@@ -1,7 +1,8 @@
 """`jax.experimental.colocated_python`: Python functions that run on the host of their arguments' devices.
 
-Where the devices are this process's CPUs, such a function is called here. JAX can hand it to other hosts, by a backend that
-effx has not, Pathways: devices of other kinds and other processes are refused, as JAX's other backends refuse them.
+Where the devices are this process's CPUs, such a function is called here. JAX can hand it to other hosts, by a backend
+that effx has not, Pathways: devices of other kinds and other processes are refused, as JAX's other backends refuse
+them.
 """
 
 import inspect
@@ -97,7 +98,7 @@ class ColocatedFunction(Generic[P, R]):
         out_specs_fn: Callable[..., PyTree] | None = None,
         devices: Sequence[Device] | None = None,
     ) -> "ColocatedFunction[P, R]":
-        """Returns the function for arguments and results that are known before, and told where to run.
+        """Returns the function specialized for arguments, results and devices.
 
         Args:
             in_specs: `(args, kwargs)`, as `ShapeDtypeStruct`s. None for what it was.
@@ -118,7 +119,7 @@ class ColocatedFunction(Generic[P, R]):
             Its result, on the same devices.
 
         Raises:
-            TransformError: an argument or a result is no array, or not as it was said to be; nothing says where to run.
+            TransformError: an argument or a result is no array, or not as declared; there are no devices to run on.
             ShardingError: the arguments are on different devices, or a result is elsewhere.
             BackendError: a device is no CPU of this process.
         """
@@ -178,7 +179,7 @@ def _devices_of(name: str, leaves: Sequence[object]) -> tuple[Device, ...]:
 
 
 def _check_specs(name: str, message_start: str, expected: PyTree, actual: PyTree) -> None:
-    """Checks arrays against what was said of them."""
+    """Checks arrays against their declared types."""
     specs, tree = flatten(expected)
     leaves, structure = flatten(actual)
     if tree != structure:

@@ -20,7 +20,7 @@ class CompatConfig:
 
         Raises:
             AttributeError: effx has no such setting.
-            TypeError, ValueError: the setting does not take this value, or effx does not do what it asks for.
+            TypeError, ValueError: the setting does not take this value, or effx does not support the value.
         """
         _check_known(name).assign(value)
 
@@ -35,7 +35,7 @@ class CompatConfig:
 
     @property
     def x64_enabled(self) -> bool:
-        """Whether 64-bit types are kept."""
+        """Whether 64-bit types are enabled."""
         return bool(self.read("jax_enable_x64"))
 
     def __getattr__(self, name: str) -> object:
@@ -75,7 +75,7 @@ class CompatConfig:
                 )
 
     def parse_flags_with_absl(self) -> None:
-        """Follows the settings on the command line now; flags of others are left for `absl.app.run`.
+        """Applies the settings on the command line now; other flags are left for `absl.app.run`.
 
         Raises:
             ModuleNotFoundError: absl is not installed.

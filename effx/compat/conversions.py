@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 @final
 class Conversions(MutableMapping[type, Callable[[Any], R]]):
-    """Rules by class. What is written here is used for values that effx does not know otherwise.
+    """Rules by class. Rules that are added here are used for values that effx has no rule for.
 
     Args:
-        rules: effx's own table. own: the rule of what effx knows itself: NumPy's arrays and scalars, and numbers.
+        rules: effx's own table. own: the rule of effx's own types: NumPy's arrays and scalars, and numbers.
     """
 
     def __init__(self, rules: dict[type, Callable[[Any], R]], own: Callable[[Any], R]) -> None:

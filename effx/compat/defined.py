@@ -36,9 +36,9 @@ class InterpretsPrimitives(Protocol):
 
 
 class Primitive:
-    """An operation whose meaning is what its library says of it.
+    """A primitive that a library defines.
 
-    Rules for derivatives, transposition, batching and lowering stand in the tables of `jax.interpreters`. What has no
+    Rules for derivatives, transposition, batching and lowering are in the tables of `jax.interpreters`. A missing
     rule is an error where it is needed. A handler that has no form for libraries' rules sees what the primitive is
     lowered to.
 
@@ -85,7 +85,7 @@ class Primitive:
         """Says what type the result has, and which effects the primitive has, which must be none.
 
         Args:
-            effectful_abstract_eval: gives a pair of what `def_abstract_eval` asks for and a set.
+            effectful_abstract_eval: returns a pair of the types, as for `def_abstract_eval`, and a set of effects.
         """
 
         def without(*avals: ArrayType, **params: object) -> PyTree:
@@ -126,7 +126,7 @@ class Primitive:
         """Performs the primitive under a trace: what `take_current_trace` gave, or one of a library's.
 
         Args:
-            trace: the trace. args, params: as `bind` takes them. avals: not looked at; arrays say their types.
+            trace: the trace. args, params: as `bind` takes them. avals: not used; arrays have their types.
         """
         if isinstance(trace, OpaqueTraceState):
             with resumed_state(trace):

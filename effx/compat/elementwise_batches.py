@@ -1,4 +1,4 @@
-"""Ways in which libraries say that a primitive works element by element, so that a batch is one more axis."""
+"""Declarations that a primitive works element by element, so that a batch is one more axis."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ def defvectorized(prim: Primitive) -> None:
 
 
 def defbroadcasting(prim: Primitive) -> None:
-    """Says that a primitive works element by element on operands whose shapes broadcast, as NumPy's do."""
+    """Declares that a primitive works element by element on operands whose shapes broadcast, as NumPy's do."""
     primitive_batchers[prim] = lambda args, dims, /, **params: _batch_together(
         prim, args, dims, params, repeat=False
     )

@@ -1,11 +1,11 @@
 """The import hook: `import jax` and `import jax.X` give modules that take their names from effx.
 
-A name is looked for in three places: what is written for it in `effx.compat.modules`, effx's own namespace of the same name,
-and below both the modules that JAX has there. What is nowhere is an error that says who asked.
+A name is looked up in three modules: the one for it in `effx.compat.modules`, effx's own namespace of the same
+name, and below both the modules that JAX has there. A missing name is an error that shows the importing line.
 
 So nothing is written twice: `jax.numpy.sin is effx.numpy.sin`.
 
-Never: be installed but by a user's word; patch anything; let JAX's own modules and these live in one process.
+Never: be installed but by a user's call; patch anything; let JAX's own modules and these live in one process.
 """
 
 import importlib
@@ -58,7 +58,7 @@ def _exists(module: str) -> bool:
 
 @final
 class Facade(ModuleType):
-    """A module of JAX's, whose names are effx's. They are looked up when they are asked for."""
+    """A module of JAX's, whose names are effx's. They are looked up at access."""
 
     def __getattr__(self, name: str) -> object:
         full = f"{self.__name__}.{name}"
@@ -107,7 +107,7 @@ class JaxFinder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns where a module comes from; None for what is not JAX's.
+        """Returns the spec of a module; None where it is not JAX's.
 
         Raises:
             ModuleNotFoundError: effx has no such module.
@@ -116,7 +116,7 @@ class JaxFinder(MetaPathFinder, Loader):
             return None
         if not source_modules(fullname):
             who = asked(fullname)
-            # With a name of its own, `from jax import foo` would drop the error for a text that says less.
+            # With a name of its own, `from jax import foo` would replace the error by a less informative one.
             raise ModuleNotFoundError(
                 f"{fullname} is not in effx; {who.file}:{who.line} asks for it", name="jax"
             )
@@ -127,7 +127,7 @@ class JaxFinder(MetaPathFinder, Loader):
         return Facade(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Its names come when they are asked for."""
+        """Sets the docstring only: names are looked up at access."""
         module.__doc__ = importlib.import_module(source_modules(module.__name__)[0]).__doc__
 
 

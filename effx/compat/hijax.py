@@ -1,8 +1,9 @@
 """`jax.experimental.hijax`: primitives that a library writes as a class, with their meaning and rules as methods.
 
-One of arrays is a function with rules of its own for forward mode, reverse mode and batches, as `custom_jvp`, `custom_vjp`
-and `custom_vmap` make them; handlers that know no rule see what it expands to. Types of a library's own have values only
-where no handler is around: there a primitive is what it expands to, any Python object. Elsewhere effx's values are arrays.
+One of arrays is a function with rules of its own for forward mode, reverse mode and batches, as `custom_jvp`,
+`custom_vjp` and `custom_vmap` make them; handlers without a rule see its expansion. Types of a library's own have
+values only where no handler is around: there a primitive is what it expands to, any Python object. Elsewhere effx's
+values are arrays.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -46,7 +47,7 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
 
 
 def typeof(x: Any) -> Any:
-    """Returns the type of a value: of an array or number, or of a class that `register_hitype` knows.
+    """Returns the type of a value: of an array or number, or of a class that is registered by `register_hitype`.
 
     Raises:
         DTypeError: it is neither.
@@ -90,7 +91,7 @@ class ValAccum(GradAccum):
 
 @final
 class NullAccum(GradAccum):
-    """One of an operand whose cotangent nobody asks for."""
+    """An accumulator for an operand whose cotangent is not needed."""
 
     def accum(self, x: Any) -> None:
         """Forgets a cotangent."""
@@ -106,7 +107,7 @@ class HiPrim:
 
     Raises:
         AttributeError: a subclass has not set one of the first three before it calls `__init__`.
-        TransformError: it has effects, which in effx are said by the class of an operation.
+        TransformError: it has effects, which in effx the class of an operation declares.
     """
 
     in_avals: tuple[Any, ...]
@@ -131,7 +132,7 @@ class HiPrim:
         """Raises an error of the subclass's for types that do not fit; here none."""
 
     def expand(self, *args: Any) -> Any:
-        """Performs the primitive by others."""
+        """Performs the primitive by other operations."""
         raise self._lacks("expand", "to be performed")
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
@@ -139,7 +140,7 @@ class HiPrim:
         raise self._lacks("jvp", "in forward mode")
 
     def lin(self, nzs_in: Any, *primals: Any) -> Any:
-        """Returns the result and residuals for `linearized`; `nzs_in` says which tangents are not zero."""
+        """Returns the result and residuals for `linearized`; `nzs_in` marks the tangents that are not zero."""
         raise self._lacks("lin", "to be linearised")
 
     def linearized(self, residuals: Any, *tangents: Any) -> Any:
@@ -147,7 +148,7 @@ class HiPrim:
         raise self._lacks("linearized", "to be linearised")
 
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
-        """Returns the result and residuals; `nzs_in` says which operands are differentiated."""
+        """Returns the result and residuals; `nzs_in` marks the operands that are differentiated."""
         raise self._lacks("vjp_fwd", "in reverse mode")
 
     def vjp_bwd_retval(self, res: Any, outgrad: Any, /) -> Any:
@@ -174,8 +175,8 @@ class HiPrim:
         """Performs the primitive.
 
         Raises:
-            TransformError: an argument is not of its type; it is of a library's own where a handler is around; or there the
-                class has a rule that effx has no place for.
+            TransformError: an argument is not of its type; it is of a library's own where a handler is around; or there
+                the class has a rule that effx does not support.
         """
         name = type(self).__name__
         leaves, tree = flatten(args)
@@ -304,7 +305,7 @@ class HiPrim:
         return batched
 
 
-# What a HiPrim of JAX's may have beside the rules here, to be asked by a trace of JAX's.
+# Other methods that a HiPrim may have in JAX, called by a trace of JAX's.
 _WITHOUT_PLACE = ("transpose", "staging", "remat", "dce", "physicalize")
 
 

@@ -1,6 +1,7 @@
 """Programs as libraries of JAX's read them: `Jaxpr`, `ClosedJaxpr` and `JaxprEqn`, views of `effx.ir.Program`.
 
-A view keeps the operations that it shows: evaluated again, it performs these. Variables and literals are the program's own.
+A view keeps the operations that it shows: evaluated again, it performs these. Variables and literals are the program's
+own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ __all__ = [
 @final
 @attrs.frozen
 class SourceInfo:
-    """Where an equation comes from.
+    """The source of an equation.
 
     Attributes:
         name_stack: the scopes around it, joined by `/`.
@@ -52,7 +53,7 @@ class JaxprEqn:
         invars, outvars: its operands and results.
         primitive: the operation without its parameters. params: these, by name.
         effects: what it does but compute.
-        source_info: where it comes from.
+        source_info: its source.
         equation: what is shown; None where a library has put another primitive or other parameters there.
     """
 
@@ -145,7 +146,7 @@ class ClosedJaxpr:
 
     @property
     def program(self) -> Program:
-        """The program that it shows, or says."""
+        """The program that it shows, or describes."""
         return program_of(self)
 
     @property
@@ -262,7 +263,7 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[object], operands: Sequence[object]
 def eval_jaxpr(
     jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True
 ) -> list[Any]:
-    """Evaluates a program operation by operation, under whatever handlers there are.
+    """Evaluates a program operation by operation, under the current handlers.
 
     Args:
         jaxpr: the program. consts, args: values of its `constvars` and `invars`.
@@ -301,7 +302,7 @@ def _unchanged_program(jaxpr: Jaxpr) -> Program | None:
 
 
 def _has_same_equations(a: Program, b: Program) -> bool:
-    """Says whether two programs have the same equations, and not only such as look alike."""
+    """Says whether two programs have the same equation objects, not only equal ones."""
     return (
         len(a.equations) == len(b.equations)
         and all([x is y for x, y in zip(a.equations, b.equations, strict=True)])
@@ -310,7 +311,7 @@ def _has_same_equations(a: Program, b: Program) -> bool:
 
 
 def written(jaxpr: Jaxpr) -> Program:
-    """Returns a program that does what a view says."""
+    """Returns a program with the equations of a view."""
     result = _unchanged_program(jaxpr)
     if result is not None:
         return result
@@ -320,7 +321,7 @@ def written(jaxpr: Jaxpr) -> Program:
 
 
 def program_of(view: ClosedJaxpr) -> Program:
-    """Returns the program that a view shows, or says."""
+    """Returns the program that a view shows, or describes."""
     program = written(view.jaxpr)
     if view.consts is program.constants:
         return program

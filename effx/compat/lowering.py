@@ -1,7 +1,7 @@
 """Lowering rules of libraries: functions of effx's own arrays, in which they write what their primitive is made of.
 
-A rule takes a context, the operands and the parameters. What stands for an operand is an array that is being staged, so
-a rule made by `lower_fun` is a call of its function. A rule that builds MLIR finds no MLIR here, and says so.
+A rule takes a context, the operands and the parameters. An operand is an array that is being staged, so
+a rule made by `lower_fun` is a call of its function. A rule that builds MLIR finds no MLIR here, which is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,21 +43,21 @@ class ModuleContext:
 
     Attributes:
         platforms: for which it is.
-        keepalives: what lives as long as the operation that is lowered.
+        keepalives: objects that live as long as the operation that is lowered.
     """
 
     platforms: tuple[str, ...]
     keepalives: list[object] = attrs.field(factory=list)
 
     def add_keepalive(self, keepalive: object) -> None:
-        """Makes something live as long as the operation that is lowered."""
+        """Keeps an object alive as long as the operation that is lowered."""
         self.keepalives.append(keepalive)
 
 
 @final
 @attrs.frozen
 class LoweringRuleContext:
-    """What a rule may ask of its place.
+    """The context of a rule.
 
     Attributes:
         module_context: of the module. primitive: that is lowered.
@@ -107,7 +107,7 @@ def register_lowering(
         prim: the primitive.
         rule: `(ctx, *operands, **params) -> results`, usually made by `lower_fun`.
         platform: "cpu", "cuda", "rocm", "tpu", or "gpu" for both of the middle; None for all that have no own.
-        inline, cacheable: True; a rule is asked anew for each equation, and written in its place.
+        inline, cacheable: True; a rule is called again for each equation, and inlined.
 
     Raises:
         BackendError: there is no such platform.
@@ -211,14 +211,14 @@ def emit_python_callback(
 
     Args:
         ctx: the rule's context. callback: takes NumPy arrays, gives a sequence of them. token: None.
-        operands: given to it. operand_avals, result_avals: types of these and of the results.
+        operands: its operands. operand_avals, result_avals: types of these and of the results.
         has_side_effect, partitioned: False. returns_token: True. sharding: None.
 
     Returns:
-        The results, no token, and what must be kept.
+        The results, no token, and what must be kept alive.
 
     Raises:
-        TransformError: something else is asked for.
+        TransformError: an argument requests something else.
     """
     options = {
         "token": token is not None,

@@ -1,6 +1,6 @@
-"""Names of JAX's that were asked for and are not there: each with the line that asked, for `report`.
+"""Record names of JAX's that were requested and are missing, each with the requesting line, for `report`.
 
-What would only have the shape of a name of JAX's is left out: the error is clearer than a stand-in that fails
+A name without JAX's behaviour is left out: the error is clearer than a stand-in that fails
 later.
 """
 
@@ -19,7 +19,7 @@ class Missing:
 
     Attributes:
         name: in full, as `jax.lax.foo`.
-        file, line: the line that asked for it.
+        file, line: the line that requested it.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Missing:
 @final
 @attrs.frozen
 class MissingReport:
-    """What was asked for and is missing, in the order in which it was.
+    """The missing names, in the order of their requests.
 
     Attributes:
         missing: each name and line once.
@@ -49,7 +49,7 @@ _found: dict[Missing, None] = {}
 
 
 def report() -> MissingReport:
-    """Returns what was asked of `jax` in this process that effx has not.
+    """Returns the names of `jax` that this process requested and effx does not have.
 
     A name on it need not be an error: libraries look for names of several versions of JAX.
 
@@ -61,7 +61,7 @@ def report() -> MissingReport:
 
 
 def asked(name: str) -> Missing:
-    """Writes down that a name is missing, and returns who asked."""
+    """Records that a name is missing, and returns the requesting line."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
         frame = frame.f_back

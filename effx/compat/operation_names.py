@@ -1,4 +1,4 @@
-"""Where effx's operations are, by the names that JAX's primitives have: `lax.sin_p` and the like.
+"""Look up effx's operations by the names of JAX's primitives: `lax.sin_p` and the like.
 
 One operation of effx's can be several of JAX's, by a parameter: a scatter that adds is `scatter_add_p`.
 """
@@ -42,7 +42,7 @@ _CLASSES = {
     "psum": "PSum",
 }
 
-# What has another name in effx: the module, the class, and the parameter that says which it is.
+# Primitives with another name in effx: the module, the class, and the parameter that selects the operation.
 _OTHER = {
     "argmax": ("ir.ops.reduce", "ArgMax"),
     "argmin": ("ir.ops.reduce", "ArgMin"),

@@ -35,8 +35,8 @@ class ParameterView:
 
     Attributes:
         names: JAX's names by effx's, of those that are the same but for it.
-        fixed: JAX's that effx has not, with the value that says what effx does.
-        show: brings what else differs into JAX's form, of effx's names. take: back; it passes on what it does not know.
+        fixed: JAX's parameters that effx does not have, with the value that describes effx's behaviour.
+        show: converts effx's other parameters to JAX's form. take: converts back; unknown ones are passed on.
     """
 
     names: Mapping[str, str] = attrs.field(factory=dict)
@@ -184,7 +184,7 @@ def made(kind: type[Operation[object]], params: Params) -> Any:
         params: of programs, these and not views of them.
 
     Raises:
-        TransformError: a parameter asks for what effx does not do.
+        TransformError: a parameter has a value that effx does not support.
         TypeError: the operation has no parameter of the name, or one is missing.
 
     >>> from effx.ir.ops.shape import Pad

@@ -54,7 +54,7 @@ class OperationPrimitive(Primitive):
 
     def _op(self, params: Mapping[str, object]) -> Any:
         """Returns the operation with parameters as equations of views have them, or by its own names."""
-        # A call's view says these of its program, and `get_bind_params` of its function.
+        # A call's view has these for its program, and `get_bind_params` for its function.
         ignored_names = {"name", "subfuns"} if issubclass(self.operation, Calling) else ()
         return made(
             self.operation,
@@ -94,23 +94,23 @@ class OperationPrimitive(Primitive):
         return self.run(operands, params)
 
     def def_impl(self, impl: Any) -> Any:
-        """Raises a TransformError: effx says how its operations are computed."""
+        """Raises a TransformError: effx defines how its operations are computed."""
         raise TransformError(f"{self.name}: is an operation of effx; def_impl is for primitives of one's own")
 
     def def_abstract_eval(self, abstract_eval: Any) -> Any:
-        """Raises a TransformError: effx says what types its operations have."""
+        """Raises a TransformError: effx defines the types of its operations."""
         raise TransformError(
             f"{self.name}: is an operation of effx; def_abstract_eval is for primitives of one's own"
         )
 
     def def_effectful_abstract_eval(self, effectful_abstract_eval: Any) -> Any:
-        """Raises a TransformError: effx says what types its operations have."""
+        """Raises a TransformError: effx defines the types of its operations."""
         return self.def_abstract_eval(effectful_abstract_eval)
 
 
 @final
 class CallPrimitive(Primitive):
-    """Performs the operations of a program in its place; the calls among effx's operations are those of `jit`."""
+    """Performs the operations of a program inline; the calls among effx's operations are those of `jit`."""
 
     def __init__(self) -> None:
         super().__init__("eval_jaxpr")
@@ -142,7 +142,7 @@ call_p = CallPrimitive()
 
 
 def _to_program(value: Any) -> object:
-    """Returns a program in place of its view."""
+    """Returns the program of a view."""
     if isinstance(value, tuple) and value and all([hasattr(v, "in_avals") for v in value]):
         return tuple([_to_program(v) for v in value])
     return value.program if hasattr(value, "in_avals") else value
@@ -165,10 +165,11 @@ def primitive_named(name: str) -> Primitive:
 def namespace(
     module: str, named: Collection[str], *others: str
 ) -> tuple[Callable[[str], Primitive], Callable[[], list[str]]]:
-    """Returns `__getattr__` and `__dir__` of a module that has effx's operations as primitives, with `_p` to their names.
+    """Returns `__getattr__` and `__dir__` of a module that has effx's operations as primitives, with `_p` to their
+    names.
 
     Args:
-        module: its name. named: the operations' names. others: names that it has besides.
+        module: its name. named: the operations' names. others: its further names.
     """
     names = sorted([*others, *[f"{name}_p" for name in named]])
 

@@ -1,7 +1,7 @@
-"""`jax.interpreters.partial_eval.dce_jaxpr`: `effx.ir.passes.prune_program` on views of programs, which says which
+"""`jax.interpreters.partial_eval.dce_jaxpr`: `effx.ir.passes.prune_program` on views of programs, with the operands
 parameters the results depend on.
 
-flax asks it which operands a result depends on. It is the pass by which what is compiled is cut down too.
+flax finds by it the operands that a result depends on. The same pass prunes programs before they are compiled.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def dce_jaxpr(
         jaxpr: the program; its constants stay parameters.
         used_outputs: which results are used; one bool for all.
         instantiate: which operands stay though nothing uses them.
-        live_inputs: which references' contents are read afterwards. Writes stay in any case, to others too.
+        live_inputs: which references' contents are read afterwards. Writes stay in any case, to other references too.
 
     Returns:
         The program with the used results and the operands left, and for each operand whether it is left.

@@ -1,7 +1,7 @@
-"""JAX's settings: which of effx's each is, and what effx does in place of those that it has not.
+"""JAX's settings: the setting of effx for each, or the behaviour of effx without it.
 
 A setting of JAX's is one of effx's, or a value that effx cannot but have. Any other value is refused, and
-none is taken and forgotten.
+none is accepted and ignored.
 """
 
 import os
@@ -34,7 +34,7 @@ class Setting(Protocol):
 
         Raises:
             TypeError, ValueError: it does not take this value.
-            RefusedSettingError: effx does not do what the value asks for.
+            RefusedSettingError: effx does not support the value.
         """
 
 
@@ -214,7 +214,7 @@ def names() -> list[str]:
 
 
 def parsed(where: str, name: str, text: str) -> object:
-    """Returns the value of a setting that a text says, of the environment or a command line.
+    """Returns the value of a setting from a text of the environment or a command line.
 
     Args:
         where: what the error begins with. name: one of `names()`.
@@ -237,7 +237,7 @@ def read_environment() -> None:
     """Follows JAX's variables, `JAX_ENABLE_X64` and the like; effx's own ones go before them.
 
     Raises:
-        TypeError, ValueError: a variable has a value that its setting does not take. One that asks for what effx does
+        TypeError, ValueError: a variable has a value that its setting does not take. One that needs what effx does
             not do is a warning.
     """
     for name in names():

@@ -8,7 +8,7 @@ __all__ = ["start"]
 
 
 def start() -> None:
-    """Installs the import hook where the variable `EFFX_COMPAT` asks for it.
+    """Installs the import hook if the variable `EFFX_COMPAT` is set.
 
     Raises:
         CompatError: JAX itself is loaded already.
@@ -16,6 +16,6 @@ def start() -> None:
     """
     if not parse_bool("EFFX_COMPAT", os.environ.get("EFFX_COMPAT", "0")):
         return
-    from effx.compat.finder import install  # only where it is asked for
+    from effx.compat.finder import install  # only if it is set
 
     install()

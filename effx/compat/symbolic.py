@@ -1,4 +1,4 @@
-"""What rules of libraries take and give in place of arrays: known zeros, and operands without a value."""
+"""Operands and results of libraries' rules that are no arrays: symbolic zeros, and operands without a value."""
 
 from typing import TypeVar, final
 
@@ -73,7 +73,7 @@ def is_zero(x: object) -> bool:
 
 
 def instantiate_zeros(tangent: T) -> "T | Array | np.ndarray[tuple[int, ...], np.dtype[np.void]]":
-    """Returns zeros in place of a `Zero`, and anything else as it is."""
+    """Returns zeros for a `Zero`, and any other value unchanged."""
     return tangent.instantiate() if isinstance(tangent, Zero) else tangent
 
 

@@ -16,7 +16,7 @@ class Table(MutableMapping[K, R], Generic[K, R]):
     """The rules of one kind.
 
     Args:
-        install: called for each rule that is written; hands it to the handlers where they look for it themselves.
+        install: called for each rule that is set; registers it with handlers that have tables of their own.
         derived: gives the rule that effx has for a primitive of its own; None for no such.
     """
 

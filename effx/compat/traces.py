@@ -35,7 +35,7 @@ class TraceTag:
 class Trace:
     """What a library derives from to see operations: all that is performed while it is the current trace.
 
-    The methods run outside of all handlers. What they want performed they hand to the trace around, by
+    The methods run outside of all handlers. They perform operations in the outer trace, by
     `primitive.bind_with_trace`, or perform under `set_current_trace`. The parameters of operations are those that the
     equations of programs show; a call of a jitted function is one operation, and so are loops and branches.
     """
@@ -95,7 +95,7 @@ class _Tracers(type):
 
 
 class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):
-    """An array whose elements are not known here: a box of a handler, and what a library derives for a trace of its own.
+    """An array of unknown elements: a box of a handler, and the base of a library's class for a trace of its own.
 
     Args:
         trace: the library's. aval: the type that users see.
@@ -140,7 +140,7 @@ class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):
         return self
 
     def full_lower(self) -> Array:
-        """Returns the value itself; a library may know a simpler one."""
+        """Returns the value itself; a library may return a simpler one."""
         return self
 
 
@@ -223,7 +223,7 @@ def _refusal_error(primitive: Primitive) -> NoReturn:
 
 
 def _frame_of(trace: Trace) -> Frame:
-    """Returns the frame of a trace, one for all times that it is the current one: by it values are told apart."""
+    """Returns the frame of a trace, one for all times that it is the current one: by it values are distinguished."""
     result: Frame | None = trace.__dict__.get("_frame")
     if result is None:
         result = trace.__dict__["_frame"] = Frame(TraceInterpreter(trace), None)

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class StoreException(Exception):  # noqa: N818  # JAX's name
-    """What a transformation keeps beside the result was asked for before the function ran."""
+    """A transformation's auxiliary output was read before the function ran."""
 
 
 @final
@@ -33,7 +33,7 @@ class DebugInfo:
     """Whose function is traced, for errors.
 
     Attributes:
-        traced_for: the transformation. func_src_info: the function's name and place.
+        traced_for: the transformation. func_src_info: the function's name and location.
     """
 
     traced_for: str
@@ -77,11 +77,11 @@ def wrap_init(
 def debug_info(
     traced_for: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, **where: Any
 ) -> DebugInfo:
-    """Returns whose function is traced.
+    """Returns the debug information of a traced function.
 
     Args:
         traced_for: the transformation. fun: the function.
-        args, kwargs, where: what JAX finds the names of arguments in; effx finds them where an error needs them.
+        args, kwargs, where: those in which JAX finds the names of arguments; effx finds them where an error needs them.
     """
     code = getattr(fun, "__code__", None)
     source_location = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
@@ -128,7 +128,7 @@ def transformation2(body: Callable[..., Any]) -> Callable[..., WrappedFun]:
 
 
 class _Store:
-    """What the last call kept beside its result."""
+    """The auxiliary output of the last call."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -145,7 +145,7 @@ class _Store:
 
 
 def transformation_with_aux(body: _Body) -> Callable[..., tuple[WrappedFun, Callable[[], Any]]]:
-    """As `transformation`; the generator yields a pair, of which the second part is kept, and given when asked for."""
+    """As `transformation`; the generator yields a pair, whose second part is stored as the auxiliary output."""
 
     def transform(fun: WrappedFun, *arguments: Any) -> tuple[WrappedFun, Callable[[], Any]]:
         store = _Store()
@@ -190,7 +190,7 @@ def flatten_fun(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Callab
 
 
 def flatten_fun_nokwargs(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Callable[[], PyTreeDef]]:
-    """As `flatten_fun`, with the structure of `args` alone."""
+    """As `flatten_fun`, with the structure of `args` only."""
     return _flatten_function(fun, lambda leaves: (in_tree.unflatten(leaves), {}))
 
 

@@ -94,7 +94,7 @@ def draw_sharding(
     cut = [a for a in range(len(sizes)) if len({p[a] for p in parts}) > 1]
     if len(cut) > 2:
         raise ShapeError(
-            f"visualize_sharding: shape {sizes} is cut along the axes {tuple(cut)}; only two can be drawn"
+            f"visualize_sharding: shape {sizes} is sharded along the axes {tuple(cut)}; only two can be drawn"
         )
     # Arrays of rank 1 are drawn as a row; where fewer than two axes are cut, the last ones are drawn along.
     rest = [a for a in reversed(range(len(sizes))) if a not in cut]
@@ -238,6 +238,6 @@ def _check_sharding(function_name: str, x: PyTree) -> HasDevicesIndicesMap:
     if array.frame is None:  # a constant that is still on the host
         return SingleDeviceSharding(default_device())
     raise ConcretizationError(
-        f"{function_name}: x is an abstract {array.type!r} under {array.frame.handler.describe()}; where it will lie is "
+        f"{function_name}: x is an abstract {array.type!r} under {array.frame.handler.describe()}; its sharding is "
         f"decided when XLA compiles, so look at what the function returns"
     )

@@ -1,9 +1,9 @@
 """Run-time checks as values, named as in `jax.experimental.checkify`.
 
-A check raises a Python exception, so it runs eagerly; `checkify` turns checks into a value, an `Error`, so that they run
-inside jit, loops and branches too. The handler is `effx.library.checkify`.
+A check raises a Python exception, so it runs eagerly; `checkify` turns checks into a value, an `Error`, so that they
+run inside jit, loops and branches too. The handler is `effx.library.checkify`.
 
-Where jax's checks look only at a division's own operation, `div_checks` finds a remainder and a negative power of zero too.
+Where jax checks the division operation only, `div_checks` also detects a remainder and a negative power of zero.
 """
 
 from collections.abc import Callable, Iterable
@@ -118,11 +118,11 @@ def checkify(
 
     Args:
         f: any function. Numbers among its arguments become arrays.
-        errors: what to look for: one of the sets of this module, or a union of them.
+        errors: the errors to check: one of the sets of this module, or a union of them.
 
     Returns:
-        A function with the result `(error, result)`, which may be jitted, mapped and differentiated. `error.get()` gives
-        the message or None, `error.throw()` raises it.
+        A function with the result `(error, result)`, which may be jitted, mapped and differentiated. `error.get()`
+        gives the message or None, `error.throw()` raises it.
 
     Raises:
         TransformError: something is no category of errors.

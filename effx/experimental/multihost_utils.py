@@ -20,8 +20,8 @@ from effx.lazy import list_names
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.processes import Group, current_group
 from effx.lower.placement.shardings import NamedSharding
-from effx.transforms.meshes.device_put import device_put
-from effx.transforms.meshes.global_arrays import (
+from effx.transforms.placement.device_put import device_put
+from effx.transforms.placement.global_arrays import (
     make_array_from_process_local_data,
     make_array_from_single_device_arrays,
 )
@@ -43,10 +43,10 @@ Arrays = list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 
 
 def sync_global_devices(name: str) -> None:
-    """Waits until all processes have come here.
+    """Waits until all processes have reached this call.
 
     Args:
-        name: what this place is called, the same in all processes.
+        name: the name of this call, the same in all processes.
 
     Raises:
         ProcessMismatchError: another process makes another call.
@@ -98,11 +98,12 @@ def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> PyTr
 
 
 def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
-    """Returns what all processes pass, in all of them; of arrays that lie on devices of several processes, the whole.
+    """Returns the inputs of all processes, in all of them; arrays on devices of several processes as a whole.
 
     Args:
         in_tree: a tree of arrays or numbers, of one structure with the same shapes and dtypes in all processes.
-        tiled: whether arrays are joined along their first axis; else, and for numbers, they are stacked along a new one.
+        tiled: whether arrays are joined along their first axis; else, and for numbers, they are stacked along a new
+            one.
 
     Returns:
         The tree, with NumPy's arrays as leaves: `[num_processes, *shape]`, or `[num_processes * n, *rest]`.
@@ -137,7 +138,7 @@ def _is_global(x: PyTree) -> bool:
 
 
 def _replicate(x: Array) -> Array:
-    """Returns an array that lies whole on all of its devices."""
+    """Returns an array replicated on all of its devices."""
     return cast("Array", device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec())))
 
 
@@ -145,12 +146,12 @@ def host_local_array_to_global_array(local_inputs: PyTree, global_mesh: Mesh, ps
     """Makes arrays on the devices of all processes of what each process has.
 
     Args:
-        local_inputs: a tree of arrays: along an axis that is cut, what the devices of this process hold.
+        local_inputs: a tree of arrays: along a sharded axis, the part of this process's devices.
         global_mesh: of the devices of all processes.
         pspecs: a PartitionSpec for all, or a prefix of the tree.
 
     Raises:
-        ShardingError: an array cannot be cut so.
+        ShardingError: an array cannot be sharded so.
 
     >>> import effx
     >>> mesh = effx.make_mesh((1,), ("data",))
@@ -171,10 +172,10 @@ def global_array_to_host_local_array(global_inputs: PyTree, global_mesh: Mesh, p
     Args:
         global_inputs: a tree of arrays.
         global_mesh: of the devices of all processes.
-        pspecs: how the arrays lie: a PartitionSpec for all, or a prefix of the tree. Others are moved.
+        pspecs: the arrays' shardings: a PartitionSpec for all, or a prefix of the tree. Arrays with others are moved.
 
     Raises:
-        ShardingError: an array cannot be cut so.
+        ShardingError: an array cannot be sharded so.
 
     >>> import effx
     >>> mesh = effx.make_mesh((1,), ("data",))
@@ -214,7 +215,7 @@ def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
     everyone = _gather_arrays(function_name, in_tree, arrays)
     for k, others in enumerate(everyone):
         for first, other in zip(everyone[0], others, strict=True):
-            # Bytes would tell 0.0 from -0.0.
+            # Bytes would distinguish 0.0 from -0.0.
             if not np.all((first == other) | ((first != first) & (other != other))):
                 raise ProcessMismatchError(
                     f"{function_name}: {fail_message}{': ' * bool(fail_message)}process 0 has {_shorten(str(first))}, "
@@ -264,7 +265,7 @@ def _wait_for_same_call(group: Group, call: str, mark: str = "") -> tuple[str, l
     function_name = call.partition("(")[0].partition(" ")[0]
     number = group.exchanges = group.exchanges + 1
     key, together = f"effx/{number}/{group.process_id}", f"effx/{number}/all"
-    # Calls are compared whole and shown in short.
+    # Calls are compared in full and shown abbreviated.
     mine = [_shorten(call), hashlib.sha256(call.encode()).hexdigest(), mark]
     if group.process_id == 0:
         others = [

@@ -1,8 +1,8 @@
 """Ordinary differential equations, by an adaptive method of order 5.
 
-Sources: Dormand and Prince, "A family of embedded Runge-Kutta formulae", 1980; Hairer, Nørsett and Wanner, "Solving ordinary
-differential equations I", 1993, for the size of the first step, the control of steps and the values between them; Chen,
-Rubanova, Bettencourt and Duvenaud, "Neural ordinary differential equations", 2018, for the adjoint method.
+Sources: Dormand and Prince, "A family of embedded Runge-Kutta formulae", 1980; Hairer, Nørsett and Wanner, "Solving
+ordinary differential equations I", 1993, for the size of the first step, the control of steps and the values between
+them; Chen, Rubanova, Bettencourt and Duvenaud, "Neural ordinary differential equations", 2018, for the adjoint method.
 """
 
 import math
@@ -210,7 +210,8 @@ def _integrate_adjoint(function: Slope, how: OdeSettings, residuals: PyTree, ct:
     """Integrates the adjoint equations back from each time to the one before it.
 
     With the cotangent p of y, dp/dt = -p df/dy, and the cotangent of the arguments grows by p df/da. At each time the
-    cotangent of the solution there is added to p, and y is what was found, so that errors do not add up.
+    cotangent of the solution there is added to p, and y is the solution of the forward pass, so that errors do not add
+    up.
     """
     ys, t, leaves = residuals
     active = [i for i, x in enumerate(leaves) if x.type.kind in "fc"]
@@ -269,9 +270,9 @@ def odeint(
 ) -> PyTree:
     """Solves dy/dt = f(y, t) from a first value on.
 
-    The step is chosen so that the error of each stays within the tolerances. Reverse mode integrates the adjoint equations
-    backwards, with the memory of the results alone; forward mode differentiates the steps. Both can be differentiated
-    again, but forward mode not in reverse.
+    The step is chosen so that the error of each stays within the tolerances. Reverse mode integrates the adjoint
+    equations backwards, with the memory of the results only; forward mode differentiates the steps. Both can be
+    differentiated again, but forward mode not in reverse.
 
     Args:
         func: `func(y, t, *args)` returns dy/dt, like y. It may close over arrays.
@@ -283,8 +284,8 @@ def odeint(
         hmax: the largest size of a step.
 
     Returns:
-        y at all times, with a first axis for them; not a number where `mxstep` steps do not suffice, or the solution has a
-        pole.
+        y at all times, with a first axis for them; not a number where `mxstep` steps do not suffice, or the solution
+        has a pole.
 
     Raises:
         ShapeError: t is no vector with elements, or `func` returns other shapes than y's.

@@ -52,7 +52,7 @@ def deserialize_and_load(
     Args:
         serialized, in_tree, out_tree: the three of them.
         backend: the platform; None for that for which it was compiled.
-        execution_devices: where it shall run; None for the first ones of the platform.
+        execution_devices: those to run on; None for the first ones of the platform.
 
     Raises:
         BackendError: the bytes are damaged, or were made for another version of jaxlib, another platform, another

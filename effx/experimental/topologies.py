@@ -1,7 +1,7 @@
 """Topologies: devices that need not be there, to compile for them ahead of time.
 
 With a plugin, such as that of `libtpu`, programs are compiled for its devices as they would be on them. Without one,
-CPUs stand for any accelerator: XLA's partitioner is the same for all, and what it does can be read.
+CPUs can represent any accelerator: XLA's partitioner is the same for all, and its text can be read.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from effx.lower.placement.backends import devices as all_devices
 from effx.lower.placement.shardings import Device
 from effx.lower.runtime.topologies import deserialize_devices, serialize_devices, topology_devices
 from effx.sharding import Mesh
-from effx.transforms.meshes.meshes import make_mesh as mesh_of
+from effx.transforms.placement.meshes import make_mesh as mesh_of
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
 __dir__ = list_names(__all__)
@@ -75,18 +75,18 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 def get_topology_desc(
     topology_name: str = "", platform: str | None = None, **kwargs: "str | bool | int | Sequence[int] | float"
 ) -> TopologyDescription:
-    """Returns a topology whose devices need not be there.
+    """Returns a topology, whose devices need not exist.
 
-    Programs are compiled for them by `jit(f).lower(x).compile()`, where `x` are ShapeDtypeStructs with shardings on a mesh
-    of these devices. They hold no arrays and run nothing.
+    Programs are compiled for them by `jit(f).lower(x).compile()`, where `x` are ShapeDtypeStructs with shardings on a
+    mesh of these devices. They hold no arrays and run nothing.
 
     Args:
         topology_name: for a TPU such as `v5e:16x16`, its kind and shape; for CPUs the sizes of a grid, such as `16x16`.
         platform: "tpu" by default, "cpu", or the name of a plugin.
-        **kwargs: what the plugin is told.
+        **kwargs: the plugin's options.
 
     Raises:
-        BackendError: there is no plugin of the platform, or it knows no such topology.
+        BackendError: there is no plugin of the platform, or it has no such topology.
 
     >>> import effx
     >>> from effx.sharding import NamedSharding, PartitionSpec as P
@@ -110,14 +110,14 @@ def make_mesh(
 ) -> Mesh:
     """Makes a mesh of all devices of a topology, in its order.
 
-    A TPU's are in the order of their places, so that a mesh of the topology's own shape has an axis along each ring of
-    links.
+    A TPU's are in the order of their coordinates, so that a mesh of the topology's own shape has an axis along each
+    ring of links.
 
     Args:
         topo: the topology.
         mesh_shape: the number of devices along each axis.
         axis_names: the axes' names, all different.
-        contiguous_submeshes: True to ask that the devices of each process stand in a block of the mesh.
+        contiguous_submeshes: True to require that the devices of each process form a block of the mesh.
 
     Raises:
         DeviceCountError: there are fewer devices.

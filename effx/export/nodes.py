@@ -1,4 +1,4 @@
-"""How users' pytree nodes are written into artifacts.
+"""Register the serialization of users' pytree nodes in artifacts.
 
 Never: define the children of a node; the registry of pytrees does.
 """

@@ -1,4 +1,4 @@
-"""The typed intermediate representation.
+"""The typed intermediate representation: programs, types, operations and values.
 
 Never: depend on a handler or on XLA.
 """

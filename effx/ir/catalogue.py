@@ -1,6 +1,6 @@
-"""All operation classes: those of the core, of the families, and of users.
+"""List all operation classes: those of the core, of the families, and of users.
 
-Never: import a family at import time; that waits until all classes are asked for.
+Never: import a family at import time; families are imported when all classes are requested.
 """
 
 import importlib
@@ -29,10 +29,10 @@ def _is_defined(kind: Kind) -> bool:
 
 
 def operation_classes(*packages: str) -> list[Kind]:
-    """Lists the operation classes that have instances, by module and name.
+    """Lists the concrete operation classes, by module and name.
 
     Args:
-        packages: the beginnings of their modules' names, by default effx's own; "" for users' operations too.
+        packages: prefixes of their modules' names, by default effx's own; "" for users' operations too.
 
     >>> [kind.name for kind in operation_classes("effx.families.sort")]
     ['sort']

@@ -1,4 +1,4 @@
-"""The checker: types, scope, single assignment and effect row of a program."""
+"""`check_program`: verify the types, scopes, single assignment and effect row of a program."""
 
 from typing import cast
 
@@ -87,7 +87,7 @@ def check_types(e: Equation, where: str) -> None:
     """Verifies the types of an equation's operands and results.
 
     Raises:
-        ProgramError: it does not; the message starts with `where`.
+        ProgramError: a type is wrong; the message starts with `where`.
     """
     types = [x.type for x in e.inputs]
     try:
@@ -101,7 +101,7 @@ def check_types(e: Equation, where: str) -> None:
             )
         operand_vma = INVARIANT.union(*[t.vma for t in types])
         for var, t in zip(e.outputs, expected, strict=True):
-            t = t.plain()  # the typing rule does not know of axes
+            t = t.plain()  # typing rules do not handle axes
             if var.type.vma or operand_vma:
                 t = t.with_vma(var.type.vma)
                 if not (

@@ -1,7 +1,7 @@
-"""How facts of values flow forward through operations that hold programs: one engine for analyses and passes.
+"""Propagate facts of values forward through operations that hold programs: one engine for analyses and passes.
 
-Loops are walked until the facts of what they carry no longer change: `join` must then only go up, and `height`
-bounds the number of rounds.
+Loops are walked until the facts of their carry no longer change: `join` must be increasing, and `height`
+bounds the number of walks.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,48 +17,48 @@ Facts = tuple[V, ...]
 
 
 class Flow(Generic[V]):
-    """How facts meet, and how they go through what a region says of a program.
+    """The joins of facts, and their propagation through the `Region`s of an operation's programs.
 
     Attributes:
-        height: how often the facts of what a loop carries may change before it is an error.
+        height: how often the facts of a loop's carry may change before it is an error.
     """
 
     height: ClassVar[int] = 64
 
     def join(self, a: V, b: V) -> V:
-        """Returns the fact that holds of both: of what branches give, of each iteration of a loop, of all uses.
+        """Returns the fact that holds for both values: for branches' results, loops' iterations, or several uses.
 
         Raises:
-            TransformError: the analysis does not say.
+            TransformError: the analysis does not define it.
         """
         raise TransformError(f"{self._name}: two facts meet; define join(a, b)")
 
     def unstack(self, fact: V, type: ArrayType) -> V:
-        """Returns the fact of a slice from that of the whole, whose type is given; by default the same."""
+        """Returns the fact of a slice from that of the whole value of this type; by default the same."""
         return fact
 
     def stack(self, fact: V, type: ArrayType) -> V:
-        """Returns the fact of slices put together, from that of one, whose type is given; by default the same."""
+        """Returns the fact of stacked slices from that of one slice of this type; by default the same."""
         return fact
 
     def decides(self, fact: V) -> int | None:
-        """Returns the index of the branch that a fact says is taken; None if it does not say."""
+        """Returns the index of the branch that is taken by this fact of the index; None if it is unknown."""
         return None
 
     def decided(self, fact: V, results: Facts[V]) -> Facts[V]:
-        """Returns the facts of results that a value with a fact decides on; by default as they are."""
+        """Returns the facts of results selected by a value with this fact; by default unchanged."""
         return results
 
     def through(
         self, e: Equation, facts: Facts[V], walk: Callable[[Program, Facts[V]], Facts[V]]
     ) -> Facts[V] | None:
-        """Returns the results' facts; None if the operation does not say what goes through its programs.
+        """Returns the results' facts; None if the operation does not describe the inputs and outputs of its programs.
 
         Args:
             e: performs an operation that holds programs.
-            facts: of the operands.
-            walk: gives the facts of a program's outputs from those of its inputs. Its last call for a program has the
-                inputs' facts for all iterations.
+            facts: the operands' facts.
+            walk: returns the facts of a program's outputs from those of its inputs. Its last call for a program has
+                the inputs' facts for all iterations.
         """
         op, regions = e.op, self._regions(e)
         if isinstance(op, Cond) and (chosen := self.decides(facts[0])) is not None:
@@ -86,13 +86,13 @@ class Flow(Generic[V]):
         return (*carry, *[self._stack_fact(f, t, count) for f, t, count in outputs])
 
     def _stack_fact(self, fact: V, type: ArrayType, count: int) -> V:
-        """Returns the fact of a whole, whose type is given, from that of its slices along some leading axes."""
+        """Returns the fact of a value of this type from that of its slices along `count` leading axes."""
         for k in range(count, 0, -1):
             fact = self.stack(fact, type.with_shape(type.shape[k:]))
         return fact
 
     def _unstack_fact(self, fact: V, type: ArrayType, count: int) -> V:
-        """Returns the fact of the slices of a whole, whose type is given, along some leading axes."""
+        """Returns the fact of the slices of a value of this type along `count` leading axes."""
         for k in range(count):
             fact = self.unstack(fact, type.with_shape(type.shape[k:]) if k else type)
         return fact
@@ -115,7 +115,7 @@ class Flow(Generic[V]):
         return regions if fits else []
 
     def _operand_facts(self, e: Equation, region: Region, facts: Facts[V]) -> Facts[V]:
-        """Returns the operands' facts, of slices where the program takes these."""
+        """Returns the operands' facts, for slices where the program takes slices."""
         k = region.skipped
         rest = zip(facts[k:], e.inputs[k:], region.stacked_in, strict=True)
         return (*facts[:k], *[self._unstack_fact(f, x.type, count) for f, x, count in rest])
@@ -130,13 +130,13 @@ class Flow(Generic[V]):
     def _find_fixpoint(
         self, step: Callable[[Facts[V]], Facts[V]], carry: Facts[V], program_name: str, at: int = 0
     ) -> tuple[Facts[V], Facts[V]]:
-        """Finds the fix-point of what a loop carries; returns it, and what the step gives there.
+        """Finds the fix-point of a loop's carry; returns it, and the step's facts there.
 
         Args:
-            step: gives the next carry, at `at` among other facts.
-            carry: the first one.
-            program_name: the loop, for errors.
-            at: see above.
+            step: returns facts with the next carry from index `at`.
+            carry: the initial carry's facts.
+            program_name: the loop's name, for errors.
+            at: the first index of the carry in the step's facts.
         """
         for _ in range(self.height):
             step_results = step(carry)

@@ -1,6 +1,6 @@
-"""Meshes without their devices, and how arrays are cut along the axes of a mesh.
+"""Meshes without devices (`AbstractMesh`), axis types, and `PartitionSpec`.
 
-Never: know devices; `effx.lower.placement.shardings` does.
+Never: refer to devices; `effx.lower.placement.shardings` does.
 """
 
 import enum
@@ -20,11 +20,11 @@ MeshAxisName: TypeAlias = Any  # anything hashable
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays are cut along an axis of a mesh.
+    """The kind of a mesh axis: who decides the sharding of arrays over it.
 
     Attributes:
         Auto: XLA's partitioner, from the shardings of arguments and from constraints.
-        Explicit: the types of arrays, which say it.
+        Explicit: the types of arrays, which show it.
         Manual: the user, who writes what one device does: inside `shard_map`.
     """
 
@@ -44,7 +44,7 @@ AxisTypes: TypeAlias = AxisType | Sequence[AxisType] | None
 
 @final
 class _Unconstrained:
-    """What a PartitionSpec says of an axis that is left to the partitioner."""
+    """The entry of a PartitionSpec for an axis that is left to the partitioner."""
 
     def __repr__(self) -> str:
         return "UNCONSTRAINED"
@@ -55,7 +55,7 @@ class _Unconstrained:
 
 _UNCONSTRAINED = _Unconstrained()
 
-# What a PartitionSpec says of one array axis.
+# The entry of a PartitionSpec for one array axis.
 Entry: TypeAlias = MeshAxisName | tuple[MeshAxisName, ...] | None
 
 
@@ -76,11 +76,11 @@ def _normalize_entry(entry: object) -> Entry:
 
 @final
 class PartitionSpec:
-    """For each axis of an array the mesh axes along which it is cut.
+    """For each axis of an array the mesh axes that shard it.
 
     Args:
-        partitions: for each array axis None, if it is whole everywhere, the name of a mesh axis, or a tuple of names, the
-            first of which cuts coarsest. What is left out at the end is None. `PartitionSpec.UNCONSTRAINED` leaves
+        partitions: for each array axis None, if it is unsharded, the name of a mesh axis, or a tuple of names, the
+            first of which is the major one. Missing entries at the end are None. `PartitionSpec.UNCONSTRAINED` leaves
             an axis to the partitioner, in `with_sharding_constraint`.
 
     Raises:
@@ -153,7 +153,7 @@ def entry_axes(entry: Entry) -> tuple[MeshAxisName, ...]:
 
 
 def trim_spec(spec: PartitionSpec) -> tuple[Entry, ...]:
-    """Returns a PartitionSpec's entries without None at the end, which says nothing."""
+    """Returns a PartitionSpec's entries without trailing None, which has no meaning."""
     entries = spec.partitions
     n = len(entries)
     while n and entries[n - 1] is None:
@@ -167,7 +167,7 @@ def check_mesh_axes(
     """Returns a mesh's names, sizes and types as tuples.
 
     Raises:
-        ShardingError: their numbers differ, a name comes twice, or something is of another type.
+        ShardingError: their numbers differ, a name repeats, or a value has a wrong type.
     """
     name_tuple = (names,) if isinstance(names, str) else tuple(names)
     lengths = tuple(sizes)
@@ -195,7 +195,7 @@ def check_mesh_axes(
 
 
 class MeshAxes:
-    """What meshes with devices and without have in common: names, sizes and types of their axes."""
+    """The base of meshes with and without devices: names, sizes and types of their axes."""
 
     __slots__ = ()
     axis_names: tuple[MeshAxisName, ...]
@@ -232,12 +232,12 @@ class MeshAxes:
 
     @property
     def explicit_axes(self) -> tuple[MeshAxisName, ...]:
-        """The axes of which types say how they cut."""
+        """The axes whose shardings types show."""
         return self._axes_of_type(AxisType.Explicit)
 
     @property
     def manual_axes(self) -> tuple[MeshAxisName, ...]:
-        """The axes along which each device does what it is told."""
+        """The axes along which the user programs each device."""
         return self._axes_of_type(AxisType.Manual)
 
     @property
@@ -247,12 +247,12 @@ class MeshAxes:
 
     @property
     def are_all_axes_explicit(self) -> bool:
-        """Whether types say how all axes cut."""
+        """Whether all axes are Explicit: types show their shardings."""
         return len(self.explicit_axes) == len(self.axis_names)
 
     @property
     def are_all_axes_manual(self) -> bool:
-        """Whether each device does what it is told along all axes."""
+        """Whether all axes are Manual: the user programs each device."""
         return len(self.manual_axes) == len(self.axis_names)
 
     @property
@@ -266,7 +266,7 @@ class MeshAxes:
 
 
 def replace_axis_types(mesh: MeshAxes, types: Mapping[MeshAxisName, AxisType]) -> tuple[AxisType, ...]:
-    """Returns a mesh's axis types, some of them changed.
+    """Returns a mesh's axis types with some replaced.
 
     Raises:
         ShardingError: the mesh has no such axis.
@@ -281,7 +281,7 @@ def replace_axis_types(mesh: MeshAxes, types: Mapping[MeshAxisName, AxisType]) -
 @final
 @attrs.frozen(init=False, repr=False)
 class AbstractMesh(MeshAxes):
-    """A mesh of which only sizes and names of the axes are known: enough to trace and to lower.
+    """A mesh without devices, only with the axes' sizes and names: enough to trace and to lower.
 
     Args:
         axis_sizes: the number of devices along each axis.
@@ -289,7 +289,7 @@ class AbstractMesh(MeshAxes):
         axis_types: an AxisType for all axes or for each; by default Auto.
 
     Raises:
-        ShardingError: these do not fit together.
+        ShardingError: sizes, names and types do not match.
 
     >>> mesh = AbstractMesh((4, 2), ("data", "model"))
     >>> mesh.shape["data"], mesh.size
@@ -320,7 +320,7 @@ class AbstractMesh(MeshAxes):
         axis_names: Sequence[MeshAxisName] | None = None,
         axis_types: AxisTypes = None,
     ) -> "AbstractMesh":
-        """Returns a mesh that differs in what is given."""
+        """Returns a mesh with the given parts replaced."""
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,
@@ -336,7 +336,7 @@ class AbstractMesh(MeshAxes):
 
 
 def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
-    """Checks that a PartitionSpec cuts along axes that a mesh has, along each at most once.
+    """Checks that a PartitionSpec names axes that a mesh has, each at most once.
 
     Raises:
         ShardingError: it does not.
@@ -354,7 +354,7 @@ def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
 
 
 def spec_axis_numbers(mesh: MeshAxes, spec: PartitionSpec) -> tuple[tuple[int, ...], ...]:
-    """Returns for each array axis that a PartitionSpec names the numbers of the mesh axes that cut it."""
+    """Returns for each entry of a PartitionSpec the numbers of the mesh axes that shard it."""
     axis_number = {name: i for i, name in enumerate(mesh.axis_names)}
     return tuple(
         [tuple([axis_number[n] for n in entry_axes(entry)]) for entry in cast("Any", trim_spec(spec))]

@@ -1,4 +1,4 @@
-"""Programs, the typed IR that staging makes and every handler can interpret, and their printed form."""
+"""`Program`, the typed IR that staging produces and every handler can interpret, and its printed form."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast, final
@@ -78,7 +78,7 @@ class Equation:
         op: the operation with its parameters.
         inputs: variables and literals.
         outputs: the variables it defines.
-        source: the user's position as (code object, offset), resolved only when printed.
+        source: the user's source location as (code object, offset), resolved only when printed.
         scope: the name stack, outermost name first, joined by `/`.
     """
 
@@ -89,7 +89,7 @@ class Equation:
     scope: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """A position is pickled as file, line and name: code objects do not pickle."""
+        """Pickles the source location as file, line and name: code objects do not pickle."""
         position = None if self.source is None else resolve_source(self.source)
         return _rebuild_equation, (self.op, self.inputs, self.outputs, position, self.scope)
 
@@ -101,7 +101,7 @@ def _rebuild_equation(
     position: tuple[str, int, str] | None,
     scope: str,
 ) -> Equation:
-    """Makes an equation of what pickle has kept."""
+    """Makes an equation from pickled data."""
     return Equation(op, inputs, outputs, None if position is None else make_source(*position), scope)
 
 
@@ -167,14 +167,14 @@ class Program:
 
     @property
     def kinds(self) -> "frozenset[type[Operation[object]]]":
-        """The classes of its operations, those in programs that they hold left out; found once."""
+        """The classes of its operations, without those in nested programs; cached."""
         classes = self.derived.get("kinds")
         if classes is None:
             classes = self.derived["kinds"] = frozenset([type(e.op) for e in self.equations])
         return cast("frozenset[type[Operation[object]]]", classes)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What has been compiled from the program is left out."""
+        """Pickles the program without its compiled forms."""
         return Program, (self.inputs, self.equations, self.outputs, self.name, self.effects, self.constants)
 
     def __str__(self) -> str:
@@ -187,7 +187,7 @@ class Program:
         """Returns the program's text for people to read. `str` is plain, and `effx.ir.parse_program` reads it.
 
         Args:
-            source_info: whether each equation ends in the user's line that it comes from.
+            source_info: whether each equation ends with its line in the user's source.
             use_color: whether operations, types and programs have the colours of terminals; None for
                 `effx.config.pprint_use_color`, where the standard output is a terminal.
 
@@ -205,7 +205,7 @@ class Program:
     def to_html(self) -> str:
         """Returns one interactive page that shows the program, for a browser; it needs no other file and no network.
 
-        Sub-programs can be folded away. Each equation says what it costs and which line of the user's it comes from. A
+        Sub-programs can be folded away. Each equation shows its cost and its line in the user's source. A
         click on a value shows where it is defined and used, and a search where a name, type, scope or line occurs.
 
         >>> import effx, effx.numpy as enp
@@ -268,7 +268,7 @@ RESERVED = ("inf", "nan", "return")
 
 @final
 class ProgramPrinter:
-    """Collects the texts of a program and of those that it holds, each once, with a remark behind each equation."""
+    """Prints a program and its nested programs, each once, with a remark behind each equation."""
 
     def __init__(self, remark: Callable[[Equation], str] = lambda e: "") -> None:
         self.remark = remark
@@ -341,20 +341,20 @@ def effect_row_text(effects: frozenset[Effect]) -> str:
 
 
 def literal_text(literal: Literal) -> str:
-    """Returns `2.0:f32~`: a number with its dtype, and whether it is weak."""
+    """Returns `2.0:f32~`: a number with its dtype, and `~` for a weak type."""
     t = literal.type
     return f"{literal.value!r}:{dtypes.short_name(t.dtype)}{'~' if t.weak else ''}"
 
 
 def print_program(program: Program, remark: Callable[[Equation], str] = lambda e: "") -> str:
-    """Returns the text of a program, the programs that it holds first; `remark` gives what stands behind an equation."""
+    """Returns the text of a program, nested programs first; `remark` returns the text behind an equation."""
     printer = ProgramPrinter(remark)
     printer.print_function(program)
     return "\n\n".join([*([] if printer.mesh is None else [mesh_text(printer.mesh)]), *printer.functions])
 
 
 def mesh_text(mesh: AbstractMesh) -> str:
-    """Returns `mesh(X=4, Y=2~)`: the axes' sizes, with a `~` where types do not speak of them."""
+    """Returns `mesh(X=4, Y=2~)`: the axes' sizes, with a `~` for axes that are not Explicit."""
     axes = [
         f"{axis_name_text(name)}={n}{'' if kind is AxisType.Explicit else '~'}"
         for (name, n), kind in zip(mesh.shape_tuple, mesh.axis_types, strict=True)

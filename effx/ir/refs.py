@@ -1,7 +1,7 @@
-"""Operations on references: the thing that is read and written, how an index is kept, and the effects.
+"""Operations on mutable references: the cells, encoded indices, and the effects of reading and writing.
 
-A reference is no value. An operation names the cell that it reads or writes, and says so in its effects, by which it
-finds the frame that the cell belongs to. Only indices and what is written are operands.
+A reference is no value. An operation names the cell that it reads or writes, and has a matching effect, which
+determines the frame that the cell belongs to. Only indices and written values are operands.
 """
 
 import itertools
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from effx.ir.values.array import Array
 
 R = TypeVar("R")
-# What to do where a program is to stand alone.
+# The advice for programs that must not have cells.
 RETURN_ADVICE = "make what it holds an argument, and what it holds afterwards a result"
 
 
@@ -31,17 +31,17 @@ _numbers = itertools.count()
 # but Python's assignment happens.
 @final
 class Cell:
-    """What a reference refers to; equal only to itself.
+    """The mutable state behind a reference; equal only to itself.
 
     Attributes:
-        type: of the content.
-        home_frame: the frame under which it was made; None outside of all.
-        content: its value now, of the home or of a frame around it.
-        source: the user's position that made it.
-        end_reason: why it may not be used now; "" where it may.
-        number: in the order in which cells were made.
-        is_lent: whether it stands for one of a caller's, who has it back.
-        stops_gradient: whether what is written loses its tangent.
+        type: the content's type.
+        home_frame: the frame under which it was made; None outside of all frames.
+        content: its current value, of the home frame or of an outer frame.
+        source: the user's source location that made it.
+        end_reason: why it has ended; "" while it may be used.
+        number: its number in the order of creation.
+        is_lent: whether it replaces a caller's cell, which gets the final content.
+        stops_gradient: whether written values lose their tangents.
     """
 
     __slots__ = (
@@ -80,11 +80,11 @@ class CellEffect(Effect):
 
     @property
     def advice(self) -> str:
-        """To make what it holds an argument."""
+        """Returns the advice to make the content an argument."""
         return f"it closes over a Ref; {RETURN_ADVICE}"
 
     def carry_out(self, op: Operation[R], operands: tuple[Value, ...]) -> R:  # type: ignore[mutable-override]  # None elsewhere
-        """Takes the operation to the frames that intercept it and to the cell's home."""
+        """Performs the operation at the frames that intercept it and at the cell's home."""
         return cast("R", ports.refs.discharge.perform_on_cells(op, operands))
 
 
@@ -123,11 +123,11 @@ class IndexSlice:
 @final
 @attrs.frozen
 class IndexOperand:
-    """Stands in an index for an array, which is an operand of the operation."""
+    """A placeholder in an index for an array, which is an operand of the operation."""
 
 
 IndexPart: TypeAlias = bool | int | EllipsisType | IndexSlice | IndexOperand | None
-# One for each `.at[...]`, then that of the operation itself; none for the whole.
+# One index for each `.at[...]`, then the operation's own; none for the whole.
 EncodedIndex: TypeAlias = tuple[tuple[IndexPart, ...], ...]
 
 
@@ -136,9 +136,9 @@ class RefOperation(TupleOperation):
     """Trait: an operation on one cell.
 
     Attributes:
-        cell: which is read or written.
+        cell: the cell that is read or written.
         place: the index; arrays in it are the last operands.
-        part: the type of what is there.
+        part: the type of the indexed part.
     """
 
     cell: Cell
@@ -147,7 +147,7 @@ class RefOperation(TupleOperation):
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """The cell is written."""
+        """The effect that the cell is written."""
         return frozenset({WritesCell(self.cell)})
 
     def __call__(self, *operands: Value) -> "tuple[Array, ...]":
@@ -155,7 +155,7 @@ class RefOperation(TupleOperation):
         return WritesCell(self.cell).carry_out(self, operands)
 
     def decompose(self, *operands: Value) -> "tuple[Array, ...]":
-        """Reads or writes the whole, for a handler that owns an index or a part."""
+        """Reads or writes the whole content, for a handler that owns an index or a part."""
         return cast("tuple[Array, ...]", ports.refs.discharge.perform_on_whole(self, operands))
 
 
@@ -178,11 +178,11 @@ class RefGet(RefOperation):
 
     @property
     def effects(self) -> frozenset[Effect]:  # type: ignore[override]  # a class attribute elsewhere
-        """The cell is read."""
+        """The effect that the cell is read."""
         return frozenset({ReadsCell(self.cell)})
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """What is there."""
+        """Returns the type of the part."""
         return (self.part,)
 
 
@@ -199,18 +199,18 @@ class RefSet(RefOperation):
 
 @final
 class RefSwap(RefOperation):
-    """Writes the first operand, and gives what was there."""
+    """Writes the first operand, and returns the previous value."""
 
     __slots__ = ()
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """What was there."""
+        """Returns the type of the previous value."""
         return (self.part,)
 
 
 @final
 class RefAddUpdate(RefOperation):
-    """Adds the first operand to what is there; where an index comes twice, both are added."""
+    """Adds the first operand to the indexed part; values at repeated indices are all added."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The printed form of programs, and the parser that reads it.
+"""Parse the printed form of programs (`parse_program`); its grammar.
 
 ::
 
@@ -122,7 +122,7 @@ class _Parser:
         return self.tokens[self.index].text if self.index < len(self.tokens) else ""
 
     def skip(self, text: str) -> bool:
-        """Consumes the next token if it has this text; says whether it had."""
+        """Consumes the next token if it has this text; returns whether it had."""
         is_next = self.peek() == text
         self.index += is_next
         return is_next
@@ -177,10 +177,10 @@ class _Parser:
             return t.with_sharding(type_sharding(self.mesh, cuts))
         except (KeyError, ShardingError):
             self.index -= 1
-            raise self.error(repr(token.text), f"a type that {self.mesh!r} can cut") from None
+            raise self.error(repr(token.text), f"a type that {self.mesh!r} can shard") from None
 
     def read_mesh(self) -> None:
-        """Reads `mesh(X=4, Y=2~)`, where the text begins so: the mesh of which types speak."""
+        """Reads `mesh(X=4, Y=2~)`, if the text begins so: the mesh of the types."""
         if [t.text for t in self.tokens[:2]] != ["mesh", "("] or [t.text for t in self.tokens[3:4]] != ["="]:
             return
         self.index = 2
@@ -246,7 +246,7 @@ class _Parser:
         return definitions
 
     def define(self, env: dict[str, Var], definitions: list[tuple[str, Var]]) -> None:
-        """Adds variables to those that are defined."""
+        """Adds variables to the defined ones."""
         for name, var in definitions:
             if name in env:
                 self.index -= 1
@@ -309,7 +309,7 @@ class _Parser:
         return Literal(value, t)
 
     def read_scalar(self, token: _Token) -> Scalar:
-        """Turns a token into a Python number."""
+        """Converts a token to a Python number."""
         text = token.text
         if text in ("True", "False"):
             return text == "True"
@@ -362,7 +362,7 @@ _NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|[^,]+""")
 
 
 def _sizes_and_cuts(text: str) -> tuple[str, list[tuple[Hashable, ...]]]:
-    """Takes `8@X,4@(Y,Z),2` apart: the sizes, and what cuts each axis."""
+    """Splits `8@X,4@(Y,Z),2` into the sizes, and the mesh axes that shard each axis."""
     pieces, depth = [""], 0
     for c in text:
         depth += (c == "(") - (c == ")")
@@ -376,12 +376,12 @@ def _sizes_and_cuts(text: str) -> tuple[str, list[tuple[Hashable, ...]]]:
 
 
 def _axis_name(text: str) -> Hashable:
-    """Reads the name of an axis: a word, or a literal of Python's."""
+    """Reads the name of an axis: a word, or a Python literal."""
     return text if text.isidentifier() else cast("Hashable", ast.literal_eval(text))
 
 
 def _can_hold(t: ArrayType, value: Scalar) -> bool:
-    """Says whether a number can be an element of a type; floats may be written as ints."""
+    """Returns whether a number can be an element of a type; floats may be written as ints."""
     if t.kind == "b" or type(value) is bool:
         return t.kind == "b" and type(value) is bool
     if t.kind in "iu":

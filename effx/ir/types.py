@@ -1,6 +1,4 @@
-"""Array types: dtype, shape, weakness, the axes along which values vary and those that cut them, interned so that equality
-is identity.
-"""
+"""Array types: dtype, shape, weak type, varying axes and sharding, interned so that equality is identity."""
 
 from collections.abc import Collection, Hashable, Sequence
 from functools import cache
@@ -31,11 +29,11 @@ _interned: dict[
 @final
 @attrs.frozen
 class TypeSharding:
-    """How the arrays of a type are cut along the Explicit axes of a mesh.
+    """The sharding of a type's arrays over the Explicit axes of a mesh.
 
     Attributes:
-        mesh: its sizes and names; without axes where nothing cuts them.
-        spec: for each array axis, at least up to the last that is cut, the mesh axes that cut it.
+        mesh: the mesh's sizes and names; without axes if the arrays are unsharded.
+        spec: for each array axis, at least up to the last sharded one, the mesh axes that shard it.
     """
 
     mesh: AbstractMesh
@@ -43,39 +41,39 @@ class TypeSharding:
 
     @property
     def is_fully_replicated(self) -> bool:
-        """Whether nothing cuts the arrays."""
+        """Whether the arrays are unsharded."""
         return self.mesh.empty
 
     def update(
         self, *, mesh: AbstractMesh | None = None, spec: PartitionSpec | None = None
     ) -> "TypeSharding":
-        """Returns it with another mesh, or with other axes for each array axis."""
+        """Returns the sharding with another mesh, or with another spec."""
         return TypeSharding(self.mesh if mesh is None else mesh, self.spec if spec is None else spec)
 
     def mesh_axes(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
-        """Returns for each of `ndim` array axes the mesh axes that cut it."""
+        """Returns for each of `ndim` array axes the mesh axes that shard it."""
         named = [entry_axes(entry) for entry in self.spec]
         return (*named, *[()] * (ndim - len(named)))
 
 
 @cache
 def _unsharded(ndim: int) -> TypeSharding:
-    """Returns what is said of an array that nothing cuts."""
+    """Returns the sharding of an unsharded array."""
     return TypeSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
 
 
 def drop_mesh_axes(
     cuts: Sequence[Sequence[Hashable]], axes: Collection[Hashable]
 ) -> tuple[tuple[Hashable, ...], ...]:
-    """Returns for each array axis the mesh axes that cut it, but for some."""
+    """Returns for each array axis the mesh axes that shard it, without the dropped ones."""
     return tuple([tuple([name for name in names if name not in axes]) for names in cuts])
 
 
 def type_sharding(mesh: AbstractMesh, cuts: Sequence[Sequence[Hashable]]) -> "TypeSharding | None":
-    """Returns how a type says that arrays are cut: along the Explicit axes of a mesh; None where nothing cuts them.
+    """Returns a sharding for types over the Explicit axes of a mesh; None if nothing is sharded.
 
     Args:
-        mesh: the mesh. cuts: for each array axis the mesh axes that cut it.
+        mesh: the mesh. cuts: for each array axis the mesh axes that shard it.
     """
     explicit = mesh.explicit_axes
     explicit_axes = [tuple([name for name in names if name in explicit]) for names in cuts]
@@ -96,7 +94,7 @@ def _kind_letter(dtype: DType) -> str:
 @final
 class ArrayType:
     """The type of an array: `f32[3,4]`, with a `~` if weak, `f32[3]{V:i}` if it varies along the axis `i`, `f32[4@i]` if
-    this axis of a mesh cuts it.
+    this mesh axis shards it.
 
     There is one instance per (dtype, shape, weak, vma, sharding), so `is` compares types. Made by `array_type`.
 
@@ -104,10 +102,10 @@ class ArrayType:
         dtype: the NumPy dtype.
         shape: a tuple of sizes; () for a scalar. A size may be symbolic, see `effx.ir.sizes.dimensions`.
         weak: True if the dtype came from a bare Python number and yields in promotion.
-        vma: the axes of surrounding `shard_map`s, which check it, along which devices have different values. Operations
-            need not know it: who records them joins that of the operands.
-        explicit_sharding: how the array is sharded along Explicit axes of a mesh; None if it is not. Operations need not
-            know it either: who records them asks `effx.ir.passes.sharding_propagation`.
+        vma: the axes of surrounding `shard_map`s (with `check_vma`) along which devices have different values. Typing
+            rules ignore it: the recorder joins that of the operands.
+        explicit_sharding: the sharding over Explicit mesh axes; None if there is none. Typing rules ignore it too: the
+            recorder uses `effx.ir.passes.sharding_propagation`.
     """
 
     # A plain class, because attrs' frozen classes cannot intern in __new__ without
@@ -142,14 +140,14 @@ class ArrayType:
         put(self, "weak", weak)
         put(self, "vma", vma)
         put(self, "explicit_sharding", sharding)
-        # jaxlib's C++ reads this name, and tells keys from numbers by it.
+        # jaxlib's C++ reads this name, and distinguishes keys from numbers by it.
         put(self, "weak_type", weak or dtypes.is_key(dtype))
         put(self, "kind", _kind_letter(dtype))
         put(self, "ndim", len(shape))
         put(self, "size", prod(shape))
         sizes = "".join(["?x" if is_symbolic(n) else f"{n}x" for n in shape])
-        # The text says nothing of axes, so that lowering looks at dtypes and shapes alone. It was given a
-        # copy of each body without these types, which took a tenth of tracing and lowering.
+        # The text has no axes, so that lowering depends only on dtypes and shapes. An earlier version lowered a
+        # copy of each body without axes, which took a tenth of tracing and lowering.
         put(self, "mlir", f"tensor<{sizes}{dtypes.mlir_name(dtype)}>")
 
     # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other
@@ -177,11 +175,11 @@ class ArrayType:
 
     @property
     def sharding(self) -> TypeSharding:
-        """How Explicit axes of a mesh cut the array: `cut`, or that nothing does."""
+        """The sharding over Explicit mesh axes: `explicit_sharding`, or an empty one."""
         return _unsharded(len(self.shape)) if self.explicit_sharding is None else self.explicit_sharding
 
     def with_shape(self, shape: Shape) -> "ArrayType":
-        """Returns the type with another shape, which nothing cuts."""
+        """Returns the type with another shape, unsharded."""
         return array_type(self.dtype, shape, self.weak, self.vma)
 
     def with_dtype(self, dtype: DType) -> "ArrayType":
@@ -189,13 +187,13 @@ class ArrayType:
         return array_type(dtype, self.shape, False, self.vma).with_sharding(self.explicit_sharding)
 
     def strong(self) -> "ArrayType":
-        """Returns the type without weakness."""
+        """Returns the type with `weak` False."""
         if not self.weak:
             return self
         return array_type(self.dtype, self.shape, False, self.vma).with_sharding(self.explicit_sharding)
 
     def to_tangent_aval(self) -> "ArrayType":
-        """Returns the type of the tangents of values of this type: float0 where they have no neighbours."""
+        """Returns the type of tangents: float0 for integers and booleans."""
         return self if self.kind in "fc" else array_type(dtypes.float0, self.shape)
 
     at_least_vspace = to_tangent_aval
@@ -207,10 +205,10 @@ class ArrayType:
         return array_type(self.dtype, self.shape, self.weak, vma).with_sharding(self.explicit_sharding)
 
     def with_sharding(self, sharding: TypeSharding | None) -> "ArrayType":
-        """Returns the type of an array that is cut so.
+        """Returns the type with this sharding.
 
         Raises:
-            ShardingError: it has not as many axes, or one that cannot be sharded into equal parts.
+            ShardingError: it has fewer axes, or one that cannot be sharded into equal parts.
         """
         if sharding is not None and sharding.is_fully_replicated:
             sharding = None
@@ -226,7 +224,7 @@ class ArrayType:
         return interned
 
     def plain(self) -> "ArrayType":
-        """Returns the type without what it says of axes of meshes."""
+        """Returns the type without varying axes and sharding."""
         if self.explicit_sharding is None and not self.vma:
             return self
         return array_type(self.dtype, self.shape, self.weak)
@@ -238,7 +236,7 @@ class ArrayType:
         dtype: DType | None = None,
         weak_type: bool | None = None,
     ) -> "ArrayType":
-        """Returns the type with other parts; with another shape nothing cuts it."""
+        """Returns the type with some attributes replaced; with another shape it is unsharded."""
         t = self if shape is None else self.with_shape(tuple(shape))
         updated = array_type(
             t.dtype if dtype is None else dtype, t.shape, t.weak if weak_type is None else weak_type, t.vma
@@ -254,7 +252,7 @@ class ArrayType:
         )
 
     def matches(self, other: "ArrayType") -> bool:
-        """Says whether both have the same dtype and shape; the rest is ignored."""
+        """Returns whether both types have the same dtype and shape; the rest is ignored."""
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)
 
 
@@ -265,7 +263,7 @@ def _rebuild_type(
 
 
 def check_divisible(t: ArrayType, sharding: TypeSharding) -> None:
-    """Checks that arrays of a type can be cut into equal parts.
+    """Checks that arrays of a type can be sharded into equal parts.
 
     Raises:
         ShardingError: they cannot.
@@ -294,7 +292,7 @@ def axis_name_texts(vma: Vma) -> list[str]:
 def array_type(
     dtype: DType, shape: Sequence[int] = (), weak: bool = False, vma: Vma = INVARIANT
 ) -> ArrayType:
-    """Returns the one array type with this dtype, shape and weakness, of values that vary along some axes.
+    """Returns the array type with this dtype, shape, weak type and varying axes.
 
     Raises:
         ShapeError: a size is negative or no int.
@@ -309,7 +307,7 @@ def array_type(
     try:
         return _interned[key]  # type: ignore[index]  # a list as shape falls through to the slow path
     except (KeyError, TypeError):
-        # Unpickled dtypes are equal to NumPy's own, but do not say that they are builtin.
+        # Unpickled dtypes are equal to NumPy's own, but are not marked as builtin.
         numpy_dtype = np.dtype(dtype)
         dtype = dtypes.OWN.get(numpy_dtype, numpy_dtype)
         sizes = tuple([as_size(n) for n in shape])

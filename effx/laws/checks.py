@@ -121,7 +121,7 @@ def check_operation(
         operands: for each operand an array, or the type of arrays to draw.
         reference: from NumPy arrays to the result, or a tuple of results; needed where neither effx's reference
             handler has a rule for the operation nor the operation a decomposition.
-        low: the least element of drawn operands; by default as the operation's class says, or -2.
+        low: the least element of drawn operands; by default that of the operation's class, or -2.
         high: the largest.
         smooth: False for an operation without derivatives.
         skip: names of laws of the area "operations" to leave out.
@@ -211,7 +211,7 @@ def check_handler(
     Args:
         handler: the handler.
         payload: from a value to the payload of its box; by default `handler.lift`.
-        relation: `(payload, value) -> bool`, between a payload and the value it stands for, such as that an
+        relation: `(payload, value) -> bool`, between a payload and the value it represents, such as that an
             interval contains the value; it must hold for the results of random programs at random points.
         exact: False if the lift of a result is more precise than the rules on lifted operands.
         neutral: True for an intercepting handler that does not change results.
@@ -269,7 +269,7 @@ def check_transform(
     skip: Iterable[str] = (),
     examples: int | None = None,
 ) -> None:
-    """Checks the laws of a user's transformation of functions: its values, and that it commutes with others.
+    """Checks the laws of a user's transformation of functions: its values, and that it commutes with other ones.
 
     Args:
         transform: from a function of arrays to a function of the same arguments.

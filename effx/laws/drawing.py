@@ -1,4 +1,4 @@
-"""How instances of operations are drawn: a register by class, and what its functions share."""
+"""Draw instances of operations: a register of drawing functions by class, and code that they share."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,7 +24,7 @@ from effx.laws.samples import Domain, draw_data, sample_of
 AnyOperation = Operation[object]
 Drawn = tuple[AnyOperation, tuple[ArrayType, ...], tuple[Domain, ...]]
 Builder = Callable[[st.DrawFn, Sequence[DType]], Drawn]
-"""From a draw function and the dtypes that are wanted to an operation, types and domains of its operands."""
+"""From a draw function and the requested dtypes to an operation, types and domains of its operands."""
 
 WIDE = (dtypes.float64, dtypes.complex128)
 i32 = dtypes.int32
@@ -40,7 +40,7 @@ BUILDERS: dict[type[AnyOperation], Builder] = {}
 def register(kind: type[AnyOperation]) -> Callable[[Builder], Builder]:
     """Registers how instances of an operation class are drawn, for `operations` and the laws of operations.
 
-    The decorated function gets hypothesis' `draw` and the dtypes asked for, and returns an instance, the
+    The decorated function gets hypothesis' `draw` and the requested dtypes, and returns an instance, the
     types of its operands, and a domain for each to draw the elements from: an interval, or a function from
     NumPy's generator and a type to data. The last domain serves for the rest.
 
@@ -61,7 +61,7 @@ def operation_kinds() -> list[type[AnyOperation]]:
 
 
 def operand_domains(op: AnyOperation) -> tuple[Domain, ...]:
-    """Returns where operands of an operation are drawn from: what its sample says, or its class's `domain`."""
+    """Returns the domain of an operation's operands: that of its sample, or its class's `domain`."""
     if isinstance(op, Elementwise):
         return sample_of(type(op)).domains
     return (getattr(op, "domain", Elementwise.domain),)
@@ -85,7 +85,7 @@ def draw_operands(types: Sequence[ArrayType], domains: Sequence[Domain], seed: i
 
 
 def dtypes_of_kinds(kinds: str, allowed: Sequence[DType]) -> list[DType]:
-    """Returns the dtypes asked for of some kinds; the first of the kinds if there are none."""
+    """Returns the requested dtypes of some kinds; the first of the kinds if there are none."""
     every = [d for k in "fiubc" if k in kinds for d in DTYPES[k]]
     return [d for d in every if d in allowed] or every
 

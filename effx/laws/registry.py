@@ -59,7 +59,7 @@ class LawError(AssertionError):
 
 
 @final
-class NotApplicable(Exception):  # noqa: N818 - no error: the law says nothing of the case
+class NotApplicable(Exception):  # noqa: N818 - no error: the law does not apply to the case
     """A law does not apply to a case; the text gives the reason."""
 
 

@@ -132,7 +132,7 @@ class ElementwiseSample:
         tolerance: of the comparison of the two, as a factor.
         edges: False where infinities, zeros and negative operands are for tests of the operation's own.
         smooth: False where it has no tangent, or one that is not the slope.
-        linear: sets of operands in which the operation is linear, the others held fixed; an empty set stands for
+        linear: sets of operands in which the operation is linear, the others held fixed; an empty set means
             all operands.
     """
 
@@ -181,7 +181,7 @@ STATED: dict[type[Elementwise], ElementwiseSample] = {
     **dict.fromkeys((Erfc, ErfInv, Digamma), S(tolerance=3.0)),
     Lgamma: S(tolerance=3.0, edges=False),
     **dict.fromkeys((Igamma, Igammac), S(tolerance=9.0, edges=False)),
-    # Their loops have derivatives forward alone.
+    # Their loops have derivatives in forward mode only.
     **dict.fromkeys((IgammaGradA, RandomGammaGrad), S(tolerance=9.0, smooth=False, edges=False)),
     Betainc: S(tolerance=9.0),
     BetaincGradA: S(tolerance=9.0, smooth=False),
@@ -219,7 +219,7 @@ STATED: dict[type[Elementwise], ElementwiseSample] = {
 
 
 def sample_of(kind: type[Elementwise]) -> ElementwiseSample:
-    """Returns the sample of a class: what is stated here, and for the rest what the class itself says.
+    """Returns the sample of a class: the one stated here, and for the rest the class's own.
 
     >>> sample_of(e.Tan).domains, sample_of(e.Real).linear
     (((-1.2, 1.2),), ((),))

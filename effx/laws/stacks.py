@@ -107,7 +107,7 @@ LAYERS: dict[str, Callable[[Function], Function]] = {
     "while": _through_while_loop,
     "scope": _through_named_function,
 }
-"""What puts what around a function, by name."""
+"""The layers that wrap a function, by name."""
 
 
 @final

@@ -65,7 +65,7 @@ class HandlerSubject:
             f: the function.
             xs: its arguments.
             known: True if the last argument stays plain.
-            boxed: says which of the others become boxes.
+            boxed: selects which of the others become boxes.
         """
         last = len(xs) - 1
         with handle(self.handler) as frame:

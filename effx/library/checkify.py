@@ -58,7 +58,7 @@ class Checkify(InterceptHandler[Error]):
     """Checks operations. The state is the first error.
 
     Attributes:
-        kinds: what to look for.
+        kinds: the errors to check.
     """
 
     kinds: frozenset[ErrorKind]
@@ -123,7 +123,7 @@ def has_nan(*xs: Array) -> Array:
 
 
 def check_nan_in_results(site: Here, op: ArrayOperation, *xs: Array) -> Array:
-    """Performs an operation and looks for NaN in its results."""
+    """Performs an operation and checks its results for NaN."""
     y: Array = site.forward()
     if "nan" in site.handler.kinds and y.type.kind in "fc":
         bad, came = has_nan(y), has_nan(*xs)
@@ -244,7 +244,7 @@ def checkify(
 
     Args:
         fun: any function.
-        errors: what to look for, one or several: "nan" in results, "index" out of bounds (after negative ones
+        errors: the errors to check, one or several: "nan" in results, "index" out of bounds (after negative ones
             are counted from the end), "div" by zero, "user" checks.
 
     Returns:

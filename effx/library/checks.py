@@ -50,7 +50,7 @@ class DemandEffect(Effect):
 @final
 @attrs.frozen
 class Check(TupleOperation):
-    """A bool that must be true, where a handler looks. Operands: the bool, the values in the message.
+    """A bool that must be true, where a handler checks it. Operands: the bool, the values in the message.
 
     Attributes:
         message: with fields for the values.
@@ -73,7 +73,7 @@ class Check(TupleOperation):
 @final
 @attrs.frozen
 class Demand(Hosted):
-    """A bool that must be true, whether a handler looks or not; else as `Check`."""
+    """A bool that must be true, with or without a handler; else as `Check`."""
 
     message: str
     structure: tree.PyTreeDef
@@ -130,8 +130,8 @@ def check(condition: Operand, message: str, *values: object, **named: object) ->
 
     Args:
         condition: an array, all of whose elements must be true.
-        message: the error's text, with fields for the values as of `str.format`. Messages are kept as long as the
-            process lives.
+        message: the error's text, with fields for the values as of `str.format`. Messages are stored for the lifetime
+            of the process.
         values: pytrees of arrays.
         named: the same, by the names in the message.
 

@@ -75,7 +75,7 @@ def _check_pattern(pattern: Pattern) -> None:
 
 
 def colour_symmetric(pattern: Pattern) -> Colours:
-    """Colours a symmetric pattern's columns so that each entry is alone in its own or its mirror's sum.
+    """Colours a symmetric pattern's columns so that each entry is the only one in its own or its mirror's sum.
 
     That is a star colouring of the graph whose edges are the entries: neighbours differ, and each path of four
     vertices has at least three colours. It needs no more colours than `colour_columns`, often fewer.

@@ -1,7 +1,7 @@
 """Failed checks as values: a message has a number for compiled code, and the arrays in it are words of 32 bits.
 
 So an `Error` is a pytree of two arrays, without static data: it passes through jit, vmap, loops and branches, and only
-this process knows what its number says.
+this process can look up the message of its number.
 """
 
 import string
@@ -122,7 +122,7 @@ _FORMATTER = _Formatter()
 def template(
     function_name: str, message: str, args: Sequence[object], named: Mapping[str, object]
 ) -> tuple[tree.PyTreeDef, list[Array]]:
-    """Returns the structure and the leaves of a message's values, after a look at whether the message fits them.
+    """Returns the structure and the leaves of a message's values, after a check that the message fits them.
 
     Raises:
         TransformError: a value is no array, or the message does not fit.
@@ -146,14 +146,15 @@ def template(
     return structure, arrays
 
 
-# Numbers of messages, from 1; 0 is no error. Compiled code refers to them, so they stay; a check has one for all its runs.
+# Numbers of messages, from 1; 0 is no error. Compiled code refers to them, so they stay; a check has one for all its
+# runs.
 _messages: list[Message | None] = [None]
 _numbers: dict[Message, int] = {}
 _lock = threading.Lock()
 
 
 def number_of(message: Message) -> int:
-    """Returns the number that stands for a message."""
+    """Returns the number of a message."""
     with _lock:
         if message not in _numbers:
             _messages.append(message)

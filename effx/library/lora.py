@@ -1,9 +1,9 @@
 """Low-rank weights through an unchanged model.
 
 A weight w carries a correction a b of low rank. Products with it never form w + a b: x w + (x a) b costs
-little more than x w, and rows of w, as of an embedding, are rows of w and of a. The axes of w are those of inputs, which
-a has too, and those of outputs, which b has: one of each, or several, as where w gives attention's heads. What transposes
-w or takes them apart does so with the factors; other operations get the sum.
+little more than x w, and rows of w, as of an embedding, are rows of w and of a. The axes of w are those of inputs,
+which a has too, and those of outputs, which b has: one of each, or several, as where w gives attention's heads. What
+transposes w or takes them apart does so with the factors; other operations get the sum.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
 """
@@ -36,7 +36,7 @@ R = TypeVar("R")
 @final
 @attrs.frozen
 class LowRank:
-    """A weight with a correction: stands for w + scale a b.
+    """A weight with a correction, which represents w + scale a b.
 
     Attributes:
         weight: f[*stack, *inputs, *outputs].
@@ -116,9 +116,9 @@ class Lora(BoxHandler[LowRank]):
 
 
 def factors(w: LowRank, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...], Array, int] | None:
-    """Returns how a product that contracts these axes of a weight goes through the factors.
+    """Returns the factors for a product that contracts these axes of a weight.
 
-    That is the factor that has these axes, where they are in it, the other factor, and the place of the rank in that.
+    That is the factor that has these axes, where they are in it, the other factor, and the rank's axis in that.
     None if a factor has some of the axes only, or the weight is a stack.
     """
     n = w.inputs
@@ -134,15 +134,15 @@ def factors(w: LowRank, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...], 
 @Lora.site_rule(DotGeneral)
 def _(site: Site[Lora, None], op: DotGeneral, x: LowRank, y: LowRank) -> Array:
     left, right = site.is_boxed(0), site.is_boxed(1)
-    found = factors(y, op.rhs_contract) if right and not left and op.lhs_batch == () else None
-    if found is not None:
-        first, axes, second, rank = found
+    low_rank = factors(y, op.rhs_contract) if right and not left and op.lhs_batch == () else None
+    if low_rank is not None:
+        first, axes, second, rank = low_rank
         inner = (attrs.evolve(op, rhs_contract=axes)(x.weight, first) * y.scale).astype(second.dtype)
         last = DotGeneral((inner.ndim - 1,), (rank,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(inner, second)
-    found = factors(x, op.lhs_contract) if left and not right and op.rhs_batch == () else None
-    if found is not None:
-        first, axes, second, rank = found
+    low_rank = factors(x, op.lhs_contract) if left and not right and op.rhs_batch == () else None
+    if low_rank is not None:
+        first, axes, second, rank = low_rank
         inner = (attrs.evolve(op, lhs_contract=axes)(first, y.weight) * x.scale).astype(second.dtype)
         last = DotGeneral((rank,), (0,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(second, inner)
@@ -167,10 +167,10 @@ def _(op: Transpose, w: LowRank) -> LowRank | Array:
 @Lora.rule(Reshape)
 def _(op: Reshape, w: LowRank) -> LowRank | Array:
     shape, size = op.shape, math.prod(w.a.shape[:-1])
-    places = [i for i in range(1, len(shape)) if math.prod(shape[:i]) == size]
-    if w.scale.ndim or not places or not size:
+    split_axes = [i for i in range(1, len(shape)) if math.prod(shape[:i]) == size]
+    if w.scale.ndim or not split_axes or not size:
         return op(w.merged())
-    a, b, r = shape[: places[0]], shape[places[0] :], w.a.shape[-1]
+    a, b, r = shape[: split_axes[0]], shape[split_axes[0] :], w.a.shape[-1]
     return w.mapped(op(w.weight), w.a.reshape((*a, r)), w.b.reshape((r, *b)))
 
 
@@ -181,7 +181,7 @@ def _(site: Site[Lora, None], op: Convert, w: LowRank) -> LowRank | Array:
     return LowRank(op(w.weight), op(w.a), op(w.b), op(w.scale))
 
 
-# Rows of a weight: indices along its first axis serve for a too; all columns are taken.
+# Rows of a weight: indices along its first axis also index a; all columns are selected.
 @Lora.site_rule(Gather)
 def _(site: Site[Lora, None], op: Gather, w: LowRank, where: LowRank) -> Array:
     shape, window = w.weight.shape, site.result_types[0].ndim - 1
@@ -217,8 +217,8 @@ def adapt(weight: Operand, key: Operand, rank: int, alpha: float = 1.0, inputs: 
         key: u32[2].
         rank: of the correction.
         alpha: the correction is scaled by alpha / rank.
-        inputs: how many of the weight's first axes are inputs, the others being outputs; None for a matrix or a stack
-            of them.
+        inputs: how many of the weight's first axes are inputs, the other axes being outputs; None for a matrix or a
+            stack of them.
 
     Raises:
         ShapeError: the weight has less than two axes, the rank is no positive int, or the inputs are not at least one

@@ -1,7 +1,8 @@
-"""A guard against NaN: the first operation that makes one is an error with the operation, its operands and the user's line.
+"""A guard against NaN: the first operation that makes one is an error with the operation, its operands and the user's
+line.
 
 Operations run one by one, inside jitted functions and loops too, which is slow. The guard belongs outside
-`grad`, `vmap` and `pmap`, whose operations it then sees. Inside them, or inside `jit`, values are not
+`grad`, `vmap` and `pmap`, whose operations it then intercepts. Inside them, or inside `jit`, values are not
 concrete; use `effx.library.checkify` there.
 """
 
@@ -36,9 +37,9 @@ class NanGuard(InterceptHandler[None]):
     """Looks at every result.
 
     Attributes:
-        infinities: True to look for infinities too.
-        returned: True to look for those alone that reach the result.
-        origins: if so, the arrays with a flaw by their identity, each with what is to be said of the flaw's origin.
+        infinities: True to check for infinities too.
+        returned: True to report only those that reach the result.
+        origins: if so, the arrays with a flaw by their identity, each with a description of the flaw's origin.
     """
 
     infinities: bool = False
@@ -92,17 +93,17 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
     y = site.forward()
     guard = site.handler
     for part in y if isinstance(y, tuple) else (y,):
-        # The operands are looked at only if there is something to explain.
+        # The operands are read only if there is something to explain.
         flaws = guard.find_flaws(part)
         if not flaws:
             continue
         made = flaws - guard.find_flaws(*operands)
         if made:
             shown = ", ".join([str(x) if x.size <= 8 else repr(x.type) for x in operands])
-            what = " and ".join(sorted(made))
+            kinds = " and ".join(sorted(made))
             # Inside a program that runs step by step, the error itself has the line of the call only.
             guard.report_flaw(
-                part, f"{op.name}: {what} in the result {part.type!r} of ({shown}), at {site.line}"
+                part, f"{op.name}: {kinds} in the result {part.type!r} of ({shown}), at {site.line}"
             )
             continue
         guard.inherit_origin(part, operands)

@@ -1,6 +1,6 @@
 """Parameters created where they are used: `init` creates them, `apply` supplies them, as in Haiku.
 
-A function asks for a parameter by name, shape and initialiser. `transform` splits it into a function that
+A function requests a parameter by name, shape and initialiser. `transform` splits it into a function that
 creates all parameters and one that runs with given ones. The name stack precedes a parameter's name. In a
 scan each iteration creates its own, so layers are stacked; batch elements of a vmap share theirs.
 """
@@ -89,7 +89,7 @@ def full_name(site: Site[Any, Any], op: Param) -> str:
 
 
 def look_up_parameter(site: Site[Any, Any], op: Param, name: str) -> Array | None:
-    """Returns the parameter of this name that the program has asked for before.
+    """Returns the parameter of this name that the program has requested before.
 
     Raises:
         ShapeError: it had another type.
@@ -107,7 +107,7 @@ class Init(InterceptHandler[Array]):
 
     Attributes:
         key: u32[2].
-        asked: the parameters asked for, by name.
+        asked: the requested parameters, by name.
     """
 
     key: Array
@@ -133,7 +133,7 @@ class Init(InterceptHandler[Array]):
         frame.collected[name] = value
 
     def missing(self, name: str, like: Array) -> Array:
-        """Creates a parameter of a branch that is not taken, with its own key: it may be taken later."""
+        """Creates a parameter of a branch that is not taken, with its own key: it may be selected later."""
         op, key = self.asked[name], random.fold_in(self.key, zlib.crc32(name.encode()))
         rows = math.prod(like.shape[: like.ndim - op.type.ndim])
         made = effx.vmap(lambda k: create_parameter(name, op, k))(random.split(key, rows))
@@ -221,7 +221,7 @@ class Transformed(Generic[P, R]):
     fun: Callable[P, R]
 
     def init(self, key: Operand, *args: P.args, **kwargs: P.kwargs) -> Params:
-        """Creates the parameters that the function asks for on these arguments.
+        """Creates the parameters that the function requests for these arguments.
 
         Args:
             key: u32[2].
@@ -254,7 +254,7 @@ class Transformed(Generic[P, R]):
 
 
 def transform(fun: Callable[P, R]) -> Transformed[P, R]:
-    """Splits a function that asks for parameters into `init` and `apply`.
+    """Splits a function that requests parameters into `init` and `apply`.
 
     >>> import effx
     >>> import effx.numpy as enp

@@ -1,10 +1,11 @@
-"""Fake quantisation: operands of products are rounded to a few bits, within ranges found beforehand.
+"""Fake quantisation: operands of products are rounded to a few bits, within calibrated ranges.
 
 `calibrate` runs a function on data and finds the range of each product's operands, by scope and line:
 products on one line share a range. `fake_quantize` rounds them to evenly spaced levels of these ranges.
 Gradients pass the rounding unchanged, and are zero outside the range.
 
-Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018.
+Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
+2018.
 """
 
 from collections.abc import Callable, Mapping
@@ -168,7 +169,7 @@ def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, 
 
 
 def fake_quantize(fun: Callable[P, R], ranges: Mapping[str, Range], bits: int = 8) -> Callable[P, R]:
-    """Returns a function whose products see quantised operands.
+    """Returns a function whose products have quantised operands.
 
     Args:
         fun: the function that was calibrated.

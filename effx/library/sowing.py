@@ -5,7 +5,7 @@ its iterations along axis 0, vmap and pmap those of batch elements and replicas;
 its last iteration, and a branch that is not taken zeros. (An inner vmap runs a while loop until all batch
 elements are done, and all branches where the predicate is batched; with `vmap` outside each batch element has
 its own values.) `plant` does the reverse; all replicas of an inner pmap get the same values. `sow_cotangent`
-names the cotangent of a value. The idea is that of oryx and of Haiku's state, on handlers in place of an
+names the cotangent of a value. The idea is that of oryx and of Haiku's state, on handlers instead of an
 interpreter.
 """
 

@@ -61,7 +61,7 @@ class VisitCounts:
         return type(self)({k: enp.maximum(n, other.counts[k]) for k, n in self.counts.items()})
 
     def row(self, what: str, name: str, value: Operand, t: ArrayType) -> Array:
-        """Returns the value for this visit, of the type asked for.
+        """Returns the value for this visit, of the requested type.
 
         A visit beyond the last row gets the last row; `effx.library.checkify` reports it.
 
@@ -69,7 +69,7 @@ class VisitCounts:
             what: the transformation, for errors.
             name: the name visited.
             value: for all visits; with one more axis it has a row for each.
-            t: the type asked for.
+            t: the requested type.
 
         Raises:
             ShapeError: the value does not fit the type's shape.

@@ -28,7 +28,7 @@ def under(handler: RunsFunctions, fun: Callable[P, PyTree]) -> Callable[P, PyTre
     """Returns a function that runs `fun` under a handler.
 
     Args:
-        handler: for a boxing one, payloads may stand in arguments and keywords.
+        handler: for a boxing one, payloads may be in arguments and keywords.
         fun: any function.
 
     Returns:

@@ -4,7 +4,7 @@ C++ destroys the objects that XLA's threads use, whether or not these are runnin
 computation in flight could end by a segmentation fault: one in ten whose last work was the first matrix product, and
 half of those in which a daemon thread was compiling.
 
-Daemon threads go on while Python ends. One that comes back from C++ then and asks for the interpreter's lock is ended
+Daemon threads go on while Python ends. One that returns from C++ then and requests the interpreter's lock is ended
 by Python before 3.14, and C++ aborts the process, since it can't unwind a function of jaxlib's. Python 3.14 suspends
 the thread instead; so does `_suspend_threads_at_exit` for earlier versions.
 

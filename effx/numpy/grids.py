@@ -120,7 +120,7 @@ class _JoinIndexer:
     """Indexed with slices, numbers and arrays, joins them along an axis.
 
     A string before them is "axis", "axis,ndim" or "axis,ndim,first": the axis to join along, the least number
-    of axes, and how many of the axes that are added stand before those of the part; or "r" or "c" for a matrix
+    of axes, and how many of the added axes come before those of the part; or "r" or "c" for a matrix
     of one row or one column.
     """
 

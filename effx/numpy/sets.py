@@ -416,7 +416,7 @@ def setdiff1d(
     Args:
         ar1: the array; concrete unless `size` is given.
         ar2: what is left out.
-        assume_unique: a promise that no array has an element twice: the order of `ar1` is kept then.
+        assume_unique: a promise that no array has an element twice: the result has the order of `ar1` then.
         size: how many to return: truncated or padded.
         fill_value: the padding for `size`; 0 by default.
 

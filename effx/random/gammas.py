@@ -30,7 +30,7 @@ from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 from effx.transforms.maps.vmap import vmap
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",

@@ -1,7 +1,7 @@
-"""What a key's generator does: bits, further keys, and the key for a number.
+"""Random generators of keys: draw bits, split keys, and fold in numbers.
 
-A key is raw, the words u32[2] of threefry2x32, or typed, an element of a dtype that names the generator. What is made of
-keys has their form. `rbg` and `unsafe_rbg` take their bits from XLA's generator, which is fast; its bits differ
+A key is raw, the words u32[2] of threefry2x32, or typed, an element of a dtype that names the generator. What is made
+of keys has their form. `rbg` and `unsafe_rbg` take their bits from XLA's generator, which is fast; its bits differ
 between platforms, and under `vmap` the first key of a batch draws for all. Keys of `rbg` are split as two of
 threefry2x32, those of `unsafe_rbg` by further draws.
 

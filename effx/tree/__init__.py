@@ -1,4 +1,4 @@
-"""Pytrees: take nested structures apart, put them together, and map over their leaves.
+"""Pytrees: flatten and unflatten nested structures, and map over their leaves.
 
 A tree is a leaf or a node with trees as children. Nodes are None (empty), lists, tuples, named tuples,
 dicts (by sorted keys), `OrderedDict`, `defaultdict`, attrs classes, and registered types. A dataclass is one

@@ -1,4 +1,4 @@
-"""One level of a tree: which types are nodes, and a node's children."""
+"""Flatten one level of a tree: test for nodes, and list a node's children."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def is_tree_node(typ: type[object]) -> bool:
 def _flatten_node(
     function_name: str, apart: Callable[[PyTree], tuple[Iterable[C], Hashable] | None], tree: PyTree
 ) -> tuple[Iterable[C], Hashable]:
-    register_leaf_classes([tree])  # attrs classes are registered when they are met
+    register_leaf_classes([tree])  # attrs classes are registered on first use
     if is_tree_node(type(tree)) and (result := apart(tree)) is not None:
         return result
     raise TreeError(f"{function_name}: expected a node, got a leaf of type {type(tree).__name__}")
 
 
 def flatten_one_level(tree: PyTree) -> tuple[Iterable[PyTree], Hashable]:
-    """Takes one node apart.
+    """Flattens one node.
 
     Args:
         tree: a node.
@@ -42,7 +42,7 @@ def flatten_one_level(tree: PyTree) -> tuple[Iterable[PyTree], Hashable]:
         Its children, and its static data.
 
     Raises:
-        TreeError: it is a leaf.
+        TreeError: `tree` is a leaf.
 
     >>> children, data = flatten_one_level({"a": [1, 2], "b": 3})
     >>> list(children), data
@@ -52,13 +52,13 @@ def flatten_one_level(tree: PyTree) -> tuple[Iterable[PyTree], Hashable]:
 
 
 def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[object, PyTree]], Hashable]:
-    """Takes one node apart, with a key for each child.
+    """Flattens one node, with a key for each child.
 
     Args:
         tree: a node.
 
     Raises:
-        TreeError: it is a leaf.
+        TreeError: `tree` is a leaf.
 
     >>> children, data = flatten_one_level_with_keys((5, [6]))
     >>> list(children)

@@ -1,4 +1,4 @@
-"""What is done with trees: take them apart, put them together, map over and combine their leaves."""
+"""Operations on trees: flatten, unflatten, map over and reduce their leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
-# Values are the leaves of arrays, which lie above this layer.
+# Leaves are usually arrays, which are above this layer.
 L = TypeVar("L", bound=Value)
 D = TypeVar("D", bound="DataclassInstance | AttrsInstance")
 

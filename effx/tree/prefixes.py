@@ -1,4 +1,4 @@
-"""Trees as prefixes of other trees: flatten up to one, broadcast one, and say why it is none."""
+"""Trees as prefixes of other trees: flatten up to a prefix, broadcast one, and explain mismatches."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
     Args:
         keys: the path.
-        simple: give names and indices bare, not as Python would write the access.
-        separator: stands between keys.
+        simple: True for bare names and indices, instead of Python's access syntax.
+        separator: the text between keys.
 
     >>> keystr((DictKey("a"), SequenceKey(1), GetAttrKey("x")))
     "['a'][1].x"
@@ -50,7 +50,7 @@ def _key_text(key: object) -> str:
 
 
 def flatten_up_to(treedef: PyTreeDef, tree: PyTree) -> list[PyTree]:
-    """The subtrees of a tree that stand where a structure has its leaves.
+    """The subtrees of a tree at the leaves of a structure.
 
     Raises:
         TreeError: the structure is no prefix of the tree.
@@ -69,12 +69,12 @@ def flatten_prefix(
     who: str,
     names: tuple[str, str],
 ) -> list[PyTree]:
-    """`flatten_up_to` for a function `who`, which knows the tree that `treedef` came from."""
+    """`flatten_up_to` for a function `who`, which has the tree of `treedef`."""
     try:
         return treedef.flatten_up_to(tree)
     except (ValueError, TypeError) as error:
         messages: list[str] = []
-        # A user's unflatten function may refuse the placeholders; jaxlib's words must do then.
+        # A user's unflatten function may refuse the placeholders; then jaxlib's message is used.
         with suppress(Exception):
             if prefix is _MISSING:
                 prefix = treedef.unflatten([0] * treedef.num_leaves)
@@ -83,7 +83,7 @@ def flatten_prefix(
 
 
 def broadcast_prefix(prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None = None) -> list[PyTree]:
-    """The leaf of `prefix` that stands above each leaf of `full`.
+    """The leaf of `prefix` for each leaf of `full`.
 
     Raises:
         TreeError: `prefix` is no prefix of `full`.
@@ -106,7 +106,7 @@ def prefix_errors(
     prefix_name: str = "the prefix",
     full_name: str = "the full tree",
 ) -> list[str]:
-    """Say where and why `prefix` is no prefix of `full`; empty if it is one.
+    """Explain where and why `prefix` is no prefix of `full`; empty if it is one.
 
     Args:
         prefix: the tree that should be the prefix.

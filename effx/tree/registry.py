@@ -1,6 +1,6 @@
-"""The registries of node types on jaxlib's C++, and `flatten`, which finds records by itself.
+"""The registries of node types, on jaxlib's C++, and `flatten`, which registers records by itself.
 
-Never: use jaxlib's default registry, which belongs to jax, or look inside a leaf.
+Never: use jaxlib's default registry, which belongs to jax, or inspect a leaf.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FlattenedIndexKey: TypeAlias = _cpp.FlattenedIndexKey
 KeyEntry: TypeAlias = SequenceKey | DictKey | GetAttrKey | FlattenedIndexKey
 """One step on the way to a leaf; users' nodes may have keys of other types."""
 KeyPath: TypeAlias = tuple[object, ...]
-"""Where a leaf sits: a key for each node from the root, such as `(DictKey('w'), SequenceKey(0))`."""
+"""The path of a leaf: a key for each node from the root, such as `(DictKey('w'), SequenceKey(0))`."""
 
 IsLeaf: TypeAlias = Callable[[PyTree], bool]
 
@@ -59,7 +59,7 @@ users: Final = Registry("users")
 dispatch: Final = Registry("dispatch")
 """The same node types for jit's C++ dispatch, where the concrete array class is a node around its buffer."""
 _in_cpp: Final = Registry("in C++")
-"""Those of them that C++ takes apart by itself: flattening calls no Python."""
+"""The node types that C++ flattens by itself, without calling Python."""
 
 _LOCK = threading.RLock()
 _registered_classes: set[type[object]] = (
@@ -67,7 +67,7 @@ _registered_classes: set[type[object]] = (
 )  # types of leaves about which `register_leaf_classes` has decided
 _leaf_classes: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
-# How users' classes are taken apart, where they said so.
+# Users' registrations of classes.
 declared_forms: dict[type[object], tuple[object, ...]] = {}
 named_tuples: set[type[object]] = (
     set()
@@ -79,10 +79,10 @@ _are_registered = _registered_classes.issuperset
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], PyTreeDef]:
-    """Take a tree apart into its leaves and its structure.
+    """Flatten a tree into its leaves and its structure.
 
     Args:
-        tree: any value; what is no node is a leaf.
+        tree: any value; a value that is no node is a leaf.
         is_leaf: called with each subtree from the root down; where it is true, the subtree is a leaf.
 
     >>> flatten({"b": [1, 2], "a": None})
@@ -110,21 +110,21 @@ def nesting_error(function_name: str) -> TreeError:
 def check_nesting_depth(tree: PyTree) -> None:
     """Refuses a tree that is nested too deeply before Python functions are called on its parts.
 
-    In C++ an exception of theirs, as at the recursion limit, leaves the count of levels as it was.
+    After an exception of theirs, as at the recursion limit, C++ does not reset its count of levels.
 
     Raises:
-        TreeError: it is.
+        TreeError: it is nested too deeply.
     """
     try:
         _flatten_in_cpp((((((((tree,),),),),),),))  # some levels more, which those functions may need
     except SystemError as error:
         raise nesting_error("flatten") from error
-    except Exception:  # noqa: BLE001  of a part that need not be taken apart
+    except Exception:  # noqa: BLE001  of a part that need not be flattened
         pass
 
 
 def register_leaf_classes(leaves: list[PyTree]) -> bool:
-    """Make nodes of the attrs classes among the leaves; true if there were any."""
+    """Register the attrs classes of leaves as nodes; true if there were any."""
     changed = False
     with _LOCK:
         for cls in set(map(type, leaves)) - _registered_classes:
@@ -138,7 +138,7 @@ def register_leaf_classes(leaves: list[PyTree]) -> bool:
 
 
 def register_classes(classes: Iterable[type[object]]) -> None:
-    """Make nodes of those attrs classes among some that have not been met in a tree."""
+    """Register the attrs classes among some that are not registered yet."""
     with _LOCK:
         for cls in classes:
             if not users.is_node(cls) and is_record(cls):
@@ -148,7 +148,7 @@ def register_classes(classes: Iterable[type[object]]) -> None:
 
 
 def node_form(cls: type[object]) -> tuple[object, ...]:
-    """Returns what a user said of a class: that it is a leaf, or how it is taken apart; nothing for records."""
+    """Returns a user's registration of a class: as a leaf, or with its flatten functions; empty for records."""
     if not _leaf_classes.isdisjoint(cls.__mro__):
         return ("leaf",)
     if cls in _automatic:
@@ -281,7 +281,7 @@ def register_node(
 
     Args:
         cls: the type; its subclasses are not affected.
-        flatten_node: gives the children, and static data that is compared with `==`.
+        flatten_node: returns the children, and static data that is compared with `==`.
         unflatten_node: takes the static data and the children, and rebuilds the node. The children may
             be anything, placeholders included.
         flatten_with_keys: like `flatten_node` with a key for each child.
@@ -315,7 +315,7 @@ def register_fields(
 
 
 def register_record(cls: C) -> C:
-    """Make an attrs class or dataclass a node type at once, not when it is first met.
+    """Make an attrs class or dataclass a node type at once, not on first use.
 
     Fields whose metadata has `static=True` are part of the structure, the others are children.
 
@@ -341,7 +341,7 @@ def register_record(cls: C) -> C:
 
 
 def register_declared(form: object) -> None:
-    """Make nodes of the dataclasses that a type annotation names, as a handler's declares its payloads."""
+    """Register the dataclasses that a type annotation names, such as a handler's payloads."""
     if (
         isinstance(form, type)
         and dataclasses.is_dataclass(form)

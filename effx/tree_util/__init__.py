@@ -1,4 +1,4 @@
-"""The names of `effx.tree` as `jax.tree_util` has them, and the functions that register node types."""
+"""`jax.tree_util`'s names for the functions of `effx.tree`, and functions to register node types."""
 
 from effx.lazy import lazy
 

@@ -1,4 +1,4 @@
-"""The functions that register node types, as `jax.tree_util` has them."""
+"""Register node types, with the functions of `jax.tree_util`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def register_pytree_node(
 
     Args:
         nodetype: the class; subclasses are not affected.
-        flatten_func: gives the children, and static data that is compared with `==`.
+        flatten_func: returns the children, and static data that is compared with `==`.
         unflatten_func: takes the static data and the children, and rebuilds the node.
         flatten_with_keys_func: like `flatten_func` with a key for each child.
 
@@ -77,7 +77,7 @@ def register_pytree_with_keys(
 
     Args:
         nodetype: the class; subclasses are not affected.
-        flatten_with_keys: gives pairs of key and child, and static data.
+        flatten_with_keys: returns pairs of key and child, and static data.
         unflatten_func: takes the static data and the children, and rebuilds the node.
         flatten_func: a faster `flatten_with_keys` without keys.
 

@@ -1,8 +1,8 @@
-"""Programs to look at: an interactive page, a graph for Graphviz, and text in colours.
+"""Views of programs: an interactive page, a graph for Graphviz, and text in colours.
 
-`Program.to_html`, `Program.to_dot`, `Program.pretty_print` and notebooks come here.
+`Program.to_html`, `Program.to_dot`, `Program.pretty_print` and notebooks call these.
 
-They stand above the library, because they tell costs, so `Program` reaches them by a port.
+They are a layer above the library, because they show costs, so `Program` reaches them by a port.
 """
 
 from effx.viewing.graphs import graph

@@ -1,4 +1,4 @@
-"""What each equation of a program costs when its program runs once, the programs that it holds counted in."""
+"""Compute the cost of each equation of a program for one run, with the programs that it holds."""
 
 import math
 from collections.abc import Iterable

@@ -31,7 +31,7 @@ def run(code: str, folder: Path, compat: str = "") -> None:
 
 
 def test_names_modules_and_settings_are_effx(tmp_path: Path) -> None:
-    """Also those that are missing: who asked is said, and `report` tells of it."""
+    """Also those that are missing: the error has the requesting line, and `report` lists it."""
     (tmp_path / "asking.py").write_text("import jax\n\ndef ask():\n    return jax.lax.no_such\n")
     (tmp_path / "importing.py").write_text("\nimport jax.no_such.module\n")
     (tmp_path / "taking.py").write_text("\n\nfrom jax import no_such\n")
@@ -300,7 +300,7 @@ else:
 
 
 def test_a_program_runs_as_python_runs_it(tmp_path: Path) -> None:
-    """Arguments, name, neighbours, exit code and modules; what is missing is told where it is asked for."""
+    """Arguments, name, neighbours, exit code and modules; missing names are errors where they are requested."""
     (tmp_path / "beside.py").write_text("import jax\nVALUE = repr(jax)\n")
     (tmp_path / "script.py").write_text(
         "import sys, beside\nprint(__name__, sys.argv, beside.VALUE)\n"
@@ -325,7 +325,7 @@ def test_a_program_runs_as_python_runs_it(tmp_path: Path) -> None:
 
 
 def test_the_variable_installs_it_with_effx(tmp_path: Path) -> None:
-    """And only where it says yes."""
+    """And only where it is set."""
     run("import effx, jax; assert jax.jit is effx.jit", tmp_path, compat="1")
     code = "import sys, effx; assert not [m for m in sys.modules if m.startswith(('effx.compat', 'jax.'))]"
     run(code, tmp_path)

@@ -41,7 +41,7 @@ def test_devices_in_order() -> None:
     assert create_device_mesh([len(effx.devices())]).tolist() == effx.devices()
 
 
-def test_networks_beside_each_other() -> None:
+def test_several_networks() -> None:
     """Along each axis the networks come first, then the devices of one."""
     assert numbers(create_hybrid_device_mesh((1, 4), (2, 1), TPUS)) == [[1, 3, 5, 7], [0, 2, 4, 6]]
     assert numbers(create_hybrid_device_mesh((2, 2), (1, 2), TPUS)) == [[1, 3, 0, 2], [5, 7, 4, 6]]

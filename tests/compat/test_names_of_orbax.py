@@ -1,4 +1,4 @@
-"""What orbax asks of JAX: functions beside devices, layouts in `device_put`, dtypes that arrays cannot have, the group."""
+"""What orbax uses of JAX: functions on hosts of devices, layouts in `device_put`, dtypes without arrays, the group."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_a_function_runs_where_its_arguments_are() -> None:
     np.testing.assert_array_equal(found["y"], np.cumsum(X) * 2)
 
 
-def test_a_function_without_arguments_runs_where_it_is_told() -> None:
+def test_a_function_without_arguments_runs_on_its_devices() -> None:
     made = colocated_python(lambda: enp.ones(3))
     assert made.specialize(devices=[SECOND])().devices() == {SECOND}
     with pytest.raises(TransformError) as caught:
@@ -62,7 +62,7 @@ def test_a_function_without_arguments_runs_where_it_is_told() -> None:
 
 
 def test_specs_are_those_of_the_arguments_and_results() -> None:
-    """What was said before stays said."""
+    """Earlier specializations remain."""
     x = effx.device_put(X, FIRST)
     spec = effx.ShapeDtypeStruct((6,), np.float32)
     seen = []
@@ -88,7 +88,7 @@ def test_specs_are_those_of_the_arguments_and_results() -> None:
         twice(x, x)
 
 
-def test_arrays_in_one_place_go_in_and_out() -> None:
+def test_arrays_on_one_device_go_in_and_out() -> None:
     first, second = effx.device_put(X, FIRST), effx.device_put(X, SECOND)
     add: Any = colocated_python(lambda x, y: (x, y))
     with pytest.raises(ShardingError) as apart:
@@ -126,7 +126,7 @@ def test_other_devices_are_refused(platform: str, process: int) -> None:
         f()
 
 
-def test_cpu_devices_beside_devices() -> None:
+def test_cpu_devices_of_devices() -> None:
     mesh = Mesh(np.array([[SECOND], [FIRST]]), ("a", "b"))
     assert colocated_cpu_devices([SECOND, FIRST]) == [SECOND, FIRST]
     assert colocated_cpu_devices(mesh) == mesh
@@ -169,7 +169,7 @@ def test_an_object_is_made_by_its_first_method() -> None:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_a_format_says_where() -> None:
+def test_a_format_has_the_device() -> None:
     there = SingleDeviceSharding(SECOND)
     found = device_put({"a": X, "b": 1.0}, {"a": Format(Layout((0,)), there), "b": SECOND})
     assert [y.devices() for y in found.values()] == [{SECOND}, {SECOND}]
@@ -189,7 +189,7 @@ KINDS: list[tuple[Any, Any, bool]] = [
 
 @pytest.mark.parametrize(("a", "b", "expected"), KINDS)
 def test_kinds_of_dtypes_that_arrays_cannot_have(a: Any, b: Any, expected: bool) -> None:
-    """As JAX says."""
+    """As in JAX."""
     assert issubdtype(a, b) is expected
     assert jnp.issubdtype(a, b) is expected
 
@@ -212,7 +212,7 @@ def test_this_process_in_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
         processes.current_group.clear()
 
 
-def test_one_process_is_never_taken_away_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_is_never_preempted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert multihost_utils.reached_preemption_sync_point(3) is False
     monkeypatch.setattr(multihost_utils, "is_initialized", lambda: True)
     with pytest.raises(DistributedError) as caught:

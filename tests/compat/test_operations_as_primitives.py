@@ -111,7 +111,7 @@ def test_the_primitive_of_an_operation(f: Any, name: str) -> None:
     np.testing.assert_array_equal(effx.jit(again)(X), f(enp.asarray(X)))
 
 
-def test_calls_in_place() -> None:
+def test_inlined_calls() -> None:
     jaxpr = make_jaxpr(lambda x: (enp.sin(x) * enp.asarray(X), x.sum()))(X)
     for way in (lambda f: f, effx.jit):
         y, total = way(lambda x: primitives.call_p.bind(x, call_jaxpr=jaxpr))(X)
@@ -236,7 +236,7 @@ def test_rules_for_operations_of_effx() -> None:
     assert list(ad.primitive_jvps).count(p) == 1
 
 
-def test_what_effx_says_of_its_operations_itself() -> None:
+def test_rules_of_effx_operations_are_fixed() -> None:
     for what, define in (
         ("def_impl", lax.sin_p.def_impl),
         ("def_abstract_eval", lax.sin_p.def_abstract_eval),

@@ -181,7 +181,7 @@ def test_what_effx_does_not_do() -> None:
         ALL.transpose_p.bind(X)
 
 
-def test_rules_are_asked_with_them() -> None:
+def test_rules_are_called_with_them() -> None:
     """effx's rules as JAX's tables have them, of parameters as JAX has them."""
     numbers = (((1,), (0,)), ((), ()))
     ys, dys = ad.primitive_jvps[ALL.dot_general_p](

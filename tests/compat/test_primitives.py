@@ -1,4 +1,4 @@
-"""Primitives that a library defines: each handler uses the library's rules, and what is missing says so."""
+"""Primitives that a library defines: each handler uses the library's rules, and a missing one is an error."""
 
 from collections.abc import Callable
 from functools import partial
@@ -486,7 +486,7 @@ def test_handlers_without_a_form_for_libraries_rules() -> None:
 
 
 def test_explicit_axes_of_meshes() -> None:
-    """The rule for abstract evaluation says how results lie, and the result is brought to lie so."""
+    """The rule for abstract evaluation has the shardings of results, and results are resharded so."""
     mesh = effx.make_mesh((1,), ("i",), axis_types=(effx.sharding.AxisType.Explicit,))
     cut = effx.device_put(X, effx.sharding.NamedSharding(mesh, effx.sharding.PartitionSpec("i")))
     assert repr(effx.jit(triple_p.bind)(cut).type) == "f32[3@i]"

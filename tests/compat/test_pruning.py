@@ -146,7 +146,7 @@ def test_dead_code_is_left_out_where_asked_for() -> None:
         assert len(jaxpr.invars) == 2
 
 
-def test_scan_is_told_how_to_transpose() -> None:
+def test_scan_takes_its_transpose() -> None:
     def total(scan: Any, **told: Any) -> Any:
         return effx.grad(lambda x: scan(lambda c, t: (c * t, None), 1.0, x, **told)[0])(Y)
 

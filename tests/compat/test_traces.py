@@ -17,7 +17,7 @@ X = np.array([0.5, -1.0, 2.0], np.float32)
 
 
 class Seen(core.Tracer):
-    """A value that says how it came about."""
+    """A value that records how it was made."""
 
     def __init__(self, trace: "Watch", value: Any, how: str) -> None:
         super().__init__(trace, effx.typeof(value))

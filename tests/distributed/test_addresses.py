@@ -89,7 +89,7 @@ def test_devices_of_a_process(
     assert arguments.own_device_ids(ids, ProcessInfo("a:1", 2, 1, local, method)) == devices
 
 
-def test_what_plugins_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's plugin hears of the group; others find their own way."""
     assert processes.plugin_options("cuda") == {}
     client: Any = object()

@@ -152,7 +152,7 @@ print("done")
 
 
 ALONE = (
-    "lies on devices of one process alone, and processes 0 and 1 have different ones; make one array of all processes, or "
+    "is on devices of only one process, and processes 0 and 1 have different ones; make one array of all processes, or "
     "save what is equal"
 )
 EQUAL = "structure, paths, shapes, dtypes, overwrite and ts_specs must be equal"

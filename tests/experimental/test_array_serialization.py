@@ -222,7 +222,7 @@ def test_refusals(tmp_path: Path) -> None:
         (
             errors.ShardingError,
             lambda: run_deserialization([on(8, None, "x")], [spec]),
-            "NamedSharding: axis 1 of the shape (8, 4) is 4, which P(None, 'x') cannot cut into 8 equal parts",
+            "NamedSharding: axis 1 of the shape (8, 4) is 4, which P(None, 'x') cannot split into 8 equal parts",
         ),
         (
             errors.ConcretizationError,

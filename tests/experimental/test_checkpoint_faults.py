@@ -1,4 +1,4 @@
-"""Checkpoints that are not whole, are damaged, or whose saving was interrupted: an error that says so, never zeros."""
+"""Checkpoints that are incomplete, damaged, or whose saving was interrupted: an error, never zeros."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_missing_array(folder: Path) -> None:
     [(lambda b: b[:-5], "FAILED_PRECONDITION"), (lambda b: bytes([b[0] ^ 1]) + b[1:], "DATA_LOSS")],
 )
 def test_damaged_parts(folder: Path, change: Callable[[bytes], bytes], text: str) -> None:
-    """A part that is cut off, and one in which a bit has changed."""
+    """A truncated shard, and one in which a bit has changed."""
     path = arrays(folder) / "0/c/1"
     path.write_bytes(change(path.read_bytes()))
     assert refused(folder).startswith(f"the leaf ['a']: {text}: Error reading local file \"{path}\"")
@@ -119,7 +119,7 @@ DESCRIPTIONS: dict[str, tuple[Callable[[str], str], str]] = {
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_damaged_descriptions(folder: Path, name: str) -> None:
-    """What is no description of a checkpoint is said to be none, for loading and for saving over it."""
+    """A file that is no description of a checkpoint is an error, for loading and for saving over it."""
     change, text = DESCRIPTIONS[name]
     file = folder / "checkpoint.json"
     file.write_text(change(file.read_text()))
@@ -206,7 +206,7 @@ def test_a_save_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_directories_that_cannot_be_written(tmp_path: Path) -> None:
-    """The system's reason is told."""
+    """The system's reason is in the error."""
     tmp_path.chmod(0o500)
     with pytest.raises(errors.CheckpointError, match="Permission denied"):
         save([1], tmp_path / "new")

@@ -64,7 +64,7 @@ def random_bits(dtype: dtypes.DType, shape: tuple[int, ...], seed: int = 0) -> n
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], NamedSharding, NamedSharding]:
-    """An array, how it lies, and how it shall lie."""
+    """An array, its sharding, and the requested sharding."""
     ndim = draw(st.integers(0, 3))
     shape = tuple([draw(st.sampled_from([0, 8, 16])) for _ in range(ndim)])
     dtype = draw(
@@ -200,7 +200,7 @@ effx.tree.register_node(Scaled, lambda s: ((s.x,), s.by), lambda by, xs: Scaled(
 
 
 def test_registered_nodes(tmp_path: Path) -> None:
-    """`effx.export` says how other nodes are written; without that they are refused."""
+    """`effx.export` registers how other nodes are written; without that they are refused."""
     with pytest.raises(errors.TreeError) as caught:
         save([Scaled(1.0, 3)], tmp_path)
     assert caught.value.message == (
@@ -246,7 +246,7 @@ STATIC = "static fields are written of None, bools, numbers, strings, dtypes and
     ],
 )
 def test_what_cannot_be_saved(tree: Any, text: str, tmp_path: Path) -> None:
-    """The error says what and why, and nothing is written."""
+    """The error names the leaf and the reason, and nothing is written."""
     for function in (save, nonblocking_save):
         with pytest.raises((errors.TreeError, errors.DTypeError)) as caught:
             function(tree, tmp_path / "new")
@@ -264,10 +264,10 @@ def test_tracers(tmp_path: Path) -> None:
 
 
 def test_deleted_arrays(tmp_path: Path) -> None:
-    """What was donated is gone."""
+    """A donated array is an error."""
     x = enp.ones(2) + 1
     x.delete()
-    with pytest.raises(errors.DonatedArrayError, match=r"^save: the array f32\[2\] is gone"):
+    with pytest.raises(errors.DonatedArrayError, match=r"^save: the array f32\[2\] was donated"):
         save([x], tmp_path)
 
 
@@ -317,7 +317,7 @@ def test_what_cannot_be_loaded_so(tmp_path: Path) -> None:
         (
             errors.ShardingError,
             NamedSharding(grid, P("x")),
-            "NamedSharding: axis 0 of the shape (6, 2) is 6, which P('x') cannot cut into 4 equal parts",
+            "NamedSharding: axis 0 of the shape (6, 2) is 6, which P('x') cannot split into 4 equal parts",
         ),
         (
             errors.ShardingError,
@@ -406,7 +406,7 @@ def test_background(tmp_path: Path) -> None:
 
 
 def test_formats(tmp_path: Path) -> None:
-    """The user says how arrays are stored, for all or for some; loading finds it by itself."""
+    """The user chooses how arrays are stored, for all or for some; loading finds it by itself."""
     x = np.zeros((64, 64), np.float32)
     packed = {"driver": "zarr3", "metadata": {"codecs": [{"name": "zstd", "configuration": {"level": 3}}]}}
     tree = {"a": x, "b": effx.device_put(x, NamedSharding(mesh((2, 2)), P("x", "y")))}
@@ -422,7 +422,7 @@ def test_formats(tmp_path: Path) -> None:
         (
             {"driver": "zarr", "kvstore": "memory://"},
             errors.CheckpointError,
-            "save: where arrays lie is the checkpoint's to say; got {'driver': 'zarr', 'kvstore': 'memory://'}",
+            "save: a spec cannot set where arrays are stored; got {'driver': 'zarr', 'kvstore': 'memory://'}",
         ),
     ]
     for specs, error, text in cases:
@@ -459,7 +459,7 @@ def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (tmp_path / "b/c d%é/checkpoint.json").is_file()
 
 
-def test_large_parts_are_cut() -> None:
+def test_large_shards_are_split() -> None:
     """Files have at most 64 MiB where sizes divide, and never cross parts."""
     from effx.experimental.array_serialization.stores import FILE_BYTES, chunk_shape
 

@@ -101,7 +101,7 @@ def test_functions(name: str) -> None:
 
 
 def test_duplicates_and_padding() -> None:
-    """Padding stands for nothing, wherever it lies; duplicates are added first where a function is not linear."""
+    """Padding represents no element, at any index; duplicates are added first where a function is not linear."""
     m = messy()
     other = BCOO.fromdense(DENSE[:, ::-1])
 

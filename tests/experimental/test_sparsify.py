@@ -321,7 +321,7 @@ def test_operators() -> None:
 
 
 def test_coverage() -> None:
-    """What the handler says that it has rules for."""
+    """The operations that the handler has rules for."""
     table = coverage(Sparsify)
     assert (table[DotGeneral].how, table[Sin].how) == ("rule", "trait")
     assert {Sort, CumSum} <= {*table.refused} >= {Scatter}

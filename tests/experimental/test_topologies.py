@@ -66,7 +66,7 @@ def test_more_than_there_are() -> None:
 
 
 def test_constraints_and_constants() -> None:
-    """Constraints name the topology's devices; values that a function closes over need not lie on them."""
+    """Constraints name the topology's devices; values that a function closes over need not be on them."""
     table = enp.asarray(np.arange(4096.0, dtype=np.float32).reshape(64, 64))
 
     def f(x: Any) -> Any:
@@ -78,7 +78,7 @@ def test_constraints_and_constants() -> None:
 
 
 def test_gradients_and_donation() -> None:
-    """Training steps compile, donated memory is used again, and nothing is said of what could not be."""
+    """Training steps compile, donated memory is used again, without a warning of memory that could not be."""
     noise = enp.asarray(np.ones((64, 64), np.float32))
 
     def step(w: Any, x: Any) -> Any:
@@ -113,13 +113,13 @@ def test_bytes() -> None:
 
 @absent
 def test_nothing_there() -> None:
-    """Devices of a topology are nobody's, hold no arrays and run nothing."""
+    """Devices of a topology belong to no process, hold no arrays and run nothing."""
     assert MESH.local_devices == []
     sharding = NamedSharding(MESH, P("data"))
     assert not sharding.is_fully_addressable
     nothing = (
         "the device cpu:0 is part of a topology: programs are compiled for it and not run, and it holds no arrays; "
-        "ShapeDtypeStruct(shape, dtype, sharding=) says how one would lie there"
+        "ShapeDtypeStruct(shape, dtype, sharding=) describes one with a sharding there"
     )
     for target in (sharding, SingleDeviceSharding(MESH.ordered[0]), MESH.ordered[0]):
         with pytest.raises(BackendError) as e:
@@ -157,7 +157,7 @@ def test_unknown_devices() -> None:
         effx.jit(f).lower(enp.ones(16)).compile()
     assert message(e.value) == (
         "with_sharding_constraint: there is no device cpu:8; where the mesh is one of a topology, an argument or a result "
-        "must lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
+        "must be on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
     )
 
 

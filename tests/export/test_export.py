@@ -1,4 +1,4 @@
-"""Exported functions: one module for all sizes gives what the function gives, and what does not fit is told."""
+"""Exported functions: one module for all sizes returns the function's results, and a mismatch is an error."""
 
 import subprocess
 import sys
@@ -498,7 +498,7 @@ def test_errors(bad: Callable[[], object], kind: type[EffxError], text: str) -> 
 
 
 def test_unregistered_nodes_are_refused() -> None:
-    """A class that nothing says how to write is named, with what to call."""
+    """A class without registered serialization is named, with what to call."""
 
     class Other(NamedTuple):
         x: Any
@@ -512,7 +512,7 @@ def test_unregistered_nodes_are_refused() -> None:
 
 
 def test_checks_that_are_left_out() -> None:
-    """Foreign functions that are none of jaxlib's are refused unless the caller says otherwise."""
+    """Foreign functions that are none of jaxlib's are refused unless the caller disables the check."""
     call = effx.ffi.ffi_call("my_kernel", Struct((3,), F32))
     with pytest.raises(
         BackendError,

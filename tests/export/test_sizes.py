@@ -55,7 +55,7 @@ def test_arithmetic_is_that_of_integers(drawn: tuple[int, list[int]]) -> None:
 
 @hypothesis.given(sizes())
 def test_bounds_hold(drawn: tuple[int, list[int]]) -> None:
-    """No value lies outside of the bounds."""
+    """No value is outside of the bounds."""
     low, high = bounds(drawn[0])
     assert all([low <= value <= high for value in drawn[1]])
 
@@ -314,7 +314,7 @@ def test_sizes_that_do_not_fit(given: tuple[int, int], text: str) -> None:
 
 
 def test_constraints_are_checked() -> None:
-    """What the scope says must hold for the values."""
+    """The scope's constraints must hold for the values."""
     a, b = symbolic_shape("a, b", constraints=["a >= 2*b"])
     plan = plan_solution("test", [(a, b)], str)
     assert solve("test", plan, [(6, 3)], str) == {"a": 6, "b": 3}
@@ -322,8 +322,8 @@ def test_constraints_are_checked() -> None:
         solve("test", plan, [(5, 3)], str)
 
 
-def test_a_variable_that_an_equation_replaces_is_not_asked_for() -> None:
-    """It stands in no size any more; the variables that stand for it are found, and bound by what is said of it."""
+def test_a_variable_that_an_equation_replaces_is_not_needed() -> None:
+    """It occurs in no size any more; the variables that replace it are solved for, and bound by its constraints."""
     scope = SymbolicScope(["a == b", "c*b == d", "a >= 2"])
     a, b, c, d = symbolic_shape("a, b, c, d", scope=scope)
     plan = plan_solution("test", [(2 * a, b), (c, d)], str)

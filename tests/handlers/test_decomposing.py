@@ -107,7 +107,7 @@ Partial.rule(e.Mul)(lambda op, x, y: One(op(x.x, y.x)))
 
 @pytest.mark.unguarded
 def test_coverage() -> None:
-    """Every operation has one treatment; the handler does what the table says."""
+    """Every operation has one treatment; the handler acts by the table."""
     table = coverage(Partial())
     assert len(table.treatments) == len(operation_classes())
     assert str(table[e.Mul]) == "rule"

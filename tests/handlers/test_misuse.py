@@ -1,4 +1,4 @@
-"""Mistakes of handlers' authors and users: each is an error that says what was expected and what came.
+"""Mistakes of handlers' authors and users: each is an error with expected and got.
 
 Never: asserts an error's class alone.
 """
@@ -257,8 +257,8 @@ USES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_values_that_are_kept(use: str) -> None:
-    """A box that outlives its handler says so, whatever it is used for, and also where it has a primal value."""
+def test_values_that_outlive_their_handler(use: str) -> None:
+    """A box that outlives its handler is an error in any use, and also where it has a primal value."""
 
     @attrs.frozen
     class Brief(BoxHandler[One]):

@@ -101,7 +101,7 @@ def branched(x: Any, rows: Any) -> Any:
 
 
 def looped(x: Any, rows: Any) -> Any:
-    """A plain counter beside a boxed value."""
+    """A plain counter and a boxed value."""
     n = enp.int32(3) + (rows[0] > 5.0)
     return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, enp.sin(s[1] + x * 0.1)), (0, x * 0.5))[1]
 
@@ -251,7 +251,7 @@ def test_branches_are_joined() -> None:
 
 
 def test_undecided_branches_need_join() -> None:
-    """Without it the error says what to define."""
+    """Without it the error names what to define."""
 
     @attrs.frozen
     class Undecided(Interval):
@@ -289,7 +289,7 @@ class Series:
 
 @attrs.frozen
 class Polynomial(BoxHandler[Series]):
-    """Multiplies polynomials and cuts them off behind `most` coefficients."""
+    """Multiplies polynomials and truncates them after `most` coefficients."""
 
     most: int = 4
     height: ClassVar[int] = 6

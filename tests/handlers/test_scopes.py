@@ -1,4 +1,4 @@
-"""The scope that a rule is told: whole, whatever program the operation is in, and wherever that was met first.
+"""The scope that a rule gets: complete, whatever program the operation is in, and wherever that was staged first.
 
 Never: takes a scope from a program's equations, which have their own part of it alone.
 """
@@ -25,7 +25,7 @@ RUNS = itertools.count()
 
 @attrs.frozen
 class Where(InterceptHandler[None]):
-    """Notes the scope of each sine, when its rule runs: each handler for itself, since what it makes is kept."""
+    """Notes the scope of each sine, when its rule runs: each handler for itself, since its programs are cached."""
 
     number: int = attrs.field(factory=lambda: next(RUNS))
 

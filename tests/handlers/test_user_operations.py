@@ -155,7 +155,7 @@ class Nothing(Unary):
 
 
 class Lies(Unary):
-    """Decomposes into another type than it says."""
+    """Decomposes into another type than its typing rule's."""
 
     __slots__ = ()
 

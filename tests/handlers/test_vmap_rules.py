@@ -254,7 +254,7 @@ CASES = [*SHAPE, *DYNAMIC, *REDUCE, *LINALG, *INDEX, *SORT, *SIZES]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_batched_operation_equals_loop(case: Case) -> None:
-    """Whichever operands are batched, and wherever their batch axes lie."""
+    """For any batched operands, and any batch axes."""
     data = case.draw()
     if case.size == 0:
         batched = [d[:0] for d in data]
@@ -316,7 +316,7 @@ def test_slices_at_one_start_stay_slices() -> None:
 
 
 def test_promises_are_kept_only_where_they_hold() -> None:
-    """Start vectors of several batch elements are no longer sorted, and unique only beside a batched x."""
+    """Start vectors of several batch elements are no longer sorted, and unique only with a batched x."""
     read = case(Gather((1,), (0,), (0,), (1, 4), sorted=True, unique=True), t(f32, 5, 4), t(i32, 2, 1))
     for axes, promised in [((0, None), (True, True)), ((None, 0), (False, False)), ((0, 0), (False, True))]:
         (op,) = staged_operations(read, axes)

@@ -144,7 +144,7 @@ def test_rules_of_users_pass() -> None:
 
 
 def test_a_failing_case_is_one_call() -> None:
-    """A law is called with a case; the error tells the law, the cause and how to see it again."""
+    """A law is called with a case; the error shows the law, the cause and how to reproduce it."""
     wrong = lambda f, xs: tuple([y + 1.0 for y in f(*xs)])  # noqa: E731 - an oracle
     with pytest.raises(laws.LawError) as caught:
         laws.check_transform(lambda f: f, wrong, constructs=(), examples=10)
@@ -159,7 +159,7 @@ def test_a_failing_case_is_one_call() -> None:
 
 
 def test_intercepting_handlers_of_users_pass() -> None:
-    """One with a state, one that collects, one that takes effects; the report says what was not checked."""
+    """One with a state, one that collects, one that takes effects; the report lists what was not checked."""
     report = laws.check_handler(Tally(), neutral=True, examples=2)
     assert report.skipped == {}
     assert str(report).splitlines()[0] == f"{len(report.outcomes)} laws hold, 0 do not apply"

@@ -233,7 +233,7 @@ def test_a_wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_printer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that says cos where the program says sin."""
+    """A text with cos where the program has sin."""
     original = print_program
     monkeypatch.setattr(staging, "print_program", lambda p: original(p).replace(" sin ", " cos "))
     caught(lambda: LAWS["parsed_programs_mean_the_same"].run(200, FLAT), "parsed_programs_mean_the_same")
@@ -331,7 +331,7 @@ def _(op: Elementwise, *xs: IntervalBounds) -> IntervalBounds:
 
 
 def test_a_handler_that_is_no_value() -> None:
-    """A copy is not equal, so that nothing that is kept can be found."""
+    """A copy is not equal, so that no cache entry can be found."""
     caught(
         lambda: check_handler(Nameless(), examples=20, exact=False),
         "handlers_are_values",
@@ -352,7 +352,7 @@ class Softsign(Unary):
 
 
 class Careless(Unary):
-    """An operation whose typing rule does not look how many operands there are."""
+    """An operation whose typing rule does not check the number of operands."""
 
     __slots__ = ()
     kinds = "f"

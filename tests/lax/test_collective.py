@@ -1,4 +1,4 @@
-"""Collectives under vmap do what NumPy says, pmap does the same, and transposes are adjoint."""
+"""Collectives under vmap agree with NumPy, pmap does the same, and transposes are adjoint."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ ERRORS: list[tuple[Replica, type[Exception], str]] = [
 @pytest.mark.parametrize(("replica", "kind", "text"), ERRORS, ids=[e[2][:30] for e in ERRORS])
 @pytest.mark.parametrize("transform", [effx.vmap, effx.pmap], ids=["vmap", "pmap"])
 def test_errors(replica: Replica, kind: type[Exception], text: str, transform: Any) -> None:
-    """What is wrong is said in the same words under either map."""
+    """Errors have the same text under either map."""
     with pytest.raises(kind) as caught:
         transform(replica, axis_name="i")(WHOLE)
     assert str(caught.value).splitlines()[0] == text

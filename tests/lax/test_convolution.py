@@ -51,7 +51,7 @@ def test_names_of_padding(padding: str, pads: tuple[tuple[int, int], ...]) -> No
 
 
 def test_dilations() -> None:
-    """Zeros between the elements of either operand; negative padding cuts off."""
+    """Zeros between the elements of either operand; negative padding crops."""
     x, k = np.zeros((2, 3, 13, 6), np.float32), np.zeros((4, 3, 3, 3), np.float32)
     x[:, :, ::2], k[..., ::2] = X, K
     got = lax.conv_with_general_padding(X, K, (1, 1), [(-1, 2), (0, -1)], (2, 1), (1, 2))

@@ -245,7 +245,7 @@ def test_equal_values_have_no_derivatives_of_vectors() -> None:
     ],
 )
 def test_what_has_no_derivative(f: Callable[[Array], Array], text: str) -> None:
-    """It is refused, and the error says what has one."""
+    """It is refused, and the error names operations that have one."""
     with pytest.raises(NoRuleError) as raised:
         effx.jvp(f, (matrices(np.float32, 3, 2),), (matrices(np.float32, 3, 2),))
     assert raised.value.message == text

@@ -171,7 +171,7 @@ FUNCTIONS = (
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_accuracies(name: str) -> None:
-    """XLA is told of it, in the value's derivative too; the usual one needs no word."""
+    """It is in XLA's text, of the value's derivative too; the default one is left out."""
     function, x = getattr(lax, name), np.linspace(0.2, 1.5, 5, dtype=np.float32)
     tolerance = lax.Tolerance(atol=1e-3, ulps=4)
 

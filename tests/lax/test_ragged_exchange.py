@@ -30,7 +30,7 @@ def exchanged(
 
 
 def slices(rng: np.random.Generator, count: int, n: int = N) -> tuple[Data, Data, Data, Data]:
-    """Draws slices that lie within the rows, some empty and some on top of others."""
+    """Draws slices within the rows, some empty and some on top of others."""
     sizes = rng.integers(0, 4, (n, count))
     starts = rng.integers(0, ROWS - sizes + 1)
     places = rng.integers(0, GOAL - sizes + 1)
@@ -211,7 +211,7 @@ F4 = np.zeros(4, np.float32)
     ids=lambda x: x[:60] if isinstance(x, str) else "",
 )
 def test_errors(arguments: tuple[Data, ...], kind: type[Exception], text: str) -> None:
-    """What does not fit is said with both types."""
+    """A mismatch is an error with both types."""
     with pytest.raises(kind) as caught:
         effx.vmap(lambda _: exchange(*arguments), axis_name="i")(np.zeros(N))
     assert str(caught.value).splitlines()[0] == text

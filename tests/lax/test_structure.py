@@ -99,7 +99,7 @@ def test_blocks_at_computed_starts(start: int) -> None:
 
 
 @pytest.mark.parametrize("index", [0, 3, -1, 5])
-def test_single_places(index: int) -> None:
+def test_single_indices(index: int) -> None:
     x, clamped = X[0], min(index % 4 if index < 0 else index, 3)
     same(lax.dynamic_index_in_dim(x, index, 1), x[:, clamped : clamped + 1])
     same(lax.dynamic_index_in_dim(x, np.uint8(index % 256), 1, keepdims=False), x[:, clamped])

@@ -128,7 +128,7 @@ def test_batches_and_jit(f: Callable[..., Array]) -> None:
 
 
 def test_shapes() -> None:
-    """The function of shapes says what reductions give."""
+    """The function of shapes has the shapes of reductions."""
     for strides, padding in (((1, 2), "SAME"), (None, "VALID"), ((3, 1), [(1, 0), (-2, 2)])):
         y = lax.reduce_window(X, 0.0, lax.add, (2, 3), strides, padding, (1, 2), (2, 1))
         assert lax.reduce_window_shape_tuple(X.shape, (2, 3), strides, padding, (1, 2), (2, 1)) == y.shape

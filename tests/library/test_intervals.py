@@ -52,7 +52,7 @@ def ends(x: Interval) -> tuple[Any, Any]:
 
 
 def inside(x: Interval, values: Any) -> bool:
-    """Says whether all values that are defined lie between the bounds."""
+    """Says whether all values that are defined are between the bounds."""
     low, high = ends(x)
     v = np.asarray(values)
     with np.errstate(invalid="ignore"):
@@ -585,7 +585,7 @@ def test_undecided_loops(name: str) -> None:
 
 
 def test_rules_of_users_stay_with_the_function() -> None:
-    """Bounds are of the function, whatever its derivative is said to be."""
+    """Bounds are of the function, whatever its derivative rule."""
     assert ends(bounds(_doubled, interval(1.0, 2.0)))[1] == pytest.approx(4.0)
 
 
@@ -787,7 +787,7 @@ boxes = st.lists(
 
 @given(programs, boxes, st.integers(0, 2**20))
 def test_containment(steps: list[tuple[str, int, int]], box: list[tuple[float, float]], seed: int) -> None:
-    """For random programs, boxes and points: what f gives lies between its bounds."""
+    """For random programs, boxes and points: results of f are between its bounds."""
 
     def function(x: Any, y: Any) -> Any:
         values = [x, y]
@@ -805,7 +805,7 @@ def test_containment(steps: list[tuple[str, int, int]], box: list[tuple[float, f
 
 
 def test_the_handler_is_a_value() -> None:
-    """Handlers are equal and hash alike, so that what they make of a program is kept."""
+    """Handlers are equal and hash alike, so that programs made by them are cached."""
     assert Intervals() == Intervals()
     assert hash(Intervals()) == hash(Intervals())
     assert "lift" in vars(intervals.Intervals)

@@ -1,4 +1,4 @@
-"""Functions of padded arrays give what they give for arrays without padding, whatever lies beyond the lengths."""
+"""Functions of padded arrays return the results for arrays without padding, whatever the padding holds."""
 
 from collections.abc import Callable
 from typing import Any

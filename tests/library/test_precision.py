@@ -321,7 +321,7 @@ def test_lora_training() -> None:
 
 
 def test_remat() -> None:
-    """Gradients are those of the function; what is kept is what was asked for, by class, scope and size."""
+    """Gradients are those of the function; the residuals are the requested ones, by class, scope and size."""
 
     def f(w: Any) -> Any:
         with effx.named_scope("first"):
@@ -466,7 +466,7 @@ def test_empty_and_unseen_ranges() -> None:
 
 
 def test_remat_saves_memory() -> None:
-    """In a loop whose body is rematerialised, what an iteration keeps is what was asked for."""
+    """In a loop whose body is rematerialised, an iteration saves the requested residuals."""
     x, w = enp.ones((256, 16)), enp.eye(16)
 
     def used(wrap: Any) -> int:
@@ -486,7 +486,7 @@ def test_remat_saves_memory() -> None:
 
 
 def test_remat_of_several_results() -> None:
-    """Operations with several results are kept too; one class and one scope need no list."""
+    """Operations with several results are saved too; one class and one scope need no list."""
     f = lambda x: enp.sum(lax.sort((x, x * 2.0), num_keys=1)[1] ** 2)  # noqa: E731
     x = enp.array([3.0, 1.0, 2.0])
 

@@ -1,4 +1,4 @@
-"""Plans: what is counted in compiled programs is what is known by hand, and memory is what XLA says."""
+"""Plans: counts of compiled programs are those made by hand, and memory is XLA's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def not_there() -> Mesh:
 
 
 def found(f: Any, *args: tuple[tuple[int, ...], P], out: P | None = None, mesh: Mesh = THERE) -> Plan:
-    """The plan of a function of arrays of these shapes that lie so."""
+    """The plan of a function of arrays of these shapes and shardings."""
     structs = [effx.ShapeDtypeStruct(s, "float32", sharding=NamedSharding(mesh, spec)) for s, spec in args]
     wanted = None if out is None else NamedSharding(mesh, out)
     return plan(effx.jit(f, out_shardings=wanted).lower(*structs).compile(), CHIP)
@@ -74,7 +74,7 @@ def layers(w: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("where", ["devices", "topology"])
 def test_contraction(where: str) -> None:
-    """A product whose contracted axis is cut is summed by an all-reduce of the whole result."""
+    """A product whose contracted axis is sharded is summed by an all-reduce of the whole result."""
     mesh = THERE if where == "devices" else not_there()
     p = found(product, ((64, 32), P(None, "model")), ((32, 16), P("model")), out=P(), mesh=mesh)
     assert exchanged(p) == {("all-reduce", ("model",)): (1, 2 * (MODEL - 1) / MODEL * 64 * 16 * F32)}
@@ -139,7 +139,7 @@ def test_loops() -> None:
 
 
 def test_unknown_loops() -> None:
-    """A loop that ends by its values counts as one iteration, and the plan says so."""
+    """A loop that ends by its values counts as one iteration, and the plan is marked so."""
     p = found(lambda x: lax.while_loop(lambda x: enp.sum(x) < 9, product_of, x), ((8, 8), P()))
     assert p.unbounded
     assert p.flops == 2 * 8**3

@@ -181,7 +181,7 @@ def element(x: Any) -> Any:
 
 
 def test_plant_in_batch_elements() -> None:
-    """Replicas of a vmap inside take their rows; those of a pmap are all given the same."""
+    """Replicas of a vmap inside take their rows; those of a pmap all get the same."""
     xs = enp.arange(3.0)
     assert plant(effx.vmap(element), "t", {"x": enp.array([5.0, 6.0, 7.0])})(xs).tolist() == [6.0, 7.0, 8.0]
     assert plant(effx.pmap(element), "t", {"x": 5.0})(xs).tolist() == [6.0, 6.0, 6.0]

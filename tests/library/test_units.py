@@ -1,4 +1,4 @@
-"""Units of measure: results have the right units, and what does not fit is an error that says why.
+"""Units of measure: results have the right units, and a mismatch is an error that explains it.
 
 Never: computes a unit by the code under test.
 """
@@ -173,7 +173,7 @@ ERRORS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name: str) -> None:
-    """What does not fit together says so, with the units and the user's line."""
+    """A mismatch is an error with the units and the user's line."""
     f, args, text = ERRORS[name]
     with pytest.raises(UnitError) as caught:
         with_units(effx.jit(f) if name != "loop" else f)(*args)

@@ -89,8 +89,8 @@ print(x, effx.default_backend())
     assert result.stdout == "[2. 2.] cpu\n"
 
 
-def test_nothing_is_said_at_the_start() -> None:
-    """A first array in a fresh process prints what was asked for, and XLA says nothing on the error stream."""
+def test_start_prints_nothing() -> None:
+    """A first array in a fresh process prints the result, and XLA prints nothing on the error stream."""
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(
         [sys.executable, "-c", "import effx.numpy as enp; print(enp.ones(2))"],

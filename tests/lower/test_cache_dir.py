@@ -61,7 +61,7 @@ with effx.log_compiles():
 
 
 def test_the_next_process_compiles_nothing(tmp_path: Path) -> None:
-    """LAPACK's functions are known again to it; nobody else can read what was written."""
+    """LAPACK's functions are known again to it; no other user can read the entries."""
     environment = {
         "EFFX_CACHE_DIR": str(tmp_path / "new" / "cache"),
         "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
@@ -98,7 +98,7 @@ def test_lines_do_not_matter(directory: Path) -> None:
     assert len(entries(directory)) > count
 
 
-def test_what_is_compiled_quickly_is_not_kept(directory: Path) -> None:
+def test_quick_compilations_are_not_cached(directory: Path) -> None:
     with effx.flags.cache_min_compile_seconds(60.0):
         computed(3)
     assert not directory.exists()

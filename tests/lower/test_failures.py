@@ -62,7 +62,7 @@ def _double(x: Any) -> Any:
 
 
 def test_no_form_for_a_platform() -> None:
-    """What cannot be lowered says where it is, too."""
+    """An operation that cannot be lowered is an error with its line, too."""
 
     def f(x: Any) -> Any:
         effx.debug.callback(print, x)  # the line to blame

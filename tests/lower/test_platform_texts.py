@@ -1,4 +1,4 @@
-"""What is written for each platform, which need not be there: whose kernels are called, and what has no form."""
+"""The text for each platform, which need not be present: kernels that are called, and operations without a form."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("way", ["asked for", "flag"])
 @pytest.mark.parametrize("name", MISSING)
 def test_no_plugin(name: str, way: str) -> None:
-    """The error says what was asked for, and where its plugin would be."""
+    """The error names the platform, and where its plugin would be."""
     flag, asked = (None, name) if way == "asked for" else (name, None)
     with flags.platforms(flag), pytest.raises(BackendError) as caught:
         effx.devices(asked)
@@ -119,7 +119,7 @@ WRONG = {
 def test_plugins_that_do_not_start(
     wrong: str, platform: str, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked for, they are errors that name the file; else the next platform runs, and that is said at the user's line."""
+    """Asked for, they are errors that name the file; else the next platform runs, with a warning at the user's line."""
     if wrong not in libraries:
         pytest.skip("there is no C compiler")
     path = libraries[wrong]

@@ -1,4 +1,4 @@
-"""Arrays on several devices: where their parts lie, how they move, and what they do where one device is wanted."""
+"""Arrays on several devices: their shards, moves, and uses on one device."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GRIDS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize(("grid", "cuts"), GRIDS, ids=str)
 def test_parts(grid: tuple[int, ...], cuts: tuple[int, ...]) -> None:
-    """Each device holds the part that the sharding says, and together they are the array."""
+    """Each device holds its shard, and together they are the array."""
     x = spread(grid, cuts)
     np.testing.assert_array_equal(np.asarray(x), X)
     sharding = x.sharding
@@ -90,7 +90,7 @@ def test_one_device_has_one_part() -> None:
 
 @pytest.mark.parametrize(("grid", "cuts"), GRIDS, ids=str)
 def test_computations_stay_on_the_devices(grid: tuple[int, ...], cuts: tuple[int, ...]) -> None:
-    """Operations, jit and gradients run where the array lies; NumPy and Python see the whole."""
+    """Operations, jit and gradients run on the array's devices; NumPy and Python see the whole."""
     x = spread(grid, cuts)
     np.testing.assert_allclose(np.asarray(x * 2 + enp.sin(x)), X * 2 + np.sin(X), rtol=1e-6)
     assert (x + 1).sharding == x.sharding
@@ -148,17 +148,17 @@ def test_results_go_into_the_next_map_as_they_are(monkeypatch: pytest.MonkeyPatc
 
 
 def test_donation() -> None:
-    """A donated array is gone on all devices, and says so."""
+    """A donated array is deleted on all devices, and its use is an error."""
     f = effx.pmap(lambda v: v + 1, donate_argnums=0)
     x = effx.pmap(lambda v: v * 1)(X)
     y = f(x)
     np.testing.assert_array_equal(np.asarray(y), X + 1)
     assert x.is_deleted()
-    with pytest.raises(DonatedArrayError, match=r"the array f32\[4,6\] is gone"):
+    with pytest.raises(DonatedArrayError, match=r"the array f32\[4,6\] was donated"):
         _ = x + 1
     y = effx.pmap(lambda v: v * 1)(X)
     y.delete()
-    with pytest.raises(DonatedArrayError, match="gone"):
+    with pytest.raises(DonatedArrayError, match="was donated"):
         _ = y.addressable_shards
 
 
@@ -205,12 +205,12 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: spread((4,), (0,)).device,
         BackendError,
-        "x.device: f32[4,6] lies on 4 devices; use x.devices() or x.sharding",
+        "x.device: f32[4,6] is on 4 devices; use x.devices() or x.sharding",
     ),
     (
         lambda: spread((4,), (0,)).__dlpack__(),
         DTypeError,
-        "dlpack: f32[4,6] lies on several devices; share x.addressable_shards[i].data",
+        "dlpack: f32[4,6] is on several devices; share x.addressable_shards[i].data",
     ),
     (
         lambda: effx.config.update("num_cpu_devices", 3),
@@ -223,7 +223,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.device_put(X, grid_sharding(D[:3], (3,), (0,))),
         ShardingError,
-        "NamedSharding: axis 0 of the shape (4, 6) is 4, which P('m0') cannot cut into 3 equal parts",
+        "NamedSharding: axis 0 of the shape (4, 6) is 4, which P('m0') cannot split into 3 equal parts",
     ),
 ]
 
@@ -252,7 +252,7 @@ def test_errors(call: Any, kind: type[Exception], text: str) -> None:
         ({"XLA_FLAGS": "--xla_cpu_enable_fast_math=false"}, "", 1),
     ],
 )
-def test_xla_flags_count_devices_where_effx_is_not_told(
+def test_xla_flags_count_devices_where_effx_has_no_flag(
     variables: dict[str, str], update: str, devices: int
 ) -> None:
     """As programs for JAX set them."""

@@ -1,4 +1,4 @@
-"""The first product of a process whose program is on disk: when it is computed, and that nobody notices."""
+"""The first product of a process whose program is on disk: when it is computed, without visible effects."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ print(begun, np.asarray(y).tolist())
 
 
 def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    """Runs code from a file, as programs that are kept must be, with a cache that keeps whatever is compiled."""
+    """Runs code from a file, as cached programs must be, with a cache of everything that is compiled."""
     file = cache.parent / "program.py"
     file.write_text(code)
     environment = {
@@ -55,7 +55,7 @@ def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_when(tmp_path: Path, body: str, result: object, multiplies: bool) -> None:
-    """Only where a program that multiplies was on disk; the product is kept there too, however quickly it was compiled."""
+    """Only where a program that multiplies was on disk; the product is stored there too, however quickly it was compiled."""
     cache = tmp_path / "cache"
     code = PROGRAM.replace("{body}", body)
     entries = []

@@ -21,7 +21,7 @@ SHAPES = ((), (0,), (1,), (3,), (2, 0), (2, 3))
 
 
 def python(x: Array) -> Array:
-    """One, as Python says."""
+    """One, from Python."""
     y: Array = effx.pure_callback(lambda v: np.float32(v) * 0 + 1, effx.ShapeDtypeStruct((), np.float32), x)
     return y
 
@@ -77,7 +77,7 @@ def test_donated_arguments_behind_them() -> None:
         assert x.is_deleted()
 
 
-def test_a_constant_that_is_gone_is_an_error_at_the_next_call() -> None:
+def test_a_deleted_constant_is_an_error_at_the_next_call() -> None:
     held = enp.arange(4.0)
     found = effx.jit(lambda x: held * python(x))
     for _ in range(3):

@@ -71,7 +71,7 @@ def test_long_rows_stay_with_the_library() -> None:
 
 
 def test_many_small_products_are_eigens() -> None:
-    """Each would build a pipeline of its own at the first run; rows beside them stay with the library."""
+    """Each would build a pipeline of its own at the first run; rows in the same program stay with the library."""
 
     def total(x: Array, w: Array) -> Array:
         return layers(x, w).sum()

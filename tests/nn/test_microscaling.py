@@ -154,7 +154,7 @@ def test_blocks(mode: Mode) -> None:
 
 
 def test_a_global_scale_reaches_what_scales_alone_do_not() -> None:
-    """Scales of nvfp4 lie between 2^-9 and 448: numbers of another size need a scale for all of them."""
+    """Scales of nvfp4 are between 2^-9 and 448: numbers of another size need a scale for all of them."""
     x = (X[0] * 1e-4).astype(np.float32)
     scale = np.float32(abs(x).max() / (6 * 448))
     numbers = (((1,), (1,)), ((), ()))

@@ -343,7 +343,7 @@ def test_isdtype() -> None:
 
 
 def test_exchange() -> None:
-    """Arrays are handed to other libraries: of all dtypes, where they lie, or copied to the CPU."""
+    """Arrays are handed to other libraries: of all dtypes, on their device, or copied to the CPU."""
     for dtype in ("bool", "int8", "uint32", "float32", "complex64"):
         x = enp.ones((2, 3), dtype)
         for taken in (np.from_dlpack(x), np.from_dlpack(x, copy=True), np.from_dlpack(x, device="cpu")):

@@ -241,7 +241,7 @@ IMPOSSIBLE = "{}: {} would have {} elements, which no memory can hold"
     ],
 )
 def test_sizes_beyond_memory(run: Any, make: Any, error: type[EffxError], text: str) -> None:
-    """What does not fit is an error of effx that says what was asked for, not the compiler's."""
+    """A mismatch is an error of effx with the request, not the compiler's."""
     with pytest.raises(error) as caught:
         run(make)
     names = (

@@ -180,7 +180,7 @@ def test_updates_take_every_index_as_often_as_it_stands_there(data: st.DataObjec
 
 
 def test_updates_are_computed_in_the_common_dtype() -> None:
-    """And then cut to the array's."""
+    """And then cropped to the array's."""
     x = enp.array([-7, 7])
     assert [int(v) for v in x.at[0].add(0.9)] == [-6, 7]
     assert [int(v) for v in x.at[0].multiply(1.9)] == [-13, 7]

@@ -1,4 +1,4 @@
-"""Set operations with a size: NumPy's sets, cut or padded, inside jit and vmap too."""
+"""Set operations with a size: NumPy's sets, cropped or padded, inside jit and vmap too."""
 
 from __future__ import annotations
 

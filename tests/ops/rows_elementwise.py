@@ -80,7 +80,7 @@ def refused_kinds(op: Elementwise) -> list[Invalid]:
 
 
 def row(op: Elementwise, samples: Sequence[Sample], more: Sequence[Invalid] = ()) -> Row:
-    """What the sample of the class says, for an operation with operand types."""
+    """The sample of the class, for an operation with operand types."""
     said = sample_of(type(op))
     return Row(
         type(op),

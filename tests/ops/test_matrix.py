@@ -1,4 +1,4 @@
-"""Every handler says what it makes of every operation, and docs/operations.md says the same."""
+"""Every handler has a treatment of every operation, and docs/operations.md lists it."""
 
 from __future__ import annotations
 

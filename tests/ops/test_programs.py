@@ -46,7 +46,7 @@ def test_printed_program_parses_back(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if isinstance(c[1].op, HigherOrder)], ids=name)
 def test_regions_fit_the_types(case: Case) -> None:
-    """What a region says of operands and results is what programs take and give."""
+    """A region's types of operands and results are those of its programs."""
     op, types = case[1].op, case[1].types
     assert isinstance(op, HigherOrder)
     # What an equation defines is more than what its solver does.

@@ -816,7 +816,7 @@ def f(x): return x * len(np.lib.format.MAGIC_PREFIX)
 
 @pytest.mark.parametrize("source", REFUSALS)
 def test_what_no_key_can_tell(source: str, directory: Path) -> None:
-    """It is staged each time, with one line that says why."""
+    """It is staged each time, with one line that names the reason."""
     for _ in range(2):
         found = run(source)
         assert found.refusal == REFUSALS[source]

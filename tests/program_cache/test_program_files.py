@@ -156,7 +156,7 @@ def test_patched_libraries(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_captured_arrays(directory: Path) -> None:
-    """A function finds its own arrays again, which need not be in the entry; gone or donated ones are errors as ever."""
+    """A function finds its own arrays again, which need not be in the entry; deleted or donated ones are errors as ever."""
     source = "k = enp.arange(400_000.0)\ndef f(x): return (x * k)[-1]\n"
     run(source)
     assert sum([path.stat().st_size for path in directory.glob("p*")]) < 10_000
@@ -263,7 +263,7 @@ def test_results_of_classes(directory: Path) -> None:
     )
 
 
-def test_the_program_itself_comes_when_it_is_asked_for(directory: Path) -> None:
+def test_the_program_itself_is_loaded_on_demand(directory: Path) -> None:
     """Transformations and stages of a function whose program came from disk stage it."""
     source = "def f(x): return enp.sin(x) * 2.0\n"
     run(source)
@@ -280,7 +280,7 @@ def test_the_program_itself_comes_when_it_is_asked_for(directory: Path) -> None:
 
 
 def test_settings(directory: Path) -> None:
-    """Off means off; what was compiled quickly is not kept; what looks for faults stages each time."""
+    """Off means off; quick compilations are not stored; debugging flags stage each time."""
     source = "def f(x): return enp.sin(x) * 2.0\n"
     with flags.cache_programs(False):
         run(source)
@@ -301,7 +301,7 @@ def test_settings(directory: Path) -> None:
     "damage", [lambda d: d[:-1], lambda d: b"", lambda d: d[:60] + b"x" + d[61:], lambda d: d * 2]
 )
 def test_damaged_entries(damage: Callable[[bytes], bytes], directory: Path) -> None:
-    """They are ignored with one warning, and written anew; so is an entry whose executable is gone."""
+    """They are ignored with one warning, and written anew; so is an entry whose executable is missing."""
     source = "def f(x): return enp.sin(x) * 2.0\n"
     first = run(source)
     (entry,) = directory.glob("p*")

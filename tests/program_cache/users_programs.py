@@ -22,7 +22,7 @@ import effx, effx.numpy as enp
 @final
 @attrs.frozen
 class Outcome:
-    """What a call gave, whether its program came from disk, and why it was not kept."""
+    """What a call gave, whether its program came from disk, and why it was not stored."""
 
     value: Any
     hit: bool

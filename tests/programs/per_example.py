@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return,no-untyped-call"
-"""What each example says: gradients, clipped and noisy, influence, Fisher, Hessian-vector products, traces, spectra."""
+"""Quantities of each example: gradients, clipped and noisy, influence, Fisher, Hessian-vector products, traces, spectra."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_flag() -> None:
     assert f(k) == f(k)
 
 
-def test_nothing_is_kept() -> None:
+def test_no_key_is_kept_alive() -> None:
     """What is known of a key goes with it."""
     from effx.random.reuse import TrackedKey
 

@@ -173,7 +173,7 @@ def test_slopes_of_gamma_samples(a: float) -> None:
         np.testing.assert_allclose(effx.grad(lambda v: random.loggamma(KEY, v))(a), want / x, rtol=1e-6)
 
 
-def test_slopes_of_others() -> None:
+def test_slopes_of_other_distributions() -> None:
     """Scales move samples in proportion, and those made of gamma numbers have finite slopes."""
     for name in ("rayleigh", "weibull_min"):
         more = (3.0,) if name == "weibull_min" else ()

@@ -263,7 +263,7 @@ def both(r: Any, x: Any) -> None:
 
 
 def freed() -> Any:
-    """Returns what was compiled with a reference that is gone."""
+    """Returns a compiled function of a reference that is deleted."""
     r = effx.new_ref(1.0)
     compiled = effx.jit(lambda: r[...] * 2).lower().compile()
     effx.freeze(r)

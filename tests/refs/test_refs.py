@@ -130,7 +130,7 @@ def test_views_are_parts() -> None:
 
 
 def test_reading_and_making_copy() -> None:
-    """What was read before a write, or given to new_ref, stays as it was."""
+    """An array that was read before a write, or passed to new_ref, does not change."""
     x = enp.arange(3)
     r = effx.new_ref(x)
     before = r[...]

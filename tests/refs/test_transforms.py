@@ -358,7 +358,7 @@ def test_stale_programs_are_staged_again() -> None:
     ]
 
 
-def test_nothing_is_kept() -> None:
+def test_no_ref_is_kept_alive() -> None:
     """A jitted function that is dropped frees the content of the reference that it closes over."""
 
     def called() -> weakref.ref[Cell]:
@@ -541,7 +541,7 @@ def test_what_cannot_be_is_refused(name: str) -> None:
 
 
 def test_escaped_references_are_refused() -> None:
-    """One that a jitted function made and left behind says who made it, and where."""
+    """The error of one that escapes a jitted function names the function and the line."""
     with pytest.raises(
         RefError,
         match=r"^Ref\{f32\[\]\}: a ref that belongs to jit of <lambda> at test_transforms.py:\d+, made at "

@@ -128,7 +128,7 @@ def test_coroutines() -> None:
 
 
 def test_handlers_and_threads_of_tasks() -> None:
-    """A task's handler is there in the thread that the task waits for, and not in a thread of nobody's."""
+    """A task's handler is active in the thread that the task waits for, and not in an independent thread."""
     seen: list[object] = []
 
     async def inside(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Donated arguments: whose memory results take, in the compiled module, by address and by the process's peak."""
+"""Donated arguments: results reuse their memory, by the compiled module, by address and by the process's peak."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def no_warnings() -> Iterator[None]:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_compiled_module(case: Case) -> None:
-    """The compiled module says which argument's memory each result takes, and how much that is."""
+    """The compiled module lists which argument's memory each result reuses, and how much that is."""
     compiled = effx.jit(case.fun, **case.options).lower(*case.arguments()).compile()
     assert aliases(compiled.as_text()) == case.aliases
     assert compiled.memory_analysis().alias_size_in_bytes == case.nbytes
@@ -184,7 +184,7 @@ def plain(x: Any) -> Any:
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0)])
 def test_small(shape: tuple[int, ...]) -> None:
-    """Scalars and arrays without elements are gone too, and nothing is said."""
+    """Scalars and arrays without elements are donated too, without a warning."""
     x = enp.ones(shape)
     result = effx.jit(lambda x: x + 1, donate_argnums=0)(x)
     assert x.is_deleted()
@@ -298,13 +298,13 @@ def test_memory_that_no_result_takes_by_name() -> None:
 
 
 def test_not_read() -> None:
-    """What the program does not read is not passed: nothing is given away, and nothing is said."""
+    """What the program does not read is not passed: nothing is donated, without a warning."""
     x = vector()
     assert float(effx.jit(lambda x: enp.ones(()), donate_argnums=0)(x)) == 1.0
     assert not x.is_deleted()
 
 
-def test_inside_of_others() -> None:
+def test_inside_of_other_functions() -> None:
     """Only an outermost call gives memory away: inside of programs and under handlers arrays live on."""
     inner = effx.jit(lambda x: x * x, donate_argnums=0)
     x = vector(4)
@@ -350,7 +350,7 @@ def test_given_twice(options: dict[str, Any], again: bool, capfd: pytest.Capture
 
 
 @pytest.mark.parametrize("options", GIVEN_TWICE.values(), ids=GIVEN_TWICE)
-def test_compiled_given_twice(options: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+def test_compiled_passed_twice(options: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
     """Nor in a call of what was compiled ahead of time."""
     x = vector(4)
     given = {"x": x, "y": x} if "donate_argnames" in options else {}
@@ -380,7 +380,7 @@ def test_compiled_takes_memory() -> None:
     address = x.unsafe_buffer_pointer()
     assert compiled(x).unsafe_buffer_pointer() == address
     assert x.is_deleted()
-    with pytest.raises(errors.DonatedArrayError, match=r"the array f32\[1000\] is gone: it was donated"):
+    with pytest.raises(errors.DonatedArrayError, match=r"the array f32\[1000\] was donated"):
         compiled(x)
 
 

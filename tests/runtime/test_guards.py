@@ -1,4 +1,4 @@
-"""Arrays that only the garbage collector frees are told of, as array_garbage_collection_guard says."""
+"""Arrays that only the garbage collector frees are reported, by array_garbage_collection_guard."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ with effx.array_garbage_collection_guard('log'):
     ids=["allow", "context", "for all", "allowed again", "another thread", "no cycle"],
 )
 def test_what_is_logged(code: str, count: int) -> None:
-    """Once for each array in a cycle, while the level says so."""
+    """Once for each array in a cycle, while the level is set."""
     assert run(code).count(SAID) == count
 
 

@@ -61,7 +61,7 @@ ARRAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays(name: str, way: str) -> None:
-    """Types, bits and weakness are kept."""
+    """Types, bits and weak types are preserved."""
     x = ARRAYS[name]
     y = WAYS[way](x)
     assert effx.typeof(y) is effx.typeof(x)

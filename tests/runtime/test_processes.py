@@ -10,7 +10,7 @@ import pytest
 
 
 def run(code: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a new process, whose end is waited for a minute at most."""
+    """Runs code in a new process, with a time limit of a minute."""
     return subprocess.run(
         [sys.executable, *options, "-c", code],
         check=False,
@@ -75,7 +75,7 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_forked_processes_are_refused() -> None:
-    """A child of a process in which XLA has started can read, and is told that it cannot compute; it does not hang."""
+    """A child of a process in which XLA has started can read, and gets an error where it computes; it does not hang."""
     done = run(FORK)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
@@ -268,7 +268,7 @@ gradient = effx.grad(lambda x: enp.sum(x**2))(c)
 
 @pytest.mark.parametrize("name", EXITS)
 def test_the_end_of_the_interpreter(name: str) -> None:
-    """A process ends well whatever is at work, and says nothing."""
+    """A process ends well with any work in flight, and prints nothing."""
     code = f"""
 import atexit, itertools, sys, threading, time
 import numpy as np

@@ -1,4 +1,4 @@
-"""minimize finds minima of smooth functions, and says how it ended."""
+"""minimize finds minima of smooth functions, and reports how it ended."""
 
 from __future__ import annotations
 

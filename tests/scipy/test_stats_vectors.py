@@ -62,7 +62,7 @@ def test_vectors(dtype: str) -> None:
 
 
 def test_singular_covariances() -> None:
-    """The density on the span of the matrix, and none beside it."""
+    """The density on the span of the matrix, and none outside it."""
     half = np.array([[1.0, 0.5], [2.0, -1.0], [0.0, 1.0]])
     cov = half @ half.T
     with effx.enable_x64(True):

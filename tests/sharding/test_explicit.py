@@ -17,7 +17,7 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.text import parse_program
 from effx.sharding import AxisType, NamedSharding, auto_axes, explicit_axes
 from effx.sharding import PartitionSpec as P
-from effx.transforms.meshes.out_sharding import apply_with_sharding
+from effx.transforms.placement.out_sharding import apply_with_sharding
 
 MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)
 MIXED = effx.make_mesh((4, 2), ("X", "Y"), (AxisType.Explicit, AxisType.Auto))
@@ -255,12 +255,12 @@ def test_random_programs(first: P, second: P, third: P, steps: list[int]) -> Non
 ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "two cuts": (
         lambda x: x + effx.reshard(x, P("Y")),
-        "add of f32[8@X,4@Y], f32[8@Y,4]: axis 0 is cut by 'X' and by 'Y'",
+        "add of f32[8@X,4@Y], f32[8@Y,4]: axis 0 is sharded over 'X' and over 'Y'",
     ),
     "summed on both sides": (
         lambda x: x @ effx.reshard(x, P(None, "Y")).T,
         ("dot_general of f32[8@X,4@Y], f32[4@Y,8]: axes that are summed over, 1 of the first and 0 of the "
-        "second, are cut by "
+        "second, are sharded over "
         "'Y' and 'Y', and the sum may lie in parts or whole"),
     ),
     "one axis twice": (
@@ -269,7 +269,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "unequal parts": (
         lambda x: x[1:],
-        "slice of f32[8@X,4@Y]: axis 0 is cut by 'X' into 4 parts, which 7 elements cannot be",
+        "slice of f32[8@X,4@Y]: axis 0 is sharded over 'X' into 4 parts, which 7 elements cannot be",
     ),
     "reshape": (
         lambda x: x.reshape(32),
@@ -277,20 +277,20 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "cumulative": (
         lambda x: enp.cumsum(x, 0),
-        "cum_sum of f32[8@X,4@Y]: axis 0 is cut by 'X', along which it goes",
+        "cum_sum of f32[8@X,4@Y]: axis 0 is sharded over 'X', along which it goes",
     ),
-    "scan": (lambda x: lax.scan(lambda c, r: (c, r), 0.0, x), "scan: the axis that it goes along is cut by 'X'"),
+    "scan": (lambda x: lax.scan(lambda c, r: (c, r), 0.0, x), "scan: the scanned axis is sharded over 'X'"),
     "gather": (
         lambda x: x[enp.array([0, 3])],
-        "gather of f32[8@X,4@Y], i32[2,1]: axis 0 is cut by 'X', from which slices are taken",
+        "gather of f32[8@X,4@Y], i32[2,1]: axis 0 is sharded over 'X', from which slices are taken",
     ),
     "branches": (
         lambda x: lax.cond(x.sum() > 0, lambda: x, lambda: effx.reshard(x, P("Y"))),
-        "cond: what its branches give is cut otherwise: P('Y') and P('X', 'Y') meet",
+        "cond: its branches' results have different shardings: P('Y') and P('X', 'Y') meet",
     ),
     "carry": (
         lambda x: lax.fori_loop(0, 2, lambda i, c: effx.reshard(c, P("Y")), x),
-        "what a loop begins with is cut otherwise than what its body gives: P('X', 'Y') and P('Y') meet",
+        "a loop's initial carry and its body's result have different shardings: P('X', 'Y') and P('Y') meet",
     ),
     "shard_map": (
         lambda x: effx.shard_map(lambda p: p, in_specs=P("Y"), out_specs=P("Y"))(x),
@@ -335,7 +335,7 @@ def test_no_mesh_in_force() -> None:
             f(A)
 
 
-def test_types_are_kept_without_a_mesh_in_force() -> None:
+def test_types_keep_shardings_without_a_mesh_in_force() -> None:
     """Arrays bring their mesh along."""
     x = put(A, "X", "Y")
     assert repr((x * 2).type) == repr(effx.jit(lambda x: x * 2)(x).type) == "f32[8@X,4@Y]"
@@ -345,7 +345,7 @@ def test_types_are_kept_without_a_mesh_in_force() -> None:
     assert not sharding.is_fully_replicated
 
 
-def test_types_that_nothing_cuts_say_so() -> None:
+def test_replicated_types_show_it() -> None:
     """They lie on a mesh without axes, as in JAX, and lying so is no change."""
     t = effx.typeof(A)
     assert t.explicit_sharding is None
@@ -359,7 +359,7 @@ def test_types_that_nothing_cuts_say_so() -> None:
 
 
 @pytest.mark.parametrize("names", [(), ("X",), ("X", "Y")])
-def test_results_lie_as_the_type_of_an_array_says(names: tuple[str, ...]) -> None:
+def test_results_have_the_sharding_of_an_arrays_type(names: tuple[str, ...]) -> None:
     """`out_sharding=typeof(x).sharding`, as libraries write it, whether anything cuts `x` or not."""
     x = put(A, *names) if names else enp.asarray(A)
     key, cut = effx.random.key(0), effx.typeof(x).sharding
@@ -396,7 +396,7 @@ def test_descriptions_and_wishes_are_typed() -> None:
     with effx.set_mesh(MESH):
         assert repr(effx.jit(f, in_shardings=P("Y"))(A).type) == "f32[8@Y,4]"
         assert repr(effx.jit(f, out_shardings=P("Y"))(put(A, "X")).type) == "f32[8@Y,4]"
-    with pytest.raises(ShardingError, match=r"cannot cut into 4 equal parts"):
+    with pytest.raises(ShardingError, match=r"cannot split into 4 equal parts"):
         g(A[:6])
     with pytest.raises(ShardingError, match="argument 0 of type f32"):
         g(put(A, "Y"))

@@ -17,7 +17,7 @@ from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.topk import TopIndices
 from effx.sharding import AxisType, NamedSharding
 from effx.sharding import PartitionSpec as P
-from effx.transforms.meshes.out_sharding import apply_with_sharding
+from effx.transforms.placement.out_sharding import apply_with_sharding
 from effx.tree_util import tree_leaves
 
 MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)
@@ -191,30 +191,30 @@ def test_gradients_are_cut_as_what_they_are_of(name: str) -> None:
 REFUSED: dict[str, tuple[Case, str]] = {
     "sort": (
         of(lambda x: lax.sort(x, dimension=1), [(A, BY_BATCH)]),
-        "sort of f32[8@X,4@Y,6]: axis 1 is cut by 'Y', along which it sorts",
+        "sort of f32[8@X,4@Y,6]: axis 1 is sharded over 'Y', along which it sorts",
     ),
     "sort of two": (
         of(lambda x, y: lax.sort((x, y), dimension=2), [(A, P("X")), (A, P("Y"))]),
-        "sort of f32[8@X,4,6], f32[8@Y,4,6]: axis 0 is cut by 'X' and by 'Y'",
+        "sort of f32[8@X,4,6], f32[8@Y,4,6]: axis 0 is sharded over 'X' and over 'Y'",
     ),
     "top_indices": (
         of(TopIndices(2), [(A[0], P("X", "Y"))]),
-        "top_indices of f32[4@X,6@Y]: axis 1 is cut by 'Y', of which it finds the largest",
+        "top_indices of f32[4@X,6@Y]: axis 1 is sharded over 'Y', of which it finds the largest",
     ),
     "fft": (
         of(enp.fft.fft, [(COMPLEX, P(None, None, "Y"))]),
-        "fft of c64[8,4,4@Y]: axis 2 is cut by 'Y', along which it transforms",
+        "fft of c64[8,4,4@Y]: axis 2 is sharded over 'Y', along which it transforms",
     ),
     "convolution": (
         of(lambda x, k: lax.conv_general_dilated(x, k, (1,), "SAME"), [(IMAGES, P(None, "Y")), (KERNEL, P())]),
-        "convolution of f32[4,2@Y,6], f32[8,2,3]: axis 1 is cut by 'Y', over which it sums or moves",
+        "convolution of f32[4,2@Y,6], f32[8,2,3]: axis 1 is sharded over 'Y', over which it sums or moves",
     ),
     "convolution in groups": (
         of(
             lambda x, k: lax.conv_general_dilated(x, k, (1,), "SAME", feature_group_count=2),
             [(IMAGES, P()), (KERNEL[:, :1], P("X"))],
         ),
-        "convolution of f32[4,2,6], f32[8@X,1,3]: axis 0 is cut by 'X', which comes in groups",
+        "convolution of f32[4,2,6], f32[8@X,1,3]: axis 0 is sharded over 'X', which comes in groups",
     ),
     "convolution by one axis twice": (
         of(lambda x, k: lax.conv_general_dilated(x, k, (1,), "SAME"), [(IMAGES, P("X")), (KERNEL, P("X"))]),
@@ -222,11 +222,11 @@ REFUSED: dict[str, tuple[Case, str]] = {
     ),
     "reduce_window": (
         of(lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 1, 1), (1, 1, 1), "VALID"), [(A, P("X"))]),
-        "reduce_window_sum of f32[8@X,4,6]: axis 0 is cut by 'X', along which a window moves",
+        "reduce_window_sum of f32[8@X,4,6]: axis 0 is sharded over 'X', along which a window moves",
     ),
     "grouped_matmul": (
         of(GroupedMatmul(), [(A, P(None, None, "Y")), (MATRICES, P()), (BOUNDS // 2, P())]),
-        ("grouped_matmul of f32[8,4,6@Y], f32[1,2,6,1], i32[8,3]: axis 2 is cut by 'Y', "
+        ("grouped_matmul of f32[8,4,6@Y], f32[1,2,6,1], i32[8,3]: axis 2 is sharded over 'Y', "
          "in which groups lie, or over which it sums"),
     ),
     "cholesky": (
@@ -234,7 +234,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
             lambda x: lax.linalg.cholesky(x, symmetrize_input=False),
             [(POSITIVE[:, :, :2, :2], P(None, None, "Y"))],
         ),
-        "cholesky of f32[4,2,2@Y,2]: axis 2 is cut by 'Y', and matrices must be whole",
+        "cholesky of f32[4,2,2@Y,2]: axis 2 is sharded over 'Y', and matrices must be whole",
     ),
 }  # fmt: skip
 
@@ -245,13 +245,13 @@ def test_what_types_cannot_say_is_refused(name: str) -> None:
     with pytest.raises(ShardingError) as caught:
         case.call(*[put(x, spec) for x, spec in case.operands])
     assert caught.value.message == (
-        f"{words}; lay an operand out otherwise with effx.reshard, or say how the result lies with out_sharding= or "
+        f"{words}; change an operand's sharding with effx.reshard, or give the result's with out_sharding= or "
         f"effx.sharding.auto_axes"
     )
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_user_says_is_not_refused(name: str) -> None:
+def test_an_out_sharding_is_not_refused(name: str) -> None:
     case, _ = REFUSED[name]
     whole = NamedSharding(MESH, P())
     found = apply_with_sharding(whole, case.call, *[put(x, spec) for x, spec in case.operands])

@@ -65,7 +65,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.make_array_from_callback((6,), ROWS, lambda i: X[0]),
         ShardingError,
-        "NamedSharding: axis 0 of the shape (6,) is 6, which P('x') cannot cut into 4 equal parts",
+        "NamedSharding: axis 0 of the shape (6,) is 6, which P('x') cannot split into 4 equal parts",
     ),
     (
         lambda: effx.make_array_from_callback((8,), ROWS, lambda i: X[0]),

@@ -394,7 +394,7 @@ def test_devices_that_are_not_there() -> None:
 
 
 MISMATCH = (
-    "<lambda>: argument 0 of type f32[8] lies in the memory {!r}, but in_shardings asks for {!r}; move it with device_put, "
+    "<lambda>: argument 0 of type f32[8] is in the memory {!r}, but in_shardings asks for {!r}; move it with device_put, "
     "or leave in_shardings out"
 )
 ERRORS: list[tuple[Callable[[], object], str]] = [

@@ -253,12 +253,12 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: effx.device_put(np.ones((6, 2)), NamedSharding(MESH, P("x"))),
         ShardingError,
-        "NamedSharding: axis 0 of the shape (6, 2) is 6, which P('x') cannot cut into 4 equal parts",
+        "NamedSharding: axis 0 of the shape (6, 2) is 6, which P('x') cannot split into 4 equal parts",
     ),
     (
         lambda: effx.device_put(1.0, NamedSharding(MESH, P("x"))),
         ShardingError,
-        "NamedSharding: P('x') cuts 1 array axes, but the array has 0",
+        "NamedSharding: P('x') shards 1 array axes, but the array has 0",
     ),
     (
         lambda: effx.device_put(np.ones(8), P("x")),

@@ -103,7 +103,7 @@ def test_typing() -> None:
 ERRORS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: NamedSharding(MESH, P("x", None, "y")).check_compatible_aval((8, 4)),
-        "NamedSharding: P('x', None, 'y') cuts 3 array axes, but the array has 2",
+        "NamedSharding: P('x', None, 'y') shards 3 array axes, but the array has 2",
     ),
     (
         lambda: make_single_device_sharding(D[0], memory_kind="hbm"),

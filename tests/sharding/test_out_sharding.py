@@ -182,7 +182,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_result_lies_as_it_is_told(name: str) -> None:
+def test_a_result_has_its_out_sharding(name: str) -> None:
     call, spec = CALLS[name]
     key = random.key(0)
     expected = np.asarray(call(enp.asarray(DATA), key))
@@ -205,7 +205,7 @@ def test_a_result_lies_as_it_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dot", "zeros", "random.uniform", "x.at.set", "ops.segment_sum"])
-def test_inside_programs_the_partitioner_is_told(name: str) -> None:
+def test_inside_programs_out_sharding_is_a_constraint(name: str) -> None:
     call, spec = CALLS[name]
     key = random.key(0)
     with effx.set_mesh(AUTO):
@@ -221,7 +221,7 @@ def test_types_say_it() -> None:
         assert repr(enp.zeros((8, 2), out_sharding=P(None, "Y")).type) == "f32[8,2@Y]"
 
 
-def test_only_the_counts_of_a_histogram_are_laid_out() -> None:
+def test_only_the_counts_of_a_histogram_are_sharded() -> None:
     with effx.set_mesh(EXPLICIT):
         counts, edges = enp.histogram(DATA, 4, out_sharding=P("X"))
     assert counts.sharding.spec == P("X")
@@ -288,7 +288,7 @@ TRANSFORMED: dict[str, tuple[Call, Call, str]] = {
 
 
 @pytest.mark.parametrize("name", TRANSFORMED)
-def test_what_was_said_is_said_of_compiled_functions_too(name: str) -> None:
+def test_compiled_functions_have_out_shardings_too(name: str) -> None:
     call, expected, shown = TRANSFORMED[name]
     with effx.set_mesh(EXPLICIT):
         found = call(effx.device_put(DATA, P("X", "Y")))
@@ -319,7 +319,7 @@ def test_what_is_no_sharding() -> None:
     )
 
 
-def test_sparse_results_cannot_be_laid_out() -> None:
+def test_sparse_results_cannot_be_sharded() -> None:
     with effx.set_mesh(EXPLICIT), pytest.raises(ShardingError) as caught:
         sparse.bcoo_dot_general(DIAG, DIAG, dimension_numbers=(((1,), (0,)), ((), ())), out_sharding=P("X"))
     assert caught.value.message == (

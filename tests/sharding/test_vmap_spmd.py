@@ -43,7 +43,7 @@ def mapped(mesh: Mesh, **options: Any) -> Callable[..., Any]:
     return f
 
 
-def test_a_constraint_cuts_the_batch(mesh: Mesh) -> None:
+def test_a_constraint_shards_the_batch(mesh: Mesh) -> None:
     f = effx.jit(effx.vmap(wished(mesh), in_axes=(0, None), spmd_axis_name="data"))
     y = f(X, W)
     np.testing.assert_allclose(y, np.sin(X) @ W, rtol=1e-5)
@@ -140,7 +140,9 @@ def test_named_functions_keep_it(mesh: Mesh) -> None:
 
 
 @pytest.mark.parametrize("make", [wished, mapped])
-def test_an_axis_that_cuts_already_is_refused(mesh: Mesh, make: Callable[[Mesh], Callable[..., Any]]) -> None:
+def test_an_axis_that_shards_already_is_refused(
+    mesh: Mesh, make: Callable[[Mesh], Callable[..., Any]]
+) -> None:
     with pytest.raises(ShardingError, match="vmap: spmd_axis_name is 'model', which cuts an array"):
         effx.vmap(make(mesh), in_axes=(0, None), spmd_axis_name="model")(X, W)
 
@@ -170,5 +172,5 @@ def test_collectives_along_the_axis_or_the_batch_are_refused(mesh: Mesh) -> None
 
     with pytest.raises(ShardingError, match="'data', along which a collective of shard_map runs"):
         effx.vmap(over("data"), spmd_axis_name="data")(X)
-    with pytest.raises(ShardingError, match="cuts the batch 'rows', along which a collective"):
+    with pytest.raises(ShardingError, match="shards the batch 'rows', along which a collective"):
         effx.vmap(over("rows"), axis_name="rows", spmd_axis_name="data")(X)

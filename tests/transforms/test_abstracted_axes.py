@@ -271,7 +271,7 @@ def test_methods_and_trees() -> None:
 
 
 def test_static_arguments() -> None:
-    """By number and name; what is said of one is None."""
+    """By number and name; the entry of one is None."""
 
     @functools.partial(effx.jit, static_argnums=0, static_argnames="scale", abstracted_axes=(None, {0: "n"}))
     def f(axis: int, x: effx.Array, scale: float = 1.0) -> effx.Array:
@@ -314,7 +314,7 @@ def test_under_handlers_sizes_are_known() -> None:
 
 
 def test_flags_that_look_at_values() -> None:
-    """Nothing looks at what lies beyond the lengths."""
+    """Padding is never read."""
     f = effx.jit(lambda x: 1 / x, abstracted_axes={0: "n"})
     x = np.ones(3, F32)
     with effx.debug_infs(True):
@@ -325,7 +325,7 @@ def test_flags_that_look_at_values() -> None:
 
 
 def test_devices() -> None:
-    """Results lie where arguments are committed to."""
+    """Results are on the device that arguments are committed to."""
     device = effx.devices()[-1]
     f = effx.jit(lambda x: x * 2, abstracted_axes={0: "n"})
     y = f(effx.device_put(np.ones(3, F32), device))
@@ -561,7 +561,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str, str]] = [
 @pytest.mark.unguarded  # no annotation allows some of these
 @pytest.mark.parametrize(("bad", "kind", "text", "note"), ERRORS)
 def test_errors(bad: Callable[[], object], kind: type[EffxError], text: str, note: str) -> None:
-    """Each says what is wrong, and where."""
+    """Each names the mistake and its source line."""
     with pytest.raises(kind) as caught:
         bad()
     assert caught.value.message == text

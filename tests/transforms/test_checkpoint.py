@@ -1,4 +1,4 @@
-"""checkpoint changes what is kept, never what is computed."""
+"""checkpoint changes the residuals, never the results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def twice(f: Callable[..., Any]) -> list[Callable[..., Any]]:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_derivatives_are_those_of_the_function(name: str) -> None:
-    """Whatever is kept: first and second order, batched inside and outside, compiled or not."""
+    """With any residuals: first and second order, batched inside and outside, compiled or not."""
     f = effx.checkpoint(network, policy=POLICIES[name])
     w, x = enp.asarray(W), enp.asarray(X)
     xs = enp.stack([x, -x, 2 * x])
@@ -90,8 +90,8 @@ def test_derivatives_are_those_of_the_function(name: str) -> None:
         ("own", ["output of sin"]),
     ],
 )
-def test_policies_choose_what_is_kept(name: str, kept: list[str]) -> None:
-    """The arguments and no more than the policy says."""
+def test_policies_choose_the_residuals(name: str, kept: list[str]) -> None:
+    """The arguments and no more than the policy allows."""
     found = saved_residuals(effx.checkpoint(network, policy=POLICIES[name]), W, X)
     assert [text.partition(" from ")[0] for _, text in found[:2]] == [
         "from the argument w",
@@ -100,7 +100,7 @@ def test_policies_choose_what_is_kept(name: str, kept: list[str]) -> None:
     assert [text.partition(" from ")[0] for _, text in found[2:]] == kept
 
 
-def test_residuals_are_printed_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_residuals_are_printed_with_their_source_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Without checkpoint every nonlinearity keeps its derivative."""
 
     def f(p: dict[str, Array]) -> Any:
@@ -164,7 +164,7 @@ def test_a_scan_keeps_less() -> None:
 
 
 def test_checkpoints_nest() -> None:
-    """The recursion of the reference: a chain cut in two again and again."""
+    """The recursion of the reference: a chain split in two again and again."""
 
     def recursive(funs: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         if len(funs) == 1:

@@ -257,7 +257,7 @@ def test_symbolic_zeros_reverse(wrap: Any) -> None:
 
 
 def test_values_of_symbolic_arguments() -> None:
-    """A `fwd` that is told what is differentiated by can pass on what it would have got otherwise."""
+    """A `fwd` with `symbolic_zeros` can pass on the values of its arguments."""
     f = custom_vjp(lambda xs, n: xs["a"] * xs["b"] * n)
 
     def fwd(*args: Any) -> Any:

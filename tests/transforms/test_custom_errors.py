@@ -410,7 +410,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
 @pytest.mark.unguarded
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name: str) -> None:
-    """Each error says what was expected and what came."""
+    """Each error has expected and got."""
     function, kind, message = ERRORS[name]
     with pytest.raises(kind) as info:
         function()

@@ -229,7 +229,7 @@ def test_closures_are_hoisted_for_a_solver() -> None:
 
 
 def test_closure_convert() -> None:
-    """Floating values of transformations are hoisted, all others stay; trees and results are kept."""
+    """Floating values of transformations are hoisted, all others stay; trees and results are unchanged."""
     table = enp.arange(3.0)
 
     def f(a: Any, n: Any) -> Any:

@@ -107,7 +107,7 @@ def test_forward_mode_under_a_handler_that_keeps_rules() -> None:
 @pytest.mark.parametrize("make", [forward_rule, reverse_rule])
 @pytest.mark.parametrize("wrap", [lambda f: f, jit])
 def test_other_handlers_are_differentiated_as_they_compute(make: Any, wrap: Any) -> None:
-    """The upper bound of f depends on the upper bound of x, whatever the rule says: its derivative is f's."""
+    """The upper bound of f depends on the upper bound of x, whatever the derivative rule: the bound's derivative is f's."""
     f = wrap(make())
 
     def high(low: Any, high: Any) -> Any:

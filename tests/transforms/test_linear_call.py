@@ -167,7 +167,7 @@ ERRORS: list[tuple[Any, type[EffxError], str]] = [
 @pytest.mark.unguarded  # no annotation allows some of these
 @pytest.mark.parametrize(("call", "kind", "text"), ERRORS, ids=[e[2][:40] for e in ERRORS])
 def test_errors(call: Any, kind: type[EffxError], text: str) -> None:
-    """What does not fit is said when the function is called, not when it is transposed."""
+    """A mismatch is an error when the function is called, not when it is transposed."""
     with pytest.raises(kind) as error:
         call()
     assert error.value.message == text

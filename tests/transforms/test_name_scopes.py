@@ -167,7 +167,7 @@ def test_wrong_names(name: object) -> None:
 
 @pytest.mark.unguarded
 def test_named_call_needs_a_function() -> None:
-    """The text says what it got."""
+    """The text has what it got."""
     with pytest.raises(TransformError) as error:
         effx.named_call(3, name="x")  # type: ignore[arg-type]  # wrong on purpose
     assert error.value.message == "named_call: expected a function, got 3 of type int"

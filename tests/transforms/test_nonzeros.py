@@ -102,7 +102,7 @@ effx.tree.register_node(Box, lambda b: ((b.inside,), None), lambda _, xs: Box(*x
 
 
 def test_containers_of_users() -> None:
-    """A tuple stands for them, in what is given and in what is shown."""
+    """A tuple represents them, in arguments and in texts."""
     _, f_vjp = effx.vjp(lambda b, y: Box([b.inside * y]), Box(X), Y, in_nzs=((False,), True))
     assert f_vjp.out_nzs == ([True],)
     db, dy = f_vjp(Box([Y]))
@@ -111,8 +111,8 @@ def test_containers_of_users() -> None:
 
 
 @pytest.mark.parametrize("wrap", [lambda g: g, effx.jit], ids=["plain", "jit"])
-def test_primals_are_not_kept(wrap: Any) -> None:
-    """Only those that would have been kept as they are; the caller puts them back, another time even others."""
+def test_primals_are_not_saved(wrap: Any) -> None:
+    """Only those that would have been saved unchanged; the caller puts them back, even other ones."""
     a, b, c = [enp.asarray(v) for v in (X, Y, X + Y)]
     _, f_vjp = effx.vjp(
         wrap(lambda p, c: p["a"] * p["b"] + c), {"a": a, "b": b}, c, saveable_args=((False, True), False)
@@ -172,7 +172,7 @@ ERRORS: list[tuple[dict[str, Any], type[EffxError], str]] = [
 
 @pytest.mark.parametrize(("options", "kind", "text"), ERRORS, ids=[e[2][:40] for e in ERRORS])
 def test_errors(options: dict[str, Any], kind: type[EffxError], text: str) -> None:
-    """Either transformation and either parameter says what is wrong."""
+    """Either transformation and either parameter has an error that names the mistake."""
     for transform in (effx.vjp, effx.linearize):
         with pytest.raises(kind) as error:
             transform(enp.multiply, X, Y, **options)

@@ -140,7 +140,7 @@ def test_derivatives() -> None:
 
 @pytest.mark.parametrize("what", ["debug.callback", "debug.print", "io_callback"])
 def test_effects_happen_once_on_each_device(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is left out because nobody uses a result, and nothing happens twice."""
+    """No call is left out because its result is unused, and none happens twice."""
     seen: list[tuple[int, float]] = []
 
     def note(i: Any, x: Any) -> None:

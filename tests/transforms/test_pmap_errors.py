@@ -227,7 +227,7 @@ def test_too_few_devices_is_a_value_error() -> None:
 
 
 def test_error_names_line_and_handlers() -> None:
-    """An error inside the function says where it is and what surrounds it."""
+    """An error inside the function names its line and the maps around it."""
     with pytest.raises(ShapeError) as caught:
         effx.pmap(lambda x: enp.dot(x, enp.ones(5)), axis_name="i")(X)
     lines = str(caught.value).splitlines()

@@ -79,7 +79,7 @@ NEAR: list[Any] = [
 
 
 @pytest.mark.parametrize("meetings", [1, 3])
-def test_structures_are_told_apart(meetings: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_structures_are_distinguished(meetings: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that differ in one operation, parameter, operand or type do not share an executable."""
     monkeypatch.setattr(recurring, "COMPILE_AFTER", meetings)
     gradients = [effx.grad(lambda x, f=f: f(x).astype("float32").sum()) for f in NEAR]
@@ -168,7 +168,7 @@ def test_handlers_see_each_operation() -> None:
 
 
 def test_residuals_on_two_devices() -> None:
-    """Each chain is pulled back where it lies."""
+    """Each chain is pulled back on its own device."""
     a, b = effx.local_devices()[:2]
     f = lambda x, y: (enp.sin(x * 2.0), enp.cos(y * 2.0))  # noqa: E731
     (u, v), pull = effx.vjp(f, effx.device_put(X, a), effx.device_put(X, b))
@@ -179,8 +179,8 @@ def test_residuals_on_two_devices() -> None:
         np.testing.assert_allclose(dy, -2 * np.sin(2 * X) * np.cos(2 * X), rtol=1e-5, atol=1e-6)
 
 
-def test_nothing_is_kept_alive() -> None:
-    """What is kept of a structure holds no array, and there are so many structures at most."""
+def test_no_array_is_kept_alive() -> None:
+    """The record of a structure holds no array, and the number of structures is bounded."""
     x = effx.device_put(X)
     gone = weakref.ref(x)
     for _ in range(recurring.COMPILE_AFTER + 1):

@@ -1,4 +1,4 @@
-"""ShapeDtypeStruct: a value that does not change, compares by what it says, and is one leaf for every library."""
+"""ShapeDtypeStruct: a value that does not change, compares by shape, dtype and sharding, and is a leaf."""
 
 from __future__ import annotations
 

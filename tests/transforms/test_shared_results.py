@@ -43,7 +43,7 @@ WRAPS = [lambda f: f, effx.jit, effx.checkpoint]
 @pytest.mark.parametrize("wrap", WRAPS, ids=["plain", "jit", "checkpoint"])
 @pytest.mark.parametrize("out_axes", [(0, None, None), 0, (0, 0, None)], ids=str)
 def test_gradients_are_the_functions_own(wrap: Any, out_axes: Any) -> None:
-    """A shared result counts once where out_axes says so, and for each batch element where it has the axis."""
+    """A shared result counts once where out_axes is None, and for each batch element where it has the axis."""
     f = with_rules(generic_batching=True)
     np.testing.assert_allclose(loss(wrap(f), out_axes)(X, 2.0), loss(plain, out_axes)(X, 2.0), rtol=1e-6)
     want = effx.grad(loss(plain, out_axes), (0, 1))(X, 2.0)

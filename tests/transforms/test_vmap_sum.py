@@ -29,7 +29,7 @@ def test_the_sum_of_a_loop() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_any_axis_and_nesting(axis: int) -> None:
-    """Where the batch axis lies does not matter, and vmaps nest, compiled or not."""
+    """The index of the batch axis does not matter, and vmaps nest, compiled or not."""
 
     def total(x: Any) -> Any:
         return effx.vmap(lambda row: row**2, in_axes=axis, out_axes=None, sum_match=True)(x)

@@ -218,7 +218,7 @@ def test_donation() -> None:
 
 
 def test_parts() -> None:
-    """Each array says how it is cut between partitions; None in a prefix serves all arrays below."""
+    """Each array has its partitioning; None in a prefix is for all arrays below."""
     x, y = np.ones((4, 6), np.float32), {"p": np.ones(4, np.float32), "q": np.ones(4, np.float32)}
 
     def f(x: Any, y: Any) -> Any:

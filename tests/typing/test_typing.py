@@ -57,7 +57,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(document: Path, guide: Path) -> Found:
-    """What one run of mypy says of all files, by name and line."""
+    """The messages of one run of mypy for all files, by name and line."""
     # The cache of `make types` serves here: the same options, the same effx.
     arguments = ["--strict", "--no-error-summary", "--hide-error-context", "--no-pretty", "--no-color-output"]
     arguments += ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
@@ -126,7 +126,7 @@ def test_document_is_checked(found: Found, document: Path) -> None:
 
 
 def test_guide_keeps_its_promises(found: Found, guide: Path) -> None:
-    """The guide's first transformation type-checks, and prints what the guide says."""
+    """The guide's first transformation type-checks, and prints the guide's output."""
     assert not [line for (name, line) in found if name.endswith(guide.name)]
     said = re.search(
         r"^\$ python bounds.py\n(.*?)^\$ mypy", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL

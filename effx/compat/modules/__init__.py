@@ -1,4 +1,4 @@
-"""What effx has under other names than JAX, or in another form: names of `jax` itself here, those of `jax.X` in X."""
+"""Names of JAX that effx has under other names or in another form: of `jax` itself here, those of `jax.X` in X."""
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
@@ -15,8 +15,8 @@ from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.shardings import Device
 from effx.tracing.arguments import callable_name
 from effx.tracing.name_scopes import named_scope
-from effx.transforms.meshes.device_put import device_put as put
-from effx.transforms.meshes.meshes import make_mesh as mesh_of
+from effx.transforms.placement.device_put import device_put as put
+from effx.transforms.placement.meshes import make_mesh as mesh_of
 from effx.tree.registry import PyTree
 from effx.tree_util import tree_map
 
@@ -39,8 +39,8 @@ __version_info__ = VERSION_INFO
 def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None) -> Callable[..., Any]:
     """Returns a function whose operations have its name among their scopes.
 
-    It is `effx.named_scope` around a call. `effx.named_call` makes a program of its own of the function, which functions
-    that keep values for later, as haiku's do, may not be.
+    It is `effx.named_scope` around a call. `effx.named_call` makes a program of its own of the function, which
+    functions that keep values for later, as haiku's do, may not be.
 
     Args:
         fun: the function; None for a decorator. name: by default the function's.
@@ -65,7 +65,7 @@ def device_put(
 
     Args:
         x: arrays, numbers, or a pytree of them.
-        device: a device, a sharding, or a Format, of which the sharding counts: arrays lie row by row.
+        device: a device, a sharding, or a Format, of which the sharding counts: arrays are row-major.
         donate, may_alias: as for `effx.device_put`.
 
     >>> print(device_put([1.0, 2.0], Format()))
@@ -86,7 +86,7 @@ def make_mesh(
     *,
     devices: Sequence[Device] | None = None,
 ) -> Mesh:
-    """`effx.make_mesh`, whose axes are Explicit where nothing else is said.
+    """`effx.make_mesh`, whose axes are Explicit by default.
 
     Args:
         axis_sizes, axis_names, axis_types, devices: as for `effx.make_mesh`.

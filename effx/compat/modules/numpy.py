@@ -13,7 +13,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import CompatError
 from effx.ir.types import Shape
 from effx.ir.values.array import Array
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.out_sharding import OutSharding
 
 __all__ = ["einsum", "issubdtype", "ndim", "shape", "size"]
 
@@ -29,14 +29,15 @@ def einsum(
     _dot_general: Callable[..., Array] = lax.dot_general,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """`effx.numpy.einsum`, told by which function to contract, as flax's attention does.
+    """`effx.numpy.einsum` with the function for contractions that flax's attention passes.
 
     Args:
-        subscripts, operands, out, optimize, precision, preferred_element_type, out_sharding: as for `effx.numpy.einsum`.
+        subscripts, operands, out, optimize, precision, preferred_element_type, out_sharding: as for
+            `effx.numpy.einsum`.
         _dot_general: `jax.lax.dot_general`.
 
     Raises:
-        CompatError: another function: a handler can take the contractions' place, or the dot_general of layers be given.
+        CompatError: another function: use a handler of contractions, or pass the dot_general of layers.
 
     >>> print(einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]), _dot_general=lax.dot_general))
     [3. 4.]

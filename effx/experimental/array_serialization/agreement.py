@@ -1,6 +1,7 @@
-"""What the processes of a group settle while they write one checkpoint: process 0 hears all, decides, and tells all.
+"""Agreement of a group's processes while they write one checkpoint: process 0 collects, decides, and broadcasts.
 
-Saves are numbered in the order of their calls, which is the same in all processes, whatever else these exchange meanwhile.
+Saves are numbered in the order of their calls, which is the same in all processes, whatever else these exchange
+meanwhile.
 
 They agree in two rounds: on the tree, then on the commit.
 """
@@ -39,7 +40,7 @@ class SaveAgreement:
         group = current_group[0] if current_group else None
         self._what, self._seconds = function_name, seconds
         self._group: Group | None = group if group is not None and group.num_processes > 1 else None
-        # Saves have keys of their own, since those in the background run beside `multihost_utils`.
+        # Saves have keys of their own, since background saves run concurrently with `multihost_utils`.
         self._key, self._round = f"effx/checkpoints/{next(_numbers)}", 0
         self.number = 0 if group is None else group.process_id
         self.count = 1 if group is None else group.num_processes
@@ -52,7 +53,7 @@ class SaveAgreement:
             decide: called in process 0. What it raises is raised in all.
 
         Raises:
-            DistributedError: a process is gone.
+            DistributedError: a process has failed.
             TimeoutError: the time is over.
             CheckpointError: a process has failed, or process 0 decides so; and other errors of effx.
         """
@@ -82,7 +83,7 @@ class SaveAgreement:
         return answer
 
     def refuse(self, error: EffxError) -> None:
-        """Lets the other processes know, in place of a first message, that this one cannot save."""
+        """Notifies the other processes, instead of a first message, that this one cannot save."""
         if self._group is None:
             return
         message = {

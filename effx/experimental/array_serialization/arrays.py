@@ -1,4 +1,4 @@
-"""Writes the parts of arrays that this process has, and reads those that its devices want."""
+"""Write the shards of arrays that this process has, and read those of its devices."""
 
 import asyncio
 import contextvars
@@ -32,7 +32,7 @@ from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
 from effx.lower.placement.concrete import ConcreteArray, device_put
 from effx.lower.placement.shardings import Index, Sharding
-from effx.transforms.meshes.global_arrays import make_array_from_callback
+from effx.transforms.placement.global_arrays import make_array_from_callback
 
 if TYPE_CHECKING:
     import tensorstore as ts
@@ -46,7 +46,7 @@ class StoredPart:
     """A part of an array that this process may write.
 
     Attributes:
-        index: which part of the whole it is.
+        index: its index in the whole array.
         data: its elements, on a device or on the host.
         replica: how many devices before this one hold the same part.
     """
@@ -67,10 +67,10 @@ class ArrayToSave:
 
     Attributes:
         where: what errors call it.
-        dtype, shape: of the whole.
-        cut: the shape of the part on one device.
+        dtype, shape: of the whole array.
+        cut: the shape of one device's shard.
         parts: those that this process has.
-        processes: those that have a part of it; () for an array of the host, of which each process has the whole.
+        processes: those that have a shard of it; () for an array on the host, which each process has whole.
     """
 
     where: str
@@ -81,7 +81,7 @@ class ArrayToSave:
     processes: tuple[int, ...] = ()
 
     def copy_parts(self, function_name: str) -> "ArrayToSave":
-        """Returns the same with copies of what this process would write, which later computations leave alone."""
+        """Returns the same with copies of the shards that this process writes, which stay valid after donation."""
         parts = [
             StoredPart(p.index, np.array(p.host(function_name)), 0) for p in self.parts if p.replica == 0
         ]
@@ -110,7 +110,7 @@ def describe_array(function_name: str, where: str, x: Array | HostData) -> Array
 
 @final
 class ByteLimiter:
-    """Lets at most so many bytes be on their way at a time; one that is larger goes alone."""
+    """Limits the bytes in flight at a time; a larger request goes by itself."""
 
     def __init__(self, limit: int) -> None:
         self._limit = self._free = max(limit, 1)
@@ -155,7 +155,7 @@ def run_coroutine(coroutine: Coroutine[object, object, T]) -> T:
 
 
 async def gather_all(waiting: Sequence[Awaitable[T]]) -> list[T]:
-    """Waits for all; where one fails, the others have come to their end too before its error is raised."""
+    """Waits for all; where one fails, its error is raised after the others have ended."""
     results = await asyncio.gather(*waiting, return_exceptions=True)
     for x in results:
         if isinstance(x, BaseException):
@@ -231,8 +231,8 @@ class ArrayToLoad:
 
     Attributes:
         where: what errors call it.
-        sharding: how it shall lie; None for the default device, to which nothing is bound.
-        dtype: what its elements shall become; None for that of the store.
+        sharding: the sharding of the result; None for the default device, uncommitted.
+        dtype: the dtype of the result; None for that of the store.
         shape: that it must have; None for any.
         stored: the dtype that the store must have; None for any.
     """
@@ -252,7 +252,7 @@ async def read_array(
     *,
     options: Mapping[str, object] | None = None,
 ) -> Array:
-    """Reads of an array what the devices of this process shall have, and puts it there."""
+    """Reads the shards of an array for the devices of this process, and puts them there."""
     library = import_tensorstore(function_name)
     full = merge_specs({"fill_missing_data_reads": False}, spec)
     open_options = {"context": shared_context(function_name), **(options or {})}

@@ -1,4 +1,4 @@
-"""The folder of a checkpoint, on a disk or at an address that tensorstore knows."""
+"""The folder of a checkpoint, on a disk or at an address of tensorstore's."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @final
 class CheckpointFolder:
-    """Files by name; each is written whole or not at all, and lies on the disk when `write` returns.
+    """Files by name; each is written whole or not at all, and is on the disk when `write` returns.
 
     Attributes:
         shown: its path, absolute, or its address.
@@ -44,7 +44,7 @@ class CheckpointFolder:
         return result.value if result.state == "value" else None
 
     def write(self, name: str, data: bytes) -> None:
-        """Writes a file in place of what was there."""
+        """Writes a file, replacing an old one."""
         with raise_as_storage_errors(self._what, f"{self.shown}: {name}"):
             self._store.write(name, data).result()
 

@@ -1,4 +1,4 @@
-"""What saving and loading in the background give: a future that is awaitable and knows the tree."""
+"""The awaitable future of saving and loading in the background, which has the tree's structure."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Loads a tree: each process reads what its devices shall have."""
+"""Load a tree: each process reads the shards of its devices."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import Shape
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
-from effx.transforms.meshes.meshes import sharding_on_current_mesh
+from effx.transforms.placement.meshes import sharding_on_current_mesh
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef
 
@@ -27,7 +27,7 @@ from effx.tree.registry import PyTree, PyTreeDef
 @final
 @attrs.frozen(eq=False)
 class StoredLeaf:
-    """An array as a checkpoint says that it is stored."""
+    """The description of a stored array in a checkpoint."""
 
     where: str
     dtype: DType
@@ -38,7 +38,7 @@ class StoredLeaf:
 @final
 @attrs.frozen(eq=False)
 class CheckpointInfo:
-    """What a checkpoint says of itself.
+    """The metadata of a checkpoint.
 
     Attributes:
         shown: where it is.
@@ -53,14 +53,14 @@ class CheckpointInfo:
     leaves: Sequence[StoredLeaf]
 
     def stub(self) -> PyTree:
-        """Returns the tree, with shapes and dtypes in place of arrays."""
+        """Returns the tree, with shapes and dtypes instead of arrays."""
         return self.form.unflatten([ShapeDtypeStruct(x.shape, x.dtype) for x in self.leaves])
 
 
 def read_checkpoint_info(
     function_name: str, directory: "str | os.PathLike[str]", shardings: PyTree = None
 ) -> CheckpointInfo:
-    """Reads what a checkpoint says of itself.
+    """Reads the metadata of a checkpoint.
 
     Args:
         function_name: the function, for errors.
@@ -112,11 +112,11 @@ def plan_load(
         directory, shardings, mask, ts_specs: its arguments.
 
     Returns:
-        The tree with shapes, dtypes and shardings in place of arrays, and what loads it.
+        The tree with shapes, dtypes and shardings instead of arrays, and a coroutine that loads it.
 
     Raises:
         CheckpointError: there is no checkpoint, or a damaged one.
-        ShardingError: an array cannot be cut as asked for.
+        ShardingError: an array cannot be sharded as requested.
         ShapeError: a ShapeDtypeStruct has another shape than the array.
         TreeError: `shardings`, `mask` or `ts_specs` is no prefix of the tree, or has something else for leaves.
     """

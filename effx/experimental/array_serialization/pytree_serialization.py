@@ -1,7 +1,7 @@
 """Checkpoints of trees of arrays: `save` and `load`, blocking and in the background.
 
-All processes of a group call them, in the same order. Each writes the parts of arrays that it has, and reads those that its
-devices shall have.
+All processes of a group call them, in the same order. Each writes the shards of arrays that it has, and reads those of
+its devices.
 """
 
 import os
@@ -31,19 +31,20 @@ def save(
     """Saves a tree of arrays as a checkpoint.
 
     Args:
-        data: arrays, on one device or many, NumPy's arrays and numbers, in dicts, lists, tuples, named tuples, registered
-            dataclasses and attrs classes, and what `effx.export.register_pytree_node_serialization` knows.
+        data: arrays, on one device or many, NumPy's arrays and numbers, in dicts, lists, tuples, named tuples,
+            registered dataclasses and attrs classes, and classes registered by
+            `effx.export.register_pytree_node_serialization`.
         directory: a path, or an address of tensorstore's such as `gs://bucket/run`. All processes reach it.
-        overwrite: whether to replace a checkpoint that is there. It stays whole until the new one is.
-        ts_specs: how arrays are stored, for all or for a prefix of the tree: a dict of tensorstore's with a "driver", and
-            None for the default, uncompressed zarr3 with checksums.
+        overwrite: whether to replace an existing checkpoint. It stays complete until the new one is.
+        ts_specs: how arrays are stored, for all or for a prefix of the tree: a dict of tensorstore's with a "driver",
+            and None for the default, uncompressed zarr3 with checksums.
 
     Raises:
         CheckpointError: there is a checkpoint already, or it cannot be written, by this process or another.
         DTypeError: a leaf is no array, or of a dtype that cannot be stored.
         TreeError: the structure has nodes or keys that cannot be written.
         ProcessMismatchError: the processes save different trees.
-        DistributedError: another process is gone.
+        DistributedError: another process has failed.
         BackendError: tensorstore is not installed.
 
     >>> import effx.numpy as enp, tempfile
@@ -63,16 +64,16 @@ def nonblocking_save(
     overwrite: bool = False,
     ts_specs: PyTree = None,
 ) -> PyTreeFuture[None]:
-    """Saves like `save`, in the background; the arrays' values are taken before it returns, so they may be donated.
+    """Saves like `save`, in the background; the arrays' values are copied before it returns, so they may be donated.
 
     Args:
         data, directory, overwrite, ts_specs: as of `save`.
 
     Returns:
-        A future, whose `result()` waits and raises what has failed, and whose `pytree` has shapes and dtypes.
+        A future, whose `result()` waits and raises errors, and whose `pytree` has shapes and dtypes.
 
     Raises:
-        DTypeError, TreeError, BackendError: as `save`, at once; the rest comes from the future.
+        DTypeError, TreeError, BackendError: as `save`, at once; other errors come from the future.
 
     >>> import effx.numpy as enp, tempfile
     >>> future = nonblocking_save([enp.ones(3)], tempfile.mkdtemp())
@@ -107,26 +108,26 @@ def load(
     mask: PyTree = None,
     ts_specs: PyTree = None,
 ) -> PyTree:
-    """Loads a checkpoint, onto the devices that it was saved from or others.
+    """Loads a checkpoint, onto the devices that it was saved from or other devices.
 
     Args:
         directory: where it is.
-        shardings: how arrays shall lie, for all or for a prefix of the tree: shardings, PartitionSpecs of the mesh in force,
-            devices, ShapeDtypeStructs with a sharding, whose dtype the elements are converted to and whose shape they must
-            have, arrays that stand for their ShapeDtypeStructs, and None for the default device.
+        shardings: the shardings of the arrays, one for all or a prefix of the tree: shardings, PartitionSpecs of the
+            mesh in force, devices, ShapeDtypeStructs with a sharding, whose dtype the elements are converted to and
+            whose shape they must have, arrays instead of their ShapeDtypeStructs, and None for the default device.
         mask: a prefix of the tree with bools: False for what is not loaded and becomes None.
-        ts_specs: for all or for a prefix of the tree what to tell tensorstore beside the place; None for nothing.
+        ts_specs: for all or for a prefix of the tree tensorstore's spec besides the location; None for the default.
 
     Returns:
         The tree.
 
     Raises:
-        CheckpointError: there is no whole checkpoint, or parts of it are missing or damaged.
+        CheckpointError: there is no complete checkpoint, or parts of it are missing or damaged.
         ShapeError: an array has another shape than its ShapeDtypeStruct.
-        ShardingError: an array cannot be cut so.
+        ShardingError: an array cannot be sharded so.
         DTypeError: the elements do not convert, or are too large with 64 bits disabled.
-        TreeError: `shardings`, `mask` or `ts_specs` is no prefix of the tree, or the tree has nodes of classes that this
-            process does not know.
+        TreeError: `shardings`, `mask` or `ts_specs` is no prefix of the tree, or the tree has nodes of classes that
+            this process does not know.
         BackendError: tensorstore is not installed.
 
     >>> import effx, effx.numpy as enp, tempfile
@@ -153,12 +154,12 @@ def nonblocking_load(
         directory, shardings, mask, ts_specs: as of `load`.
 
     Returns:
-        A future, whose `result()` waits for the tree and raises what has failed, and whose `pytree` has shapes, dtypes
+        A future, whose `result()` waits for the tree and raises errors, and whose `pytree` has shapes, dtypes
         and shardings.
 
     Raises:
-        CheckpointError, ShapeError, ShardingError, TreeError, BackendError: as `load`, at once, where no array need be read
-            for it; the rest comes from the future.
+        CheckpointError, ShapeError, ShardingError, TreeError, BackendError: as `load`, at once, where no array need be
+            read for it; other errors come from the future.
 
     >>> import effx.numpy as enp, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -171,13 +172,13 @@ def nonblocking_load(
 
 
 def load_pytreedef(directory: str | os.PathLike[str]) -> PyTree:
-    """Loads a checkpoint's structure alone.
+    """Loads a checkpoint's structure only.
 
     Args:
         directory: where it is.
 
     Returns:
-        The tree, with a ShapeDtypeStruct in place of each array.
+        The tree, with a ShapeDtypeStruct instead of each array.
 
     Raises:
         CheckpointError: there is no checkpoint, or its description is damaged.

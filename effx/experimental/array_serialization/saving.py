@@ -1,8 +1,8 @@
-"""Saves a tree: all arrays first, then the file that makes a checkpoint of them, so that half of one is none.
+"""Save a tree: all arrays first, then the file that makes them a checkpoint, so that an incomplete one is none.
 
-A folder has `checkpoint.json`, which names the folder of the arrays, and that folder. A save writes arrays into a folder of
-its own; `checkpoint.json`, which is replaced in one step, is the commit. So an interrupted save leaves the checkpoint that
-was there, or none, and a folder that the next save removes.
+A folder has `checkpoint.json`, which names the folder of the arrays, and that folder. A save writes arrays into a
+folder of its own; `checkpoint.json`, which is replaced in one step, is the commit. So an interrupted save leaves the
+checkpoint that was there, or none, and a folder that the next save removes.
 
 Replacing one file is one step on disks and in object stores, where renaming directories would be two, or
 none.
@@ -60,9 +60,9 @@ class SavePlan:
         overwrite: whether a checkpoint may be there.
         paths: of the leaves.
         arrays: what is written.
-        specs: for each array what the user says of how it is stored.
+        specs: for each array the user's spec of how it is stored.
         tree: the structure as JSON.
-        stub: the tree, with shapes and dtypes in place of arrays.
+        stub: the tree, with shapes and dtypes instead of arrays.
         agreement: with the other processes.
     """
 
@@ -91,11 +91,11 @@ def is_spec(x: PyTree) -> bool:
 
 
 def broadcast_specs(function_name: str, spec_prefix: PyTree, tree: PyTree, count: int) -> list[Spec]:
-    """Returns what a prefix of a tree says of how its arrays are stored.
+    """Returns the specs of a tree's arrays, from a prefix of the tree.
 
     Raises:
         TreeError: it is no prefix.
-        CheckpointError: a spec says where the array is stored.
+        CheckpointError: a spec has the location of the array.
     """
     if spec_prefix is None:
         return [{"driver": "zarr3"}] * count
@@ -110,9 +110,7 @@ def broadcast_specs(function_name: str, spec_prefix: PyTree, tree: PyTree, count
                 f"{function_name}: ts_specs has dicts with a 'driver', and None; got {spec!r}"
             )
         if spec is not None and "kvstore" in spec:
-            raise CheckpointError(
-                f"{function_name}: where arrays lie is the checkpoint's to say; got {spec!r}"
-            )
+            raise CheckpointError(f"{function_name}: a spec cannot set where arrays are stored; got {spec!r}")
     return [{"driver": "zarr3"} if spec is None else spec for spec in leaf_specs]
 
 
@@ -129,7 +127,7 @@ def plan_save(
     Args:
         function_name: the function, for errors.
         data, directory, overwrite, ts_specs: its arguments.
-        copies: whether arrays are copied to the host now, so that computations may take their memory.
+        copies: whether arrays are copied to the host now, so that they may be donated.
 
     Raises:
         DTypeError: a leaf is no array.
@@ -180,9 +178,9 @@ def _check_leaf(function_name: str, path: str, x: PyTree) -> ArrayToSave:
 
 
 def run_save(plan: SavePlan) -> None:
-    """Does what a plan says, in step with the other processes."""
+    """Carries out a plan, in step with the other processes."""
     function_name, agreement = plan.what, plan.agreement
-    # Of what each process has alone it says what it is.
+    # Arrays that each process has for itself are compared by their content.
     alone = {
         str(i): hashlib.sha256(b"".join([p.host(function_name).tobytes() for p in x.parts])).hexdigest()
         for i, x in enumerate(plan.arrays)
@@ -221,12 +219,12 @@ def _begin_save(plan: SavePlan, everyone: Sequence[Message], begun: list[str]) -
     for i, x in enumerate(plan.arrays):
         marks = [claim.get(str(i)) for claim in claims]
         have = [k for k, mark in enumerate(marks) if mark is not None]
-        if len(have) < 2:  # parts of all processes, or of one alone
+        if len(have) < 2:  # shards of all processes, or of only one
             continue
         other = next((k for k, mark in enumerate(marks) if mark != marks[0]), None)
         if other is not None:
             raise ProcessMismatchError(
-                f"{function_name}: {x.where} lies on devices of one process alone, and processes 0 and {other} have "
+                f"{function_name}: {x.where} is on devices of only one process, and processes 0 and {other} have "
                 "different ones; "
                 f"make one array of all processes, or save what is equal"
             )
@@ -277,10 +275,10 @@ def _finish_save(plan: SavePlan, everyone: Sequence[Message], begun: list[str]) 
     try:
         check_no_failure(plan.what, everyone)
     except CheckpointError:
-        # Before the others hear of it, and save again.
+        # Before the others are notified, and save again.
         CheckpointFolder(plan.what, plan.directory).remove(begun.pop())
         raise
-    # From here on the arrays stay: where the next line fails, nobody knows whether they are a checkpoint.
+    # From here on the arrays stay: where the next line fails, they may or may not be a checkpoint.
     arrays = begun.pop()
     folder = CheckpointFolder(plan.what, plan.directory)
     leaves = [
@@ -297,7 +295,7 @@ def _finish_save(plan: SavePlan, everyone: Sequence[Message], begun: list[str]) 
 
 
 def read_file(function_name: str, folder: CheckpointFolder) -> dict[str, object] | None:
-    """Returns what the checkpoint in a folder says; None if there is none.
+    """Returns the metadata of the checkpoint in a folder; None if there is none.
 
     Raises:
         CheckpointError: the file is not of effx, is damaged, or of a later version.

@@ -1,7 +1,7 @@
-"""Arrays in tensorstore one by one, for checkpoints of another layout: `pytree_serialization` has whole trees.
+"""Serialize arrays one by one with tensorstore, for checkpoints of another layout than `pytree_serialization`'s.
 
-Each process writes the parts of an array that it has, each part once, and reads those that its devices shall have. An array
-that lies on devices of one process alone is written by each process that is given one.
+Each process writes the shards of an array that it has, each once, and reads those of its devices. An array
+on devices of only one process is written by each process that passes one.
 """
 
 import os
@@ -32,7 +32,7 @@ from effx.ir.types import Shape
 from effx.lazy import list_names
 from effx.lower.placement.shardings import Sharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
-from effx.transforms.meshes.processes import process_index
+from effx.transforms.placement.processes import process_index
 
 if TYPE_CHECKING:
     import tensorstore as ts
@@ -74,7 +74,7 @@ def get_tensorstore_spec(
         ckpt_path: a path, or an address such as `gs://bucket/run/w`.
         ocdbt: whether the folder is one database of many arrays.
         process_idx: of which process the database is; None for one of all.
-        arr: an array, whose shape, dtype and parts the spec shall say.
+        arr: an array, whose shape, dtype and shards the spec gets.
         driver: the format: "zarr" or "zarr3".
 
     Raises:
@@ -116,7 +116,7 @@ def _to_spec(function_name: str, spec: SpecLike) -> Spec:
     """Returns a spec as JSON.
 
     Raises:
-        CheckpointError: it says no format.
+        CheckpointError: it has no format.
     """
     result: Spec = spec if isinstance(spec, dict) else cast("ts.Spec", spec).to_json()
     if "driver" not in result:
@@ -162,11 +162,11 @@ async def async_serialize(
 
     Args:
         arr_inp: the array.
-        tensorstore_spec: where; what it does not say of shape, dtype and files comes from the array.
+        tensorstore_spec: the location; shape, dtype and files that it lacks come from the array.
         commit_future: takes futures of what is stored; then this returns when the parts are copied. None to wait until
             they are stored.
         context: tensorstore's; None for that of effx.
-        chunk_layout: of the files; None for what the spec says.
+        chunk_layout: of the files; None for the spec's.
         primary_host: the process that describes the array in the store; None for all.
         replica_id: which one of equal parts is written.
         transaction: of which this is a part; whoever has it commits it.
@@ -177,7 +177,7 @@ async def async_serialize(
         BackendError: tensorstore is not installed.
     """
     spec = _to_spec("async_serialize", tensorstore_spec)
-    # What a transaction writes is stored when it is committed, so nobody can wait for it here.
+    # A transaction's writes are stored when it is committed, so they cannot be awaited here.
     commits = [] if commit_future is None and transaction is not None else commit_future
     await write_array(
         "async_serialize",
@@ -200,23 +200,23 @@ async def async_deserialize(
     chunk_layout: "ts.ChunkLayout | None" = None,
     assume_metadata: bool = False,
 ) -> Array:
-    """Reads of an array what the devices of this process shall have.
+    """Reads the shards of an array for the devices of this process.
 
     Args:
-        in_type: how it shall lie: a sharding, or a ShapeDtypeStruct with one, whose shape and dtype hold where the next
-            arguments say nothing.
+        in_type: the result's type: a sharding, or a ShapeDtypeStruct with one, whose shape and dtype hold where the
+            next arguments say nothing.
         tensorstore_spec: where it is.
         global_shape: the shape that it must have; None for any.
         dtype: what the elements are converted to; None for the stored one.
         byte_limiter: of the bytes that are on their way; None for no limit.
         context: tensorstore's; None for that of effx.
         chunk_layout: of the files; None for any.
-        assume_metadata: whether the spec says all of the array, so that its description is not read.
+        assume_metadata: whether the spec describes the array completely, so that its description is not read.
 
     Raises:
         CheckpointError: it is not there, or parts of it are missing or damaged.
         ShapeError: it has another shape.
-        ShardingError: it cannot be cut so.
+        ShardingError: it cannot be sharded so.
         DTypeError: the elements do not convert.
         BackendError: tensorstore is not installed.
     """
@@ -281,10 +281,10 @@ def run_deserialization(
     dtypes: Sequence[DTypeLike | None] | None = None,
     concurrent_gb: int = 32,
 ) -> list[Array]:
-    """Reads of arrays what the devices of this process shall have.
+    """Reads the shards of arrays for the devices of this process.
 
     Args:
-        shardings: how they shall lie.
+        shardings: those of the results.
         tensorstore_specs: where they are.
         global_shapes: the shapes that they must have; None for any.
         dtypes: what the elements are converted to; None for the stored ones.
@@ -293,7 +293,7 @@ def run_deserialization(
     Raises:
         CheckpointError: one is not there, or parts of it are missing or damaged; or the arguments' lengths differ.
         ShapeError: one has another shape.
-        ShardingError: one cannot be cut so.
+        ShardingError: one cannot be sharded so.
         DTypeError: elements do not convert.
         BackendError: tensorstore is not installed.
     """
@@ -341,7 +341,7 @@ class AsyncManager:
         Raises:
             CheckpointError: parts could not be stored, by this process or another.
             BarrierTimeoutError: another process has not stored its parts in time.
-            DistributedError: another process is gone.
+            DistributedError: another process has failed.
         """
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -352,7 +352,7 @@ class AsyncManager:
         def do() -> None:
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001  raised where it is asked for
+            except BaseException as error:  # noqa: BLE001  raised where the result is read
                 self._error = error
 
         self._thread = threading.Thread(target=do, name="effx-checkpoint")

@@ -1,4 +1,4 @@
-"""How arrays stand in tensorstore: specs, the dtypes that it has, contexts, errors.
+"""Specs, dtypes, contexts and errors of arrays in tensorstore.
 
 Each part is a file of plain zarr3 with a checksum, not one database (OCDBT): processes need not merge
 anything, and JAX reads the files. dtypes that tensorstore does not have are stored as bits, with an
@@ -32,10 +32,10 @@ Spec: TypeAlias = Mapping[str, object]
 
 FILE_BYTES = (
     64 << 20
-)  # larger parts are cut into several files, so that another cut need not read all of them
+)  # larger shards are split into several files, so that another sharding need not read all of them
 CACHE_BYTES = 256 << 20  # of files that several devices read parts of
 _ATTRIBUTE = "effx_dtype"
-# What some version of tensorstore since 0.1.76 does not know.
+# dtypes that some version of tensorstore since 0.1.76 does not have.
 _AS_BITS = frozenset({
     dtypes.uint2, dtypes.uint4, dtypes.float4_e2m1fn, dtypes.float8_e4m3, dtypes.float8_e8m0fnu,
 })  # fmt: skip
@@ -65,7 +65,7 @@ def shared_context(function_name: str) -> "ts.Context":
 
 
 def caching_context(function_name: str) -> "ts.Context":
-    """Returns a context for one load, in which a file is read once though several devices want parts of it."""
+    """Returns a context for one load, in which a file is read once though several devices need parts of it."""
     cache = {"cache_pool": {"total_bytes_limit": CACHE_BYTES}}
     return cast("ts.Context", import_tensorstore(function_name).Context(cache, shared_context(function_name)))
 
@@ -92,7 +92,7 @@ class StoredForm:
     Attributes:
         dtype: of the array in the store.
         words: the sizes of the axes that it has at the end for each element: those of a key's words.
-        name: what the store's attribute calls the dtype; "" where the store's own dtype says it.
+        name: the dtype's name in the store's attribute; "" where it is the store's own dtype.
     """
 
     dtype: DType
@@ -106,7 +106,7 @@ class StoredForm:
 
 
 def stored_form(dtype: DType) -> StoredForm:
-    """Returns how a dtype is stored: as itself, or as its bits where tensorstore does not know it."""
+    """Returns how a dtype is stored: as itself, or as its bits where tensorstore does not have it."""
     if dtypes.is_key(dtype):
         return StoredForm(dtypes.uint32, (dtype.itemsize // 4,), dtypes.short_name(dtype))
     if dtype in _AS_BITS:
@@ -135,10 +135,11 @@ def convert_loaded(function_name: str, where: str, data: HostData, dtype: DType)
     Args:
         function_name, where: for errors.
         data: the elements.
-        dtype: the wanted one.
+        dtype: the dtype of the result.
 
     Raises:
-        DTypeError: complex numbers would lose their imaginary parts, or keys would be numbers, or integers are too large.
+        DTypeError: complex numbers would lose their imaginary parts, or keys would be numbers, or integers are too
+            large.
     """
     if data.dtype == dtype:
         return data
@@ -163,9 +164,9 @@ def convert_loaded(function_name: str, where: str, data: HostData, dtype: DType)
 
 
 def chunk_shape(part: Shape, itemsize: int, limit: int = FILE_BYTES) -> tuple[int, ...]:
-    """Returns the shape of what stands in one file: a part of an array, or an equal share of one.
+    """Returns the shape of one file: a shard of an array, or an equal part of one.
 
-    Files never cross the borders of parts, so that no two processes write one.
+    Files never cross the borders of shards, so that no two processes write one.
 
     >>> chunk_shape((6, 8), 4), chunk_shape((6, 8), 4, limit=64), chunk_shape((0, 3), 4)
     ((6, 8), (2, 8), (1, 3))
@@ -175,7 +176,7 @@ def chunk_shape(part: Shape, itemsize: int, limit: int = FILE_BYTES) -> tuple[in
         rest = math.prod(chunk[axis + 1 :]) * itemsize
         if n * rest <= limit:
             break
-        # The coarsest equal cut of this axis that is small enough; if there is none, the next one is cut too.
+        # The coarsest equal split of this axis that is small enough; if there is none, the next one is split too.
         small = [k for k in range(1, math.isqrt(n) + 1) if n % k == 0]
         chunk[axis] = max([k for d in small for k in (d, n // d) if k == 1 or k * rest <= limit])
     return tuple(chunk)
@@ -217,7 +218,7 @@ def complete_spec(who: str, spec: Spec, dtype: DType, shape: Shape, part: Shape)
 
 
 def merge_specs(base: Spec, over: Spec) -> dict[str, object]:
-    """Returns a spec in which the second says what both say.
+    """Returns a merged spec; the second wins where both have a value.
 
     >>> merge_specs({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
     {'a': 1, 'b': {'c': 4, 'd': 3}}

@@ -1,7 +1,7 @@
 """The structure of a tree as JSON, and back.
 
-Reading runs no code that the file names: classes are those that the caller's own tree has, or that this process has loaded
-already and that are nodes of trees.
+Reading runs no code that the file names: classes are those that the caller's own tree has, or that this process has
+loaded already and that are nodes of trees.
 """
 
 import base64
@@ -35,7 +35,7 @@ def structure_to_json(function_name: str, tree: PyTreeDef) -> JSON:
     """Returns a structure as JSON.
 
     Raises:
-        TreeError: it has nodes or keys of which nobody has said how to write them.
+        TreeError: it has nodes or keys without registered serialization.
     """
     data = tree.node_data()
     if data is None:
@@ -108,7 +108,7 @@ def _static_to_json(function_name: str, cls: type[object], field: str, x: object
 
 
 def structure_from_json(function_name: str, where: str, data: JSON, classes: Classes) -> PyTreeDef:
-    """Returns the structure that JSON says.
+    """Returns the structure in JSON.
 
     Args:
         function_name, where: the function and the checkpoint, for errors.

@@ -1,4 +1,4 @@
-"""What all sparse arrays have in common, and the errors and warnings about formats that store too much."""
+"""The base class of sparse arrays, and the errors and warnings about formats that store too much."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JAXSparse(ABC):
     """
 
     data: Array
-    # NumPy's arrays leave their operators to ours.
+    # NumPy's arrays defer to these operators.
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
@@ -175,7 +175,7 @@ def check_scipy_matrix(
         name: of the class that takes it, for errors.
         mat: the matrix. form: "coo" or "csr".
         index_dtype: None for int32.
-        extra: how many batch axes and dense axes are asked for.
+        extra: the requested numbers of batch axes and dense axes.
 
     Raises:
         ShapeError: any are.

@@ -83,7 +83,7 @@ class BCOO(CoordinateArray):
         """Returns SciPy's sparse matrix.
 
         Raises:
-            ShapeError: batch or dense axes are asked for.
+            ShapeError: batch or dense axes are requested.
             DTypeError: `mat` is no sparse matrix of SciPy.
         """
         coo, dtype = check_scipy_matrix(cls.__name__, mat, "coo", index_dtype, (n_batch, n_dense))
@@ -135,7 +135,7 @@ class BCOO(CoordinateArray):
             sizes[sizes.index(-1)] = self.size // max(rest, 1)
         return bcoo_reshape(self, new_sizes=sizes)
 
-    @overload  # type: ignore[override]  # says which of the two it is
+    @overload  # type: ignore[override]  # narrows the type to one of the two
     def sum(self, axis: None = None, *, keepdims: bool = False) -> Array: ...
     @overload
     def sum(self, axis: int | Sequence[int], *, keepdims: bool = False) -> Self: ...
@@ -240,8 +240,8 @@ def bcoo_fromdense(
 
     Args:
         mat: an array.
-        nse: how many elements to store for each batch element; by default as many as are not 0, which must not be traced
-            then. What is beyond is dropped, the rest padded.
+        nse: how many elements to store for each batch element; by default as many as are not 0, which must not be
+            traced then. What is beyond is dropped, the rest padded.
         n_batch: the number of batch axes, the first ones.
         n_dense: the number of dense axes, the last ones.
         index_dtype: of the coordinates.
@@ -377,7 +377,7 @@ def multiply_matrices(x: CoordinateArray | Operand, y: CoordinateArray | Operand
     of_a = tuple(range(a.ndim - 2 - n, a.ndim - 2)) if n else ()
     of_b = tuple(range(b.ndim - 2 - n, b.ndim - 2)) if n else ()
     result = bcoo_dot_general(a, b, dimension_numbers=(((a.ndim - 1,), (inner,)), (of_a, of_b)))  # type: ignore[type-var]  # any mixture
-    # Axes are now: common batch axes, others of the first, its rows, others of the second, its columns.
+    # Axes are now: common batch axes, the first's other axes, its rows, the second's other axes, its columns.
     extra_a, extra_b = max(a.ndim - 2 - n, 0), max(b.ndim - 2 - n, 0)
     rows, columns = int(a.ndim > 1), int(b.ndim > 1)
     first = list(range(n, n + extra_a))

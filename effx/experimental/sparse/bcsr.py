@@ -21,7 +21,7 @@ from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
 from effx.numpy.creation import check_int
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 
 __all__ = [
@@ -118,7 +118,7 @@ class BCSR(JAXSparse):
         """Returns SciPy's sparse matrix.
 
         Raises:
-            ShapeError: batch or dense axes are asked for.
+            ShapeError: batch or dense axes are requested.
             DTypeError: `mat` is no sparse matrix of SciPy.
         """
         csr, dtype = check_scipy_matrix(cls.__name__, mat, "csr", index_dtype, (n_batch, n_dense))
@@ -228,8 +228,8 @@ def bcsr_fromdense(
 
     Args:
         mat: an array.
-        nse: how many elements to store for each batch element; by default as many as are not 0, which must not be traced
-            then. What is beyond is dropped, the rest padded.
+        nse: how many elements to store for each batch element; by default as many as are not 0, which must not be
+            traced then. What is beyond is dropped, the rest padded.
         n_batch: the number of batch axes, the first ones.
         n_dense: the number of dense axes, the last ones; two axes must remain.
         index_dtype: of columns and starts.
@@ -377,7 +377,7 @@ def bcsr_dot_general(
         dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
         precision: of the products of dense axes.
         preferred_element_type: the result's dtype; by default that of the operands.
-        out_sharding: how a dense result lies; by default as the operands say.
+        out_sharding: the sharding of a dense result; by default inferred from the operands'.
 
     Returns:
         An array whose axes are the batch axes, then the others of lhs, then those of rhs; that of two sparse arrays is

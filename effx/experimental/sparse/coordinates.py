@@ -2,8 +2,8 @@
 
     data: [*batch, nse, *dense], indices: i32[*batch, nse, n_sparse]
 
-Elements whose coordinates are out of bounds are padding: they stand for nothing. The sizes of batch and dense axes are
-those of the arrays, so that vmap over an array with batch axes takes one away.
+Elements whose coordinates are out of bounds are padding: they represent no element. The sizes of batch and dense axes
+are those of the arrays, so that vmap over an array with batch axes takes one away.
 """
 
 from __future__ import annotations

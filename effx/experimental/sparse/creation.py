@@ -28,7 +28,7 @@ MATRICES: dict[str, type[COO | CSC | CSR]] = {"coo": COO, "csc": CSC, "csr": CSR
 def todense(arr: JAXSparse | Operand) -> Array:
     """Return a sparse array with its zeros; a dense one as it is.
 
-    In a function under `sparsify`, it makes an array that stands for a sparse one dense.
+    In a function under `sparsify`, it makes a sparse array dense.
 
     >>> import effx.numpy as enp
     >>> todense(BCOO.fromdense(enp.eye(2))).tolist()
@@ -37,7 +37,7 @@ def todense(arr: JAXSparse | Operand) -> Array:
     if isinstance(arr, JAXSparse):
         return arr.todense()
     x = enp.asarray(arr)
-    # A handler further out may know it as sparse.
+    # For a handler further out it may be sparse.
     return x if x.frame is None else Dense()(x)
 
 
@@ -45,7 +45,7 @@ def _fill_positions(
     function_name: str, at: np.ndarray, shape: tuple[int, ...], value: float, dtype: DTypeLike | None,
     index_dtype: DTypeLike, sparse_format: str,
 ) -> JAXSparse:  # fmt: skip
-    """Returns an array with one value at some places, of a format."""
+    """Returns an array with one value at some coordinates, of a format."""
     kind = enp.float32 if dtype is None else dtype
     data = enp.full(len(at), value, kind)
     if sparse_format == "bcoo":
@@ -189,7 +189,7 @@ def random_bcoo(
         shape: of the array.
         dtype: of its elements.
         indices_dtype: of its coordinates; i32 by default.
-        nse: how many elements to store for each batch element, or which part of all places where it is below 1.
+        nse: how many elements to store for each batch element, or the fraction of all elements where it is below 1.
         n_batch: the number of batch axes.
         n_dense: the number of dense axes.
         unique_indices: True for coordinates that differ.
@@ -198,7 +198,7 @@ def random_bcoo(
         **kwds: for the generator.
 
     Raises:
-        ShapeError: there are not so many axes or places.
+        ShapeError: there are not so many axes or elements.
 
     >>> import effx
     >>> random_bcoo(effx.random.key(0), (4, 5), dtype="float32")

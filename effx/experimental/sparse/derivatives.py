@@ -1,4 +1,4 @@
-"""Gradients and Jacobians by sparse arguments: with the argument's coordinates, so that what is not stored has none."""
+"""Gradients and Jacobians by sparse arguments, at the coordinates of the argument's stored elements only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def value_and_grad(
     Args:
         fun: a function with a scalar result.
         argnums: which arguments; sparse ones, arrays, or trees of them.
-        has_aux: True where the function returns a pair, whose second part is handed on.
+        has_aux: True where the function returns a pair, whose second part is returned too.
         **kwargs: those of `effx.value_and_grad`.
 
     Raises:
@@ -124,7 +124,7 @@ def grad(
 
 
 def _with_elements(x: object, data: Array) -> PyTree:
-    """Returns a sparse array with other elements; elements alone for a dense one."""
+    """Returns a sparse array with other elements; the elements themselves for a dense one."""
     if not isinstance(x, JAXSparse):
         return data
     children, static = x.tree_flatten()
@@ -193,12 +193,12 @@ def jacfwd(
     Args:
         fun: takes arrays, sparse or dense, and returns dense ones.
         argnums: which arguments; sparse ones, arrays, or trees of them.
-        has_aux: True where the function returns a pair, whose second part is handed on.
+        has_aux: True where the function returns a pair, whose second part is returned too.
         **kwargs: those of `effx.jacfwd`.
 
     Returns:
-        A function that gives, for a result of shape s and a sparse argument of shape t, a `BCOO` of shape (*s, *t) with s
-        as further batch axes: what is not stored has no derivative.
+        A function that gives, for a result of shape s and a sparse argument of shape t, a `BCOO` of shape (*s, *t) with
+        s as further batch axes: what is not stored has no derivative.
 
     Raises:
         TransformError: `fun` is no function, or returns a sparse array.
@@ -219,7 +219,7 @@ def jacrev(
     Args:
         fun: takes arrays, sparse or dense, and returns dense ones.
         argnums: which arguments; sparse ones, arrays, or trees of them.
-        has_aux: True where the function returns a pair, whose second part is handed on.
+        has_aux: True where the function returns a pair, whose second part is returned too.
         **kwargs: those of `effx.jacrev`.
 
     Raises:

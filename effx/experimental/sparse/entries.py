@@ -200,7 +200,7 @@ def _sum_duplicates(
 
 
 def limit_nse(mat: M) -> M:
-    """Returns the array with no more elements than its sparse axes have places."""
+    """Returns the array with no more stored elements than its sparse axes have."""
     most = math.prod(mat.sparse_shape)
     return mat if mat.nse <= most else sum_duplicate_entries("sum_duplicates", mat, most, remove_zeros=False)
 

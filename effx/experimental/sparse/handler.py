@@ -38,7 +38,7 @@ def _(body: Body, op: Dense, inputs: tuple[Atom, ...], outputs: tuple[Var, ...])
 @final
 @attrs.frozen
 class Sparsify(BoxHandler[Payload]):
-    """Computes with sparse arrays. An operation whose result would not be sparse is refused."""
+    """Computes with sparse arrays. An operation whose result would not be sparse is an error."""
 
     def lift(self, x: Array) -> Payload:
         """A dense array is its own payload."""

@@ -119,7 +119,7 @@ def bcoo_update_layout(
 
 
 def grid_coordinates(sizes: Shape, dtype: np.dtype) -> np.ndarray:
-    """Returns the coordinates of all places in row-major order: i32[prod(sizes), len(sizes)]."""
+    """Returns the coordinates of all elements in row-major order: i32[prod(sizes), len(sizes)]."""
     return (
         np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), -1).astype(dtype)
         if sizes

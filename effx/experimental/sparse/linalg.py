@@ -30,7 +30,8 @@ def spsolve(
 ) -> Array:
     """Solve A x = b for a sparse matrix A by elimination.
 
-    Rows and columns are reordered so that what is stored lies near the diagonal, and the band is eliminated with partial
+    Rows and columns are reordered so that stored elements are near the diagonal, and the band is eliminated with
+    partial
     pivoting: n (bandwidth)^2 steps of arithmetic, n bandwidth numbers. Where the band is wide, or where the coordinates
     are abstract (arguments of a jitted function), the matrix is made dense. Derivatives by `data` and `b`, of any
     order, solve systems with A and its transpose; `vmap` goes over either.
@@ -217,8 +218,8 @@ def lobpcg_standard(
         A: a Hermitian matrix f32[n, n], sparse or dense, or a function that multiplies it with f32[n, j].
         X: f32[n, k], linearly independent first guesses, with 0 < 5 k < n.
         m: the most iterations.
-        tol: a pair is accurate where the norm of its residual is below 10 n tol (|eigenvalue| + norm of A v); the machine
-            epsilon of X's dtype by default. The iteration ends when all are.
+        tol: a pair is accurate where the norm of its residual is below 10 n tol (|eigenvalue| + norm of A v); the
+            machine epsilon of X's dtype by default. The iteration ends when all are.
 
     Returns:
         The eigenvalues f32[k], the largest first, the eigenvectors f32[n, k], and the number of iterations i32[].

@@ -56,11 +56,11 @@ def _(op: s.Transpose, x: Payload) -> Payload:
 def _(op: s.Reshape, x: Payload) -> Payload:
     if not isinstance(x, BCOO):
         return op(x)
-    kept = [n for n in op.shape if n != 1]
-    if kept == [n for n in x.shape if n != 1] and 1 in x.shape and len(op.shape) < x.ndim:
-        gone = _dropped_axes(x.shape, op.shape)
-        if gone is not None:
-            return to_dense_if_no_sparse_axes(bcoo_squeeze(x, dimensions=gone))
+    sizes = [n for n in op.shape if n != 1]
+    if sizes == [n for n in x.shape if n != 1] and 1 in x.shape and len(op.shape) < x.ndim:
+        dropped_axes = _dropped_axes(x.shape, op.shape)
+        if dropped_axes is not None:
+            return to_dense_if_no_sparse_axes(bcoo_squeeze(x, dimensions=dropped_axes))
     try:
         return to_dense_if_no_sparse_axes(bcoo_reshape(x, new_sizes=op.shape))
     except ShapeError:  # axes of different kinds are mixed
@@ -69,15 +69,15 @@ def _(op: s.Reshape, x: Payload) -> Payload:
 
 def _dropped_axes(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
     """Returns the axes of size 1 that make one shape the other if they are left out."""
-    gone, rest = [], [*new]
+    dropped_axes, rest = [], [*new]
     for k, n in enumerate(old):
         if rest and rest[0] == n:
             rest.pop(0)
         elif n == 1:
-            gone.append(k)
+            dropped_axes.append(k)
         else:
             return None
-    return None if rest else gone
+    return None if rest else dropped_axes
 
 
 @Sparsify.rule(s.BroadcastInDim)
@@ -113,10 +113,10 @@ def _(op: s.Slice, x: Payload) -> Payload:
 
 @Sparsify.rule(s.DynamicSlice)
 def _(op: s.DynamicSlice, x: Payload, *starts: Payload) -> Payload:
-    places = [k for k in starts if isinstance(k, Array)]
-    if len(places) < len(starts):
+    dense_starts = [k for k in starts if isinstance(k, Array)]
+    if len(dense_starts) < len(starts):
         refuse_operation(op, x, *starts, why="starts must be dense")
-    return bcoo_dynamic_slice(x, places, op.sizes) if isinstance(x, BCOO) else op(x, *places)
+    return bcoo_dynamic_slice(x, dense_starts, op.sizes) if isinstance(x, BCOO) else op(x, *dense_starts)
 
 
 @Sparsify.site_rule(s.Pad)
@@ -154,16 +154,16 @@ def _(op: DotGeneral, x: Payload, y: Payload) -> Payload:
     elif not isinstance(x, BCOO) and not isinstance(y, BCOO):
         return op(x, y)
     numbers = (op.lhs_contract, op.rhs_contract), (op.lhs_batch, op.rhs_batch)
-    found: Payload = bcoo_dot_general(
+    product: Payload = bcoo_dot_general(
         cast("BCOO", x), cast("Array", y), dimension_numbers=numbers,
         precision=op.precision if len(op.precision) == 2 else None, preferred_element_type=op.preferred,
     )  # fmt: skip
-    return to_dense_if_no_sparse_axes(found) if isinstance(found, BCOO) else found
+    return to_dense_if_no_sparse_axes(product) if isinstance(product, BCOO) else product
 
 
 @Sparsify.rule(Gather)
 def _(op: Gather, x: Payload, indices: Payload) -> Payload:
-    """Each start vector cuts out a slice of all that is stored, so the slices are a batch."""
+    """Each start vector takes a slice of all stored elements, so the slices are a batch."""
     if isinstance(indices, BCOO):
         refuse_operation(op, x, indices, why="indices must be dense")
     return (
@@ -203,10 +203,10 @@ def gather_sparse(op: Gather, m: BCOO, indices: Array) -> BCOO:
 
 @Sparsify.rule(Convolution)
 def _(op: Convolution, x: Payload, kernel: Payload) -> Payload:
-    """A product of what is stored in either with what is stored in the other, at the place where they meet.
+    """A product of each stored element of one with each of the other, at the position where they are multiplied.
 
-    Element i of lhs and element k of the kernel meet at position p where p stride + k rhs_dilation = i lhs_dilation +
-    low. So the result has as many elements as there are pairs.
+    Element i of lhs and element k of the kernel are multiplied at position p where p stride + k rhs_dilation = i
+    lhs_dilation + low. So the result has as many elements as there are pairs.
     """
     if not isinstance(x, BCOO) and not isinstance(kernel, BCOO):
         return op(x, kernel)
@@ -227,7 +227,7 @@ def convolve_sparse(op: Convolution, x: BCOO, kernel: BCOO) -> BCOO:
     right = [to[None, :, k].astype(index) for k in op.rhs_axes]
     size = [x.shape[k] for k in op.lhs_axes], [kernel.shape[k] for k in op.rhs_axes]
     known = (left[0] < size[0][0]) & (right[0] < size[1][0])
-    # Groups: features of the result o belong to group o // (O / G), and see features c of that group alone.
+    # Groups: features of the result o belong to group o // (O / G), and use features c of that group only.
     out_of_group = max(size[1][0] // (op.feature_groups * op.batch_groups), 1)
     group = right[0] // out_of_group
     batch_size = size[0][0] // op.batch_groups

@@ -1,7 +1,7 @@
 """Elementwise operations on sparse arrays: those whose result is 0 wherever nothing is stored.
 
 Whether it is, is not a table: the operation is evaluated at 0. So `sin`, `max(x, 0)` and `x > 1` are sparse, and `cos`,
-`max(x, 1)` and `x < 1` are not. A table says only which operations give 0 whatever a dense operand is.
+`max(x, 1)` and `x < 1` are not. A table lists the operations that give 0 for any dense operand.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _is_additive(op: Operation[Array], xs: Sequence[Payload]) -> bool:
 
 
 def _dense_elements_at(m: BCOO, x: Array) -> Array:
-    """Returns the elements of a dense array at the coordinates; 1 beside padding, so that nothing is divided by 0."""
+    """Returns the elements of a dense array at the coordinates; 1 for padding, so that nothing is divided by 0."""
     dense_elements = bcoo_extract(m, x, assume_unique=True).data
     known = is_stored(m)
     return enp.where(append_unit_axes(known, dense_elements.ndim), dense_elements, enp.ones((), x.dtype))

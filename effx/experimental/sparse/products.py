@@ -22,8 +22,8 @@ from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.products import PrecisionLike
 from effx.numpy.creation import check_int
-from effx.transforms.meshes.meshes import reshard_as
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.meshes import reshard_as
+from effx.transforms.placement.out_sharding import OutSharding
 
 __all__ = [
     "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_multiply_dense", "bcoo_multiply_sparse",
@@ -167,7 +167,7 @@ def bcoo_dot_general(
         dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
         precision: of the products of dense axes.
         preferred_element_type: the result's dtype; by default that of the operands.
-        out_sharding: how a dense result lies; by default as the operands say.
+        out_sharding: the sharding of a dense result; by default inferred from the operands'.
 
     Returns:
         An array whose axes are the batch axes, then the others of lhs, then those of rhs.
@@ -211,10 +211,10 @@ def bcoo_dot_general(
 
 
 def with_user_sharding(function_name: str, product: object, out_sharding: OutSharding) -> Array:
-    """Returns a dense product, laid out as the user says.
+    """Returns a dense product, with the requested sharding.
 
     Raises:
-        ShardingError: it is sparse: its elements stand in no order along its axes.
+        ShardingError: it is sparse: its elements have no order along its axes.
     """
     if not isinstance(product, Array):
         raise ShardingError(
@@ -295,7 +295,7 @@ def _contract_with_dense(
             "".join([letter[k] for k in dense_contracted]),
         )
         result = "".join([letter[k] for k in tail]) + others
-        # The letters p and e stand for batch elements and stored elements.
+        # The letters p and e are for batch elements and stored elements.
         v = enp.einsum(f"pe{left},pe{right}{others}->pe{result}", data, g, precision=precision)
     else:
         v = append_unit_axes(data, g.ndim) * g
@@ -358,7 +358,7 @@ def _contract_sparse(
 def bcoo_dot_general_sampled(
     A: Operand, B: Operand, indices: Array, *, dimension_numbers: DimensionNumbers
 ) -> Array:
-    """Return elements of the contraction of dense arrays, at some coordinates; others are not computed.
+    """Return elements of the contraction of dense arrays, at some coordinates; other elements are not computed.
 
     Args:
         A: an array.

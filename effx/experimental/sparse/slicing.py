@@ -25,7 +25,7 @@ def bcoo_slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> M:
-    """Return the part of an array between two corners, every so many places along each axis.
+    """Return the part of an array between two corners, with a stride along each axis.
 
     Raises:
         ShapeError: the corners are not in the array, or in the wrong order, or a stride is not positive.
@@ -64,7 +64,7 @@ def bcoo_slice(
 
 
 def bcoo_dynamic_slice(mat: M, start_indices: Sequence[Operand], slice_sizes: Sequence[int]) -> M:
-    """Return the part of an array of a fixed size from a place that may be computed, moved into the array if need be.
+    """Return a slice of fixed size from a start that may be computed, and is clamped so that the slice fits.
 
     Raises:
         ShapeError: there is not one start and one size for each axis, or a size is larger than the axis.
@@ -103,7 +103,7 @@ def bcoo_dynamic_slice(mat: M, start_indices: Sequence[Operand], slice_sizes: Se
         return mat.with_entries(data, indices, sparse, unique=mat.unique_indices)
     shifted = indices - enp.stack(first[b:s])
     ends = np.asarray(sparse, dtype)
-    # Padding lies one past the end of the whole array, which may be inside of the part.
+    # Padding has coordinates one past the end of the whole array, which may be inside of the slice.
     inside = (indices < np.asarray(mat.sparse_shape, dtype)).all(-1)
     keep = ((shifted >= 0) & (shifted < ends)).all(-1) & inside
     at = enp.where(keep[..., None], shifted, ends)

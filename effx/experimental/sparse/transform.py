@@ -27,9 +27,9 @@ def sparsify(f: Callable[..., PyTree], use_tracer: bool = False) -> Callable[...
     """Return a function that takes sparse arrays where a function takes arrays.
 
     The function computes with what is stored: with `lax` and `effx.numpy`, derivatives, batches, loops and branches in
-    it, and needs to know nothing of sparse arrays. Sparse operands of elementwise operations must give 0 where nothing
-    is stored; products, sums, and what moves elements are sparse by their nature. An operation whose result would be
-    dense is refused, and so is one without a sparse form: `sparse.todense` in the function makes an array dense.
+    it, and needs no code for sparse arrays. Sparse operands of elementwise operations must give 0 where nothing
+    is stored; products, sums, and operations that move elements are sparse by nature. An operation whose result would
+    be dense is refused, and so is one without a sparse form: `sparse.todense` in the function makes an array dense.
 
     Where branches or iterations give a sparse and a dense array, the result is dense; of sparse ones it stores as many
     elements as the one with most; a loop whose body stores more in each iteration, as `x + m` does, is refused. Results
@@ -38,7 +38,7 @@ def sparsify(f: Callable[..., PyTree], use_tracer: bool = False) -> Callable[...
     Args:
         f: a function of arrays.
         use_tracer: False to stage the function and compile it as a whole, as `jit` does; True to perform operation by
-            operation as it runs, so that it may look at the values of dense arrays, and take what is no array.
+            operation as it runs, so that it may read the values of dense arrays, and take arguments that are no arrays.
 
     Returns:
         A function that takes sparse arrays of any format, in pytrees, too, and gives `BCOO` and arrays. It may be
@@ -84,8 +84,8 @@ def bcoo_gather(
         fill_value: for "fill"; only 0 keeps the result sparse.
 
     Returns:
-        A sparse array whose first axes `*b` are batch axes where the slices' axes are behind them; an array where slices
-        have one element each and no axes.
+        A sparse array whose first axes `*b` are batch axes where the slices' axes are behind them; an array where
+        slices have one element each and no axes.
 
     Raises:
         ShapeError: shapes and dimension numbers do not fit.
@@ -123,7 +123,7 @@ def bcoo_conv_general_dilated(
     """Convolve a sparse array with a kernel, which is not reversed, along any number of axes.
 
     Args:
-        lhs: [n, c, *space], or with axes in the order that `dimension_numbers` says.
+        lhs: [n, c, *space], or with axes in the order of `dimension_numbers`.
         rhs: [o, c / feature_group_count, *window]; of the two arrays one may be dense.
         window_strides: by how much the kernel moves along each spatial axis.
         padding: "VALID", "SAME" or "SAME_LOWER", or a pair of amounts for each spatial axis.

@@ -31,7 +31,7 @@ class ValueLayout:
     type: ArrayType
 
     def __eq__(self, other: object) -> bool:
-        # jaxlib's structures refuse to be compared with None.
+        # jaxlib's structures do not compare with None.
         if type(other) is not ValueLayout or self.types != other.types or self.type is not other.type:
             return False
         if self.tree is None or other.tree is None:
@@ -39,7 +39,7 @@ class ValueLayout:
         return self.tree == other.tree
 
     def __hash__(self) -> int:
-        # Of the types alone, which are interned: keys of caches hold many layouts, and structures are slow to hash.
+        # Hashes only the types, which are interned: cache keys hold many layouts, and structures are slow to hash.
         return hash(self.types)
 
     def example(self) -> PyTree:

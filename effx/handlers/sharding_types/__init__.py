@@ -1,1 +1,1 @@
-"""What types say of mesh axes: along which values vary, and which shard them."""
+"""Mesh axes in types: the axes along which values vary, and the Explicit axes that shard them."""

@@ -1,5 +1,5 @@
-"""What types say of axes: along which of a `shard_map` values vary, while its body is being staged, and which Explicit
-ones of a mesh cut them.
+"""Infer the axes in types: those of a `shard_map` along which values vary, while its body is staged, and the Explicit
+mesh axes that shard them.
 
 The sum of cotangents that the gradient with respect to a replicated value is must be taken where the value is used, so
 each linear value has to be known for what it is when a program is transposed.
@@ -41,21 +41,21 @@ __all__ = [
     "with_type_sharding",
 ]
 
-# The operations whose results' types may say more of axes than their operands' do.
+# The operations whose results may have more axes in their types than their operands.
 SPECIAL_RULES = (*SPECIAL_VMA_RULES, Constrain)
 
-# The axes that types speak of; programs staged with others are other programs.
+# The axes that types show; programs staged with other axes are different programs.
 tracked_axes: "UserContext[Vma]" = UserContext(INVARIANT)
 
 
-# The axes along which indices may be at different places of the program: in a branch, say, that some of them take. What
-# comes from outside varies along these in there, so that no sum over them stands where not all take part.
+# The axes along which replicas may run different parts of the program, such as a branch that only some of them take.
+# Values from outside vary along these axes there, so that no sum over them runs where not all replicas take part.
 diverging_axes: "UserContext[Vma]" = UserContext(INVARIANT)
 
 
 @contextmanager
 def diverge_along(decision: Vma) -> Iterator[None]:
-    """Stages in a block what only some indices run along the axes along which a decision varies."""
+    """Marks a block as run by only some replicas along the axes along which a decision varies."""
     if decision <= diverging_axes.value:
         yield
         return
@@ -66,12 +66,12 @@ def diverge_along(decision: Vma) -> Iterator[None]:
 def make_tracked_equation(
     op: Operation[object], inputs: tuple[Atom, ...], types: Sequence[ArrayType], scope: str
 ) -> Equation:
-    """Returns an equation whose results have types that say along which axes they vary.
+    """Returns an equation whose results have varying and sharding axes in their types.
 
     Typing rules know nothing of that: they are asked for the types of values that do not.
 
     Args:
-        op: the operation. inputs: its operands. types: theirs. scope: the name stack.
+        op: the operation. inputs: its operands. types: the operands' types. scope: the name stack.
     """
     if not op.multiple and not isinstance(op, SPECIAL_RULES):  # nearly all
         plain_types, vma, is_sharded = [], INVARIANT, False
@@ -90,7 +90,7 @@ def make_tracked_equation(
 
 
 def retype(e: Equation) -> None:
-    """Brings the types of an equation's results to what those of its operands say of axes."""
+    """Updates the axes in the types of an equation's results from those of its operands."""
     types = [x.type for x in e.inputs]
     results = infer_plain_results(e.op, types)
     for var, t in zip(e.outputs, results, strict=True):
@@ -108,7 +108,7 @@ def _annotate_results(e: Equation, types: Sequence[ArrayType], results: Sequence
 
 
 def infer_plain_results(op: Operation[object], types: Sequence[ArrayType]) -> list[ArrayType]:
-    """Returns the types of an operation's results without what they say of axes."""
+    """Returns the types of an operation's results without axes."""
     results = cast("ArrayOperation | TupleOperation", op).infer(*[t.plain() for t in types])
     return [t.plain() for t in (results if isinstance(results, tuple) else (results,))]
 
@@ -121,7 +121,7 @@ def infer_result_types(op: Operation[object], types: Sequence[ArrayType]) -> lis
 
 
 def is_tracking(types: Sequence[ArrayType]) -> bool:
-    """Says whether types of what is staged with these inputs speak of axes."""
+    """Returns whether values staged with inputs of these types have axes in their types."""
     if tracked_axes.value:
         return True
     mesh = ambient.value
@@ -131,17 +131,17 @@ def is_tracking(types: Sequence[ArrayType]) -> bool:
 
 
 def cast_to_varying(x: Array, axes: Vma) -> Array:
-    """Returns a value as one that varies along some axes."""
+    """Casts a value to one that varies along some axes."""
     for axis in sorted(axes - x.type.vma, key=repr):
         x = PCast(axis)(x)
     return x
 
 
 def match_cotangent_axes(ct: Array, t: ArrayType) -> Array:
-    """Returns a cotangent of a value of this type that varies along the same axes.
+    """Converts a cotangent to vary along the same axes as its primal of this type.
 
-    Along an axis on which the value is replicated, each index contributes to the one cotangent, so they are summed. One that
-    is replicated though the value is not is the same at all indices.
+    Along an axis on which the primal is replicated, each replica contributes to the one cotangent, so these are summed. A
+    replicated cotangent of a varying primal is equal on all replicas.
     """
     for axis in sorted(ct.type.vma - t.vma - diverging_axes.value, key=repr):
         ct = PSum(axis)(ct)
@@ -149,13 +149,13 @@ def match_cotangent_axes(ct: Array, t: ArrayType) -> Array:
 
 
 def with_type_sharding(x: Array, sharding: TypeSharding | None) -> Array:
-    """Returns a value as one whose type says that it is cut so."""
+    """Converts a value to a sharding in its type."""
     op = make_sharding_operation(x.type, sharding)
     return x if op is None else op(x)
 
 
 def with_sharding_like(x: Array, like: ArrayType) -> Array:
-    """Returns a value that is cut as others of a type, where that type says so and is of the same shape."""
+    """Returns a value with the sharding of a type, if the type shows one and has the same shape."""
     return (
         x
         if like.explicit_sharding is None or like.shape != x.type.shape
@@ -164,7 +164,7 @@ def with_sharding_like(x: Array, like: ArrayType) -> Array:
 
 
 def make_sharding_operation(t: ArrayType, sharding: TypeSharding | None) -> Constrain | None:
-    """Returns the operation that cuts a value of a type so; None if it is."""
+    """Returns the operation that gives a value of a type this sharding; None if it has it."""
     if t.explicit_sharding == sharding:
         return None
     known = t.explicit_sharding if sharding is None else sharding

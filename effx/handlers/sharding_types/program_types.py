@@ -1,4 +1,4 @@
-"""Programs that operations hold, brought to types that say what the operation's own operands say of axes.
+"""Convert the programs that operations hold to the varying and sharding axes in their operands' types.
 
 An operation's results vary along all axes along which one of its branches' or iterations' results do, and are cut as they
 are. The program's own results must then have that type too: its transpose takes them for what they are.
@@ -29,10 +29,10 @@ AxisFacts = tuple[AxisFact, ...]
 
 
 def conform_operation(op: HigherOrder, operand_types: Sequence[ArrayType]) -> HigherOrder:
-    """Returns an operation whose programs' types are those that operands of these types make them have.
+    """Returns an operation whose programs have the axes of these operand types.
 
     Args:
-        op: the operation; calls, branches and loops are changed, others are returned as they are.
+        op: the operation; calls, branches and loops are changed, others are returned unchanged.
         operand_types: the operands' types.
     """
     facts = _axis_facts(operand_types)
@@ -57,7 +57,7 @@ def _boundary_facts(program: Program) -> tuple[AxisFacts, AxisFacts]:
 
 
 def _widen_fact(a: AxisFact, b: AxisFact) -> AxisFact:
-    """Returns what holds where either does; the second fact's cut goes before the first's."""
+    """Returns the union of varying axes, with the second fact's sharding before the first's."""
     return a[0] | b[0], a[1] if b[1] is None else b[1]
 
 
@@ -66,13 +66,13 @@ def _widen_facts(facts: AxisFacts, others: AxisFacts) -> AxisFacts:
 
 
 def _join_facts(problem: str, a: AxisFact, b: AxisFact) -> AxisFact:
-    """Returns what holds where either does: what is not cut may be."""
+    """Returns the union of varying axes, and the sharding of the one that is sharded."""
     if a[1] is None or b[1] is None or a[1] == b[1]:
         return _widen_fact(a, b)
     if allow_unresolved.value:
         return a[0] | b[0], a[1]
     raise ShardingError(
-        f"{problem}: {a[1].spec!r} and {b[1].spec!r} meet; lay one out as the other with effx.reshard"
+        f"{problem}: {a[1].spec!r} and {b[1].spec!r} meet; change one of them with effx.reshard"
     )
 
 
@@ -89,12 +89,12 @@ def _cache_program(program: Program, key: object, make: Callable[[], Program]) -
 
 
 def widen_program(program: Program, input_facts: AxisFacts, result_facts: AxisFacts | None = None) -> Program:
-    """Returns a program that takes values of which types say more, and whose results' types do.
+    """Returns a program with more axes in the types of its inputs and results.
 
     Args:
         program: the program.
-        input_facts: what types say of the operands: they vary along these axes too, and are cut so where they are.
-        result_facts: what they say of the results at least; None for what comes of it.
+        input_facts: the axes to add to the inputs' types.
+        result_facts: the axes that the results must have at least; None for those that follow.
     """
     ins, outs = _boundary_facts(program)
     wider_inputs = _widen_facts(ins, input_facts)
@@ -113,7 +113,7 @@ def widen_program(program: Program, input_facts: AxisFacts, result_facts: AxisFa
 
 
 def _retype_program(program: Program, input_facts: AxisFacts, result_facts: AxisFacts | None) -> Program:
-    """Returns a program with the types that its values have if operands are so; its results are cast to theirs."""
+    """Returns a program retyped for these input axes, with its results cast to the result axes."""
     renamed: dict[Var, Atom] = {}
     inputs = [
         Var(x.type.with_vma(vma | diverging_axes.value).with_sharding(sharding))
@@ -156,21 +156,23 @@ def _conform_cond(op: Cond, operand_facts: AxisFacts) -> HigherOrder:
         for outs in zip(*[_boundary_facts(b)[1] for b in branches], strict=True):
             joined_fact: AxisFact = (index[0], None)
             for fact in outs:
-                joined_fact = _join_facts("cond: what its branches give is cut otherwise", joined_fact, fact)
+                joined_fact = _join_facts(
+                    "cond: its branches' results have different shardings", joined_fact, fact
+                )
             results.append(joined_fact)
         branches = [widen_program(b, operands, tuple(results)) for b in branches]
     return op if tuple(branches) == op.branches else attrs.evolve(op, branches=tuple(branches))
 
 
 def _row_fact(fact: AxisFact) -> AxisFact:
-    """Returns what is said of a row of a stack."""
+    """Returns the axes of a slice of a stacked value."""
     vma, sharding = fact
     if sharding is None:
         return fact
     first, *rest = sharding.mesh_axes(len(sharding.spec))
     if first and not allow_unresolved.value:
         raise ShardingError(
-            f"scan: the axis that it goes along is cut by {first[0]!r}; lay it out whole with effx.reshard"
+            f"scan: the scanned axis is sharded over {first[0]!r}; replicate it with effx.reshard"
         )
     return vma, type_sharding(sharding.mesh, rest)
 
@@ -190,7 +192,7 @@ def _conform_scan(op: Scan, operand_facts: AxisFacts) -> HigherOrder:
     return op if body is op.body else attrs.evolve(op, body=body)
 
 
-_CARRY = "what a loop begins with is cut otherwise than what its body gives"
+_CARRY = "a loop's initial carry and its body's result have different shardings"
 
 
 def _conform_while(op: While, operand_facts: AxisFacts) -> HigherOrder:

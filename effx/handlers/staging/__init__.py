@@ -1,1 +1,1 @@
-"""Staging: running a function on variables and recording what it performs as a program."""
+"""Staging: run a function on variables, and record its operations as a program."""

@@ -1,4 +1,4 @@
-"""Values that outlive the staging of the function that made them: `check_tracer_leaks`."""
+"""`check_tracer_leaks`: find values that outlive the staging of the function that made them."""
 
 import gc
 from types import FrameType
@@ -9,13 +9,13 @@ from effx.errors import EscapedBoxError
 
 
 def check_leaks(frame: Frame, transform_name: str, origin: str) -> None:
-    """Looks for values of a handler that has ended which something still refers to.
+    """Raises an error if values of an ended handler are still referred to.
 
     Args:
-        frame: of the handler. transform_name: the transformation, for errors. origin: the user's function.
+        frame: the handler's frame. transform_name: the transformation, for errors. origin: the user's function.
 
     Raises:
-        EscapedBoxError: there are some; it names the first, where it was made, and what holds it.
+        EscapedBoxError: there are such values; it names the first, where it was made, and what holds it.
     """
     gc.collect()
     leaked = [x for x in gc.get_objects() if type(x) is Box and x.frame is frame]

@@ -1,4 +1,4 @@
-"""Staging the body of a parallel map."""
+"""Stage the body of a parallel map."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -34,7 +34,7 @@ class Replicas(Handler):
     transform_name: str = "pmap"
 
     def describe(self) -> str:
-        """Names the handler with its parameters."""
+        """Returns the handler's name with its parameters."""
         name = "" if self.axis_name == UNNAMED else f", axis_name={self.axis_name!r}"
         return f"replicas(axis_size={self.size}{name})"
 
@@ -43,7 +43,7 @@ class Replicas(Handler):
         return ((self.axis_name, self.size),)
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Says whether a collective is along this axis."""
+        """Returns whether a collective is along this axis."""
         return AxisEffect(self.axis_name) in effects
 
 
@@ -67,7 +67,7 @@ def bind_replica_axes(
 
     Args:
         axes: names and sizes.
-        checked: whether types say along which of them values vary.
+        checked: whether types show varying axes.
         origin: the user's function, for errors.
         transform_name: the transformation.
     """
@@ -92,11 +92,11 @@ def stage_replica(
     transform_name: str = "pmap",
     mesh: Mesh | AbstractMesh | None = None,
 ) -> Staged:
-    """Records the program of one index.
+    """Stages the program of one replica.
 
     Args:
-        function: of its arrays.
-        types: their types, without the axes that cut them; where `checked`, they say along which values vary.
+        function: a function of the replica's arrays.
+        types: the arrays' types, without sharding axes; if `checked`, with varying axes.
         axes, checked, transform_name: as for `bind_replica_axes`.
         name: the program's name.
         origin: the user's function, for errors.

@@ -1,5 +1,5 @@
-"""Renewing closed-over values of custom rules. A rule may run after the jit or vmap around the function has
-ended, and boxes of it that the rule closes over would have no frame. Staging made the closed-over values
+"""Substitute the current values of boxes that custom rules close over. A rule may run after the jit or vmap around
+the function has ended, and boxes of it that the rule closes over would have no frame. Staging made the closed-over values
 operands, so their current values are known. While the rule runs, a handler replaces each such box by its
 value.
 
@@ -22,15 +22,15 @@ R = TypeVar("R")
 @final
 @attrs.frozen
 class _BoxSubstitution(Handler):
-    """Performs operations on the current values of closed-over boxes. Its state: a box with the new value, by the id of
-    the old one.
+    """Performs operations on the current values of closed-over boxes. Its state: boxes with the new values, by the ids
+    of the old boxes.
     """
 
     name = "custom rule"
     intercepts = True
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Unwraps the operands."""
+        """Replaces the operands by their current values."""
         return op(*[current_value(frame, x) for x in operands])
 
 
@@ -41,10 +41,10 @@ def current_value(frame: Frame, x: Value) -> Value:
 
 
 def find_substitute(x: Box) -> Box:
-    """Returns the box that replaces one whose handler has ended, for programs that capture it.
+    """Returns the substitute of a box whose handler has ended, for programs that capture it.
 
     Raises:
-        EscapedBoxError: none does.
+        EscapedBoxError: there is none.
     """
     frame = current_frame()
     for f in () if frame is None else frame.outward():
@@ -57,14 +57,14 @@ def find_substitute(x: Box) -> Box:
 
 @contextmanager
 def substitute_boxes(old: Sequence[Array], new: Sequence[Array]) -> Iterator[Callable[[PyTree], PyTree]]:
-    """Replaces closed-over boxes by their current values for the length of a `with` block.
+    """Replaces closed-over boxes by their current values in a `with` block.
 
     Args:
-        old: what a function closed over when it was staged.
-        new: their values now.
+        old: the values that a function closed over when it was staged.
+        new: their current values.
 
     Yields:
-        What unwraps a leaf of the result, which may be such a box itself.
+        A function that unwraps a leaf of the result, which may be such a box itself.
     """
     pairs = [
         (x, value)

@@ -1,4 +1,4 @@
-"""Staging: running a function on variables and recording what it performs as a program."""
+"""Stage functions of lists of arrays: run them on variables, and record their operations as a program."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ from effx.flags import check_tracer_leaks, enable_checks, no_tracing
 from effx.handlers.sharding_types.axes_in_types import diverging_axes, is_tracking, make_tracked_equation
 from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.renewal import find_substitute
-from effx.ir.ops import decompositions as decompositions  # what operations decompose into is registered there
+from effx.ir.ops import decompositions as decompositions  # registers decompositions
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.passes.sharding_constraints import explicit_mesh
@@ -42,11 +42,11 @@ _KEYS = frozenset(KEYS.values())  # no literals: several words
 
 @final
 class Recorder:
-    """What one staging keeps: the equations, and the outside values that the function uses.
+    """The state of one staging: the equations, and the outside values that the function uses.
 
     Attributes:
-        outer_scope: the scope in which the recording began, which is none of the program's.
-        diverging_axes: the axes along which all that comes from outside varies.
+        outer_scope: the name stack at the start of the recording, which is not part of the program's names.
+        diverging_axes: the axes along which all values from outside vary.
     """
 
     __slots__ = ("captured", "diverging_axes", "equations", "outer_scope", "variables")
@@ -55,7 +55,7 @@ class Recorder:
         self.outer_scope = outer_scope
         self.diverging_axes = axes
         self.equations: list[Equation] = []
-        # Captured values stay alive here, so that their ids stay theirs.
+        # Captured values stay alive here, so that their ids are not reused.
         self.captured: list[tuple[Array, Var]] = []
         self.variables: dict[int, Var] = {}
 
@@ -74,7 +74,7 @@ class Recorder:
         return var
 
     def relative_scope(self) -> str:
-        """Returns the scope of what is performed now, within the recording."""
+        """Returns the current name stack within the recording."""
         scope = current_scope.get()
         return scope[len(self.outer_scope) + 1 :] if scope and self.outer_scope else scope
 
@@ -92,11 +92,11 @@ class Stage(Handler):
     only_records = True
 
     def describe(self) -> str:
-        """Names the transformation that stages."""
+        """Returns the name of the transformation that stages."""
         return self.transform_name
 
     def made_at(self, frame: Frame, payload: object) -> Source:
-        """Returns the position of the equation that defines the variable."""
+        """Returns the source location of the equation that defines the variable."""
         equations = cast("Recorder", frame.state).equations
         return next((e.source for e in equations if payload in e.outputs), None)
 
@@ -105,7 +105,7 @@ class Stage(Handler):
         return self.transform_name in ("jit", "pmap", "checkpoint")
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Writes one equation."""
+        """Records one equation."""
         # The hottest code of staging: a cast() here costs 30 ns an operation, a comment nothing.
         recorder: Recorder = frame.state  # type: ignore[assignment]  # set by `stage`
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
@@ -121,16 +121,16 @@ class Stage(Handler):
         return Box(frame, var, t)  # type: ignore[return-value]  # R is Array for an ArrayOperation
 
 
-# A handler of its own, so that plain programs pay nothing for what types say of axes.
+# A separate handler, so that plain programs have no cost for axes in types.
 @final
 @attrs.frozen
 class TrackingStage(Stage):
-    """Records every operation, and in the types of results along which axes they vary and which cut them."""
+    """Records every operation, with varying and sharding axes in the types of results."""
 
     name = "stage"
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
-        """Writes one equation."""
+        """Records one equation."""
         if op.multiple and isinstance(op, HigherOrder):
             op = cast("Operation[R]", conform_operation(op, [cast("Array", x).type for x in operands]))
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
@@ -159,7 +159,7 @@ def stage(
         function: takes one array for each type, returns arrays.
         types: the inputs' types.
         name: the program's name.
-        transform_name: the transformation that asks, for errors.
+        transform_name: the transformation that stages, for errors.
         origin: the user's function, for errors.
 
     Returns:
@@ -167,7 +167,7 @@ def stage(
     """
     if no_tracing.value:
         raise TransformError(f"{transform_name}: no_tracing is on, and staging {origin or name} is refused")
-    # The program may be called from elsewhere, so scopes around its staging are none of it.
+    # The program may be called from elsewhere, so scopes around its staging are not part of it.
     outer_source, outer_scope = active_source.get(), current_scope.get()
     outer_scope_around, outer_scope_asked = surrounding_scope.get(), scope_read_flag.get()
     try:
@@ -187,7 +187,7 @@ def stage(
                 cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
                 for x in results
             ]
-    finally:  # each put back whatever interrupts come
+    finally:  # each restored even after interrupts
         try:
             active_source.set(outer_source)
         finally:
@@ -211,7 +211,7 @@ def stage(
         del results
         check_leaks(frame, transform_name, origin or name)
     if enable_checks.value:
-        from effx.ir.checker import check_program  # no part of running programs otherwise
+        from effx.ir.checker import check_program  # imported only for checks
 
         check_program(program)
     return Staged(program, tuple([x for x, _ in recorder.captured]))
@@ -219,7 +219,7 @@ def stage(
 
 @final
 class SourceTracker:
-    """Goes through the equations of a program, and gives what is performed the position of the equation.
+    """Sets the source location and name stack of performed operations to those of a program's equations.
 
     That is its line in the user's source, and its scopes within those around. Whoever makes one puts `source` and
     `outer` back in the end, in two `finally`s of its own: an interrupt can come before a function has begun.
@@ -231,7 +231,7 @@ class SourceTracker:
         self.source, self.outer, self.scope = active_source.get(), current_scope.get(), ""
 
     def move_to(self, equation: Equation) -> None:
-        """Moves to an equation."""
+        """Sets the source location and name stack of an equation."""
         active_source.set(equation.source)
         if equation.scope != self.scope:
             self.scope = equation.scope
@@ -242,7 +242,7 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
     """Performs a program's operations under the current handlers.
 
     Args:
-        program: what to perform.
+        program: the program.
         arguments: one array for each input.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Transposition of linear programs; importing this registers all rules."""
+"""Transpose linear programs; importing this registers all rules."""
 
 from effx.handlers.transpose import (
     checkpoint,

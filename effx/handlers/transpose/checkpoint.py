@@ -1,6 +1,6 @@
-"""Transposes of rematerialised calls: compute the residuals again, then walk backwards.
+"""Transposes of rematerialised calls: recompute the residuals, then run the backward pass.
 
-A barrier before the computation keeps XLA from seeing that it has all that already.
+A barrier before the recomputation prevents XLA from merging it with the first computation.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def transpose_checkpoint(
     )
     known = [x for x in operands if not isinstance(x, LinearOperand)]
     present_cts = [ct for ct in cts if ct is not None]
-    # A checkpoint again, so that derivatives of the derivative save as little.
+    # The transpose is a checkpoint too, so that higher derivatives save as little.
     transposed_call = Checkpoint(transposed_program.staged.program, op.policy, op.prevent_cse)
     return expand_cotangents(
         known_in,

@@ -4,8 +4,8 @@ With <x, y> the sum of inner products along the axis, a collective C has the tra
 C^T y>. A sum is used at every index of the axis, so its cotangents are summed: psum is its own transpose. A
 collective that moves values has the transpose that moves cotangents back.
 
-Where types say along which axes values vary, a value that is the same at all indices is one value with one cotangent: the
-sum has the transpose that gives this to all, and back (`agreeing` in `effx.handlers.sharding_types.axes_in_types`).
+Where types show varying axes, a value that does not vary is one value with one cotangent: the
+transpose of the sum broadcasts it, and vice versa (`agreeing` in `effx.handlers.sharding_types.axes_in_types`).
 """
 
 from effx.array import Array
@@ -18,7 +18,7 @@ from effx.ir.ops.shape import Reshape
 @rule(k.PSum)
 def transpose_psum(op: k.PSum, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     if op.groups is None and op.axis_name in operands[0].type.vma:
-        return (ct,)  # each index has put one term into the one sum
+        return (ct,)  # each replica contributed one term to the sum
     return (op(ct),)
 
 
@@ -36,7 +36,7 @@ def transpose_psum_shared(
 
 @rule(k.AllGather)
 def transpose_all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    # Each index gets the sum of all cotangents of its part.
+    # Each replica gets the sum of all cotangents of its part.
     t = operands[0].type
     part = k.PSumScatter(op.axis_name, op.axis, op.size, groups=op.groups)(ct)
     return (convert(part if op.tiled else Reshape(t.shape)(part), t.dtype, t.weak),)

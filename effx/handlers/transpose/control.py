@@ -30,7 +30,7 @@ class TransposedProgram:
 
     Attributes:
         staged: the program and its constants.
-        nonzero: for each linear input whether it has a cotangent; the program gives these.
+        nonzero: for each linear input whether it has a cotangent; the program returns these.
     """
 
     staged: Staged
@@ -44,7 +44,7 @@ def stage_transpose(
     forced_nonzero: tuple[bool, ...] | None = None,
     types: tuple[ArrayType, ...] | None = None,
 ) -> TransposedProgram:
-    """Stages the transpose of a program; cached in it.
+    """Stages the transpose of a program; cached on the program.
 
     Args:
         program: linear in the inputs that are not known.
@@ -52,7 +52,7 @@ def stage_transpose(
         present: for each output whether its cotangent is given; the others are zero.
         forced_nonzero: for each linear input whether the cotangent must be there, as zeros if need be; None for those
             that are not zero.
-        types: of the given cotangents; None for those of the outputs, which may differ in weakness.
+        types: the types of the given cotangents; None for those of the outputs, which may differ in weak type.
     """
     if types is None:
         types = tuple([t for t, p in zip(program.out_types, present, strict=True) if p])
@@ -96,14 +96,14 @@ def _stage_transpose_uncached(
 
 
 def known_mask(operands: Sequence[Operand]) -> tuple[bool, ...]:
-    """Says for each operand whether it is known."""
+    """Returns for each operand whether it is known."""
     return tuple([not isinstance(x, LinearOperand) for x in operands])
 
 
 def expand_cotangents(
     known_in: Sequence[bool], nonzero: Sequence[bool], results: Sequence[Array]
 ) -> list[Cotangent]:
-    """Returns a cotangent for each operand: None for known ones and for zeros, which have no result."""
+    """Returns a cotangent for each operand: None for known operands and for zeros, which have no result."""
     remaining_flags, remaining_cts = iter(nonzero), iter(results)
     return [None if is_known or not next(remaining_flags) else next(remaining_cts) for is_known in known_in]
 
@@ -147,7 +147,7 @@ def transpose_linear_part(
     operands: tuple[Operand, ...],
     transpose: Callable[[HigherOrder, Sequence[Cotangent], tuple[Operand, ...]], Sequence[Cotangent]],
 ) -> list[Cotangent]:
-    """Transposes an operation with a known and a linear part: runs the one, transposes the other."""
+    """Transposes an operation with a known and a linear part: runs the known part, transposes the linear one."""
     parts = split_operation(op, tuple([isinstance(x, LinearOperand) for x in operands]), False)
     if parts is None or parts.linear is None:
         raise NoRuleError(f"transpose: {op.name} has no linear part")

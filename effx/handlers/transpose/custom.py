@@ -1,4 +1,4 @@
-"""Transposes that users gave."""
+"""Transposes by users' backward rules."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -16,7 +16,7 @@ from effx.ir.ops.custom import CustomCall, CustomTangent
 def transpose_custom_call(
     op: CustomCall, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
-    # Of a function that is linear already, no derivative is asked.
+    # A function that is linear already needs no derivative.
     return transpose_call(Call(op.program), cts, operands)
 
 

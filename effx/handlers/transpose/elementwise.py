@@ -16,7 +16,7 @@ MUL, DIV, NEG, SELECT = e.Mul(), e.Div(), e.Neg(), e.Select()
 
 
 def sum_to_type(ct: Array, t: ArrayType) -> Array:
-    """Sums the cotangent of an operand that was repeated from rank 0."""
+    """Sums the cotangent of an operand that was broadcast from rank 0."""
     if ct.type.shape == t.shape:
         return ct
     return ReduceSum(tuple(range(ct.type.ndim)))(ct)

@@ -1,7 +1,7 @@
-"""The backward pass over a linear program, and the form of transposition rules.
+"""The backward pass over a linear program, and the decorator of transpose rules.
 
-A linear program y = A x is transposed by walking its equations backwards: each gives its operands'
-cotangents from its results' by the transpose of one operation. None stands for a zero cotangent.
+A linear program y = A x is transposed by walking its equations backwards: each computes its operands'
+cotangents from its results' by the transpose of one operation. None means a zero cotangent.
 
 The walk runs under the current handlers, so transposition is as composable as they are.
 """
@@ -53,7 +53,7 @@ def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRul
 @overload
 def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
 def rule(*kinds: type[Operation[object]]) -> Rule:
-    """Registers a rule `(op, ct, operands) -> cotangents`.
+    """Registers a transpose rule `(op, ct, operands) -> cotangents`.
 
     For an operation with several results `ct` is a sequence, with None for a zero cotangent.
     """
@@ -78,7 +78,7 @@ def backward_pass(
     """
     if not is_tracking(program.in_types):
         return _run_backward_pass(program, residuals, cotangents)
-    with allow_unresolved(True):  # each cotangent lies as what it is the cotangent of
+    with allow_unresolved(True):  # each cotangent has its primal's sharding
         return _run_backward_pass(program, residuals, cotangents)
 
 
@@ -92,7 +92,7 @@ def _run_backward_pass(
     broadcasts = {e.outputs[0]: e for e in searched_equations if type(e.op) is BroadcastInDim}
 
     def before_broadcast(x: Var, ct: Array) -> tuple[Var, Array]:
-        # What is summed over devices is summed on each first: for a bias its own elements are sent, not those of a batch.
+        # Sums over devices are summed on each device first: for a bias only its own elements are sent, not the batch's.
         e = broadcasts.get(x)
         if e is None or type(e.inputs[0]) is not Var or e.inputs[0] in known:
             return x, ct

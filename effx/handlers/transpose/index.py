@@ -25,7 +25,7 @@ def transpose_gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tu
         op.sorted,
         op.unique,
     )
-    # Gather clamps its starts where scatter drops: clamp them for both, unless these are to be dropped.
+    # Gather clamps its starts where scatter drops updates: clamp them for both, unless gather fills them.
     starts = known_value(indices) if op.drops else clamp_starts(op, x, known_value(indices))
     return add(zeros(x.type), starts, ct), None
 

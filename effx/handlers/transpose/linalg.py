@@ -1,6 +1,6 @@
 """Transposes of matrix products in one operand.
 
-Never: transpose axes that dot_general can contract where they are.
+Never: transpose axes that dot_general can contract in their order.
 """
 
 from effx.array import Array
@@ -23,7 +23,7 @@ def transpose_dot_general(op: DotGeneral, ct: Array, operands: tuple[Operand, ..
 def _operand_cotangent(
     op: DotGeneral, ct: Array, linear: LinearOperand, known: Array, *, swapped: bool
 ) -> Array:
-    """The cotangent of one operand: ct contracted with the other one over the other's free axes.
+    """Returns the cotangent of one operand: ct contracted with the other operand over the other's free axes.
 
     The result's axes of op are (batch, free axes of lhs, free axes of rhs).
     """
@@ -41,11 +41,11 @@ def _operand_cotangent(
     precision = exchanged(op.precision) if swapped else op.precision
     if ct.type.dtype != known.type.dtype:
         ct = convert(ct, known.type.dtype)
-    # The other's contracted axes, in its own order, and the axes of mine that they are contracted with.
+    # The other operand's contracted axes, in its order, and this operand's axes that they are contracted with.
     contracted = [
         mine_contract[other_contract.index(i)] for i in range(known.type.ndim) if i in other_contract
     ]
-    # Either operand may come first; best is the order that leaves the axes where they belong.
+    # Either operand may come first; the best order needs no transposition of the result.
     ct_first, known_first = [*mine_batch, *mine_free, *contracted], [*mine_batch, *contracted, *mine_free]
     if known_first == sorted(known_first) and ct_first != known_first:
         result_axes = known_first

@@ -1,9 +1,9 @@
-"""Transposes of parallel maps, which are parallel maps. A slice of an operand gets its index's cotangent; along axes that
-do not cut the operand it gets the sum. A result is taken from the first index along axes that it does not have, so its
-cotangent goes there.
+"""Transposes of parallel maps, which are parallel maps. A slice of an operand gets its replica's cotangent; along axes
+that do not shard the operand it gets the sum. A result is taken from the first replica along axes that do not shard it,
+so its cotangent goes there.
 
-Where types say along which axes values vary, the body's own transpose has summed, and a result that does not vary along
-an axis has one cotangent for all indices.
+Where types show varying axes, the body's own transpose has summed, and a result that does not vary along
+an axis has one cotangent for all replicas.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def transpose_parallel_map(
     op: ParallelMap, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> list[Cotangent]:
     known_in, present = known_mask(operands), tuple([ct is not None for ct in cts])
-    with bind_replica_axes(op.axes, op.checked):  # rules of users' ask for their axes
+    with bind_replica_axes(op.axes, op.checked):  # users' rules use their axes
         transposed_body = stage_transpose(op.body, known_in, present)
     linear_cuts = [c for c, known in zip(op.cuts_in, known_in, strict=True) if not known]
     ct_cuts = tuple([c for c, p in zip(op.cuts_out, present, strict=True) if p])
@@ -55,7 +55,7 @@ def transpose_parallel_map(
 def _add_index_sums(
     op: ParallelMap, transposed_body: TransposedProgram, ct_cuts: Cuts, result_cuts: Cuts
 ) -> Program:
-    """Returns an index's backward program, with sums over indices."""
+    """Returns a replica's backward program, with sums over replicas."""
     inner = transposed_body.staged.program
     axis_count = len(op.axes)
     if all([len(c) == axis_count for c in (*ct_cuts, *result_cuts)]):
@@ -71,7 +71,7 @@ def _add_index_sums(
 
 
 def _sum_over_uncut(op: ParallelMap, x: Array, cut: tuple[int, ...]) -> Array:
-    """Returns the sum over the axes that do not cut."""
+    """Returns the sum over the axes that do not shard the operand."""
     for a, (name, _) in enumerate(op.axes):
         if a not in cut:
             x = PSum(name)(x)
@@ -79,7 +79,7 @@ def _sum_over_uncut(op: ParallelMap, x: Array, cut: tuple[int, ...]) -> Array:
 
 
 def _keep_first_index(op: ParallelMap, ct: Array, cut: tuple[int, ...]) -> Array:
-    """Returns the cotangent for the first index along axes that do not cut, and zeros for the others."""
+    """Returns the cotangent on the first replica along axes that do not shard the result, and zeros on the others."""
     for a, (name, _) in enumerate(op.axes):
         if a not in cut:
             is_first = Eq()(AxisIndex(name)(), scalar(0, dtypes.int32, False))

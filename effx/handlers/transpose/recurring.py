@@ -1,4 +1,4 @@
-"""Backward passes that recur where nothing but XLA is around: one executable in place of a kernel for each operation.
+"""Compile backward passes that recur outside of all handlers: one executable instead of a kernel for each operation.
 
 A backward pass is a program already, so it is found by its structure: operations, wiring and types, with the
 literals as operands. Forward rules are not compiled so. Staging each rule once and splitting it, so that one
@@ -29,7 +29,7 @@ __all__ = ["pull_back"]
 # much again, and a loop over changing structures never compiles.
 # Compiled, the backward pass takes 2 us for an operation, in place of 25.
 COMPILE_AFTER = 16
-MAX_STRUCTURES = 64  # of structures that are kept: those met last
+MAX_STRUCTURES = 64  # the number of cached structures, by least recent use
 
 
 @final
@@ -38,7 +38,7 @@ class _Compiled:
     """A backward pass with the linear program's literals as further residuals.
 
     Attributes:
-        staged: the pass; what it closes over are constants of the rules.
+        staged: the pass; its captured values are constants of the rules.
         kernel: runs it.
         reached: for each linear input whether it has a cotangent.
     """
@@ -51,7 +51,7 @@ class _Compiled:
 @final
 @attrs.define(eq=False)
 class _Structure:
-    """What is kept of the linear programs of one structure: how often one was met, and the backward pass."""
+    """The cache entry of linear programs of one structure: the number of uses, and the compiled backward pass."""
 
     count: int = 0
     compiled: _Compiled | None = None
@@ -91,8 +91,8 @@ def _compile(linear: Program, residuals: int, cotangents: Sequence[Array]) -> _C
 
 
 def _structure(program: Program) -> tuple[list[object], list[HostArray]] | None:
-    """Returns what programs that differ in nothing but the values of literals share, and these values; None for a
-    program whose transpose may depend on more.
+    """Returns the structure of a program without the values of literals, and these values; None for a program whose
+    transpose may depend on more.
     """
     numbers = {x: i for i, x in enumerate(program.inputs)}
     structure: list[object] = [x.type for x in program.inputs]
@@ -117,8 +117,8 @@ def _structure(program: Program) -> tuple[list[object], list[HostArray]] | None:
 def pull_back(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent]:
-    """Transposes a linear program and applies it as `backward_pass` does; what recurs is compiled."""
-    # Debugging flags, `disable_jit`, any handler and several devices keep the operations apart.
+    """Transposes a linear program and applies it as `backward_pass` does; a recurring structure is compiled."""
+    # Under debugging flags, `disable_jit`, any handler or several devices, operations run one by one.
     if current_frame() is None and type(effects.outermost.handler) is Evaluate and not disable_jit.value:
         in_cts = _run_compiled(program, residuals, cotangents)
         if in_cts is not None:
@@ -129,7 +129,7 @@ def pull_back(
 def _run_compiled(
     program: Program, residuals: Sequence[Array], cotangents: Sequence[Cotangent]
 ) -> list[Cotangent] | None:
-    """Runs a backward pass as one executable; None where it is none yet, or must not be one."""
+    """Runs a backward pass as one executable; None if it is not compiled yet, or must not be."""
     seeds = [ct for ct in cotangents if ct is not None]
     kinds = {type(x) for x in (*residuals, *seeds)}
     devices = {committed_device(x) for x in residuals if type(x) is ConcreteArray}
@@ -141,7 +141,7 @@ def _run_compiled(
     if structure is None:
         return None
     structure_key, literals = structure
-    # The counts say where one part of the key ends and the next begins.
+    # The counts delimit the parts of the key.
     entry = _structure_entry((len(residuals), len(seeds), *[ct.type for ct in seeds], *structure_key))
     entry.count += 1
     if entry.count < COMPILE_AFTER:

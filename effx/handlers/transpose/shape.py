@@ -55,7 +55,7 @@ def transpose_concatenate(
 
 @rule(s.Pad)
 def transpose_pad(op: s.Pad, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    # Padding back with negative amounts takes the edges off, then a strided slice the interior.
+    # Padding with negative amounts removes the edges, then a strided slice the interior.
     x, fill = operands
     zero = scalar(0, ct.type.dtype)
     trimmed = s.Pad(tuple([-n for n in op.low]), tuple([-n for n in op.high]), (0,) * ct.type.ndim)(ct, zero)
@@ -64,7 +64,7 @@ def transpose_pad(op: s.Pad, ct: Array, operands: tuple[Operand, ...]) -> tuple[
     if type(fill) is not LinearOperand:
         return inner, None
     axes = tuple(range(ct.type.ndim))
-    # What did not come from x came from the padding value.
+    # Elements that do not come from x are the padding value.
     rest = Sub()(ReduceSum(axes)(ct), ReduceSum(axes)(inner))
     return inner if type(x) is LinearOperand else None, rest
 

@@ -1,4 +1,4 @@
-"""Batching: values with one axis more than the function sees; importing this registers all rules."""
+"""Batching: values with one more axis than the function sees; importing this registers all rules."""
 
 from effx.handlers.vmap import (
     collective,

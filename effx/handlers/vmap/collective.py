@@ -1,4 +1,4 @@
-"""Batching of collectives: along this batch's name they become operations on the batch axis."""
+"""Batching of collectives: those along this batch's axis name become operations on the batch axis."""
 
 from typing import cast
 
@@ -37,12 +37,12 @@ Axes = tuple[Axis, ...]
 
 
 def is_along_batch(handler: Vmap, op: Collective) -> bool:
-    """Says whether the collective runs along this batch."""
+    """Returns whether the collective runs along this batch."""
     return handler.axis_name is not None and op.axis_name == handler.axis_name
 
 
 def take_rows(x: Array, indices: list[int]) -> Array:
-    """Returns x[places]: rows along the leading axis, by index."""
+    """Returns x[indices]: rows along the leading axis."""
     if indices == list(range(x.type.shape[0])):
         return x
     t = x.type
@@ -65,7 +65,7 @@ def batch_in_groups(handler: Vmap, op: Grouped, x: Array, axis: Axis) -> tuple[A
         # The result belongs to the outer one of the two frames.
         group_axis = y.payload.axis if type(y) is Box and y.frame is inner else None
         shared = cast("Box", y.payload.value if type(y) is Box and y.frame is inner else y).payload
-    if group_axis is None:  # constant in each group
+    if group_axis is None:  # equal in each group
         grouped = materialize(handler, shared.value, shared.axis)
         shape = grouped.type.shape
         grouped = BroadcastInDim((count, size, *shape[1:]), (0, *range(2, len(shape) + 1)))(grouped)
@@ -94,7 +94,7 @@ def batch_psum(handler: Vmap, op: PSum, values: Values, axes: Axes) -> tuple[Arr
 
 
 def multiply_by_size(x: Array, size: int) -> Array:
-    """Returns the sum of as many times x."""
+    """Returns the sum of `size` copies of x."""
     # Integers wrap around, and so must the size.
     t = x.type
     count = int(np.asarray(size).astype(t.dtype)) if t.kind in "iu" else size
@@ -112,7 +112,7 @@ def batch_pmin(handler: Vmap, op: PMin, values: Values, axes: Axes) -> tuple[Arr
 
 
 def check_axis_size(handler: Vmap, op: AllGather | AllToAll | PSumScatter) -> None:
-    """Raises a ShapeError if the operation was made for another axis size."""
+    """Raises a ShapeError if the operation has another axis size."""
     if op.size != handler.size:
         raise ShapeError(
             f"{op.name}: size is {op.size}, but the axis {op.axis_name!r} has size {handler.size}"

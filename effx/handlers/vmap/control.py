@@ -1,4 +1,4 @@
-"""Batching of branches and loops: those with a batched predicate; others are handled as under any handler."""
+"""Batching of branches and loops with a batched predicate; others are handled as under any handler."""
 
 from collections.abc import Sequence
 from typing import cast, final
@@ -60,10 +60,10 @@ def mask_derivative(frame: Frame, mask: Array, x: Array) -> Array:
 
 
 def check_effects_undecided(op: HigherOrder) -> None:
-    """Checks that what not all elements of a batch ask for may be done for all of them.
+    """Checks that an operation that only some batch elements need may run for all of them.
 
     Raises:
-        TransformError: it calls functions that do something to the world.
+        TransformError: it has side effects.
     """
     effect = describe_side_effect(op.effects)
     if effect:
@@ -75,7 +75,7 @@ def check_effects_undecided(op: HigherOrder) -> None:
 
 @recursion(Cond, under=Vmap)
 def batch_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One cond; with a batched index all branches run, and each batch element selects."""
+    """Performs one cond; with a batched index all branches run, and each batch element selects."""
     results_if_decided = branches.recur_decided_cond(frame, op, operands)
     if results_if_decided is not None:
         return results_if_decided
@@ -98,7 +98,7 @@ def batch_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array
 
 
 def _run_branch(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
-    """Runs a branch. One that holds programs stays a call, which is staged once. Both branches of nested
+    """Runs a branch. A branch that holds programs stays a call, which is staged once. Both branches of nested
     conds may hold the same program: running it in each would double the work on each level.
     """
     if any([isinstance(e.op, HigherOrder) for e in branch.equations]):
@@ -108,9 +108,9 @@ def _run_branch(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
 
 @recursion(While, under=Vmap)
 def batch_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One loop. With a batched condition it runs until all batch elements are done; those that are done keep their
-    carry. The conditions' values are carried, so that the condition is evaluated once in an iteration; but one of
-    elementwise operations only, which XLA fuses with its uses, is evaluated twice, which is faster.
+    """Performs one loop. With a batched condition it runs until all batch elements are done; elements that are done keep
+    their carry. The conditions' values are carried, so that the condition is evaluated once in an iteration; but a
+    condition of elementwise operations only, which XLA fuses with its uses, is evaluated twice, which is faster.
     """
     results_if_decided = while_loops.recur_decided_while(frame, op, operands)
     if results_if_decided is not None:
@@ -165,12 +165,12 @@ class _BatchedLoop:
         return [values_in_front(self.handler, frame, test)]
 
     def does_any_continue(self, leaves: list[Array]) -> list[Array]:
-        """Says whether any batch element goes on."""
+        """Returns whether any batch element continues."""
         n = len(layout_types(self.constants))
         return [ReduceOr((0,))(leaves[n] if self.carries_mask else self.evaluate_conditions(leaves)[0])]
 
     def run_iteration(self, leaves: list[Array]) -> list[Array]:
-        """One iteration: batch elements that go on take the body's result."""
+        """Runs one iteration: batch elements that continue take the body's result."""
         n = len(layout_types(self.constants))
         op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries_mask else leaves
         with handle(self.handler) as frame:
@@ -188,7 +188,7 @@ class _BatchedLoop:
 
 
 def _stage_batched_loop(loop: _BatchedLoop) -> tuple[Staged, list[Program], list[Array]]:
-    """Stages the initial condition, the condition and an iteration, these two with one list of constants."""
+    """Stages the initial condition, the condition and an iteration, the last two with one list of constants."""
     constants, carry = layout_types(loop.constants), layout_types(loop.carry)
     going_types = [array_type(dtypes.bool_, (loop.handler.size,))] if loop.carries_mask else []
     condition, body = loop.op.condition.name, loop.op.body.name

@@ -1,4 +1,4 @@
-"""Batching of functions with custom rules: by a rule for batching, or keeping the other rules."""
+"""Batching of functions with custom rules: by a batching rule, or with the other rules kept."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -21,7 +21,7 @@ from effx.ir.ops.custom import Batch, CustomCall, CustomRules
 def apply_batching_rule(
     frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
 ) -> tuple[Array, ...] | None:
-    """Applies a user's rule; None where no argument has a batch axis."""
+    """Applies a user's batching rule; None if no argument has a batch axis."""
     handler = cast("Vmap", frame.handler)
     assert rules.batch is not None
     values: list[Array] = []
@@ -34,7 +34,7 @@ def apply_batching_rule(
         return None
     if any([x.frame is frame for x in constants]):
         raise closed_over_error(rules, "batched")
-    # Operations that the rule performs have the rule's own lines.
+    # Operations that the rule performs have the source lines of the rule.
     outer_source = active_source.get()
     try:
         active_source.set(None)
@@ -50,7 +50,7 @@ def apply_batching_rule(
 
 @recursion(CustomCall, under=Vmap)
 def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """One call on the batch. A named function keeps its batch: outer handlers apply their rules to each element."""
+    """Performs one call on the batch. A named function keeps its batch: outer handlers apply their rules to each element."""
     handler, function, n = cast("Vmap", frame.handler), op.rules.function, op.constants
     if function is None:
         return custom.recur_custom_call(frame, op, operands)
@@ -82,7 +82,7 @@ def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
 def _flatten_in_front(
     frame: Frame, inputs: list[Array], outputs: list[Array]
 ) -> tuple[list[Array], tuple[ValueLayout, ...]]:
-    """Moves the batch axis of all results to the front, repeating unbatched ones."""
+    """Moves the batch axis of all results to the front, and broadcasts unbatched ones."""
     handler = frame.handler
     assert isinstance(handler, Vmap)
     return flatten_boxes(

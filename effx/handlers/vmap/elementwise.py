@@ -18,7 +18,7 @@ def batch_elementwise(
     if len(values) == 1:
         return perform(op, values), axes[0]
     if len(values) == 2:
-        # What nearly every operation of two operands is: both batched alike, or one an unbatched scalar.
+        # The usual cases of two operands: both batched along one axis, or one an unbatched scalar.
         (x, y), (a, b) = values, axes
         if a == b and x.type.ndim == y.type.ndim:
             return perform(op, values), a
@@ -33,7 +33,7 @@ def batch_elementwise(
 def align_operands(
     handler: Vmap, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[list[Array], int]:
-    """Broadcasts operands to one shape, batch axis included, but unbatched scalars, which the operation
+    """Broadcasts operands to one shape, including the batch axis, except unbatched scalars, which the operation
     itself broadcasts.
     """
     # The rank of a batch element, and a batched operand of that rank, whose axis is used.
@@ -70,7 +70,7 @@ def align_operands(
 def batch_clamp(
     handler: Vmap, op: Clamp, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
-    # Bounds may repeat by rank 0, x may not.
+    # Bounds of rank 0 are broadcast, x is not.
     (low, x, high), axis = align_operands(handler, values, axes)
     if not x.type.shape:
         x = BroadcastInDim((handler.size,), ())(x)

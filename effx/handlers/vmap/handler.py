@@ -1,5 +1,5 @@
-"""The batching handler: batched values, and the form of its rules. A box carries (value, axis): the value has
-one axis more than the type that the function sees, at index `axis`. A value without a box is unbatched.
+"""The batching handler: batched values, and the decorator of its rules. A box carries (value, axis): the value has
+one more axis than the type that the function sees, at index `axis`. A value without a box is unbatched.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -48,7 +48,7 @@ class Batched:
 
 @cache
 def element_type(t: ArrayType, axis: int) -> ArrayType:
-    """Returns the type of a batch's elements. Kept for good, as types are."""
+    """Returns the type of a batch's elements; cached for ever, as types are."""
     element = t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
     if t.explicit_sharding is None:
         return element
@@ -62,8 +62,8 @@ class Vmap(PayloadHandler):
     """Runs a function on all elements of a batch at once.
 
     Attributes:
-        size: of the batch. axis_name: the axis name for collectives; None for none.
-        spmd_axes: the axes of a mesh that cut the batch where a program says how arrays lie.
+        size: the batch size. axis_name: the axis name for collectives; None for none.
+        spmd_axes: the mesh axes that shard the batch where a program constrains shardings.
     """
 
     size: int
@@ -78,17 +78,17 @@ class Vmap(PayloadHandler):
     )
 
     def describe(self) -> str:
-        """Names the handler with its parameters."""
+        """Returns the handler's name with its parameters."""
         name = "" if self.axis_name is None else f", axis_name={self.axis_name!r}"
         cut = f", spmd_axis_name={self.spmd_axes!r}" if self.spmd_axes else ""
         return f"vmap(axis_size={self.size}{name}{cut})"
 
     def axes(self) -> tuple[tuple[Hashable, int], ...]:
-        """The batch, where it has a name."""
+        """Returns the batch axis, if it has a name."""
         return () if self.axis_name is None else ((self.axis_name, self.size),)
 
     def takes(self, effects: frozenset[Effect]) -> bool:
-        """Says whether a collective is along this batch."""
+        """Returns whether a collective is along this batch."""
         return self.axis_name is not None and AxisEffect(self.axis_name) in effects
 
     def apply_rule(
@@ -119,7 +119,7 @@ class Vmap(PayloadHandler):
     keeps_rules = True
 
     def uses(self, rules: CustomRules) -> bool:
-        """A rule for batching."""
+        """Uses batching rules."""
         return rules.batch is not None
 
     def reduce_cotangent(self, payload: Batched) -> Array:
@@ -134,7 +134,7 @@ class Vmap(PayloadHandler):
         return Reshape(t.shape[:axis] + t.shape[axis + 1 :])(one)
 
     def on_first(self, ct: Array) -> Batched:
-        """Returns the cotangent followed by zeros."""
+        """Returns a batch of the cotangent followed by zeros."""
         t = ct.type
         row = BroadcastInDim((1, *t.shape), tuple(range(1, t.ndim + 1)))(ct)
         none = (0,) * t.ndim
@@ -144,20 +144,20 @@ class Vmap(PayloadHandler):
     # Inside loops and branches
 
     def lift(self, x: Array) -> Batched:
-        """Repeats a value along the batch axis."""
+        """Broadcasts a value along a new batch axis."""
         return Batched(materialize(self, x, None), 0)
 
     def conform(self, payload: Batched, like: Batched) -> Batched:
-        """Moves the batch axis to the index of the other's."""
+        """Moves the batch axis to the index of the other payload's."""
         return Batched(materialize(self, payload.value, payload.axis, like.axis), like.axis)
 
     def unstack(self, payload: Batched) -> Batched:
-        """The index of the batch axis is one less in a slice; the scanned axis must come before it."""
+        """Returns the payload of a slice: its batch axis has an index less by one; the scanned axis must come before it."""
         value = payload.value if payload.axis else moveaxis(payload.value, 0, 1)
         return Batched(value, max(payload.axis, 1) - 1)
 
     def stack(self, payload: Batched) -> Batched:
-        """The scanned axis comes before all axes of a slice."""
+        """Returns the payload of a stack: the scanned axis comes before all axes of a slice."""
         return Batched(payload.value, payload.axis + 1)
 
 
@@ -166,7 +166,7 @@ def rule(kind: type[A], /, *kinds: type[A]) -> Callable[[ArrayRule[A]], ArrayRul
 @overload
 def rule(kind: type[T], /, *kinds: type[T]) -> Callable[[TupleRule[T]], TupleRule[T]]: ...
 def rule(*kinds: type[Operation[object]]) -> Rule:
-    """Registers a rule `(handler, op, values, axes) -> (result, axis)`; None stands for no batch axis.
+    """Registers a batching rule `(handler, op, values, axes) -> (result, axis)`; None means no batch axis.
 
     For an operation with several results it returns two tuples.
     """
@@ -179,14 +179,14 @@ def move_to_front(x: Array, axis: int) -> Array:
 
 
 def values_in_front(handler: Vmap, frame: Frame, x: Array) -> Array:
-    """Returns the values of a frame's batch, with the batch axis in front."""
+    """Returns the values of a frame's batch, with a leading batch axis."""
     if type(x) is Box and x.frame is frame:
         return materialize(handler, x.payload.value, x.payload.axis)
     return materialize(handler, x, None)
 
 
 def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
-    """Returns the value with its batch axis at index `place`; an unbatched value is repeated along it."""
+    """Returns the value with its batch axis at index `place`; an unbatched value is broadcast along it."""
     if axis is not None:
         return x if axis == place else moveaxis(x, axis, place)
     shape: Shape = (*x.type.shape[:place], handler.size, *x.type.shape[place:])
@@ -194,7 +194,7 @@ def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
 
 
 def shift_axes(axes: tuple[int, ...], batch_axis: int) -> tuple[int, ...]:
-    """Returns axes of a batch element as axes of the batched value, whose batch axis is at index `batch_axis`."""
+    """Converts axes of a batch element to axes of the batched value, whose batch axis is at index `batch_axis`."""
     return tuple([a + (a >= batch_axis) for a in axes])
 
 
@@ -215,13 +215,13 @@ def evaluate_batch(
     """Evaluates a function for all elements of a batch.
 
     Args:
-        function: of the arrays of one batch element.
-        values: with the batch axis at `axes`.
-        axes: counted from 0; None for an unbatched value.
-        size: of the batch.
+        function: a function of the arrays of one batch element.
+        values: the arrays, with batch axes at `axes`.
+        axes: the batch axes, from 0; None for an unbatched value.
+        size: the batch size.
         axis_name: the batch's name for collectives.
         origin: the user's function, for errors.
-        spmd_axes: the axes of a mesh that cut the batch where a program says how arrays lie.
+        spmd_axes: the mesh axes that shard the batch where a program constrains shardings.
 
     Returns:
         The results and their batch axes, None for unbatched results.
@@ -252,14 +252,14 @@ def apply_over_batches(
     """Applies a rule to each element of nested batches.
 
     Args:
-        batches: the outermost first.
+        batches: the batches, outermost first.
         rule: takes and returns flat lists of payloads, or arrays.
-        payloads: its arguments, batched ones with all their batch axes in front.
-        unstack: for each of them, what gives the payload of a slice, with the sliced axis in front of each leaf.
+        payloads: the rule's arguments; batched ones have their batch axes leading.
+        unstack: for each payload, a function to the payload of a slice, with each leaf's sliced axis leading.
         stack: the inverse, for any result.
 
     Returns:
-        The results, with all batch axes in front.
+        The results, with all batch axes leading.
     """
     if not batches:
         return rule(payloads)
@@ -283,5 +283,5 @@ def apply_over_batches(
 
 
 def identity(x: X) -> X:
-    """The `unstack` and `stack` of an array that is no payload: the identity."""
+    """Returns x: the `unstack` and `stack` of an array that is no payload."""
     return x

@@ -1,7 +1,7 @@
 """Batching of gather and scatter.
 
-The batch axis of x alone is one more axis of the slices, taken whole. That of the indices alone is one more
-axis of start vectors. Where both are batched, it is a batch axis of the operation.
+If only x is batched, the batch axis is one more axis of the slices, taken whole. If only the indices are, it is one
+more axis of start vectors. If both are batched, it is a batch axis of the operation.
 """
 
 from effx.array import Array
@@ -97,7 +97,7 @@ def _scatter_windows(
     (x, indices, updates), (axis, _, updates_axis) = values, axes
     removed = op.inserted + op.operand_batch
     if axis is None:
-        # Where x gets its batch axis is free, so the updates keep theirs.
+        # x may get its batch axis at any index, so the updates keep theirs.
         assert updates_axis is not None
         axis = _batch_axis_after(
             _other_axes(x.type.ndim, removed), _count_before(updates_axis, op.window_dims)
@@ -152,6 +152,6 @@ def _add_axis(axes: Ints, axis: int) -> Ints:
 def _add_axis_pair(
     operand_batch: Ints, indices_batch: Ints, axis: int, indices_axis: int
 ) -> tuple[Ints, Ints]:
-    """Adds a pair of axes; StableHLO wants those of x increasing."""
+    """Adds a pair of axes; StableHLO requires those of x in increasing order."""
     pairs = sorted([*zip(operand_batch, indices_batch, strict=True), (axis, indices_axis)])
     return tuple([i for i, _ in pairs]), tuple([j for _, j in pairs])

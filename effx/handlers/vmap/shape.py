@@ -1,4 +1,4 @@
-"""Batching of operations that move, repeat or cut out elements."""
+"""Batching of operations that move, repeat or slice elements."""
 
 from math import prod
 
@@ -35,7 +35,7 @@ def batch_broadcast_in_dim(
 ) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    # Right behind the axis that precedes it in x, so that dims keep increasing.
+    # Right behind the axis that precedes it in x, so that dims remain increasing.
     result_axis = op.dims[axis - 1] + 1 if axis else 0
     dims = insert_entry(shift_axes(op.dims, result_axis), axis, result_axis)
     return BroadcastInDim(insert_entry(op.shape, result_axis, handler.size), dims)(x), result_axis
@@ -45,7 +45,7 @@ def batch_broadcast_in_dim(
 def batch_reshape(handler: Vmap, op: Reshape, values: Values, axes: Axes) -> tuple[Array, Axis]:
     (x,), (axis,) = values, axes
     assert axis is not None
-    # Row-major order splits at the batch axis: it may stay between the same numbers of elements.
+    # A reshape splits at the batch axis in row-major order: it stays between the same numbers of elements.
     before = prod(x.type.shape[:axis])
     for result_axis in range(len(op.shape) + 1):
         if prod(op.shape[:result_axis]) == before:
@@ -86,7 +86,7 @@ def batch_pad(handler: Vmap, op: Pad, values: Values, axes: Axes) -> tuple[Array
     inside = op(BroadcastInDim(shape, ())(scalar(True, dtypes.bool_)), scalar(False, dtypes.bool_))
     zero = scalar(0, x.type.dtype)
     padded = op(x, zero) if axis is None else _pad_beside(op, x, zero, axis)
-    if x.type.weak:  # the result's weakness is x's alone
+    if x.type.weak:  # only x's weak type makes the result weak
         value = convert(value, x.type.dtype, True)
     full = insert_entry(inside.type.shape, result_axis, handler.size)
     filling = BroadcastInDim(full, (result_axis,))(value)
@@ -149,7 +149,7 @@ def batch_dynamic_update_slice(
         x = materialize(handler, x, axis, result_axis)
         update = materialize(handler, update, update_axis, result_axis)
         return op(x, update, *starts[:result_axis], zero, *starts[result_axis:]), result_axis
-    # Scatter drops what does not fit, so the starts are clamped here.
+    # Scatter drops updates out of bounds, so the starts are clamped here.
     pairs = [(_clamp_start(values[2 + i], shape[i] - block[i]), axes[2 + i]) for i in free]
     indices = _start_vectors(handler, pairs)
     if x.type.weak and not update.type.weak:
@@ -169,7 +169,7 @@ def batch_dynamic_update_slice(
 
 
 def _free_axes(block: Shape, shape: Shape) -> tuple[int, ...]:
-    """Returns the axes along which a block has room; along the others its start is clamped to 0."""
+    """Returns the axes along which a block can move; along the others its start is clamped to 0."""
     return tuple([i for i, (b, n) in enumerate(zip(block, shape, strict=True)) if b != n])
 
 
@@ -185,7 +185,7 @@ def _clamp_start(start: Array, last: int) -> Array:
 
 
 def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
-    """Stacks scalar starts, batched or not, to one vector for each batch element."""
+    """Stacks scalar starts, batched or not, into one vector for each batch element."""
     columns = [BroadcastInDim((handler.size, 1), () if a is None else (0,))(s) for s, a in starts]
     return columns[0] if len(columns) == 1 else Concatenate(1)(*columns)
 

@@ -1,4 +1,4 @@
-"""Batching of what says how arrays lie on a mesh: axes of the mesh may cut the batch there."""
+"""Batching of sharding constraints and parallel maps: mesh axes may shard the batch there (`spmd_axis_name`)."""
 
 from collections.abc import Sequence
 from math import prod
@@ -28,7 +28,7 @@ from effx.tree.registry import flatten
 def batch_constrain(
     handler: Vmap, op: Constrain, values: tuple[Array, ...], axes: tuple[Axis, ...]
 ) -> tuple[Array, Axis]:
-    """The batch axis is left to the partitioner, unless the user has named what cuts it."""
+    """Batches a sharding constraint; the batch axis is left to the partitioner, unless `spmd_axis_name` shards it."""
     (x,), (axis,) = values, axes
     assert axis is not None
     cut = (
@@ -41,7 +41,7 @@ def batch_constrain(
 
 @recursion(ParallelMap, under=Vmap)
 def batch_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Each index runs the whole batch, or where axes of the mesh cut the batch and are the map's its part of it."""
+    """Batches a parallel map: each replica runs the whole batch, or its part if spmd axes of the map shard the batch."""
     handler = cast("Vmap", frame.handler)
     if op.mesh is None or not handler.spmd_axes or not op.names & {*handler.spmd_axes}:
         return parallel.recur_parallel_map(frame, op, operands)
@@ -54,10 +54,10 @@ def _spmd_axis_numbers(
     mesh: Sequence[tuple[object, int]],
     cuts: Sequence[tuple[int, ...] | None],
 ) -> tuple[int, ...]:
-    """Returns the numbers of the axes that cut the batch.
+    """Returns the numbers of the mesh axes that shard the batch.
 
     Raises:
-        ShardingError: one is not there, or cuts something else, or the batch has no equal parts along them.
+        ShardingError: an axis does not exist, or shards something else, or the batch has no equal parts along them.
     """
     axis_index = {name: i for i, (name, _) in enumerate(mesh)}
     used = [a for cut in cuts for a in cut or ()]
@@ -68,7 +68,7 @@ def _spmd_axis_numbers(
             )
         if axis_index[name] in used:
             raise ShardingError(
-                f"vmap: spmd_axis_name is {name!r}, which cuts an array of {operation_name} already"
+                f"vmap: spmd_axis_name is {name!r}, which shards an array of {operation_name} already"
             )
     numbers = tuple([axis_index[name] for name in handler.spmd_axes])
     parts = prod([mesh[a][1] for a in numbers])
@@ -82,7 +82,7 @@ def _spmd_axis_numbers(
 def _partition_batch(
     frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """One parallel map in which each index along some axes has a part of the batch."""
+    """Performs one parallel map in which each replica along some axes has a part of the batch."""
     spmd_numbers = _spmd_axis_numbers(handler, "shard_map", op.axes, (*op.cuts_in, *op.cuts_out))
     sizes = op.axis_sizes_of(spmd_numbers)
     for name in handler.spmd_axes:
@@ -92,7 +92,7 @@ def _partition_batch(
             )
     if handler.takes(op.body.effects):
         raise ShardingError(
-            f"vmap: spmd_axis_name cuts the batch {handler.axis_name!r}, along which a collective of shard_map runs"
+            f"vmap: spmd_axis_name shards the batch {handler.axis_name!r}, along which a collective of shard_map runs"
         )
     part = attrs.evolve(handler, size=handler.size // prod(sizes), spmd_axes=())
     part_operands: list[Array] = []
@@ -134,7 +134,7 @@ def _partition_batch(
 
 
 def _join_batch_parts(frame: Frame, handler: Vmap, y: Array, layout: ValueLayout, k: int, n: int) -> Array:
-    """Returns a result with the parts of the batch as one axis behind those that cut it."""
+    """Returns a result with the parts of the batch merged into one axis behind the sharding axes."""
     if layout.tree is None:
         return y
     inner: Batched = layout.tree.unflatten([y])

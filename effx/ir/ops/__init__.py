@@ -1,4 +1,4 @@
-"""Operation classes, a family a file.
+"""Operation classes, one file for each family.
 
-Never: hold a handler's rule.
+Never: define a handler's rule.
 """

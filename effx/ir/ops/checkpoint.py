@@ -1,4 +1,4 @@
-"""Rematerialisation: programs whose linearisation computes again what it does not save, and names for values."""
+"""Rematerialisation (`Checkpoint`): calls whose linearisation recomputes unsaved values; and names for values."""
 
 from collections.abc import Callable
 from typing import ClassVar, final
@@ -19,11 +19,11 @@ Policy = Callable[..., object]
 @final
 @attrs.frozen
 class Checkpoint(Calling):
-    """Calls a program whose linearisation saves few residuals: the others are computed again.
+    """Calls a program whose linearisation saves few residuals: the others are recomputed.
 
     Attributes:
         policy: which of the program's intermediate results are saved; None for none.
-        prevent_cse: True to keep XLA from merging the second computation with the first.
+        prevent_cse: True to prevent XLA from merging the second computation with the first.
     """
 
     policy: Policy | None = None
@@ -31,7 +31,7 @@ class Checkpoint(Calling):
 
 
 def contains_python_function(program: Program) -> bool:
-    """Says whether a program holds an operation of which only a Python function is known, so that it cannot be compiled.
+    """Returns whether a program holds an operation with only a Python implementation, so that it cannot be compiled.
 
     Such a program may be checkpointed, outside of `jit`: its operations run one by one.
     """
@@ -49,7 +49,7 @@ class Identity(Elementwise, Linear):
     kinds: ClassVar[str] = "biufc"
 
     def applies_to(self, t: ArrayType) -> bool:
-        """Says whether it has a meaning for an array of this type."""
+        """Returns whether the operation is defined for this type."""
         return True
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -72,8 +72,8 @@ class CheckpointName(Identity):
 @final
 @attrs.frozen
 class Offload(Identity):
-    """The identity, in another memory of the device. On a CPU, whose memories are one, nothing moves inside of programs;
-    what a program returns is in that memory on every platform.
+    """The identity, into another memory of the device. On a CPU, which has a single memory, nothing moves inside programs;
+    a program's result is in that memory on every platform.
 
     Returned by a policy, it means that a value is saved there.
 
@@ -84,7 +84,7 @@ class Offload(Identity):
 
     Attributes:
         src: the kind of memory that computations use.
-        dst: the kind of memory to keep the value in, such as "pinned_host".
+        dst: the kind of memory to store the value in, such as "pinned_host".
         back: True for the copy back.
     """
 
@@ -94,5 +94,5 @@ class Offload(Identity):
 
 
 def is_named(op: Operation[object], labels: frozenset[str]) -> bool:
-    """Says whether an operation names a value by one of these labels."""
+    """Returns whether an operation names a value by one of these labels."""
     return type(op) is CheckpointName and op.label in labels

@@ -48,7 +48,7 @@ class Collective(ArrayOperation):
 
     @property
     def is_equal(self) -> bool:
-        """Whether the result is the same at all indices of the axis."""
+        """Whether the result is equal at all indices of the axis."""
         return False
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -76,7 +76,7 @@ class CollectiveReduction(Grouped):
 
     @property
     def is_equal(self) -> bool:
-        """Whether the result is the same at all indices of the axis: not with groups."""
+        """Whether the result is equal at all indices of the axis: not with groups."""
         return self.groups is None
 
 
@@ -92,7 +92,7 @@ class PSum(CollectiveReduction, Linear):
 
 @final
 class PCast(Collective, Linear):
-    """The identity, of a result that counts as varying along the axis: a sum of its cotangents is taken over it."""
+    """The identity, with a result that counts as varying along the axis, so that its cotangents are summed over it."""
 
     __slots__ = ()
     name = "pcast"
@@ -195,7 +195,7 @@ class PSumScatter(Grouped, Linear):
     """The sum over the named axis, scattered: index i gets the i-th part. StableHLO: reduce_scatter.
 
     Attributes:
-        axis: the array axis that is cut into parts.
+        axis: the array axis that is split into parts.
         size: of the named axis, or of a group.
     """
 
@@ -220,7 +220,7 @@ class AllToAll(Grouped, Linear):
     """Index i gets the i-th part of every value along the named axis, joined in order. StableHLO: all_to_all.
 
     Attributes:
-        split: the array axis that is cut into parts.
+        split: the array axis that is split into parts.
         concat: the array axis along which the received parts are joined.
         size: of the named axis, or of a group.
     """

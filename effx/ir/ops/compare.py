@@ -26,7 +26,7 @@ class Comparison(Singleton, Elementwise):
 
 
 class Equality(Comparison):
-    """Trait: compares what has no order too: complex numbers, and random keys of one generator."""
+    """Trait: compares values without an order too: complex numbers, and random keys of one generator."""
 
     __slots__ = ()
     kinds = "biufc"

@@ -26,19 +26,19 @@ def _no_stacked_outputs(region: "Region") -> tuple[int, ...]:
 @final
 @attrs.frozen(kw_only=True)
 class Region:
-    """How operands and results go through a program that an operation holds.
+    """The correspondence of an operation's operands and results with inputs and outputs of a program that it holds.
 
-    The program takes constants, what is carried, and the rest; it gives what is carried on, and the rest. The
+    The program takes constants, the carry, and the rest; it returns the next carry, and the rest. The
     operation's results are the last carry, then the rest.
 
     Attributes:
-        program: what runs.
-        skipped: the number of operands in front that it does not take.
+        program: the program.
+        skipped: the number of leading operands that it does not take.
         constants: the number of inputs that are the same in each iteration.
         carries: the number of inputs behind these that are results of the iteration before.
         stacked_in, stacked_out: for each input and output along how many leading axes of the operand or result it is one
             slice; 0 for the whole.
-        condition: the program that says, from constants and carry, whether one more iteration runs.
+        condition: the program that decides, from constants and carry, whether one more iteration runs.
     """
 
     program: Program
@@ -50,7 +50,7 @@ class Region:
     condition: Program | None = None
 
     def split_operands(self, operands: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
-        """Parts the operands, or what is known of each, into those of the constants, of the carry and of the rest."""
+        """Splits the operands, or data of each, into constants, carry and the rest."""
         c = self.skipped + self.constants
         n = c + self.carries
         return tuple(operands[self.skipped : c]), tuple(operands[c:n]), tuple(operands[n:])
@@ -73,9 +73,9 @@ class HigherOrder(TupleOperation):
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The programs that may run, of which one does, and how operands and results go through them.
+        """The programs that may run, of which one does, with the correspondence of operands and results.
 
-        None where the operation is more than what a program does: where an equation defines it, say.
+        None if the operation is more than a run of a program, for example if an equation defines it.
         """
         # An operation that an equation defines, such as a root, has none: its solver may find x without a
         # value of x flowing from what it depends on.
@@ -94,14 +94,14 @@ class HigherOrder(TupleOperation):
 
 
 def types_match(types: "tuple[ArrayType, ...]", expected: "tuple[ArrayType, ...]") -> bool:
-    """Says whether arguments of these types match parameters of others; weakness does not matter."""
+    """Returns whether arguments of these types match the expected ones; weak types are ignored."""
     return len(types) == len(expected) and all(
         [t is e or t.matches(e) for t, e in zip(types, expected, strict=True)]
     )
 
 
 def higher_order_operations(program: Program) -> tuple[HigherOrder, ...]:
-    """Returns the operations of a program that hold programs, in order; found once."""
+    """Returns the operations of a program that hold programs, in order; cached."""
     operations = program.derived.get("holders")
     if operations is None:
         operations = ()
@@ -112,7 +112,7 @@ def higher_order_operations(program: Program) -> tuple[HigherOrder, ...]:
 
 
 def contains_operation(program: Program, trait: type) -> bool:
-    """Says whether an operation of a program, or of one that it holds, is of a class or trait; found once."""
+    """Returns whether a program, or one that it holds, has an operation of a class or trait; cached."""
     key = f"holds {trait.__qualname__}"
     is_contained = program.derived.get(key)
     if is_contained is None:
@@ -126,7 +126,7 @@ def contains_operation(program: Program, trait: type) -> bool:
 
 @attrs.frozen
 class Calling(HigherOrder):
-    """Trait: takes what its one program takes, and gives what that gives.
+    """Trait: has the operands and results of its one program.
 
     Attributes:
         program: the callee; equal only to itself.
@@ -175,7 +175,7 @@ Platforms = tuple[tuple[str, ...], ...]
 
 
 def find_platform_branch(platforms: Platforms, platform: str) -> int:
-    """Returns which branch is for a platform: the one that names it, else the one that names none.
+    """Returns the index of a platform's branch: the one that names it, else the one that names none.
 
     Raises:
         NoRuleError: no branch is for it.
@@ -200,8 +200,8 @@ class Cond(HigherOrder):
 
     Attributes:
         branches: programs with the same parameters and the same result types.
-        platforms: where not the index but the platform decides: those of each branch, of which only one is compiled;
-            none for the branch of all others.
+        platforms: if the platform decides instead of the index: the platforms of each branch, of which only one is
+            compiled; none for the branch of all others.
     """
 
     branches: tuple[Program, ...] = attrs.field(validator=_check_programs)
@@ -278,7 +278,7 @@ class While(HigherOrder):
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The body, which runs as long as the condition says."""
+        """The body, which runs while the condition holds."""
         carries = len(self.body.inputs) - self.constants
         return (
             Region(program=self.body, constants=self.constants, carries=carries, condition=self.condition),

@@ -30,7 +30,7 @@ class Convert(Elementwise):
 
     Attributes:
         dtype: the result's dtype.
-        weak: the result's weakness.
+        weak: whether the result's type is weak.
     """
 
     dtype: DType
@@ -117,7 +117,7 @@ class ReducePrecision(Elementwise, Monotone):
 
 
 class _Identity(Unary):
-    """Takes keys too."""
+    """The base of identities, which take keys too."""
 
     __slots__ = ()
 
@@ -135,7 +135,7 @@ class StopGradient(_Identity):
 
 @final
 class Copy(_Identity, Linear):
-    """The identity, into memory of its own."""
+    """The identity, into separate memory."""
 
     __slots__ = ()
 

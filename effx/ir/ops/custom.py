@@ -1,8 +1,8 @@
-"""Operations with custom rules: a function and how handlers differentiate or batch it.
+"""Operations with custom rules: a function, and its rules for differentiation and batching.
 
 A rule works on flat lists of arrays. `CustomCall` holds the function as a program, so every handler that does
-not use the rules sees a call. Forward mode turns a function with a rule for reverse mode only into
-`CustomTangent`: its tangents, linear in the arguments' tangents, of which only the transpose is known.
+not use the rules sees a call. Forward mode turns a function with a reverse-mode rule only into
+`CustomTangent`: its tangents, linear in the arguments' tangents, with only the transpose known.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from effx.ir.values.array import Array
 
 
-# (constants, primals, tangents) -> (results, their tangents); None stands for a zero tangent
+# (constants, primals, tangents) -> (results, their tangents); None means a zero tangent
 JvpRule = Callable[
     ["Sequence[Array]", "Sequence[Array]", "Sequence[Array | None]"],
     "tuple[list[Array], list[Array | None]]",
 ]
 # (residuals, cotangents of the results) -> cotangents of the primals; None for zero
 BackwardRule = Callable[["Sequence[Array]", "Sequence[Array | None]"], "Sequence[Array | None]"]
-# (constants, primals, which of them have tangents) -> (results, residuals, how to go back)
+# (constants, primals, which of them have tangents) -> (results, residuals, backward rule)
 VjpRule = Callable[
     ["Sequence[Array]", "Sequence[Array]", Sequence[bool]],
     "tuple[list[Array], list[Array], BackwardRule]",
 ]
-# (size, constants, values, which of them have a batch axis in front) -> (results, which have one)
+# (size, constants, values, which of them have a leading batch axis) -> (results, which have one)
 BatchRule = Callable[
     [int, "Sequence[Array]", "Sequence[Array]", Sequence[bool]], "tuple[list[Array], list[bool]]"
 ]
 
 
 def as_identifier(name: str) -> str:
-    """Returns a name as one word of a program's text."""
+    """Converts a name to one word of a program's text."""
     return "".join([c if c.isalnum() else "_" for c in name]).strip("_") or "f"
 
 
@@ -52,8 +52,8 @@ class Batch:
     Attributes:
         size: the number of calls.
         axis_name: the name of the batch's axis; None for none.
-        batched: says for each argument whether it has the batch axis, in front; each result has it.
-        spmd_axes: the axes of a mesh that cut the batch where a program says how arrays lie.
+        batched: for each argument whether it has a leading batch axis; each result has one.
+        spmd_axes: the mesh axes that shard the batch where a program constrains shardings.
     """
 
     size: int
@@ -65,13 +65,13 @@ class Batch:
 @final
 @attrs.frozen(eq=False)
 class NamedCall:
-    """A named function, for which handlers may have rules, and one call of it; equal only to itself.
+    """One call of a named function, for which handlers may have rules; equal only to itself.
 
     Attributes:
-        base: the user's function, by which handlers find their rules.
-        in_tree: the structure of its arguments, a tuple's.
-        result: gives the structure and the types of its result.
-        batches: the vmaps of the call, the outermost first.
+        base: the user's function, the key of handlers' rules.
+        in_tree: the structure of the tuple of its arguments.
+        result: returns the structure and the types of its result.
+        batches: the vmaps of the call, outermost first.
     """
 
     base: object
@@ -88,12 +88,12 @@ class CustomRules:
     Attributes:
         transform_name: the decorator that made the rules, for errors.
         name: the function's name.
-        jvp: for forward mode.
-        vjp: for reverse mode.
-        batch: for vmap.
+        jvp: the rule for forward mode.
+        vjp: the rule for reverse mode.
+        batch: the rule for vmap.
         function: the named function, for which users' handlers may have rules.
-        shares_results: whether a result that all batch elements share stays one where `vjp` is batched; its cotangent
-            is then that of the first element's.
+        shares_results: whether a result that all batch elements share stays unbatched when `vjp` is batched; its
+            cotangent is then the first element's.
     """
 
     transform_name: str
@@ -115,8 +115,8 @@ class CustomCall(Calling):
     """A function with custom rules. StableHLO: func.call.
 
     Attributes:
-        rules: those that handlers may use instead.
-        constants: the number of closed-over operands in front, which the rules do not differentiate or batch.
+        rules: the rules that handlers may use instead of the program.
+        constants: the number of leading closed-over operands, which the rules do not differentiate or batch.
     """
 
     rules: CustomRules
@@ -141,7 +141,7 @@ class CustomBackward:
         return f"<backward.rule.of.{as_identifier(self.name)}>"
 
     def no_forward_mode(self) -> TransformError:
-        """Returns the error for forward mode of a function with a rule for reverse mode only."""
+        """Returns the error for forward mode of a function with a reverse-mode rule only."""
         return TransformError(
             f"{self.transform_name}: forward-mode differentiation (jvp, jacfwd, hessian) of {self.name}, which has only "
             f"rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
@@ -151,7 +151,7 @@ class CustomBackward:
 @final
 @attrs.frozen
 class CustomTangent(HigherOrder):
-    """The tangents of a function with a backward rule, or a linear function with a transpose of its own.
+    """The tangents of a function with a backward rule, or a linear function with a custom transpose.
     StableHLO: func.call, if at all.
 
     Operands: residuals, other operands of the program, and tangents, in which the operation is linear.
@@ -161,7 +161,7 @@ class CustomTangent(HigherOrder):
         out_types: the results' types.
         residuals: the number of residuals.
         known: the number of operands before the tangents.
-        program: from the operands after the residuals to the results; None without a rule for forward mode:
+        program: from the operands after the residuals to the results; None without a forward-mode rule:
             the operation can only be transposed.
     """
 

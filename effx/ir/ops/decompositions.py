@@ -1,4 +1,4 @@
-"""Operations expressed by others, exactly in real arithmetic.
+"""Decompositions: operations expressed by others, exactly in real arithmetic.
 
 A handler without a rule for an operation may use its decomposition, and so may a lowering to a small set of
 operations. In floating point a decomposition may lose digits, which is why the operation exists.

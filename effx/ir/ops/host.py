@@ -1,4 +1,4 @@
-"""The trait of operations that are Python functions on the host, and the effects that they have."""
+"""Traits of operations that are Python functions on the host, and their effects."""
 
 from typing import Final, Self
 
@@ -8,20 +8,20 @@ from effx.ir.ops.base import TupleOperation
 from effx.ir.values.array import Array
 from effx.ir.values.described import HostData
 
-# Debugging, and what else a function does to the world: in any order, or in the program's.
+# The effects of debugging, and other side effects: in any order, or in program order.
 DEBUG: Final = Label("debug", optional=True, ordered=False)
 ORDERED_DEBUG: Final = Label("ordered debug", optional=True)
 IO: Final = Label("io", optional=True, ordered=False)
 ORDERED_IO: Final = Label("ordered io", optional=True)
 
-# What a foreign function does to the world.
+# The side effect of a foreign function.
 FFI: Final = Label("ffi", optional=True, ordered=False)
 
 ORDERED: Final = frozenset({ORDERED_DEBUG, ORDERED_IO})
 
 
 def describe_side_effect(effects: frozenset[Effect]) -> str:
-    """Says, for errors, what does something to the world, which must not happen more often than written; "" for nothing."""
+    """Describes, for errors, a side effect that must not happen more often than written; "" for none."""
     if not {IO, ORDERED_IO}.isdisjoint(effects):
         return "an io_callback"
     return "a foreign function with a side effect" if FFI in effects else ""
@@ -41,19 +41,19 @@ class Hosted(TupleOperation):
     def with_token(self) -> Self:
         """Returns the operation with a token, i32[], as one more operand and result in front.
 
-        Each of two such operations waits for the other by an operand, so that nothing else need know their order.
+        Each such operation waits for the previous one by this operand, so that nothing else depends on their order.
         """
         raise ProgramError(f"{self.name}: the operation has no order; override with_token")
 
 
 class RunsEagerly:
-    """Trait: outside of programs it is a Python function of arrays, and no kernel is compiled for it."""
+    """Trait: outside of programs the operation is a Python function of arrays, without a compiled kernel."""
 
     __slots__ = ()
 
     @property
     def can_compile(self) -> bool:
-        """Whether a program that is compiled may hold it."""
+        """Whether compiled programs may hold it."""
         return True
 
     def run_eagerly(self, *operands: Array) -> tuple[Array, ...]:

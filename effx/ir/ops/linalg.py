@@ -19,8 +19,8 @@ from effx.ir.types import ArrayType, array_type
 PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 
 Algorithm = tuple[str, str, str, int, int, int, bool]
-"""What lhs and rhs are rounded to, what products are added up in, into how many components lhs and rhs are split, how many
-products are made of them, and whether some sums may be less exact. "f8" is any dtype of 8 bits, "any" any at all."""
+"""The dtype that lhs and rhs are rounded to, the dtype of sums, the number of components that lhs and rhs are split into,
+the number of their products, and whether sums may be less exact. "f8" is any dtype of 8 bits, "any" any dtype."""
 Precision = tuple[str, str] | Algorithm
 
 PRESETS: dict[str, Algorithm] = {
@@ -40,7 +40,7 @@ PRESETS: dict[str, Algorithm] = {
     "F32_F32_F32": ("f32", "f32", "f32", 1, 1, 1, False),
     "F64_F64_F64": ("f64", "f64", "f64", 1, 1, 1, False),
 }
-"""The algorithms that XLA has on some platform."""
+"""The algorithms that XLA supports on some platform."""
 
 
 def check_precision(instance: object, attribute: NamedAttribute, value: Precision) -> None:
@@ -69,7 +69,7 @@ class DotGeneral(ArrayOperation):
     The result's axes: batch axes, the remaining ones of lhs, the remaining ones of rhs.
 
     Attributes:
-        lhs_contract, rhs_contract: the axes summed over, pairwise of equal size.
+        lhs_contract, rhs_contract: the contracted axes, pairwise of equal size.
         lhs_batch, rhs_batch: the batch axes, pairwise of equal size.
         precision: of lhs and rhs, each "DEFAULT", "HIGH" or "HIGHEST"; CPUs compute in full anyway. Or an algorithm.
         preferred: the dtype of the sums and of the result; None for the operands' own.
@@ -83,7 +83,7 @@ class DotGeneral(ArrayOperation):
     preferred: DType | None = None
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """Batch sizes, remaining sizes of lhs, remaining sizes of rhs."""
+        """The batch sizes, the remaining sizes of lhs, and those of rhs."""
         check_arity(self, types, 2)
         lhs, rhs = types
         check_kind(self, lhs, "biufc", "lhs")

@@ -1,4 +1,4 @@
-"""The parallel map: one program run by many devices at once, each on its own part of the operands.
+"""The parallel map: one program run by many devices at once, each on its own shard of the operands.
 
 `pmap` is the form with one axis, no mesh and no types that speak of axes. `shard_map` reshapes what its specs
 split, so that each mapped axis is a leading one. That costs nothing where XLA does it, and the transposes,
@@ -25,21 +25,21 @@ NamedSizes = tuple[tuple[AxisName, int], ...]
 @final
 @attrs.frozen
 class ParallelMap(HigherOrder):
-    """Runs a program at once for all indices along named axes. StableHLO: sdy.manual_computation.
+    """Runs a program at once for all replicas, the indices along named axes. StableHLO: sdy.manual_computation.
 
-    The leading axes of an operand may be some of these, and each index gets its slice; along the others it is
-    replicated. So are results along axes that they do not have in front: there they must be equal.
+    The leading axes of an operand may be some of these axes, and each replica gets its slice; along the others the operand
+    is replicated. So are results along axes that they do not have as leading axes: there they must be equal.
 
     Attributes:
-        body: the program of one index.
-        axes: names and sizes, for the body's collectives; the outermost first.
-        cuts_in, cuts_out: for each operand and result which of the axes its leading ones are.
+        body: the program of one replica.
+        axes: names and sizes, for the body's collectives; outermost first.
+        cuts_in, cuts_out: for each operand and result the numbers of the axes that are its leading axes.
         mesh: names and sizes of the axes of a mesh of devices, `axes` among them; None for replicas on devices that are
-            numbered through the maps around one another.
-        devices: ids of the devices; None for the first ones, or with a mesh those on which the program runs.
+            numbered through nested maps.
+        devices: ids of the devices; None for the first ones, or with a mesh those of the program.
         backend: the devices' platform; None for the default.
-        checked: whether the types of the body say along which axes values vary, which its derivatives need: the gradient
-            with respect to what is replicated is a sum. Else gradients inside of the body are those of one index.
+        checked: whether the types of the body have varying axes, which its derivatives need: the gradient
+            with respect to a replicated value is a sum. Otherwise gradients inside the body are those of one replica.
     """
 
     body: Program
@@ -53,7 +53,7 @@ class ParallelMap(HigherOrder):
 
     @property
     def size(self) -> int:
-        """The number of indices."""
+        """The number of replicas."""
         return prod([n for _, n in self.axes])
 
     @property
@@ -68,12 +68,12 @@ class ParallelMap(HigherOrder):
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
-        """The body's input types, with the axes that cut them in front."""
+        """The body's input types, with the sharding axes leading."""
         return self.global_types(self.body.in_types, self.cuts_in)
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The body, of which what is cut is slices."""
+        """The body, which takes slices of sharded operands."""
         return (
             Region(
                 program=self.body,
@@ -88,15 +88,15 @@ class ParallelMap(HigherOrder):
         return self.body.effects - {AxisEffect(name) for name, _ in self.axes}
 
     def axis_names_of(self, cut: tuple[int, ...]) -> Vma:
-        """Returns the names of some of the axes."""
+        """Returns the names of the axes with these numbers."""
         return frozenset([self.axes[a][0] for a in cut])
 
     def axis_sizes_of(self, cut: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the sizes of some of the axes."""
+        """Returns the sizes of the axes with these numbers."""
         return tuple([self.axes[a][1] for a in cut])
 
     def global_types(self, types: tuple[ArrayType, ...], cuts: Cuts) -> tuple[ArrayType, ...]:
-        """Returns the types outside of values of the body."""
+        """Returns the types outside the map of the body's values."""
         names = self.names
         return tuple(
             [
@@ -106,7 +106,7 @@ class ParallelMap(HigherOrder):
         )
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The body's result types, with the axes that cut them in front."""
+        """The body's result types, with the sharding axes leading."""
         if len(self.cuts_in) != len(self.body.inputs) or len(self.cuts_out) != len(self.body.outputs):
             raise ProgramError(
                 f"parallel_map: {self.body.name} has {len(self.body.inputs)} inputs and "
@@ -135,7 +135,7 @@ class ParallelMap(HigherOrder):
             for t, cut in ends:
                 if t.vma & self.names != self.axis_names_of(cut):
                     raise ProgramError(
-                        f"parallel_map: {self.body.name} has {t!r}, which should vary along the axes that cut it: "
+                        f"parallel_map: {self.body.name} has {t!r}, which should vary along the axes that shard it: "
                         f"{', '.join(axis_name_texts(self.axis_names_of(cut))) or 'none'}"
                     )
         return self.global_types(self.body.out_types, self.cuts_out)

@@ -1,4 +1,4 @@
-"""Operations that move, repeat or cut out elements."""
+"""Operations that move, repeat or slice elements."""
 
 from typing import final
 
@@ -148,7 +148,7 @@ class Concatenate(ArrayOperation, Linear, Structural):
 @final
 @attrs.frozen
 class Pad(ArrayOperation, Linear):
-    """Adds (with negative amounts removes) elements at the edges and between. StableHLO: pad.
+    """Adds (with negative amounts removes) elements at the edges and between elements. StableHLO: pad.
 
     Operands: x and the rank-0 padding value of its dtype.
 
@@ -185,7 +185,7 @@ class Pad(ArrayOperation, Linear):
 @final
 @attrs.frozen
 class Slice(ArrayOperation, Linear, Structural):
-    """Cuts out the elements from `start` up to `limit` in steps of `strides`. StableHLO: slice.
+    """Slices the elements from `start` up to `limit` in steps of `strides`. StableHLO: slice.
 
     Attributes:
         start, limit, strides: one entry for each axis; `0 <= start <= limit <= size`, stride at least 1.
@@ -212,7 +212,7 @@ class Slice(ArrayOperation, Linear, Structural):
 @final
 @attrs.frozen
 class DynamicSlice(ArrayOperation, Structural):
-    """Cuts out a block of fixed size at computed starts. StableHLO: dynamic_slice.
+    """Slices a block of fixed size at computed starts. StableHLO: dynamic_slice.
 
     Operands: x, then one rank-0 integer start for each axis. Starts are clamped so that the block fits.
 

@@ -1,5 +1,5 @@
-"""The operation by which a user tells the partitioner how an array shall lie on a mesh, who names meshes, and in which
-memories programs leave their results.
+"""Sharding constraints (`Constrain`), the operations that name meshes, and the memories of programs' inputs and
+outputs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ __all__ = [
 @final
 @attrs.frozen
 class Constrain(Identity):
-    """The identity on an array, which then lies on a mesh as this says. StableHLO: sdy.sharding_constraint.
+    """The identity on an array, with a sharding over a mesh. StableHLO: sdy.sharding_constraint.
 
     Attributes:
         mesh: names and sizes of the mesh's axes.
-        cuts: for each array axis the numbers of the mesh axes that cut it; None for one that is left to the partitioner.
-        devices: ids of the mesh's devices; None for those on which the program runs.
-        platform: theirs.
-        explicit: names of mesh axes of which the result's type says how they cut.
+        cuts: for each array axis the numbers of the mesh axes that shard it; None leaves it to the partitioner.
+        devices: ids of the mesh's devices; None for those of the program.
+        platform: the devices' platform.
+        explicit: names of the mesh axes in the result's type.
     """
 
     mesh: tuple[tuple[Any, int], ...]
@@ -59,7 +59,7 @@ class Constrain(Identity):
         return AbstractMesh(self.sizes, [name for name, _ in self.mesh], kinds)
 
     def applies_to(self, t: ArrayType) -> bool:
-        """Says whether an array of this type can lie so."""
+        """Returns whether an array of this type can have the sharding."""
         parts = [prod([self.sizes[a] for a in axes or ()]) for axes in self.cuts]
         return len(parts) == t.ndim and not any([n % k for n, k in zip(t.shape, parts, strict=True)])
 
@@ -75,7 +75,8 @@ class Constrain(Identity):
                 ]
             )
             raise ShardingError(
-                f"with_sharding_constraint: {t!r} cannot be sharded into equal parts by ({cuts}) of a mesh of {dict(self.mesh)}"
+                f"with_sharding_constraint: {t!r} cannot be sharded into equal parts by ({cuts}) of a mesh of "
+                f"{dict(self.mesh)}"
             )
         return t
 
@@ -83,7 +84,7 @@ class Constrain(Identity):
 @final
 @attrs.frozen
 class Release(Identity):
-    """The identity on an array whose type then says nothing of some mesh axes: the partitioner settles how they cut it.
+    """The identity on an array, without some mesh axes in its type: the partitioner chooses its sharding over them.
 
     Attributes:
         axes: the mesh axes.
@@ -92,7 +93,7 @@ class Release(Identity):
     axes: tuple[Any, ...]
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """The operand's type, which says nothing of the axes."""
+        """The operand's type without the axes."""
         check_arity(self, types, 1)
         (t,) = types
         if t.explicit_sharding is None:
@@ -109,7 +110,7 @@ MeshOperation = Constrain | ParallelMap
 
 
 def mesh_operations(program: Program) -> tuple[MeshOperation, ...]:
-    """Returns the operations of a program, those of its programs too, that name a mesh; found once."""
+    """Returns the operations that name a mesh, in a program and its nested programs; cached."""
     operations = program.derived.get("places")
     if operations is None:
         operations = program.derived["places"] = tuple(dict.fromkeys(_iterate_mesh_operations(program)))
@@ -130,7 +131,7 @@ def _iterate_mesh_operations(program: Program) -> Iterator[MeshOperation]:
 
 
 def input_constraints(program: Program) -> tuple[Constrain | None, ...]:
-    """Returns for each input of a program the constraint that says how it lies, where that is all it goes into."""
+    """Returns for each input of a program its sharding constraint, if that is its only use."""
     constraints = program.derived.get("constrained inputs")
     if constraints is None:
         constraints = program.derived["constrained inputs"] = _find_input_constraints(program)
@@ -155,14 +156,14 @@ def _find_input_constraints(program: Program) -> tuple[Constrain | None, ...]:
 
 
 OutputMemory = str | int | None
-"""Where a program leaves an output: a kind of memory; where the input of this number lies; None for the default one."""
+"""The memory of a program's output: a kind of memory; that of the input of this number; None for the default."""
 
 
 _MEMORY_PRESERVING = (Offload, Constrain, CheckpointName, Call, Checkpoint)
 
 
 def output_memories(program: Program) -> tuple[OutputMemory, ...]:
-    """Returns in which memory a program leaves each output; found once."""
+    """Returns the memory of each output of a program; cached."""
     memories = program.derived.get("memories of outputs")
     if memories is None:
         memories = program.derived["memories of outputs"] = _find_output_memories(program)
@@ -188,10 +189,10 @@ def _find_output_memories(program: Program) -> tuple[OutputMemory, ...]:
 def move_between_memories(
     program: Program, inputs: Sequence[str | None], outputs: Sequence[str | None], default_memory: str
 ) -> Program:
-    """Returns a program that takes inputs out of other memories than computations use, and leaves outputs in others.
+    """Returns a program with inputs and outputs in other memories than computations use.
 
     Args:
-        inputs, outputs: for each the kind of memory; None for the usual one. default_memory: its kind.
+        inputs, outputs: for each the kind of memory; None for the default one. default_memory: the default kind.
     """
     program_inputs, results = list(program.inputs), list(program.outputs)
     input_moves: list[Equation] = []

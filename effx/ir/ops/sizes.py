@@ -1,4 +1,4 @@
-"""The operation that gives a symbolic size as a number."""
+"""`Size`: the operation that returns a symbolic size as a number."""
 
 from typing import final
 
@@ -21,7 +21,7 @@ class SizeValue(ArrayOperation):
 
     Attributes:
         size: an int, or a size with dimension variables, whose values are known when the program runs.
-        dtype: of the scalar; that of Python's ints where the operation is made.
+        dtype: the scalar's dtype: that of Python ints when the operation was made.
     """
 
     name = "size"

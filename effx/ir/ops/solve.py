@@ -1,4 +1,4 @@
-"""Operations that are defined by an equation, not by its solver.
+"""Operations defined by an equation, not by its solver: `LinearSolve` and `Root`.
 
 The solution is not checked.
 """

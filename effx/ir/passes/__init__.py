@@ -1,4 +1,4 @@
-"""Passes: from programs to programs with the same meaning."""
+"""Passes: transform programs to equivalent programs."""
 
 from effx.ir.passes.inlining import inline_calls
 from effx.ir.passes.pruning import drop_unneeded, prune_program

@@ -1,4 +1,4 @@
-"""Inlining of calls.
+"""`inline_calls`: inline the calls in a program.
 
 Only `Call` is inlined: handlers must see the other operations whole.
 """

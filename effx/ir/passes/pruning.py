@@ -1,7 +1,7 @@
-"""Dead code with the programs inside of calls, branches and loops: their results are dropped one by one, and the operands
-that only these needed, such as what a loop carries and nobody reads.
+"""Eliminate dead code inside calls, branches and loops: drop their unused results one by one, and the operands
+that only these need, such as an unused part of a loop's carry.
 
-`dead_code` keeps or drops an equation whole.
+`eliminate_dead_code` keeps or drops an equation as a whole.
 
 XLA leaves in a loop what only the loop itself reads, once two such values need each other. The gradient of a
 diffrax solve, whose equations for counters and for interpolation nobody differentiates, went by this from 281
@@ -29,12 +29,12 @@ PrunedProgram: TypeAlias = tuple[Program, tuple[bool, ...]]
 
 
 def drop_unneeded(program: Program, *, final: bool = True) -> Program:
-    """Returns a program with the same inputs and results, without what they do not need.
+    """Returns a program with the same inputs and results, without unneeded operations.
 
     Args:
-        program: any.
-        final: False where it is transformed again. Otherwise functions with rules are plain calls in it where something
-            was dropped: nobody asks for the rules any more.
+        program: the program.
+        final: False if it is transformed again. Otherwise functions with rules become plain calls where something
+            was dropped: their rules are no longer needed.
     """
     results, kept_inputs = (True,) * len(program.outputs), (True,) * len(program.inputs)
     return prune_program(program, results, kept_inputs, final=final)[0]
@@ -43,15 +43,15 @@ def drop_unneeded(program: Program, *, final: bool = True) -> Program:
 def prune_program(
     program: Program, results: Bools, kept_inputs: Bools, *, final: bool = False
 ) -> PrunedProgram:
-    """Returns a program without the results that are not asked for, and what only these needed. Found once.
+    """Returns a program with the selected results only, without operations that these do not need. Cached.
 
     Args:
-        program: any. results: which of its results are asked for.
-        kept_inputs: which of its inputs stay in any case.
-        final: True where the program is compiled and not transformed again.
+        program: the program. results: for each result whether it is wanted.
+        kept_inputs: for each input whether it stays in any case.
+        final: True if the program is compiled and not transformed again.
 
     Returns:
-        The program, the same one if everything is needed, and which inputs are left.
+        The program, the same one if everything is needed, and for each input whether it remains.
 
     >>> from effx.ir.text import parse_program
     >>> small, left = prune_program(parse_program(
@@ -95,7 +95,7 @@ def _prune_uncached(program: Program, results: Bools, kept_inputs: Bools, final:
 
 
 def _prune_equation(e: Equation, live: list[bool], final: bool) -> Equation:
-    """Returns an equation whose operation computes no more than the live results, where it can be taken apart."""
+    """Returns an equation that computes only the live results, if its operation can be pruned."""
     match e.op:
         case Call() | Checkpoint():
             program, left = prune_program(e.op.program, live, [False] * len(e.inputs), final=final)
@@ -134,7 +134,7 @@ def _prune_cond(e: Equation, op: Cond, live: Bools, final: bool) -> Equation:
 def _prune_scan(e: Equation, op: Scan, live: list[bool], final: bool) -> Equation:
     carry, stacked = live[: op.carries], live[op.carries :]
     before, behind = [False] * op.constants, [False] * (len(e.inputs) - op.constants - op.carries)
-    while True:  # what the next carry is made of is live too
+    while True:  # values that the next carry depends on are live too
         body, left = prune_program(op.body, [*carry, *stacked], [*before, *carry, *behind], final=final)
         further = list(left[op.constants : op.constants + op.carries])
         if further == carry:
@@ -177,7 +177,7 @@ def _prune_parallel_map(e: Equation, op: ParallelMap, live: Bools, final: bool) 
 
 
 def _prune_to_call(e: Equation, live: Bools) -> Equation:
-    """Returns a plain call of what a function with rules or a solver computes, if that is less."""
+    """Returns a plain call of the program of a function with rules or a solver, if that computes less."""
     op, skipped = e.op, 0
     match op:
         case Calling():

@@ -1,4 +1,4 @@
-"""Dead code and common subexpressions."""
+"""Eliminate dead code, and merge common subexpressions."""
 
 import attrs
 
@@ -7,7 +7,7 @@ from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 
 
 def eliminate_dead_code(program: Program) -> Program:
-    """Removes equations whose results are not used, unless each occurrence counts.
+    """Removes equations whose results are not used, unless each occurrence has an effect.
 
     >>> from effx.ir.text import parse_program
     >>> print(eliminate_dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))

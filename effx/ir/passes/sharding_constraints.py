@@ -1,4 +1,4 @@
-"""What types say of how arrays are cut, as constraints that the partitioner reads."""
+"""Turn the shardings in a program's types into constraints for the partitioner."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,7 +17,7 @@ __all__ = ["explicit_mesh", "insert_type_constraints", "make_constraint_operatio
 
 
 def make_constraint_operation(mesh: AbstractMesh, sharding: TypeSharding | None, ndim: int) -> Constrain:
-    """Returns the operation whose result is cut so along the Explicit axes of a mesh; what others cut is left as it is."""
+    """Returns the operation that constrains a sharding over Explicit mesh axes; other axes are unconstrained."""
     axis_number = {name: i for i, name in enumerate(mesh.axis_names)}
     cuts = ((),) * ndim if sharding is None else sharding.mesh_axes(ndim)
     numbers = [tuple([axis_number[name] for name in cut]) for cut in cuts]
@@ -25,7 +25,7 @@ def make_constraint_operation(mesh: AbstractMesh, sharding: TypeSharding | None,
 
 
 def explicit_mesh(program: Program) -> AbstractMesh | None:
-    """Returns the mesh of which a program's types speak, those of the programs in it too; None if none does. Found once."""
+    """Returns the mesh in a program's types, including those of nested programs; None if there is none. Cached."""
     if "explicit mesh" not in program.derived:
         program.derived["explicit mesh"] = _find_explicit_mesh(program)
     return cast("AbstractMesh | None", program.derived["explicit mesh"])
@@ -42,12 +42,12 @@ def _find_explicit_mesh(program: Program) -> AbstractMesh | None:
 
 
 def insert_type_constraints(program: Program) -> Program:
-    """Returns a program in which constraints say what its types said of Explicit axes; found once.
+    """Returns a program with constraints for the shardings over Explicit axes in its types; cached.
 
-    Results that are cut are constrained, and so are the program's own results. What is whole in between is left to the
-    partitioner, and so is what only goes into a constraint.
+    Sharded results are constrained, and so are the program's own results. Replicated intermediate values are left to the
+    partitioner, and so are values that are only used by a constraint.
     """
-    # The partitioner may find a better sharding for what is whole in between.
+    # The partitioner may find a better sharding for replicated intermediate values.
     constrained_program = program.derived.get("with cuts")
     if constrained_program is None:
         mesh = explicit_mesh(program)
@@ -124,7 +124,7 @@ def _constrain_inner_program(program: Program, mesh: AbstractMesh) -> Program:
 
 
 def _only_constrained(program: Program) -> set[Var]:
-    """Returns the values that only go into constraints."""
+    """Returns the values that are only used by constraints."""
     constrained_values: set[Var] = set()
     other_values = {x for x in program.outputs if type(x) is Var}
     for e in program.equations:

@@ -1,10 +1,10 @@
-"""How the results of operations are cut along the Explicit axes of a mesh, from how their operands are.
+"""Infer the shardings of operations' results over Explicit mesh axes from those of their operands.
 
-Operations need not know it. A rule, found by the operation's class, says which axes of the results are which axes of the
-operands; what is true of all rules is checked here: that one mesh axis cuts one array axis, into equal parts, and that
-operands which must lie alike do. Where that is not so, or an operation has no rule, types cannot say what happens: an
-error that names the operation and its operands, or inside `settled`, where the user says how the result shall lie, whole
-arrays.
+Operations do not depend on it. A rule, found by the operation's class, maps axes of the operands to axes of the
+results; the common conditions are checked here: that one mesh axis shards one array axis, into equal parts, and that
+operands which must have equal shardings do. Otherwise, or if an operation has no rule, the sharding is ambiguous: an
+error names the operation and its operands; under `allow_unresolved`, where the user gives the result's sharding, the
+result is replicated.
 
 Sources: the propagation of shardings by factors of Shardy and of GSPMD (Xu et al. 2021); here it only goes forward, and
 never guesses.
@@ -27,24 +27,24 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, TypeSharding, type_sharding
 
 MeshAxisNames = tuple[Hashable, ...]
-"""The mesh axes that cut an array axis, the first coarsest."""
+"""The mesh axes that shard an array axis, the first coarsest."""
 DimensionShardings = tuple[MeshAxisNames, ...]
-"""For each axis of an array what cuts it."""
+"""For each axis of an array the mesh axes that shard it."""
 Op = TypeVar("Op")
 Rule = Callable[[Any, "OperandShardings"], Sequence[DimensionShardings]]
 
-# While it is on, what types cannot say is whole: the user says how the result lies.
+# While it is on, ambiguous shardings are replicated: the user gives the result's sharding.
 allow_unresolved: "UserContext[bool]" = UserContext(False)
 
 _sharding_rules: dict[type[Any], Rule] = {}
 
 
 class OperandShardings:
-    """How an operation's operands lie; what a rule asks.
+    """The shardings of an operation's operands, as rules read them.
 
     Attributes:
-        operation_name: the operation's name. types: the operands' types. results: the results' types, without cuts.
-        mesh_axes: for each operand what cuts its axes.
+        operation_name: the operation's name. types: the operands' types. results: the results' types, unsharded.
+        mesh_axes: for each operand the mesh axes that shard its axes.
     """
 
     __slots__ = ("mesh", "mesh_axes", "operation_name", "results", "types")
@@ -60,40 +60,39 @@ class OperandShardings:
         self.mesh_axes = [mesh_axes_by_dimension(t) for t in types]
 
     def part_count(self, cut: MeshAxisNames) -> int:
-        """Returns into how many parts mesh axes cut."""
+        """Returns the number of parts along these mesh axes."""
         return prod([self.mesh.shape[name] for name in cut])
 
     def refuse(self, why: str) -> None:
-        """Raises the error that types cannot say how the result lies, unless the user has said how."""
+        """Raises the error that the result's sharding is ambiguous, unless the user has given it."""
         if allow_unresolved.value:
             return
         shown = ", ".join(map(repr, self.types))
         raise ShardingError(
-            f"{self.operation_name} of {shown}: {why}; lay an operand out otherwise with effx.reshard, or say how the "
-            "result "
-            f"lies with out_sharding= or effx.sharding.auto_axes"
+            f"{self.operation_name} of {shown}: {why}; change an operand's sharding with effx.reshard, or give the "
+            "result's with out_sharding= or effx.sharding.auto_axes"
         )
 
     def merge_axes(self, a: MeshAxisNames, b: MeshAxisNames, at: str) -> MeshAxisNames:
-        """Returns what cuts a result's axis that is an axis of two operands."""
+        """Returns the mesh axes that shard a result's axis that is an axis of two operands."""
         if a == b or not b:
             return a
         if not a:
             return b
-        self.refuse(f"{at} is cut by {format_mesh_axes(a)} and by {format_mesh_axes(b)}")
+        self.refuse(f"{at} is sharded over {format_mesh_axes(a)} and over {format_mesh_axes(b)}")
         return ()
 
     def require_unsharded(self, operand: int, axes: Sequence[int], why: str) -> None:
-        """Refuses axes of an operand that are cut."""
+        """Raises an error if one of these axes of an operand is sharded."""
         for i in axes:
             if self.mesh_axes[operand][i]:
-                self.refuse(f"axis {i} is cut by {format_mesh_axes(self.mesh_axes[operand][i])}, {why}")
+                self.refuse(f"axis {i} is sharded over {format_mesh_axes(self.mesh_axes[operand][i])}, {why}")
 
     def keep_if_divisible(self, cut: MeshAxisNames, axis: int, size: int) -> MeshAxisNames:
-        """Returns what cuts a result's axis of another size than the operand's: the same, into equal parts."""
+        """Returns the operand's mesh axes for a result's axis of another size, if they divide it into equal parts."""
         if cut and (is_symbolic(size) or size % self.part_count(cut)):
             self.refuse(
-                f"axis {axis} is cut by {format_mesh_axes(cut)} into {self.part_count(cut)} parts, which {size} "
+                f"axis {axis} is sharded over {format_mesh_axes(cut)} into {self.part_count(cut)} parts, which {size} "
                 "elements cannot be"
             )
             return ()
@@ -101,7 +100,7 @@ class OperandShardings:
 
 
 def sharding_rule(*kinds: type[Any]) -> Callable[[Rule], Rule]:
-    """Registers the rule of operations, and of those derived from them."""
+    """Registers the sharding rule of operation classes and their subclasses."""
 
     def register(rule: Rule) -> Rule:
         _sharding_rules.update(dict.fromkeys(kinds, rule))
@@ -111,20 +110,20 @@ def sharding_rule(*kinds: type[Any]) -> Callable[[Rule], Rule]:
 
 
 def format_mesh_axes(cut: MeshAxisNames) -> str:
-    """Returns mesh axes as errors show them."""
+    """Returns mesh axes as text for errors."""
     return repr(cut[0]) if len(cut) == 1 else repr(cut)
 
 
 def mesh_axes_by_dimension(t: ArrayType) -> DimensionShardings:
-    """Returns for each axis of a type what cuts it."""
+    """Returns for each axis of a type the mesh axes that shard it."""
     return ((),) * t.ndim if t.explicit_sharding is None else t.explicit_sharding.mesh_axes(t.ndim)
 
 
 def common_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
-    """Returns the mesh of which types speak; None if none does.
+    """Returns the mesh in these types; None if there is none.
 
     Raises:
-        ShardingError: they speak of two.
+        ShardingError: there are two meshes.
     """
     mesh: AbstractMesh | None = None
     for t in types:
@@ -141,13 +140,13 @@ def common_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
 def result_shardings(
     op: Operation[Any], types: Sequence[ArrayType], results: Sequence[ArrayType]
 ) -> list[TypeSharding | None]:
-    """Returns how an operation's results are cut.
+    """Returns the shardings of an operation's results.
 
     Args:
-        op: the operation. types: of its operands. results: of its results, without cuts.
+        op: the operation. types: its operands' types. results: its results' types, unsharded.
 
     Raises:
-        ShardingError: types cannot say it.
+        ShardingError: they are ambiguous.
     """
     mesh = common_mesh(op.name, types)
     if type(op) is Constrain and op.explicit:

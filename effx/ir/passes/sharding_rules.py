@@ -1,7 +1,7 @@
-"""The rules of `effx.ir.passes.sharding_propagation` for the core's operations; those of families stand with them.
+"""The sharding rules of `effx.ir.passes.sharding_propagation` for core operations; families define their own.
 
-Operations that hold programs take what these programs' results say: who records them brings the programs to the types of
-the operands first.
+Operations that hold programs take the shardings of the programs' results: the recorder first converts the programs to
+the operands' types.
 """
 
 from collections.abc import Hashable, Sequence
@@ -45,12 +45,12 @@ __all__: list[str] = []
 
 @sharding_rule(Elementwise, Threefry2x32)
 def shard_elementwise(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Axis by axis; a scalar goes to all elements."""
+    """Shards results as operands, axis by axis; a scalar is broadcast."""
     return [merge_operand_axes(shardings, range(len(shardings.types)), t.ndim) for t in shardings.results]
 
 
 def merge_operand_axes(shardings: OperandShardings, operands: Sequence[int], ndim: int) -> DimensionShardings:
-    """Returns what cuts a result whose axes are those of some operands."""
+    """Returns the sharding of a result whose axes are those of some operands."""
     merged_axes: list[MeshAxisNames] = [()] * ndim
     for k in operands:
         if len(shardings.mesh_axes[k]) != ndim:
@@ -62,19 +62,19 @@ def merge_operand_axes(shardings: OperandShardings, operands: Sequence[int], ndi
 
 @sharding_rule(OptimizationBarrier)
 def shard_barrier(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Each result is an operand."""
+    """Shards each result as its operand."""
     return list(shardings.mesh_axes)
 
 
 @sharding_rule(Iota, AxisIndex)
 def shard_generated(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
-    """What is made of nothing is whole."""
+    """Replicates results without operands."""
     return [((),) * t.ndim for t in shardings.results]
 
 
 @sharding_rule(Constrain)
 def shard_constrain(op: Constrain, shardings: OperandShardings) -> list[DimensionShardings]:
-    """As it says; axes of which it says nothing stay as they are."""
+    """Shards the result by the constraint; unconstrained axes keep their shardings."""
     if not op.explicit:
         return [shardings.mesh_axes[0]]
     names = [name for name, _ in op.mesh]
@@ -92,13 +92,13 @@ def shard_constrain(op: Constrain, shardings: OperandShardings) -> list[Dimensio
 
 @sharding_rule(Release)
 def shard_release(op: Release, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Types no longer speak of some mesh axes."""
+    """Removes some mesh axes from the sharding in types."""
     return [drop_mesh_axes(shardings.mesh_axes[0], op.axes)]
 
 
 @sharding_rule(BroadcastInDim)
 def shard_broadcast(op: BroadcastInDim, shardings: OperandShardings) -> list[DimensionShardings]:
-    """New axes are whole."""
+    """Replicates new axes."""
     result_axes: list[MeshAxisNames] = [()] * len(op.shape)
     for i, dim in enumerate(op.dims):
         if shardings.types[0].shape[i] == op.shape[dim]:
@@ -108,36 +108,36 @@ def shard_broadcast(op: BroadcastInDim, shardings: OperandShardings) -> list[Dim
 
 @sharding_rule(Transpose)
 def shard_transpose(op: Transpose, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Its axes in another order."""
+    """Permutes the axes' shardings."""
     return [tuple([shardings.mesh_axes[0][i] for i in op.perm])]
 
 
 @sharding_rule(Reverse)
 def shard_reverse(op: Reverse, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The same."""
+    """Keeps the operand's sharding."""
     return [shardings.mesh_axes[0]]
 
 
 @sharding_rule(Reduction)
 def shard_reduction(op: Reduction, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The axes that are left; what is summed over parts is whole afterwards."""
+    """Keeps the shardings of the remaining axes; a sum over sharded axes is replicated."""
     return [tuple([cut for i, cut in enumerate(shardings.mesh_axes[0]) if i not in op.axes])]
 
 
 @sharding_rule(ArgReduction)
 def shard_arg_reduction(op: ArgReduction, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The axes that are left."""
+    """Keeps the shardings of the remaining axes."""
     return [tuple([cut for i, cut in enumerate(shardings.mesh_axes[0]) if i != op.axis])]
 
 
 @sharding_rule(Cumulative)
 def shard_cumulative(op: Cumulative, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The same, if the axis is whole."""
+    """Keeps the sharding, if the axis is unsharded."""
     return shard_along_axis(op.axis, shardings, "along which it goes")
 
 
 def shard_along_axis(axis: int, shardings: OperandShardings, why: str) -> list[DimensionShardings]:
-    """Returns what cuts results with the operands' axes, of which one must be whole."""
+    """Returns the shardings of results with the operands' axes, one of which must be unsharded."""
     for k, t in enumerate(shardings.types):
         if t.ndim:
             shardings.require_unsharded(k, (axis,), why)
@@ -147,7 +147,7 @@ def shard_along_axis(axis: int, shardings: OperandShardings, why: str) -> list[D
 
 
 def shard_leading_axes(count: int, shardings: OperandShardings, why: str) -> list[DimensionShardings]:
-    """Returns what cuts results of which only the first axes, so many, are axes of the operands, which have others whole."""
+    """Returns the shardings of results whose first `count` axes are the operands'; the others must be unsharded."""
     front: list[MeshAxisNames] = [()] * count
     for k, (t, cuts) in enumerate(zip(shardings.types, shardings.mesh_axes, strict=True)):
         shardings.require_unsharded(k, range(count, t.ndim), why)
@@ -159,25 +159,25 @@ def shard_leading_axes(count: int, shardings: OperandShardings, why: str) -> lis
 
 @sharding_rule(Concatenate)
 def shard_concatenate(op: Concatenate, shardings: OperandShardings) -> list[DimensionShardings]:
-    """As the operands, if they lie alike."""
+    """Keeps the operands' sharding, if they agree."""
     return [merge_operand_axes(shardings, range(len(shardings.types)), shardings.results[0].ndim)]
 
 
 @sharding_rule(Pad)
 def shard_pad(op: Pad, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The same; the scalar goes everywhere."""
+    """Keeps the operand's sharding; the scalar is broadcast."""
     return [shardings.mesh_axes[0]]
 
 
 @sharding_rule(Slice)
 def shard_slice(op: Slice, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The same, where equal parts are left."""
+    """Keeps the sharding, if the parts remain equal."""
     return [shardings.mesh_axes[0]]
 
 
 @sharding_rule(DynamicSlice)
 def shard_dynamic_slice(op: DynamicSlice, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The same along axes that are taken whole; others must be whole."""
+    """Keeps the sharding of axes that are not sliced; sliced axes must be unsharded."""
     x = shardings.types[0]
     shardings.require_unsharded(
         0, [i for i, n in enumerate(op.sizes) if n != x.shape[i]], "which is sliced at a computed start"
@@ -196,7 +196,7 @@ def shard_dynamic_slice(op: DynamicSlice, shardings: OperandShardings) -> list[D
 def shard_dynamic_update_slice(
     op: DynamicUpdateSlice, shardings: OperandShardings
 ) -> list[DimensionShardings]:
-    """As what is updated; the update lies likewise along axes that it fills, others must be whole."""
+    """Keeps the operand's sharding; the update agrees along axes that it fills, other axes must be unsharded."""
     x, update = shardings.types[:2]
     part = [i for i in range(x.ndim) if x.shape[i] != update.shape[i]]
     shardings.require_unsharded(0, part, "which is updated at a computed start")
@@ -213,7 +213,7 @@ def shard_dynamic_update_slice(
 
 @sharding_rule(Bitcast)
 def shard_bitcast(op: Bitcast, shardings: OperandShardings) -> list[DimensionShardings]:
-    """The same; an axis of the parts of an element comes or goes."""
+    """Keeps the sharding; an axis for the parts of an element is added or removed."""
     cuts, n = shardings.mesh_axes[0], shardings.results[0].ndim
     if len(cuts) > n:
         shardings.require_unsharded(0, (len(cuts) - 1,), "whose elements become one")
@@ -222,7 +222,7 @@ def shard_bitcast(op: Bitcast, shardings: OperandShardings) -> list[DimensionSha
 
 @sharding_rule(Reshape)
 def shard_reshape(op: Reshape, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Axes that become one, or several, in parts that stay where they are."""
+    """Merges or splits the shardings of reshaped axes, where each device's part remains its own."""
     x, out = shardings.types[0].shape, shardings.results[0].shape
     result_axes: list[MeshAxisNames] = [()] * len(out)
     for old, new in group_reshaped_axes(x, out):
@@ -251,7 +251,7 @@ def group_reshaped_axes(a: Shape, b: Shape) -> list[tuple[list[int], list[int]]]
     i = j = 0
     while i < len(a) or j < len(b):
         old, new = ([i], [j]) if i < len(a) and j < len(b) else ([], [])
-        if not old:  # ones that are left over
+        if not old:  # remaining axes of size 1
             pairs.append((list(range(i, len(a))), list(range(j, len(b)))))
             break
         m, n = a[i], b[j]
@@ -272,7 +272,7 @@ def group_reshaped_axes(a: Shape, b: Shape) -> list[tuple[list[int], list[int]]]
 def _flatten_axes(
     shardings: OperandShardings, sizes: Sequence[int], cuts: Sequence[MeshAxisNames]
 ) -> MeshAxisNames | None:
-    """Returns what cuts axes taken as one; None if its parts are not in one piece."""
+    """Returns the mesh axes that shard merged axes; None if the parts are not contiguous."""
     flat_axes: list[Hashable] = []
     pieces = True  # whether what comes next divides single elements of what has come
     for n, cut in zip(sizes, cuts, strict=True):
@@ -287,7 +287,7 @@ def _flatten_axes(
 def _distribute_axes(
     shardings: OperandShardings, flat: MeshAxisNames, sizes: Sequence[int]
 ) -> list[MeshAxisNames] | None:
-    """Returns what cuts each of several axes that one becomes; None if these are not equal parts."""
+    """Returns the mesh axes that shard each of several axes split from one; None if the parts are unequal."""
     left = list(flat)
     axes_by_size: list[MeshAxisNames] = []
     for n in sizes:
@@ -302,12 +302,12 @@ def _distribute_axes(
 
 @sharding_rule(DotGeneral)
 def shard_dot_general(op: DotGeneral, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Batch axes and those that are left; what is summed must not be cut on both sides."""
+    """Keeps the shardings of batch and free axes; contracted axes must not be sharded in both operands."""
     lhs, rhs = shardings.mesh_axes
     for i, j in zip(op.lhs_contract, op.rhs_contract, strict=True):
         if lhs[i] and rhs[j]:
             shardings.refuse(
-                f"axes that are summed over, {i} of the first and {j} of the second, are cut by "
+                f"axes that are summed over, {i} of the first and {j} of the second, are sharded over "
                 f"{format_mesh_axes(lhs[i])} and "
                 f"{format_mesh_axes(rhs[j])}, and the sum may lie in parts or whole"
             )
@@ -324,7 +324,7 @@ def shard_dot_general(op: DotGeneral, shardings: OperandShardings) -> list[Dimen
 
 @sharding_rule(Gather)
 def shard_gather(op: Gather, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Axes of the indices, and axes of x that slices have whole."""
+    """Keeps the shardings of the indices' axes, and of axes of x that slices take whole."""
     x, indices = shardings.types
     x_axes, indices_axes = shardings.mesh_axes
     shardings.require_unsharded(
@@ -349,7 +349,7 @@ def shard_gather(op: Gather, shardings: OperandShardings) -> list[DimensionShard
 
 @sharding_rule(Scatter)
 def shard_scatter(op: Scatter, shardings: OperandShardings) -> list[DimensionShardings]:
-    """As x, along axes that windows have whole; others must be whole, and so must the updates' own."""
+    """Keeps x's sharding along axes that windows take whole; other axes, and the updates' own, must be unsharded."""
     x, indices, updates = shardings.types
     x_axes, indices_axes, update_axes = shardings.mesh_axes
     axes = [i for i in range(x.ndim) if i not in op.inserted + op.operand_batch]
@@ -371,14 +371,14 @@ def shard_scatter(op: Scatter, shardings: OperandShardings) -> list[DimensionSha
             )
         elif indices_axes[k] or update_axes[j]:
             shardings.refuse(
-                f"the updates are cut along axis {j}, and parts would be written to the same places"
+                f"the updates are sharded along axis {j}, and parts would be written to the same elements"
             )
     return [tuple(merged_axes)]
 
 
 @sharding_rule(Collective)
 def shard_collective(op: Collective, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Along Manual axes; the others stay as they are where the shapes do."""
+    """Keeps the sharding over other axes than Manual ones, if the shapes are unchanged."""
     if any([t.shape != shardings.types[0].shape for t in shardings.results]):
         for k, t in enumerate(shardings.types):
             shardings.require_unsharded(k, range(t.ndim), "and the collective changes the shape")
@@ -388,7 +388,7 @@ def shard_collective(op: Collective, shardings: OperandShardings) -> list[Dimens
 
 @sharding_rule(HigherOrder)
 def shard_higher_order(op: HigherOrder, shardings: OperandShardings) -> list[DimensionShardings]:
-    """What the programs' results say."""
+    """Takes the shardings of the programs' results."""
     if isinstance(op, Cond):
         outs = [[mesh_axes_by_dimension(t) for t in b.out_types] for b in op.branches]
         return [
@@ -422,7 +422,7 @@ def _merge_branch_axes(
 
 
 def _shard_parallel_map(op: ParallelMap, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Leading axes by those of the map, the others as the body's results."""
+    """Shards leading axes by the axes of the map, and the others as the body's results."""
     result_axes: list[DimensionShardings] = []
     for cut, t in zip(op.cuts_out, op.body.out_types, strict=True):
         result_axes.append((*[(op.axes[a][0],) for a in cut], *mesh_axes_by_dimension(t)))

@@ -1,4 +1,4 @@
-"""Along which named axes the results of a program vary, and `psum_shared`, which depends on that.
+"""Find the named axes along which a program's results vary, and replace `psum_shared`, which depends on them.
 
 The analysis is conservative: a result that may vary counts as varying.
 """
@@ -23,7 +23,7 @@ SPECIAL_VMA_RULES = (HigherOrder, Collective, OptimizationBarrier)
 
 
 def find_varying_outputs(program: Program, inputs: Sequence[bool], axis: AxisName) -> Mask:
-    """Says for each output whether it varies along an axis.
+    """Returns for each output whether it varies along an axis.
 
     Args:
         program: the program mapped along the axis.
@@ -46,17 +46,17 @@ def find_varying_outputs(program: Program, inputs: Sequence[bool], axis: AxisNam
 
 
 def result_vma(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
-    """Returns along which axes the results of an equation vary.
+    """Returns the axes along which the results of an equation vary.
 
-    What is gathered counts as varying, though it is equal everywhere: its gradient is scattered.
+    Results of gathers count as varying, though they are equal everywhere: their gradient is scattered.
 
     Args:
         e: the equation.
-        operands: along which its operands do.
-        axes: those that types speak of.
+        operands: the axes along which its operands vary.
+        axes: the axes in types.
     """
     operand_vma, op = tuple(operands), e.op
-    if type(op) is Call:  # of few functions, again and again
+    if type(op) is Call:  # the same few functions recur
         key = ("varying", operand_vma, axes)
         cached = cast("Facts | None", op.program.derived.get(key))
         if cached is None:
@@ -69,7 +69,7 @@ def result_vma(e: Equation, operands: Sequence[Vma], axes: Vma) -> Facts:
 
 @attrs.frozen
 class _Varying(Flow[Vma]):
-    """The facts of values are along which of some axes they differ."""
+    """A flow analysis: the fact of a value is the set of axes along which it varies."""
 
     axes: Vma
     typed: bool = False
@@ -90,7 +90,7 @@ class _Varying(Flow[Vma]):
     def result_facts(
         self, e: Equation, operand_vma: Facts, inside: dict[Program, Facts] | None = None
     ) -> Facts:
-        """Says how results differ, and writes into `inside` how inputs of the programs do that it goes into."""
+        """Returns the varying axes of results, and stores those of nested programs' inputs in `inside`."""
         op, count = e.op, len(e.outputs)
         if isinstance(op, Collective) and op.axis_name in self.axes:
             own_axis = frozenset([op.axis_name])
@@ -195,7 +195,7 @@ def _has_shared_sum(program: Program, axis: AxisName) -> bool:
 
 
 def replace_programs(op: HigherOrder, others: dict[Program, Program]) -> HigherOrder:
-    """Puts other programs in the place of some that an operation holds."""
+    """Replaces programs that an operation holds."""
     changed: dict[str, object] = {}
     for field in attrs.fields(type(op)):  # type: ignore[arg-type]  # operations that hold programs are attrs classes
         value = getattr(op, field.name)

@@ -1,4 +1,4 @@
-"""Between which numbers a symbolic size lies, whatever the values of its variables.
+"""Bounds of symbolic sizes, for all values of their variables.
 
 A lower bound of a polynomial is found in two ways, and the better one counts. Term by term, with bounds for each factor.
 And after a shift: with each factor f written as its lower bound l and a rest, `f = l + f'`, a polynomial in which no rest
@@ -20,7 +20,7 @@ MAX_DEPTH = 3
 
 
 def bounds(n: int, depth: int = MAX_DEPTH) -> Bounds:
-    """Returns the least and the greatest value that a size can have; infinite where there is none.
+    """Returns the least and the greatest value that a size can have; infinite if unbounded.
 
     >>> from effx.ir.sizes.shape_text import symbolic_shape
     >>> a, b = symbolic_shape("a, b", constraints=["a <= 8", "a >= b + 2"])
@@ -58,7 +58,7 @@ def _lower_bound(n: int, depth: int) -> float:
 
 
 def _substitute_factor(n: Dim, f: SizeFunction, value: int) -> int:
-    """Returns a size with another one in place of a factor."""
+    """Returns a size with a factor replaced by a value."""
     total: int = 0
     for m, c in n.terms:
         powers = dict(m)
@@ -68,7 +68,7 @@ def _substitute_factor(n: Dim, f: SizeFunction, value: int) -> int:
 
 
 def _implied_nonnegative(n: Dim) -> list[int]:
-    """Returns sizes that are at least zero by what the functions in a size are."""
+    """Returns sizes that are at least zero by the definitions of the functions in a size."""
     nonnegative: list[int] = []
     for f in {f for m, _ in n.terms for f, _ in m if not isinstance(f, str)}:
         x, y = [with_scope(k, n.scope) for k in f.operands]

@@ -1,11 +1,11 @@
-"""Symbolic sizes: integer polynomials of dimension variables, which stand in shapes where a size is not known yet.
+"""Symbolic sizes: integer polynomials of dimension variables, used in shapes for sizes that are not known yet.
 
-A size that does not depend on a variable is always a plain int, so code that never meets a variable never meets this
+A size that does not depend on a variable is always a plain int, so code without variables never uses this
 module. Where a size is symbolic, arithmetic gives another size, and a comparison gives its truth if that is the same for
 all values of the variables, else an error that names the sizes.
 
-Symbolic sizes stand in the shapes and parameters of the one IR: there is no second kind of type, and no
-handler knows of them. What must know a number raises an error that names the size.
+Symbolic sizes are part of the shapes and parameters of the one IR: there is no second kind of type, and handlers
+do not distinguish them. Code that needs a number raises an error that names the size.
 
 Never: read or print specifications of shapes (`effx.ir.sizes.shape_text`), or decide inequalities (`effx.ir.sizes.bounds`).
 """
@@ -44,7 +44,7 @@ def _as_tuple(constraints: Sequence[str]) -> tuple[str, ...]:
 @final
 @attrs.frozen
 class SymbolicScope:
-    """What is known of the variables of some symbolic sizes beside that each is at least 1.
+    """The constraints on the variables of symbolic sizes, beside that each is at least 1.
 
     Args:
         constraints_str: inequalities and equations as text, such as `"a >= 2*b"` or `"mod(a, 8) == 0"`.
@@ -96,12 +96,12 @@ class SymbolicScope:
 
     @property
     def at_least(self) -> "tuple[Dim, ...]":
-        """Sizes that the constraints say are not negative."""
+        """The sizes that the constraints state to be not negative."""
         return self._at_least
 
     @property
     def equal(self) -> "tuple[tuple[Monomial, int], ...]":
-        """Products of factors, and the sizes that stand for them."""
+        """Products of factors, and the sizes that replace them."""
         return self._equal
 
 
@@ -112,11 +112,11 @@ NO_CONSTRAINTS: Final = SymbolicScope()
 class Dim(_Int):
     """A symbolic size, such as `2*b + 1`. Made by `symbolic_shape` and by arithmetic.
 
-    `==` is True where both sides are equal for all values of the variables, and False otherwise. An order is told where
+    `==` is True where both sides are equal for all values of the variables, and False otherwise. An order is known if
     it is the same for all values.
 
     Raises:
-        InconclusiveDimensionOperation: an order depends on the values, or an int is asked for.
+        InconclusiveDimensionOperation: an order depends on the values, or an int is needed.
         ShapeError: the sizes of an operation are of scopes with different constraints.
 
     >>> from effx.export import symbolic_shape
@@ -334,33 +334,33 @@ def _apply_division(function: str, x: int, y: int) -> int:
 
 
 def _bounds(n: int) -> tuple[float, float]:
-    """Returns between which numbers a size lies."""
+    """Returns the bounds of a size."""
     interval: tuple[float, float] = sizes.bounds.bounds(n)
     return interval
 
 
 def is_size(x: object) -> bool:
-    """Says whether something is an int or a symbolic size; a bool is none."""
+    """Returns whether a value is an int or a symbolic size; a bool is not."""
     return type(x) is int or type(x) is Dim or (isinstance(x, int) and not isinstance(x, bool))
 
 
 def is_symbolic(n: object) -> bool:
-    """Says whether a size is symbolic."""
+    """Returns whether a size is symbolic."""
     return type(n) is Dim
 
 
 def has_symbolic(shape: Sequence[int]) -> bool:
-    """Says whether a shape has a symbolic size."""
+    """Returns whether a shape has a symbolic size."""
     return any([type(n) is Dim for n in shape])
 
 
 def as_size(n: Any) -> int:
-    """Returns an int, or a symbolic size as it is, from anything that `operator.index` takes."""
+    """Converts a value to an int by `operator.index`; a symbolic size is returned unchanged."""
     return n if type(n) is Dim else index(n)
 
 
 def with_scope(n: int, scope: "SymbolicScope | None" = None) -> int:
-    """Returns a size as it is in another scope; without constraints if none is given."""
+    """Returns a size in another scope; by default in the scope without constraints."""
     if type(n) is not Dim:
         return n
     where = NO_CONSTRAINTS if scope is None else scope
@@ -368,7 +368,7 @@ def with_scope(n: int, scope: "SymbolicScope | None" = None) -> int:
 
 
 def common_scope(operator: str, *sizes: int) -> SymbolicScope:
-    """Returns the scope of sizes that meet.
+    """Returns the common scope of sizes.
 
     Raises:
         ShapeError: two scopes have different constraints.
@@ -392,7 +392,7 @@ def size_terms(n: int) -> Terms:
 
 
 def size_from_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
-    """Returns the size with these terms: an int where no variable is left."""
+    """Returns the size with these terms: an int if no variable remains."""
     for product, value in scope.equal:
         terms = _substitute_product(terms, product, value)
     terms = _combine_divisions({m: c for m, c in terms.items() if c}, scope)
@@ -406,7 +406,7 @@ def size_from_terms(terms: Terms, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
 
 
 def _substitute_product(terms: Terms, product: Monomial, value: int) -> Terms:
-    """Puts a size for a product of factors wherever it occurs."""
+    """Replaces a product of factors by a size wherever it occurs."""
     if not any([divide_monomials(m, product) is not None for m in terms]):
         return terms
     result: Terms = {}
@@ -423,7 +423,7 @@ def _substitute_product(terms: Terms, product: Monomial, value: int) -> Terms:
 
 
 def _combine_divisions(terms: Terms, scope: SymbolicScope) -> Terms:
-    """Puts `e` for `d*floordiv(e, d) + mod(e, d)`."""
+    """Replaces `d*floordiv(e, d) + mod(e, d)` by `e`."""
     for m, c in list(terms.items()):
         if len(m) != 1 or m[0][1] != 1:
             continue
@@ -445,7 +445,7 @@ def _combine_divisions(terms: Terms, scope: SymbolicScope) -> Terms:
 
 
 def _remove_exact_divisions(terms: Terms, scope: SymbolicScope) -> Terms:
-    """Puts `e - r` for `d*floordiv(e, d)` where the constraints say that e has the remainder r."""
+    """Replaces `d*floordiv(e, d)` by `e - r` if by the constraints e has the remainder r."""
     for m, c in terms.items():
         for f, power in m:
             if isinstance(f, str) or f.function != "floordiv" or power != 1:

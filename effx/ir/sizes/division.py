@@ -1,4 +1,4 @@
-"""Quotients, remainders, maxima and minima of sizes, in one form for what is equal."""
+"""Quotients, remainders, maxima and minima of sizes, in a normal form."""
 
 from effx.ir.sizes.bounds import bounds
 from effx.ir.sizes.dimensions import Dim, SymbolicScope, common_scope, size_from_terms, size_terms, with_scope
@@ -124,7 +124,7 @@ def mod(e: int, d: int) -> int:
 
 
 def _known_remainder(m: Monomial, d: int, scope: SymbolicScope) -> int | None:
-    """Returns the remainder that the constraints say a product has."""
+    """Returns the remainder of a product by the constraints; None if unknown."""
     for product, r in scope.equal:
         if len(product) != 1 or isinstance(product[0][0], str) or type(r) is Dim:
             continue

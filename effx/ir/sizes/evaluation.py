@@ -1,4 +1,4 @@
-"""What stands in sizes, and what they are for values of their variables."""
+"""Evaluate sizes: their variables, and their values for values of the variables."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -33,8 +33,8 @@ def evaluate(
 
     Args:
         n: the size.
-        values: of the variables.
-        constant: what a number is in the result's type.
+        values: the values of the variables.
+        constant: converts a number to the result's type.
         operate: computes "add", "mul", "floordiv", "mod", "max" or "min" of two values.
 
     Raises:
@@ -79,14 +79,14 @@ def substitute(n: int, values: Mapping[str, int]) -> int:
     return evaluate(n, values, lambda c: c, lambda name, x, y: _INTEGER[name](x, y))
 
 
-# How many values are tried where algebra does not tell.
+# How many values are tried if algebra does not decide.
 MAX_TRIED: Final = 4096
 
 
 def is_largest(n: int, values: Mapping[str, int]) -> bool:
-    """Says whether a size is nowhere larger than for these values, among all values up to them that its scope allows.
+    """Returns whether a size is largest at these values, among all values up to them that its scope allows.
 
-    False also where neither algebra nor a few thousand trials tell.
+    False also if neither algebra nor a few thousand trials decide.
 
     >>> from effx.ir.sizes.shape_text import symbolic_shape
     >>> [is_largest(n, {"a": 8}) for n in symbolic_shape("2*a, a - mod(a, 3), 10 - a, mod(a, 4)")]
@@ -116,5 +116,5 @@ def is_largest(n: int, values: Mapping[str, int]) -> bool:
 
 
 def _is_allowed(scope: SymbolicScope, values: Mapping[str, int]) -> bool:
-    """Says whether what a scope says of these variables alone holds."""
+    """Returns whether the constraints of a scope on these variables alone hold."""
     return all([substitute(n, values) >= 0 for n in scope.at_least if {*variables(n)} <= {*values}])

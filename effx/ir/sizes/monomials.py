@@ -1,4 +1,4 @@
-"""Products of factors with their powers: what polynomials of dimension variables are made of."""
+"""Monomials: products of factors with their powers, the terms of polynomials of dimension variables."""
 
 from collections.abc import Iterable
 from typing import final

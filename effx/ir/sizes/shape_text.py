@@ -1,4 +1,4 @@
-"""Reads symbolic shapes, sizes and constraints from text.
+"""Parse symbolic shapes, sizes and constraints from text (`symbolic_shape`).
 
 shape       = [ "(" ] dimension { "," dimension } [ "," ] [ ")" ]
 dimension   = "..." | "_" | size
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>\.\.\.
 
 @final
 class _SizeReader:
-    """The tokens of a text, and where the next one is."""
+    """The tokens of a text, and the position of the next one."""
 
     def __init__(self, text: str, function_name: str, scope: SymbolicScope) -> None:
         self.text, self.function_name, self.scope = text, function_name, scope
@@ -88,7 +88,7 @@ class _SizeReader:
         return power
 
     def read_atom(self) -> int:
-        """Reads a number, a variable, a function or what stands in parentheses."""
+        """Reads a number, a variable, a function or a size in parentheses."""
         token = self.take()
         if token.isdigit():
             return int(token)
@@ -111,7 +111,7 @@ class _SizeReader:
 
 
 def parse_size(text: str, scope: SymbolicScope = NO_CONSTRAINTS) -> int:
-    """Returns the size that a text such as `"2*b + 1"` says.
+    """Returns the size of a text such as `"2*b + 1"`.
 
     Raises:
         ValueError: the text is no size.
@@ -151,16 +151,16 @@ def symbolic_shape(
         shape_spec: sizes separated by commas, such as `"b, 2*n + 1, 3"`. A size has numbers, variables, `+`, `-`, `*`,
             powers by `^`, and `floordiv`, `mod`, `max` and `min` of two sizes. `_` takes the size from `like`, and `...`,
             the last one, takes all that are left. None stands for `"..."`.
-        constraints: what is known of the variables beside that each is at least 1: `"a >= 2*b"`, `"mod(a, 8) == 0"`.
-        scope: the scope of sizes made before, which the new ones are to meet, in place of constraints.
-        like: the sizes that `_` and `...` stand for.
+        constraints: constraints on the variables, beside that each is at least 1: `"a >= 2*b"`, `"mod(a, 8) == 0"`.
+        scope: the scope of earlier sizes, to be combined with the new ones, instead of constraints.
+        like: the sizes for `_` and `...`.
 
     Returns:
         The sizes: ints where no variable occurs.
 
     Raises:
-        ValueError: the text is no shape, there are both constraints and a scope, or `like` does not give what is asked
-            of it.
+        ValueError: the text is no shape, there are both constraints and a scope, or `like` lacks a
+            size.
 
     >>> b, n = symbolic_shape("b, 2*n")
     >>> (b, n + 1, n // 2)
@@ -203,7 +203,7 @@ def symbolic_shape(
 
 
 def _closes_at_end(tokens: Sequence[str]) -> bool:
-    """Says whether the first parenthesis is closed by the last token."""
+    """Returns whether the last token closes the first parenthesis."""
     depth = 0
     for i, token in enumerate(tokens):
         depth += (token == "(") - (token == ")")

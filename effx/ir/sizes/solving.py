@@ -1,7 +1,7 @@
-"""The values of dimension variables, from the sizes of arrays.
+"""Solve for the values of dimension variables from the sizes of arrays.
 
-A variable is found where a size is linear in it and knows no other unknown one: `2*b + 1` gives b. All further sizes, and
-the scope's constraints, are then checked.
+A variable is found from a size that is linear in it and has no other unknown variable: `2*b + 1` gives b. All further
+sizes, and the scope's constraints, are then checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ class SizeLocation:
     """A size among those of several arrays.
 
     Attributes:
-        array, axis: of the arrays' sizes.
-        size: what the specification says of it.
+        array, axis: the numbers of the array and of its axis.
+        size: the specified size.
     """
 
     array: int
@@ -34,12 +34,12 @@ class SizeLocation:
 @final
 @attrs.frozen
 class SolutionStep:
-    """How one variable is found: `size == coefficient * variable + rest`.
+    """The equation for one variable: `size == coefficient * variable + rest`.
 
     Attributes:
-        name: the variable's.
-        location: the size.
-        coefficient, rest: of variables that are known before.
+        name: the variable's name.
+        location: the location of the size.
+        coefficient, rest: sizes of variables solved earlier.
     """
 
     name: str
@@ -51,14 +51,14 @@ class SolutionStep:
 @final
 @attrs.frozen
 class Solution:
-    """How the variables of some shapes are found, and what must hold beside.
+    """The equations for the variables of some shapes, and the conditions to check.
 
     Attributes:
-        names: the variables, in the order of their first places.
-        steps: in order.
+        names: the variables, in the order of their first occurrence.
+        steps: the equations in order.
         locations: all sizes of all arrays.
-        scope: whose constraints hold.
-        equal: products of factors and what they must be equal to, as far as that can be wrong.
+        scope: the scope with the constraints.
+        equal: products of factors with the sizes that they must equal, as far as that can be wrong.
     """
 
     names: tuple[str, ...]
@@ -71,11 +71,11 @@ class Solution:
 def plan_solution(
     function_name: str, shapes: Sequence[Sequence[int]], describe: Callable[[int], str]
 ) -> Solution:
-    """Plans how the dimension variables of shapes are found.
+    """Plans the solution for the dimension variables of shapes.
 
     Args:
-        function_name: who asks, for errors.
-        shapes: with symbolic sizes.
+        function_name: the calling function, for errors.
+        shapes: the shapes with symbolic sizes.
         describe: names an array in errors.
 
     Raises:
@@ -170,14 +170,14 @@ def solve(
     """Returns the values of the variables for given shapes, which may be symbolic themselves.
 
     Args:
-        function_name: who asks, for errors.
+        function_name: the calling function, for errors.
         solution: the plan.
-        shapes: of the arrays.
+        shapes: the arrays' shapes.
         describe: names an array in errors.
         least: the smallest value that a variable may have.
 
     Raises:
-        ShapeError: the shapes do not fit; the error names the array, the axis and the variable.
+        ShapeError: the shapes do not match; the error names the array, the axis and the variable.
     """
     values: dict[str, int] = {}
 

@@ -1,1 +1,1 @@
-"""What a value is: arrays, boxes of handlers, constants that are still on the host, and the classes of dtypes."""
+"""Classes of values: arrays, boxes of handlers, constants on the host, and the classes of dtypes."""

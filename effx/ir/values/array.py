@@ -1,12 +1,12 @@
-"""`Array`, the nominal class of every value, generic in dtype and sizes, and what its annotations name.
+"""`Array`, the nominal class of every value, generic in dtype and sizes, and the names for its annotations.
 
-Methods and operators are one-liners. What they call performs operations, whose results are arrays: so these
-modules stand above and are bound late.
+Methods and operators are one-liners. The functions that they call perform operations on arrays: so their
+modules are above this one and are bound late.
 
 Overloads distinguish `self` by type variables only: a bare `Array` always matches the first one. All of them are in the one
 class: in a base class mypy takes an overload for the dtypes of a kind for every dtype.
 
-Never: import an operation, or what performs one.
+Never: import an operation, or a module that performs one.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
 
 Index: TypeAlias = Any
-"""What NumPy takes between brackets: ints, slices, None, Ellipsis, masks, integer arrays, and tuples of these."""
+"""An index as in NumPy: ints, slices, None, Ellipsis, masks, integer arrays, and tuples of these."""
 
 
 class ArrayFunctions(Protocol):
-    """A module whose functions give arrays."""
+    """A module whose functions return arrays."""
 
     def __getattr__(self, name: str) -> Callable[..., Array]: ...
 
 
 class MethodModules(Protocol):
-    """The modules that do what methods of arrays do: they stand above this one."""
+    """The modules that implement the methods of arrays; they are above this one."""
 
     arithmetic: ArrayFunctions
     creation: ArrayFunctions
@@ -65,7 +65,7 @@ methods = cast("MethodModules", array_methods)
 
 
 class TextPrinter(Protocol):
-    """What IPython hands to an object that is to print itself."""
+    """The printer that IPython passes to an object's print method."""
 
     def text(self, text: str, /) -> object: ...
 
@@ -295,7 +295,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __round__(self, ndigits: None = None) -> Array[Any, *Dims]: ...
     def __round__(self, ndigits: int | None = None) -> Array[Any, *Dims]:
-        # Integers where no digits are asked for, as of Python's own numbers.
+        # Without digits the result is an integer, as for Python's own numbers.
         rounded = methods.arithmetic.round_(self, ndigits or 0)
         return rounded.astype(int) if ndigits is None else rounded
 
@@ -432,7 +432,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         return methods.numpy.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
 
     def copy(self) -> Array[DT, *Dims]:
-        """A copy in memory of its own."""
+        """A copy in separate memory."""
         return methods.arithmetic.copy(self)
 
     def __copy__(self) -> Array[DT, *Dims]:
@@ -792,7 +792,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     def searchsorted(
         self, v: Operand, side: str = "left", sorter: Operand | None = None, *, method: str = "scan"
     ) -> Array:
-        """Where values would stand in this sorted vector."""
+        """The indices at which values would be inserted in this sorted vector."""
         return methods.sorting.searchsorted(self, v, side, sorter, method=method)
 
     def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
@@ -890,7 +890,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         printer.text(methods.display.text(self))
 
     def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
-        """Copies the array to another device; a traced one stays what it is. There are no streams to choose from."""
+        """Copies the array to another device; a traced one is returned unchanged. There are no streams to choose from."""
         if stream is not None:
             raise BackendError(f"x.to_device(): stream must be None, got {stream!r}")
         return methods.creation.to_device(self, device)
@@ -916,7 +916,7 @@ class IndexUpdate(Generic[DT, *Dims]):
 
     Every method takes `mode` ("drop", "clip", "wrap", "fill", "promise_in_bounds"; for indices out of bounds), the
     promises `indices_are_sorted` and `unique_indices`, and `wrap_negative_indices`: False where negative indices are out
-    of bounds. All but `apply` take `out_sharding`: how the result lies; by default as the operands say.
+    of bounds. All but `apply` take `out_sharding`: the result's sharding; by default from the operands.
     """
 
     __slots__ = ("array", "index")
@@ -1082,7 +1082,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     def _call_with_sharding(
         self, out_sharding: object, function_name: str, function: Callable[..., Array], *arguments: object
     ) -> Array:
-        """Calls a function of the array and the index, whose result lies as the user says."""
+        """Calls a function of the array and the index, with the result in the user's sharding."""
         if out_sharding is None:
             return function(self.array, self.index, *arguments)
         result: Array = methods.out_sharding.apply_with_sharding_as(
@@ -1104,7 +1104,7 @@ AnyRank: TypeAlias = Array[
 """Arrays of unknown rank. An overload for it stands before those for ranks, all of which a bare `Array` matches."""
 
 Numeric: TypeAlias = Number | HostData | np.generic
-"""Numbers and NumPy data. Not what only has `__array__`: to type checkers arrays are among that."""
+"""Numbers and NumPy data. Not objects with `__array__`: for type checkers these include arrays."""
 
 Other: TypeAlias = Numeric | SupportsArray
 Operand: TypeAlias = Array | Other

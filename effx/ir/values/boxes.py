@@ -1,4 +1,4 @@
-"""Arrays without memory on a device: boxes of handlers, and constants that are still on the host."""
+"""Arrays without device memory: boxes of handlers, and constants on the host."""
 
 from typing import Any, ClassVar, final
 
@@ -20,7 +20,7 @@ from effx.ir.values.described import HostData, Number
 from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 
-# What to do instead, by the conversion that Python asked for.
+# The advice for each Python conversion that a box refuses.
 _ADVICE: dict[str, tuple[type[ConcretizationError], str]] = {
     "bool(x)": (TracerBoolConversionError, "use effx.numpy.where or effx.lax control flow"),
     "index(x)": (
@@ -32,7 +32,7 @@ _ADVICE: dict[str, tuple[type[ConcretizationError], str]] = {
 
 
 class Box(Array[DT, Unpack[Dims]]):
-    """An array that belongs to one installed handler. Handlers make no others; libraries' traces do (`effx.compat.traces`).
+    """An array that belongs to one installed handler. Libraries' traces make other arrays (`effx.compat.traces`).
 
     Attributes:
         frame: the handler's frame.
@@ -101,7 +101,7 @@ class Box(Array[DT, Unpack[Dims]]):
 
 @final
 class HostArray(Array[DT, Unpack[Dims]]):
-    """A constant whose data is still on the host: a Python number or NumPy data.
+    """A constant whose data is on the host: a Python number or NumPy data.
 
     Attributes:
         value: a Python number for rank 0, or a NumPy array of the type's dtype and shape.

@@ -20,7 +20,7 @@ HostData = np.ndarray[Any, Any]
 
 
 class SupportsArray(Protocol):
-    """Anything that converts itself to a NumPy array."""
+    """Any object that converts itself to a NumPy array."""
 
     def __array__(self) -> HostData:
         """Returns the NumPy array."""
@@ -39,7 +39,7 @@ class ArrayAttributes(Typed, Value):
 
     @property
     def weak_type(self) -> bool:
-        """True where the dtype came from a bare Python number."""
+        """True if the dtype came from a bare Python number."""
         return self.type.weak
 
     @property
@@ -131,7 +131,7 @@ class ArrayAttributes(Typed, Value):
         return self.host("bytes(x)").tobytes()
 
     def tobytes(self, order: Literal["C", "F", "A"] | None = "C") -> bytes:
-        """Returns the elements' bytes, as they lie in memory.
+        """Returns the elements' bytes in memory order.
 
         Args:
             order: "C" for the last axis fastest, "F" for the first one.
@@ -153,7 +153,7 @@ class ArrayAttributes(Typed, Value):
 
     @property
     def device(self) -> Any:
-        """The device that holds the array; None for a traced one, as where functions take a device: any."""
+        """The device that holds the array; None for a traced one, which as an argument means any device."""
         return None
 
     @property
@@ -161,26 +161,26 @@ class ArrayAttributes(Typed, Value):
         """The array's sharding over devices."""
         raise TracerAttributeError(
             f"x.sharding: only arrays on a device have this, got {self!r}; "
-            f"effx.typeof(x).sharding says how Explicit axes cut it"
+            f"effx.typeof(x).sharding shows its sharding over Explicit axes"
         )
 
     @property
     def committed(self) -> bool:
-        """Whether the user chose the device, so that computations follow the array there."""
+        """Whether the user chose the device, so that computations run there."""
         raise self._concretization_error("x.committed")
 
     @property
     def addressable_shards(self) -> list[Any]:
-        """The parts that lie on the devices of this process."""
+        """The shards on the devices of this process."""
         raise self._concretization_error("x.addressable_shards")
 
     @property
     def global_shards(self) -> list[Any]:
-        """The parts on all devices, without data where these are other processes'."""
+        """The shards on all devices, without data for those of other processes."""
         return self.addressable_shards
 
     def addressable_data(self, index: int) -> Any:
-        """Returns the part that lies on one of the array's devices, by the device's number."""
+        """Returns the shard on one of the array's devices, by the device's index."""
         return self.addressable_shards[index].data
 
     @property
@@ -198,11 +198,11 @@ class ArrayAttributes(Typed, Value):
         raise self._concretization_error("x.devices()")
 
     def is_ready(self) -> bool:
-        """Says whether the value has been computed."""
+        """Returns whether the value has been computed."""
         raise self._concretization_error("x.is_ready()")
 
     def is_deleted(self) -> bool:
-        """Says whether the memory was donated or freed."""
+        """Returns whether the memory was donated or freed."""
         raise self._concretization_error("x.is_deleted()")
 
     def delete(self) -> None:

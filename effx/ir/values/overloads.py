@@ -1,4 +1,4 @@
-"""Overloads that are written once, for several functions of one signature."""
+"""`with_overloads_of`: share overloads between functions of one signature."""
 
 from collections.abc import Callable
 from types import FunctionType
@@ -8,7 +8,7 @@ Overloaded = TypeVar("Overloaded", bound=Callable[..., object])
 
 
 def with_overloads_of(other: Overloaded) -> Callable[[Callable[..., object]], Overloaded]:
-    """Says to type checkers that a function has the overloads of another, whose parameters it must have.
+    """Declares to type checkers that a function has the overloads of another; the parameters must be equal.
 
     Not for a method whose overloads bring type variables of their own: mypy forgets these when it reads its cache.
 
@@ -25,13 +25,13 @@ def with_overloads_of(other: Overloaded) -> Callable[[Callable[..., object]], Ov
     >>> with_overloads_of(least)(lambda x: x)
     Traceback (most recent call last):
         ...
-    TypeError: overloaded_as: <lambda> must have the parameters of least
+    TypeError: with_overloads_of: <lambda> must have the parameters of least
     """
 
     def check_parameters(function: Callable[..., object]) -> Overloaded:
         if _parameters(function) != _parameters(other):
             raise TypeError(
-                f"overloaded_as: {function.__qualname__} must have the parameters of {other.__qualname__}"
+                f"with_overloads_of: {function.__qualname__} must have the parameters of {other.__qualname__}"
             )
         # Not typed as taking an `Overloaded`: basedpyright then forgets the type variables of methods.
         return cast("Overloaded", function)

@@ -1,4 +1,4 @@
-"""Type variables for dtypes and sizes, which annotations of arrays share, and the base class of named sizes.
+"""Type variables for dtypes and sizes in annotations of arrays, and the base class of named sizes.
 
 Those of a kind stand for the dtype classes of `effx.ir.values.array`. All default to Any: unknown is unchecked. It is
 `Any` itself everywhere, never an alias of it: mypy sees no ambiguity in an alias, and takes the first

@@ -1,4 +1,4 @@
-"""Arrays print as NumPy's do, with dtype and weakness."""
+"""Print arrays as NumPy does, with dtype and weak type."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What all mutable references are, for those who take arrays and must tell the two apart."""
+"""The base class of mutable references, for functions that must distinguish them from arrays."""
 
 from effx.errors import RefGivenError
 from effx.ir.values.typed import Typed
@@ -11,7 +11,7 @@ class ReferenceBase(Typed):
     __slots__ = ()
 
     def __effx_array__(self) -> object:
-        """Refuses: a program that took what is there now for the reference would miss later writes.
+        """Raises an error: a program that read the contents implicitly would miss later writes.
 
         Raises:
             RefGivenError: always.
@@ -22,5 +22,5 @@ class ReferenceBase(Typed):
 
 
 def has_refs(tree: PyTree) -> bool:
-    """Says whether a leaf is a reference or a view of one."""
+    """Returns whether a leaf is a reference or a view of one."""
     return any([isinstance(x, ReferenceBase) for x in flatten(tree)[0]])

@@ -1,4 +1,4 @@
-"""What arrays and references to them say of their elements."""
+"""`Typed`, the base of arrays and references: shape, dtype and sizes from an array type."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from effx.ir.types import ArrayType, Shape
 
 
 class Typed:
-    """Something of an array type.
+    """An object of an array type.
 
     Attributes:
-        type: of what is there: dtype, shape and weakness.
+        type: the dtype, shape and weak type of the elements.
     """
 
     __slots__ = ()

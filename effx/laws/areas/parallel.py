@@ -205,7 +205,7 @@ def shards_are_parts(f: Function, xs: Points) -> None:
     rows, each = PartitionSpec(("x", "y")), effx.vmap(lambda *ys: f(*ys))
     bs = tuple([enp.stack([x, 0.5 * x, -x, 0.25 * x]) for x in xs])
     same(effx.shard_map(each, mesh=mesh, in_specs=rows, out_specs=rows)(*bs), effx.jit(each)(*bs))
-    # Rows along x, and another factor for each; what stands for all devices has the sum of their gradients.
+    # Rows along x, and another factor for each; a value that is equal on all devices has the sum of their gradients.
     factors = enp.asarray([1.0, 0.5, -1.0, 0.25], xs[0].type.dtype if xs[0].type.kind in "fc" else None)
 
     def part(scales: Array, *ys: Array) -> tuple[Array, ...]:
@@ -224,7 +224,7 @@ def shards_are_parts(f: Function, xs: Points) -> None:
 
 
 def cut_sharding(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
-    """Returns one of the ways to cut an array along the axes of a mesh of 2 x 2 devices."""
+    """Returns one of the shardings of an array over the axes of a mesh of 2 x 2 devices."""
     names = ["x", "y"] if turn % 2 else ["y", "x"]
     entries = [names.pop() if names and n % 2 == 0 and turn % 3 else None for n in x.type.shape]
     return NamedSharding(mesh, PartitionSpec(*entries))

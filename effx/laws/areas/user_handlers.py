@@ -51,7 +51,7 @@ def around(x: Array) -> IntervalBounds:
 
 
 def contains(p: IntervalBounds, x: Array) -> bool:
-    """Whether a value lies in its interval, up to rounding."""
+    """Whether a value is in its interval, up to rounding."""
     return bool(((p.low - 1e-9 <= x) & (x <= p.high + 1e-9)).all())
 
 

@@ -1,4 +1,4 @@
-"""Laws of pytrees and arrays: structure is kept, and arrays are values."""
+"""Laws of pytrees and arrays: structure is preserved, and arrays are values."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What loops, branches and solvers ask of users' functions and carries: programs, and checks of what they return."""
+"""Stage the functions of loops, branches and solvers as programs, and check their carries and results."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from effx.tree.prefixes import prefix_errors
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
-"""What may be given for the arrays that a function names: numbers, NumPy data, scalars, containers of such."""
+"""Arguments for a function's arrays: numbers, NumPy data, scalars, containers of such."""
 
 
 def check_callable(function_name: str, name: str, function: object) -> None:

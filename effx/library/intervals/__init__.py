@@ -17,7 +17,7 @@ __dir__ = list_names(__all__)
 
 
 def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-    """Returns bounds of f's results: for each x in the intervals, f(x) lies in them.
+    """Returns bounds of f's results: for each x in the intervals, f(x) is within them.
 
     Points x at which an operation gives NaN, such as the square root of a negative number, are left out.
     Bounds include rounding errors, on devices that compute matrix products in the operands' dtype. They are

@@ -121,7 +121,7 @@ def running_product(op: r.CumProd, x: Interval) -> Interval:
 
 @Intervals.rule(r.ArgMax, r.ArgMin)
 def bound_arg_reduction(op: r.ArgReduction, x: Interval) -> Interval:
-    # The result lies between the first and the last index that can be the extreme one.
+    # The result is between the first and the last index that can be the extreme one.
     if type(op) is r.ArgMax:
         possible = x.high >= enp.max(x.low, axis=op.axis, keepdims=True)
     else:
@@ -137,7 +137,7 @@ def bound_arg_reduction(op: r.ArgReduction, x: Interval) -> Interval:
 @Intervals.rule(DotGeneral)
 def dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
     if x.low.type.kind != "f":
-        # The real intervals beside integers are computed in floats.
+        # Where other operands are integers, real intervals are computed in floats.
         return arithmetic(op, _dot, x, y)
     size = op(magnitude(x).high, magnitude(y).high)
     terms = math.prod([x.low.shape[i] for i in op.lhs_contract])
@@ -157,7 +157,7 @@ def _dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
 
 
 def bilinear(op: Operation[Array], x: Interval, y: Interval) -> Interval:
-    """The bounds of an operation that is linear in each operand, without rounding; for two intervals floats alone.
+    """The bounds of an operation that is linear in each operand, without rounding; for two intervals floats only.
 
     They are exact where an operand is plain. For two intervals they are those of midpoints and radii (Rump 1999): at
     most 1.5 times as wide as the exact ones.

@@ -1,6 +1,6 @@
 """Intervals, rounding outward, and the handler whose boxes carry intervals.
 
-Soundness: f(x) lies between the bounds for every x in the intervals at which no operation gives NaN, as in
+Soundness: f(x) is between the bounds for every x in the intervals at which no operation gives NaN, as in
 IEEE 1788-2015, where a function is evaluated on the part of its domain inside the intervals. This holds for
 the real values and for those that XLA computes, because each operation widens its result by more than its
 error.
@@ -45,7 +45,7 @@ class Interval:
     high: Array
 
     def contains(self, x: Operand) -> Array:
-        """Says for each element whether x lies between the bounds: bool[*shape]."""
+        """Returns for each element whether x is between the bounds: bool[*shape]."""
         return (self.low <= x) & (x <= self.high)
 
     @property
@@ -176,7 +176,7 @@ def outward(x: Interval, ulps: float = 1.0, error: Array | None = None) -> Inter
         return x
     limits = enp.finfo(x.low.dtype)
     eps, tiny, most = float(limits.eps) * ulps, float(limits.smallest_normal), float(limits.max)
-    # An infinite bound on the inner side stands for a number too large for the dtype.
+    # An infinite bound on the inner side represents a number too large for the dtype.
     low, high = enp.minimum(x.low, most), enp.maximum(x.high, -most)
     less, more = enp.abs(low) * eps + tiny, enp.abs(high) * eps + tiny
     if error is not None:

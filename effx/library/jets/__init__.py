@@ -35,7 +35,7 @@ def jet(
         primals: a tuple or list with an argument each, pytrees of floating or complex arrays.
         series: for each primal a list of derivatives, the first one first; for a pytree this tree with such a
             list as each leaf. All lists have one length, the order.
-        factorial_scaled: False where the series are Taylor coefficients, and those of the result shall be.
+        factorial_scaled: False where the series are Taylor coefficients, and those of the result are to be too.
 
     Returns:
         `(result, derivatives)`: f(x(0)), and this tree with a list of the derivatives of f(x(t)) as each

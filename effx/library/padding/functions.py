@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _parse_specs(
     function_name: str, specs: PyTree, args: PyTree, scope: SymbolicScope
 ) -> list[tuple[int, ...]]:
-    """Returns a shape for each array of arguments, from texts that may each stand for all arrays below their places."""
+    """Returns a shape for each array of arguments, from texts, each for all arrays of a subtree."""
     texts, form = tree.flatten(specs, is_leaf=lambda x: x is None or isinstance(x, str))
     for text in texts:
         if text is not None and not isinstance(text, str):
@@ -48,30 +48,30 @@ def mask(
     *,
     constraints: Sequence[str] = (),
 ) -> Callable[[Sequence[Any], Mapping[str, Any]], Any]:
-    """Returns a function of padded arrays that computes with their first elements alone.
+    """Returns a function of padded arrays that computes with their first elements only.
 
     One compilation serves all lengths up to the padded sizes: sums, means, softmax, products, convolutions, sorts and
-    scans leave out what lies beyond. It composes with jit, with derivatives inside and around it, and with vmap, which makes
+    scans leave out the padding. It composes with jit, with derivatives inside and around it, and with vmap, which makes
     a ragged batch of it.
 
     Args:
         fun: takes the arrays; sizes that it reads, such as `x.shape[0]`, are the lengths.
-        in_shapes: for each argument a shape as text, such as `"(n, 3)"` or `"2*n"`; `_` stands for the size that the array
-            has. A pytree of texts says it for the arrays of a pytree.
+        in_shapes: for each argument a shape as text, such as `"(n, 3)"` or `"2*n"`; `_` means the size that the array
+            has. A pytree of texts is for the arrays of a pytree.
         out_shape: the same for the result, to check it; None to leave that out.
-        constraints: what is known of the lengths beside that each is at least 1, such as `"n >= 2"`; see
+        constraints: conditions on the lengths besides that each is at least 1, such as `"n >= 2"`; see
             `effx.export.symbolic_shape`.
 
     Returns:
-        A function of a sequence of padded arguments, and of the lengths: a mapping of names to ints. Its result is padded;
-        what lies beyond the lengths there may be anything.
+        A function of a sequence of padded arguments, and of the lengths: a mapping of names to ints. Its result is
+        padded; the padding there may have any values.
 
     Raises:
         ShapeError: the padded sizes do not fit the shapes, a length is larger than its padded size, or the result has
             another shape.
         TransformError: a length is missing, or one is given that no shape names.
-        NoRuleError: an operation has no meaning for padded arrays, or a size is not largest for the padded ones, such as
-            `10 - n`.
+        NoRuleError: an operation has no meaning for padded arrays, or a size is not largest for the padded ones, such
+            as `10 - n`.
 
     >>> import effx.numpy as enp
     >>> mean = mask(lambda x: enp.mean(x), ["n"], "")
@@ -114,7 +114,7 @@ def padded_call(
 
     Args:
         fun: the function.
-        arrays: of padded sizes. shapes: what the function sees.
+        arrays: of padded sizes. shapes: those that the function sees.
         handler: of the lengths and the padded sizes.
 
     Returns:

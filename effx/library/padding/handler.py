@@ -1,8 +1,8 @@
 """The handler of padded arrays.
 
-A payload is an array of padded sizes, and the shape that the user's function sees, whose sizes are symbolic. The elements
-within the lengths are what the function without padding would give; what lies beyond them is anything, NaN included. Rules
-keep it so: what combines elements along an axis first replaces those beyond the length by what changes nothing.
+A payload is an array of padded sizes, and the shape that the user's function sees, whose sizes are symbolic. The
+elements within the lengths are those of the function without padding; the padding may have any values, NaN included.
+Rules keep it so: what combines elements along an axis first replaces those beyond the length by what changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Padded:
 
     Attributes:
         value: the elements.
-        shape: what the function sees; sizes may be symbolic.
+        shape: the one that the function sees; sizes may be symbolic.
     """
 
     value: Array
@@ -39,7 +39,7 @@ class Padded:
 @final
 @attrs.frozen
 class Padding(BoxHandler[Padded]):
-    """Computes with padded arrays. It sees every operation, since a program may make arrays of symbolic sizes.
+    """Computes with padded arrays. It intercepts every operation, since a program may make arrays of symbolic sizes.
 
     Attributes:
         lengths: the values of the dimension variables: how many elements count.
@@ -55,7 +55,7 @@ class Padding(BoxHandler[Padded]):
         return Padded(x, x.type.shape)
 
     def primal(self, payload: Padded) -> Array | None:
-        """The array itself, where it is all there is; so a scalar decides which branch is taken."""
+        """The array itself, where it has no padding; so a scalar selects a branch."""
         return None if has_symbolic(payload.shape) else payload.value
 
     def type_of(self, payload: Padded) -> ArrayType:
@@ -99,9 +99,9 @@ class Padding(BoxHandler[Padded]):
         )
 
     def repeated(self, x: Array, shape: tuple[int, ...]) -> Array:
-        """Returns an array with its last element that counts in place of those beyond, along each axis.
+        """Returns an array with its padding replaced by the last element within the length, along each axis.
 
-        What is computed from these is finite where the rest is. So are derivatives, in which it meets zeros.
+        Results for these are finite where the others are. So are derivatives, in which they are multiplied by zeros.
         """
         for axis, n in enumerate(shape):
             if is_symbolic(n):

@@ -1,4 +1,4 @@
-"""What operations make of padded arrays."""
+"""Rules of operations for padded arrays."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def perform_padded(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
     return result(site, site.handler.fixed(op)(*[x.value for x in xs]))
 
 
-# Of these each element of the result comes from elements at the same places, so that nothing from beyond a length comes in.
+# For these each element of the result depends on elements at the same indices only, so not on padding.
 Padding.site_rule(
     Elementwise, Comparison, c.Convert, c.Copy, c.StopGradient, c.ReducePrecision, Identity, s.BroadcastInDim, s.Transpose,
     s.Iota, Threefry2x32, c.OptimizationBarrier,
@@ -138,7 +138,7 @@ def _(site: Here, op: Sort, *xs: Padded) -> PyTree:
     values = [x.value for x in xs]
     if kept is None:
         return result(site, op(*values))
-    # What lies beyond the length comes last, behind NaN too.
+    # Padding comes last, after NaN too.
     beyond = (~kept).astype(enp.int32)
     return result(site, attrs.evolve(op, num_keys=op.num_keys + 1)(beyond, *values)[1:])
 
@@ -161,7 +161,7 @@ def _(site: Here, op: Fft, x: Padded) -> PyTree:
 
 
 def take_along_axis(x: Array, take_indices: Array, axis: int) -> Array:
-    """Returns the elements at places along an axis."""
+    """Returns the elements at indices along an axis."""
     return enp.take(x, take_indices, axis, mode="clip")
 
 
@@ -170,16 +170,16 @@ def _(site: Here, op: s.Reshape, x: Padded) -> PyTree:
     handler, out = site.handler, site.result_types[0].shape
     if not is_padded(*site.types, *site.result_types) or _keeps_padding_last(x.shape, out):
         return perform_padded(site, op, x)
-    # Where each element stands among those that count, and from there where it stands in the padded array.
+    # The index of each element among those within the lengths, and from it the index in the padded array.
     sizes = handler.padded(out)
-    place = sum_of(
+    index = sum_of(
         [lax.broadcasted_iota(enp.int32, sizes, i) * stride for i, stride in enumerate(strides(handler, out))]
     )
     source: Array | int = 0
     for n, step, length in zip(
         x.shape, _static_strides(handler.padded(x.shape)), strides(handler, x.shape), strict=True
     ):
-        source = source + (place // length) % handler.length(n) * step
+        source = source + (index // length) % handler.length(n) * step
     flat = enp.reshape(x.value, -1)
     return result(site, take_along_axis(flat, enp.ravel(enp.asarray(source)), 0).reshape(sizes))
 
@@ -265,7 +265,7 @@ def pad_operand(handler: Padding, op: s.Pad, x: Padded, value: Array, out: tuple
     y = x.value
     for axis, (low, inner, n, m) in enumerate(zip(op.low, op.interior, x.shape, out, strict=True)):
         there, target_size = y.shape[axis], handler.size(m)
-        # For each element of the result the place that it comes from.
+        # For each element of the result the index that it comes from.
         position = enp.arange(target_size) - handler.length(low)
         length = handler.length(n)
         is_inner_element = (
@@ -302,11 +302,11 @@ def _(site: Here, op: s.DynamicUpdateSlice, x: Padded, update: Padded, *starts: 
     for axis, (n, m, start) in enumerate(zip(x.shape, update.shape, starts, strict=True)):
         count = handler.length(m)
         first = enp.clip(start.value.astype(enp.int32), 0, handler.length(n) - count)
-        place = enp.arange(sizes[axis], dtype=enp.int32) - first
-        block = take_along_axis(block, place, axis)
+        offsets = enp.arange(sizes[axis], dtype=enp.int32) - first
+        block = take_along_axis(block, offsets, axis)
         shape = [1] * len(sizes)
         shape[axis] = sizes[axis]
-        here = enp.reshape((place >= 0) & (place < count), shape)
+        here = enp.reshape((offsets >= 0) & (offsets < count), shape)
         inside = here if inside is None else inside & here
     return result(site, block.astype(x.value.dtype) if inside is None else enp.where(inside, block, x.value))
 
@@ -330,7 +330,7 @@ def _(site: Here, op: Scatter, x: Padded, indices: Padded, updates: Padded) -> P
         raise refusal_error(op, f"of blocks of symbolic sizes {window} has no rule for padded arrays")
     kept = handler.inside(indices.shape[:-1], range(len(indices.shape) - 1))
     if kept is not None:
-        # An update beyond the length goes out of bounds, where it is dropped.
+        # An update of padding gets an index out of bounds, where it is dropped.
         starts = enp.where(kept[..., None], starts, enp.iinfo(starts.dtype).max)
     return result(
         site,
@@ -369,8 +369,8 @@ def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
         low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
     around = s.Pad(tuple(low), tuple(high), tuple(interior))
     out = around.infer(site.types[0], site.types[0].with_shape(())).shape
-    given = Padded(handler.filled(lhs, along, 0), lhs.shape)
-    y = pad_operand(handler, around, given, enp.zeros((), lhs.value.dtype), out)
+    padded = Padded(handler.filled(lhs, along, 0), lhs.shape)
+    y = pad_operand(handler, around, padded, enp.zeros((), lhs.value.dtype), out)
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
     return result(site, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)(y, rhs.value))
 
@@ -389,12 +389,12 @@ def _(site: Here, op: Scan, *xs: Padded) -> PyTree:
         state: tuple[Array, list[Array]], rows: list[Array]
     ) -> tuple[tuple[Array, list[Array]], list[Array]]:
         i, carry = state
-        given = [Padded(v, t.shape) for v, t in zip([*carry, *rows], types[k:], strict=True)]
-        found = handler.run(lambda *arrays: Call(op.body)(*arrays), *constants, *given)
-        after = [y.value.astype(v.dtype) for y, v in zip(found[: op.carries], carry, strict=True)]
+        operands = [Padded(v, t.shape) for v, t in zip([*carry, *rows], types[k:], strict=True)]
+        results = handler.run(lambda *arrays: Call(op.body)(*arrays), *constants, *operands)
+        after = [y.value.astype(v.dtype) for y, v in zip(results[: op.carries], carry, strict=True)]
         if is_symbolic(op.length):
             after = [enp.where(i < length, y, v) for y, v in zip(after, carry, strict=True)]
-        return (i - 1 if op.reverse else i + 1, after), [y.value for y in found[op.carries :]]
+        return (i - 1 if op.reverse else i + 1, after), [y.value for y in results[op.carries :]]
 
     first = enp.asarray(steps - 1 if op.reverse else 0, enp.int32)
     start = (first, [x.value for x in xs[k:m]])

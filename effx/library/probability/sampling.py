@@ -1,7 +1,7 @@
 """Handlers that choose the values of a probabilistic program: `seed`, `substitute`, `condition`, `replay`;
 and `plate`.
 
-Given values take precedence over draws, and those of the outermost handler over others; data stay. So
+Given values take precedence over draws, and those of the outermost handler over others; data are not replaced. So
 `substitute(seed(model, key), values)` and `seed(substitute(model, values), key)` both draw the values not
 given.
 
@@ -118,7 +118,7 @@ class Plate(InterceptHandler[None]):
     Attributes:
         label: the plate's name, for errors.
         size: of the axis.
-        axis: its place in draws, counted from the end.
+        axis: its index in draws, counted from the end.
     """
 
     label: str
@@ -129,13 +129,13 @@ class Plate(InterceptHandler[None]):
 
 @Plate.rule(Sample)
 def _(site: Site[Plate, None], op: Sample, *parameters: Array) -> Array:
-    fn, n, place = distribution(op.structure, parameters), site.handler.size, -site.handler.axis
-    shape = [1] * max(place - len(fn.shape), 0) + list(fn.shape)
-    if shape[-place] not in (1, n):
+    fn, n, plate_axis = distribution(op.structure, parameters), site.handler.size, -site.handler.axis
+    shape = [1] * max(plate_axis - len(fn.shape), 0) + list(fn.shape)
+    if shape[-plate_axis] not in (1, n):
         raise ShapeError(
-            f"plate: {op.key!r} has draws of shape {fn.shape}, whose axis {-place} is {shape[-place]}, not {n}"
+            f"plate: {op.key!r} has draws of shape {fn.shape}, whose axis {-plate_axis} is {shape[-plate_axis]}, not {n}"
         )
-    shape[-place] = n
+    shape[-plate_axis] = n
     wide = fn.expand(tuple(shape))
     return sample(op.key, wide)
 

@@ -1,4 +1,4 @@
-"""The two operations of probabilistic programs: `Sample` asks for a value, `Given` has one.
+"""The two operations of probabilistic programs: `Sample` requests a value, `Given` has one.
 
 A handler that chooses a value answers `Sample` by performing `Given`, the identity on the value. So outer
 handlers see the value with its distribution: traces and densities have a rule for `Given` only, and need not
@@ -36,7 +36,7 @@ GIVEN = Label("given", optional=True)
 @final
 @attrs.frozen
 class Sample(ArrayOperation):
-    """Asks for a value of a distribution, whose parameters are the operands.
+    """Requests a value of a distribution, whose parameters are the operands.
 
     Attributes:
         key: the site's name.

@@ -1,6 +1,6 @@
-"""How a program would do on many devices: memory, collectives and time, read from what XLA compiled.
+"""Plan a program on many devices: memory, collectives and time, read from the compiled program.
 
-`plan` reads a compiled function: XLA's own account of memory, and the partitioned program, which is what one device does.
+`plan` reads a compiled function: XLA's own account of memory, and the partitioned program, which is that of one device.
 The devices need not be there: `effx.experimental.topologies` describes them.
 
 Source of the roofline: Williams, Waterman and Patterson, "Roofline", 2009, with one more roof for each mesh axis.
@@ -71,7 +71,7 @@ class Hardware:
         """Returns how many bytes a second a device sends in a group along mesh axes: as along the slowest of them.
 
         Raises:
-            ShardingError: nothing is said of an axis.
+            ShardingError: an axis has no bandwidth.
         """
         if not isinstance(self.links, Mapping):
             return self.links
@@ -90,7 +90,7 @@ class Memory:
     """Bytes on each device, as XLA accounts for them.
 
     Attributes:
-        arguments, results: of arrays that go in and come out.
+        arguments, results: of input and output arrays.
         shared: of results that take the memory of donated arguments.
         temporaries: of all that is between.
         code: of the program.
@@ -116,7 +116,7 @@ class CollectiveCost:
     Attributes:
         kind: such as `all-reduce`.
         axes: the mesh axes along which the devices of a group differ.
-        devices: how many are in a group; of permutations two, who sends and who receives.
+        devices: how many are in a group; of permutations two, the sender and the receiver.
         count: how many are performed, in loops as often as they run.
         bytes: how many bytes each device sends, in all.
     """
@@ -256,21 +256,21 @@ def _seconds(x: float) -> str:
 def plan(compiled: Compiled, hardware: Hardware, mesh: Mesh | None = None) -> Plan:
     """Says what each device does in one run of a compiled function, and how long that takes at least.
 
-    The program is read as XLA compiled it for the platform of its devices, so that a CPU's has a CPU's ways: bfloat16 is
-    computed with and sent as float32, and gradients are summed whole before each device takes its part.
+    The program is read as XLA compiled it for the platform of its devices, so that a CPU's is particular to CPUs:
+    bfloat16 is computed with and sent as float32, and gradients are summed whole before each device takes its part.
 
     Args:
         compiled: as `jit(f).lower(x).compile()` gives it; the devices need not be there.
         hardware: what a device can do.
-        mesh: whose axes the collectives are said to run along; by default that on which arguments or results lie.
+        mesh: the mesh whose axes name the collectives; by default that of the arguments or results.
 
     Returns:
-        What XLA says of memory; products, traffic and collectives counted in its text, loops as often as they run. Bytes
-        of collectives are those of `effx.library.scaling.collectives`.
+        XLA's account of memory; products, traffic and collectives counted in its text, loops as often as they run.
+        Bytes of collectives are those of `effx.library.scaling.collectives`.
 
     Raises:
         TransformError: `compiled` is no compiled function, or `hardware` no Hardware.
-        ShardingError: the mesh has another number of devices, or nothing is said of links along one of its axes.
+        ShardingError: the mesh has another number of devices, or the hardware has no links along one of its axes.
         BackendError: XLA does not say how much memory the program takes.
 
     >>> import effx

@@ -1,4 +1,4 @@
-"""What collectives move: their groups of devices, the mesh axes along which these run, and the bytes.
+"""Read collectives from compiled text: their groups of devices, mesh axes, and bytes moved.
 
 What a device must send, of n in a group, for b bytes that it has before, or in all for all-gather after:
 
@@ -99,7 +99,7 @@ def _groups_of_mesh(axes: str, named: str | None, groups_text: str | None) -> Gr
         named = order[4]
     if named is None:
         raise ProgramError(f"plan: groups on a mesh name no axes: {axes!r}")
-    # A part of an axis is written 'x':(n)m: m steps of it, beneath n coarser ones. Each cut makes the axis finer.
+    # A part of an axis is written 'x':(n)m: m steps of it, beneath n coarser ones. Each split makes the axis finer.
     axis_parts = [
         (name, int(pre or 1), int(size or sizes[name])) for name, pre, size in _SUBAXIS.findall(named)
     ]

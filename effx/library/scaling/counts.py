@@ -9,7 +9,7 @@ from effx.library.scaling.hlo import ArrayShape, Computation, HloModule, Instruc
 
 __all__ = ["flops_of", "given_by", "traffic_of"]
 
-# What moves nothing, or hands over to a computation whose instructions are counted.
+# Instructions that move nothing, or call a computation whose instructions are counted.
 FREE = frozenset(
     {
         "add-dependency",
@@ -31,7 +31,7 @@ FREE = frozenset(
         "while",
     }
 )
-# What reads a part of its first operand, as large as its result.
+# Instructions that read a part of their first operand, as large as their result.
 READS_A_PART = frozenset({"dynamic-slice", "slice", "gather"})
 PASSES = frozenset({"bitcast", "get-tuple-element"})
 # In a fusion, of what these give only those elements are computed that are read.
@@ -82,7 +82,7 @@ def given_by(i: Instruction) -> tuple[ArrayShape, ...]:
 
 
 def _main_memory_bytes(shapes: "tuple[ArrayShape, ...]") -> int:
-    """Returns the bytes that lie in the main memory."""
+    """Returns the bytes in main memory."""
     return sum([s.bytes for s in shapes if not s.space])
 
 
@@ -113,7 +113,7 @@ def traffic_of(module: HloModule, c: Computation, i: Instruction) -> int:
 
 def _fusion_traffic(module: HloModule, body: Computation, c: Computation, i: Instruction) -> int:
     total = 0
-    # The space of an operand is said where it is made.
+    # The memory space of an operand is in its definition.
     for parameter, name in zip(body.parameters(), i.operands, strict=True):
         shapes = c.instructions[name].shapes
         total_bytes = _main_memory_bytes(shapes)
@@ -138,7 +138,7 @@ def _total_bytes(shapes: "tuple[ArrayShape, ...]") -> int:
 
 
 def _elements_read(module: HloModule, body: Computation, x: Instruction, changed: bool) -> int:
-    """Returns how many elements a fusion reads of an array, all of them if one user wants all.
+    """Returns how many elements a fusion reads of an array, all of them if one user reads all.
 
     Args:
         module, body: the program, and the fusion.

@@ -1,9 +1,9 @@
 """The text of a compiled program, read into computations and their instructions.
 
-Of each instruction what counting needs is kept: the kind, the types, the operands, the attributes as text. (OpenXLA,
+Of each instruction this has what counting needs: the kind, the types, the operands, the attributes as text. (OpenXLA,
 "HLO text format": an instruction is `name = type opcode(operands), attributes`.)
 
-Text and not the protocol buffer, which says the groups of collectives in each version's own way, three so
+Text and not the protocol buffer, which encodes the groups of collectives in each version's own way, three so
 far; XLA itself parses the text back. And not XLA's cost analysis, which counts a loop's body once and is
 missing for CPUs that are not there.
 """
@@ -28,7 +28,7 @@ class ArrayShape:
     Attributes:
         dtype: XLA's name of it, such as `f32`.
         dims: the sizes.
-        space: the number of the memory in which it lies: 0 for the main one, others for caches and the host's.
+        space: the number of its memory: 0 for the main one, others for caches and the host's.
     """
 
     dtype: str
@@ -53,7 +53,7 @@ class Instruction:
         name, opcode: as the text has them.
         shapes: the types of what it gives; of a tuple all arrays in it, however nested.
         operands: names.
-        literal: what stands for them in constants and parameters.
+        literal: the operands' text in constants and parameters.
         attributes: the rest, by name.
     """
 
@@ -146,7 +146,7 @@ def _closing_bracket(text: str, start: int) -> int:
 
 
 def _split_at_commas(text: str) -> Iterator[str]:
-    """Yields what stands between commas."""
+    """Yields the parts between commas."""
     depth = start = 0
     for m in _TOKENS.finditer(text):
         if m[0] in "({[":

@@ -1,7 +1,8 @@
-"""How often the body of a compiled loop runs.
+"""Count the iterations of a compiled loop.
 
-Some backends write the number down. Where none is, it follows from a condition `i < limit`, where `i` starts at a constant
-and grows by one, and the limit is a constant: the form in which scans and loops of a known length are compiled.
+Some backends write the number down. Where none is, it follows from a condition `i < limit`, where `i` starts at a
+constant and grows by one, and the limit is a constant: the form in which scans and loops of a known length are
+compiled.
 """
 
 import math
@@ -22,7 +23,7 @@ def trip_count(module: HloModule, around: Computation, loop: Instruction) -> int
 
     Args:
         module: the program.
-        around: the computation in which the loop stands.
+        around: the computation with the loop.
         loop: the `while` instruction.
     """
     known = KNOWN.search(loop.attributes.get("backend_config", ""))

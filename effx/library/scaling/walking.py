@@ -26,7 +26,7 @@ class Performed:
     """An instruction, and how often it runs.
 
     Attributes:
-        computation: where it stands.
+        computation: the one that contains it.
         instruction: the instruction.
         times: how often it runs.
         fused: whether it is part of a fusion, whose traffic is the fusion's.
@@ -41,7 +41,7 @@ class Performed:
 
 
 def performed(module: HloModule) -> Iterator[Performed]:
-    """Lists what runs. Branches count as if equally likely; a transfer that is cut in steps counts at its first."""
+    """Lists the instructions that run. Branches count as if equally likely; a transfer in steps counts at its first."""
     begun: set[tuple[str, str]] = set()
     for execution in _walk_computation(module, module.computations[module.entry], 1.0, False, False):
         chain = execution.instruction.attributes.get("frontend_attributes", "")

@@ -30,7 +30,7 @@ __dir__ = list_names(__all__)
 
 Scipy = TypeVar("Scipy")
 
-# Patterns of up to this many inputs are found on NumPy.
+# Patterns of up to this many inputs are computed with NumPy.
 FEW = 64
 
 

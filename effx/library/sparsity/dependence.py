@@ -1,4 +1,4 @@
-"""Which inputs an element depends on: the payload, its handlers, and the general rule.
+"""Track the inputs that each element depends on: the payload, its handlers, and the general rule.
 
 Sets of inputs are rows of booleans. They hold for all values of the inputs: where the result depends on a
 predicate, all cases are joined. Arrays that depend on no input keep their values, so that a product with a
@@ -93,7 +93,7 @@ class Dependences(BoxHandler[Dependence, Array]):
     def apply_custom(
         self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
-        """Takes the sets of the user's tangent; with a rule for reverse mode alone, all inputs."""
+        """Takes the sets of the user's tangent; with a rule for reverse mode only, all inputs."""
         plain = attrs.evolve(self, ruled=False)
         with plain.installed() as inner:
             inner.state = frame.state

@@ -1,4 +1,4 @@
-"""What operations do to sets of inputs, and which inputs they make interact."""
+"""Rules of operations for sets of inputs, and for the inputs that interact."""
 
 import math
 from typing import TypeAlias

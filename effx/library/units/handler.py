@@ -68,7 +68,7 @@ def quantity(value: Operand, unit: str) -> Quantity:
 @final
 @attrs.frozen
 class Units(BoxHandler[Quantity]):
-    """Computes with quantities. It sees every operation, to recognise zeros that a program makes."""
+    """Computes with quantities. It intercepts every operation, to recognise zeros that a program makes."""
 
     intercepts: ClassVar[bool] = True
     lifts_carries = True
@@ -115,7 +115,7 @@ def perform_with_unit(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Uni
     AxisIndex, PlatformIndex, SizeValue,
 )  # fmt: skip
 def require_plain_numbers(op: Operation[PyTree], *xs: Quantity) -> PyTree:
-    """The rule of what takes plain numbers: exp, sin, bits and most others."""
+    """The rule of operations on plain numbers: exp, sin, bits and most others."""
     for x in xs:
         if x.unit not in (ANY, ONE):
             raise UnitError(f"{op.name}: takes plain numbers, got {x.unit}")

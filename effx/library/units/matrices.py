@@ -22,7 +22,7 @@ Units.rule(Geqp3, Geqrf, Hessenberg, HouseholderProduct, Lu, PivotsToPermutation
 
 @Units.rule(Eig, Eigh, Schur, Svd)
 def _(op: Operation[tuple[PyTree, ...]], a: Quantity) -> tuple[Quantity, ...]:
-    # What is left after rotations comes first; they are plain.
+    # The factor that is left after rotations comes first; rotations are plain.
     first, *rotations = perform_with_unit(op, (a,), ONE)
     return Quantity(first.value, a.unit), *rotations
 

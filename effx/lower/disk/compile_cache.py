@@ -1,6 +1,6 @@
-"""Compiled executables on disk, so that the next process need not compile them: `EFFX_CACHE_DIR`.
+"""The disk cache of compiled executables, `EFFX_CACHE_DIR`, from which later processes load them.
 
-An executable is kept from 50 ms of compiling on: loading takes about a thirtieth of that (1 ms for 45, 15 for
+An executable is stored from 50 ms of compiling on: loading takes about a thirtieth of that (1 ms for 45, 15 for
 420).
 """
 

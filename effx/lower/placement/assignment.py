@@ -191,7 +191,7 @@ def assignment_for(
     """
     spans = program is not None and spans_devices(program)
     chosen: Device | None = None
-    common_sharding: NamedSharding | None = None
+    mesh_sharding: NamedSharding | None = None
     requested_shardings: list[ArraySharding | None] = (
         [] if requested is None else [*requested.inputs, *requested.outputs]
     )
@@ -212,14 +212,14 @@ def assignment_for(
                 named.setdefault((*mesh_key, op.devices, op.mesh), op)
         named_shardings += [_resolve_named_mesh(op, given_meshes) for op in named.values()]
     for sharding in named_shardings:
-        common_sharding = _check_same_devices(name, common_sharding, sharding)
+        mesh_sharding = _check_same_devices(name, mesh_sharding, sharding)
     inputs: list[ArraySharding | None] = []
     for x in closed_over:
         closed_sharding = x.buffer._sharding if type(x) is ConcreteArray else None
         if type(closed_sharding) is BufferSharding:
-            common_sharding = _check_same_devices(name, common_sharding, closed_sharding.sharding)
+            mesh_sharding = _check_same_devices(name, mesh_sharding, closed_sharding.sharding)
         inputs.append(_explicit_sharding(x) if type(x) is ConcreteArray else None)
-    for i, x in enumerate(() if spans and common_sharding is None else arrays):
+    for i, x in enumerate(() if spans and mesh_sharding is None else arrays):
         buffer_sharding = x.buffer._sharding
         if type(buffer_sharding) is BufferSharding:
             own_sharding = buffer_sharding.sharding
@@ -228,7 +228,7 @@ def assignment_for(
                 own_sharding, x.type.ndim
             ):
                 raise _sharding_mismatch_error(name, i, x, own_sharding, requested_input)
-            common_sharding = _check_same_devices(name, common_sharding, own_sharding)
+            mesh_sharding = _check_same_devices(name, mesh_sharding, own_sharding)
             inputs.append(own_sharding)
             continue
         inputs.append(_explicit_sharding(x))
@@ -247,33 +247,33 @@ def assignment_for(
     explicit = None if program is None else explicit_mesh(program)
     ambient_mesh = ambient.value
     if (
-        common_sharding is None
+        mesh_sharding is None
         and explicit is not None
         and isinstance(ambient_mesh, Mesh)
         and ambient_mesh.shape_tuple == explicit.shape_tuple
     ):
         # Uncommitted arrays go to the mesh in force.
-        common_sharding = NamedSharding(ambient_mesh, PartitionSpec())
+        mesh_sharding = NamedSharding(ambient_mesh, PartitionSpec())
         inputs += [None] * (len(arrays) + len(closed_over) - len(inputs))
-    if common_sharding is None and program is not None and (sizes := _abstract_mesh_axes(program)):
-        common_sharding = _mesh_of_first_devices(name, sizes, default_device() if chosen is None else chosen)
+    if mesh_sharding is None and program is not None and (sizes := _abstract_mesh_axes(program)):
+        mesh_sharding = _mesh_of_first_devices(name, sizes, default_device() if chosen is None else chosen)
         inputs += [None] * (len(arrays) + len(closed_over) - len(inputs))
         chosen = None
-    if common_sharding is None:
+    if mesh_sharding is None:
         device = default_device() if chosen is None else chosen
         committed = chosen is not None
         assignment = (
             Assignment((device,), committed) if program is None else assignment_on(program, device, committed)
         )
         return _assign_one_device(assignment, inputs, len(closed_over), requested, program)
-    mesh_devices = common_sharding.ordered_devices
+    mesh_devices = mesh_sharding.ordered_devices
     if chosen is not None and (chosen,) != mesh_devices:
-        raise _different_devices_error(name, device_name(chosen), f"the mesh {common_sharding.mesh!r}")
+        raise _different_devices_error(name, device_name(chosen), f"the mesh {mesh_sharding.mesh!r}")
     if program is not None and len(mesh_devices) % max(device_count(program), 1):
         raise BackendError(
             f"{name}: a parallel map wants {device_count(program)} devices in a program that runs on the "
             f"{len(mesh_devices)} of "
-            f"the mesh {common_sharding.mesh!r}"
+            f"the mesh {mesh_sharding.mesh!r}"
         )
     if program is not None:  # the arguments may not be there yet
         inputs += [None] * (len(program.inputs) - len(inputs))
@@ -282,7 +282,7 @@ def assignment_for(
         inputs = [w if w is not None else x for w, x in zip(requested_inputs, inputs, strict=True)]
     # An array on the same devices in another order, or on others where a sharding is requested, is moved.
     input_shardings = [x if x is None or x.ordered_devices == mesh_devices else None for x in inputs]
-    mesh = common_sharding.mesh
+    mesh = mesh_sharding.mesh
     results: tuple[ArraySharding | None, ...] = () if requested is None else requested.outputs
     if explicit is not None and explicit.shape_tuple == mesh.shape_tuple:
         mesh = mesh.update(axis_types=explicit.axis_types)
@@ -358,12 +358,14 @@ def _sharding_mismatch_error(
         actual, expected = f"in the memory {actual_sharding.memory_kind!r}", repr(requested.memory_kind)
     else:
         actual, expected = [
-            f"as {s.spec!r} on {s.mesh!r}" if isinstance(s, NamedSharding) else f"on {device_name(s.device)}"
+            f"sharded as {s.spec!r} on {s.mesh!r}"
+            if isinstance(s, NamedSharding)
+            else f"on {device_name(s.device)}"
             for s in (actual_sharding, requested)
         ]
-        expected = expected.removeprefix("as ")
+        expected = expected.removeprefix("sharded as ")
     return ShardingError(
-        f"{name}: argument {i} of type {x.type!r} lies {actual}, but in_shardings asks for {expected}; move it with "
+        f"{name}: argument {i} of type {x.type!r} is {actual}, but in_shardings asks for {expected}; move it with "
         "device_put, "
         f"or leave in_shardings out"
     )
@@ -395,7 +397,7 @@ def _resolve_named_mesh(op: MeshOperation, candidates: Sequence[NamedSharding]) 
     raise BackendError(
         f"{function_name}: there is no device {platform}:{missing}; where the mesh is one of a topology, an argument "
         "or a result must "
-        f"lie on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
+        f"be on it, by ShapeDtypeStruct(sharding=), in_shardings or out_shardings"
     )
 
 

@@ -311,7 +311,7 @@ def check_runnable_device(function_name: str, device: _jax.Device) -> None:
         raise BackendError(
             f"{function_name}: the device {device.platform}:{device.id} is part of a topology: programs are compiled "
             "for it and not "
-            f"run, and it holds no arrays; ShapeDtypeStruct(shape, dtype, sharding=) says how one would lie there"
+            f"run, and it holds no arrays; ShapeDtypeStruct(shape, dtype, sharding=) describes one with a sharding there"
         )
 
 

@@ -126,9 +126,9 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         self.buffer = buffer
 
     @property
-    def type(self) -> ArrayType:  # type: ignore[override]  # an attribute in the base, kept by the buffer here
+    def type(self) -> ArrayType:  # type: ignore[override]  # an attribute in the base, held by the buffer here
         """The array's type."""
-        return self.buffer.aval  # type: ignore[return-value]  # every operation asks: a cast() costs as much again
+        return self.buffer.aval  # type: ignore[return-value]  # every operation reads it: a cast() costs as much again
 
     def host(self, asked: str) -> HostData:
         buffer = self.buffer
@@ -148,7 +148,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def _check_alive(self, function_name: str) -> None:
         if self.buffer.is_deleted():
             raise DonatedArrayError(
-                f"{function_name}: the array {self.type!r} is gone: it was donated to a computation or deleted; "
+                f"{function_name}: the array {self.type!r} was donated to a computation or deleted; "
                 f"keep a copy, or leave it out of donate_argnums"
             )
 
@@ -162,7 +162,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         sharding = self.buffer._sharding
         if type(sharding) is BufferSharding:
             raise BackendError(
-                f"x.device: {self.type!r} lies on {sharding.num_devices} devices; use x.devices() or x.sharding"
+                f"x.device: {self.type!r} is on {sharding.num_devices} devices; use x.devices() or x.sharding"
             )
         return cast("_jax.SingleDeviceSharding", sharding)._device
 
@@ -259,7 +259,7 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def _check_has_all_parts(self) -> None:
         if type(self.buffer._sharding) is BufferSharding:
             raise DTypeError(
-                f"dlpack: {self.type!r} lies on several devices; share x.addressable_shards[i].data"
+                f"dlpack: {self.type!r} is on several devices; share x.addressable_shards[i].data"
             )
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -332,7 +332,7 @@ def _fetch(x: ConcreteArray) -> HostData:
     if type(buffer._sharding) is BufferSharding:
         return _assemble_on_host(x)
     # jaxlib's own conversion imports jax where it is installed and nothing keeps it from that; the buffer protocol does
-    # not, but it exists on CPUs only and knows no ml_dtypes.
+    # not, but it exists on CPUs only and has no ml_dtypes.
     if dtypes.is_key(t.dtype):
         stored = array_type(dtypes.key_storage(t.dtype), t.shape)
         words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, buffer._sharding)))
@@ -367,8 +367,8 @@ def _assemble_on_host(x: ConcreteArray) -> HostData:
         return parts[0].data.host("numpy.asarray(x)")
     if not x.is_fully_addressable:
         raise ShardingError(
-            f"numpy.asarray(x): other processes hold parts of {x.type!r}, which lies as {x.sharding!r}; take what is here "
-            f"from x.addressable_shards, or gather it with multihost_utils.process_allgather"
+            f"numpy.asarray(x): other processes hold parts of {x.type!r}, whose sharding is {x.sharding!r}; "
+            f"take what is here from x.addressable_shards, or gather it with multihost_utils.process_allgather"
         )
     result = np.empty(x.type.shape, x.type.dtype)
     start_host_copies(x.buffer, x.type)
@@ -576,7 +576,7 @@ def to_device_operand(x: Array) -> ConcreteArray:
         return to_concrete(x)
     value = x.value
     # A number in a loop is the same number each time: keep it on the device. Zeros and complex
-    # numbers go by their text, because 0.0 == -0.0; the type tells 1 from True.
+    # numbers are looked up by their text, because 0.0 == -0.0; the type distinguishes 1 from True.
     key = (value if value and type(value) is not complex else repr(value), x.type)
     scalar = _scalars.get(key)
     if scalar is None:

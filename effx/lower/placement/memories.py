@@ -1,7 +1,7 @@
 """The memories of devices: the memory kinds of each device, and `Space`.
 
 Memories are part of shardings, not of types. A buffer's memory is in the one object that it carries for its
-sharding and rank, so C++ tells memories apart as it tells devices apart. A program takes an argument from the
+sharding and rank, so C++ distinguishes memories as it does devices. A program takes an argument from the
 memory in which it is, moves it to the default one first, and computes there. JAX has memories in types
 instead, so that `x + y` of two memories is an error, and a sum of host arrays a host computation.
 """

@@ -4,7 +4,7 @@ A collective of processes that run different programs waits for ever, or gives m
 compared once: processes that later make the same calls in another order, or not as often, are not detected. Programs
 without collectives are not compared, since a process may well run one that the others do not.
 
-gloo adds up whatever comes: two processes with other shapes got sums of nothing, or none. The comparison is
+gloo adds up any data: two processes with other shapes got sums of nothing, or none. The comparison is
 before the run and not when compiling, because one process alone may compile and look; only at the first run
 of a text, so that C++'s calls are left alone.
 """

@@ -276,7 +276,7 @@ class NamedSharding(Sharding):
         cuts = spec_axis_numbers(self.mesh, self.spec)
         if len(cuts) > ndim:
             raise ShardingError(
-                f"NamedSharding: {self.spec!r} cuts {len(cuts)} array axes, but the array has {ndim}"
+                f"NamedSharding: {self.spec!r} shards {len(cuts)} array axes, but the array has {ndim}"
             )
         return Tiling(self.mesh.axis_sizes, (*cuts, *[()] * (ndim - len(cuts))))
 
@@ -290,7 +290,7 @@ class NamedSharding(Sharding):
         for i, (n, parts) in enumerate(zip(global_shape, tiling.parts, strict=True)):
             if n % parts:
                 raise ShardingError(
-                    f"NamedSharding: axis {i} of the shape {tuple(global_shape)} is {n}, which {self.spec!r} cannot cut "
+                    f"NamedSharding: axis {i} of the shape {tuple(global_shape)} is {n}, which {self.spec!r} cannot split "
                     f"into {parts} equal parts"
                 )
         return tuple([n // parts for n, parts in zip(global_shape, tiling.parts, strict=True)])
@@ -468,7 +468,7 @@ def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
 
 def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:
     """Returns the type of arrays with this sharding: it has their sharding over Explicit axes of a mesh."""
-    # An array's own type says how it is sharded, so keys of traces and kernels hold it without being told.
+    # An array's type contains its sharding, so keys of traces and kernels contain it without further code.
     return t.with_sharding(sharding.type_sharding if type(sharding) is BufferSharding else None)
 
 

@@ -189,7 +189,7 @@ class HostCalls:
         """
         op, types = self.operations[index]
         self.called = True
-        # XLA calls in the thread of the run, by which errors are told apart, unless inputs are not ready:
+        # XLA calls in the thread of the run, which identifies errors, unless inputs are not ready:
         # then in one of its own, whose error is in the result.
         run = _DEVICES if self.together else thread
         if not self.together and (thread, _depth.get()) in self.from_python:
@@ -289,7 +289,7 @@ def _make_callback(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[H
     def entry(*values: HostData) -> tuple[HostData, ...]:
         host_calls = calls()
         if host_calls is None:
-            raise BackendError("callback: the program that called it is gone")
+            raise BackendError("callback: the program that called it was freed")
         # In a thread of XLA's there is no Python frame around the call.
         return host_calls.call(
             index, values, None if sys._getframe().f_back is None else threading.get_ident()

@@ -1,7 +1,7 @@
 """jaxlib's C++ fast path: functions that find a compiled program by their arguments without Python.
 
 A `PjitFunction` flattens its arguments, looks up (tree, types, shardings, flags), and on a hit
-runs the executable and builds the result in C++. On a miss it asks Python. Where the private
+runs the executable and builds the result in C++. On a miss it calls Python. Where the private
 interface is missing, `make_fallback` gives a Python object with the same results.
 
 Never: trace.
@@ -111,7 +111,7 @@ presence.listeners.append(_contexts.set_global)
 _losses: "_jax.config.Config[int]" = _jax.config.Config("effx_losses", 0, include_in_jit_key=True)
 
 
-# After a fork it makes each call come to Python, which refuses; what is on the host already can be read.
+# After a fork it sends each call to Python, which raises an error; arrays on the host can still be read.
 def _on_loss() -> None:
     _losses.set_global(_losses.get_global() + 1)
 
@@ -215,7 +215,7 @@ def make_fast_function(
     # What users call is jaxlib's C++ object itself. On a call that takes jax 2.95 us, 2.3 of them XLA's own
     # execution, our arrays cost 0.05 us to unwrap an argument and 0.15 to build a result. One eager operation
     # is faster than jax's where jax goes through Python (`x * y`, `x + 1.0`), and takes 1.2 times jax's time
-    # for `sin(x)`, where jax's function *is* the C++ object. Making ours that object too would bring it to
+    # for `sin(x)`, where jax's function *is* the C++ object. Making effx's that object too would bring it to
     # 1.1 and cost every traced operation 0.43 us, a sixth of staging: not done.
     return _jax.pjit(
         name,

@@ -25,7 +25,7 @@ def find_unused_donations(executable: Executable, donated: Sequence[bool]) -> li
     stats = executable.loaded.get_compiled_memory_stats()
     if len(executable.devices) == 1 and stats.alias_size_in_bytes == sum(sizes):
         return []  # without writing the text, which may be long
-    # effx asks XLA for pairs of one type and leaves the rest to it, so what XLA chose is read from the
+    # effx requests pairs of one type and leaves the rest to XLA, so XLA's choice is read from the
     # compiled module.
     header = executable.loaded.hlo_modules()[0].to_string().partition("\n")[0] + "\n"
     match = _ALIASES.search(header)

@@ -1,6 +1,6 @@
-"""Sums over one axis after another, which devices can do as one sum over all the axes.
+"""Find sums over one axis after another that devices can do as one sum over all the axes.
 
-They are found where a function is written: an operation of several axes would have to be known to every
+This happens where a function is emitted: an operation of several axes would need a rule in every
 handler.
 """
 

@@ -1,4 +1,4 @@
-"""What a minimization returns."""
+"""The result of a minimization."""
 
 from typing import NamedTuple
 

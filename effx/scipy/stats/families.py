@@ -1,4 +1,4 @@
-"""How the functions of a distribution follow from those of its standard form, with location 0 and scale 1."""
+"""Derive the functions of a distribution from its standard form, with location 0 and scale 1."""
 
 import math
 from collections.abc import Callable

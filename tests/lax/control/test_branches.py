@@ -71,7 +71,7 @@ def test_older_forms() -> None:
     assert float(lax.switch(1, [enp.sin, enp.cos], operand=0.0)) == 1.0
 
 
-def test_constants_keep_their_places() -> None:
+def test_constants_keep_their_positions() -> None:
     """Branches may close over the same arrays in different orders, or over different ones."""
     a, b, c = enp.float32(2), enp.asarray(A), enp.ones(3)
     branches = [lambda x: a * b + x, lambda x: b - a * x, lambda x: c + x, lambda x: c * b * a]

@@ -228,7 +228,7 @@ def test_staged_once_for_the_same_functions() -> None:
 
 
 def test_eager_batched_loops_compile_once() -> None:
-    """What vmap makes of a loop is kept with the loop's body."""
+    """The loop that vmap makes is cached with the loop's body."""
     from effx.lower.runtime import executables
 
     f = effx.vmap(lambda v: lax.while_loop(_below_ten, _twice, v))

@@ -1,4 +1,4 @@
-"""platform_dependent: which branch is compiled, under every transformation; composite: what a compiler is told."""
+"""platform_dependent: which branch is compiled, under every transformation; composite: its text for the compiler."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_composite_is_its_decomposition() -> None:
     np.testing.assert_array_equal(closed({"a": X})["b"], X + X)
 
 
-def test_what_the_compiler_is_told() -> None:
+def test_text_for_the_compiler() -> None:
     """Name, version, and attributes of every class; None is no attribute."""
     attributes = {
         "by": 2.5, "i": 3, "b": True, "s": 'a"b', "none": None, "n": np.float32(0.5), "inf": float("inf"),

@@ -100,7 +100,7 @@ def test_linear_solve_in_batches(f: Any, oracle: Any) -> None:
 
 
 def test_trees_and_auxiliary_data() -> None:
-    """x may be a pytree; what a solver tells beside x passes through, without a derivative."""
+    """x may be a pytree; a solver's auxiliary output passes through, without a derivative."""
     d = {"u": np.float32(2), "v": np.array([4.0, 5.0], np.float32)}
     b = {"u": np.float32(3), "v": np.ones(2, np.float32)}
 

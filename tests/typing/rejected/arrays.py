@@ -1,4 +1,4 @@
-"""Mistakes with dtypes and sizes that a type checker finds. Each wrong line says what it expects."""
+"""Mistakes with dtypes and sizes that a type checker finds. Each wrong line has the expected message."""
 
 import effx.numpy as enp
 from effx import Array, Scalar, Size

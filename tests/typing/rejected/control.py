@@ -1,4 +1,4 @@
-"""Mistakes with loops, branches and rules that a type checker finds. Each wrong line says what it expects."""
+"""Mistakes with loops, branches and rules that a type checker finds. Each wrong line has the expected message."""
 
 import effx
 import effx.numpy as enp

@@ -1,4 +1,4 @@
-"""Mistakes with transformed functions that a type checker finds. Each wrong line says what it expects."""
+"""Mistakes with transformed functions that a type checker finds. Each wrong line has the expected message."""
 
 from dataclasses import dataclass
 

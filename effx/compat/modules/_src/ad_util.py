@@ -1,4 +1,4 @@
-"""`jax._src.ad_util`: lineax asks for `stop_gradient_p`."""
+"""`jax._src.ad_util`: lineax imports `stop_gradient_p`."""
 
 from effx.compat.primitives import primitive_named
 from effx.compat.symbolic import Zero

@@ -1,4 +1,4 @@
-"""`jax._src.checkify`: flax.nnx asks here for `jax.experimental.checkify`."""
+"""`jax._src.checkify`: flax.nnx imports `jax.experimental.checkify` from here."""
 
 from effx.experimental.checkify import Error, checkify, user_checks
 from effx.library.failures import CheckError as JaxException

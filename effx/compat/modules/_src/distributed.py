@@ -1,4 +1,4 @@
-"""`jax._src.distributed`: orbax asks here for this process's part in a group."""
+"""`jax._src.distributed`: orbax reads this process's part in a group here."""
 
 from typing import final
 

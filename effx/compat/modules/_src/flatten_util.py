@@ -1,4 +1,4 @@
-"""`jax._src.flatten_util`: blackjax asks here for `jax.flatten_util`."""
+"""`jax._src.flatten_util`: blackjax imports `jax.flatten_util` from here."""
 
 from effx.flatten_util import ravel_pytree
 

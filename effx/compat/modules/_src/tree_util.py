@@ -1,4 +1,4 @@
-"""`jax._src.tree_util`: flax asks here which classes are nodes, orbax for a function of `jax.tree_util`."""
+"""`jax._src.tree_util`: flax reads here which classes are nodes, orbax imports a function of `jax.tree_util`."""
 
 from effx.tree_util import flatten_one_level, is_tree_node
 
@@ -6,7 +6,7 @@ __all__ = ["_registry", "flatten_one_level"]
 
 
 class _Registry:
-    """The classes whose instances are nodes: what JAX has in a dict is asked for here."""
+    """The classes whose instances are nodes, looked up here instead of in a dict as in JAX."""
 
     def __contains__(self, cls: object) -> bool:
         return isinstance(cls, type) and is_tree_node(cls)

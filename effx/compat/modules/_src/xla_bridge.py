@@ -1,4 +1,4 @@
-"""`jax._src.xla_bridge`: chex asks here whether a platform is in use."""
+"""`jax._src.xla_bridge`: chex checks here whether a platform is in use."""
 
 from effx.lower.placement.backends import client, started_platforms
 

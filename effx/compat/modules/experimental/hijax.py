@@ -25,14 +25,14 @@ __all__ = [
 
 
 class aval_property:  # JAX's name
-    """A property of values under transformations, kept by their type: there effx has arrays alone, and asks no type."""
+    """A property of values under transformations, defined by their type: effx has only arrays there, and calls no type."""
 
     def __init__(self, fget: Callable[[Any], Any]) -> None:
         self.fget = fget
 
 
 class aval_method:  # JAX's name
-    """A method of values under transformations, kept by their type: there effx has arrays alone, and asks no type."""
+    """A method of values under transformations, defined by their type: effx has only arrays there, and calls no type."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun

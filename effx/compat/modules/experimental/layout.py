@@ -1,4 +1,4 @@
-"""`jax.experimental.layout`: how arrays lie in memory, which in effx is row by row."""
+"""`jax.experimental.layout`: the layout of arrays in memory, which in effx is row-major."""
 
 from typing import TypeVar, final
 

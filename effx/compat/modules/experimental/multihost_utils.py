@@ -7,14 +7,14 @@ __all__ = ["reached_preemption_sync_point"]
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Says whether this is the step at which all processes save because one will be taken away: never for one process.
+    """Says whether this is the step at which all processes save because one will be preempted: never for one process.
 
     Args:
         step_id: the step.
 
     Raises:
-        DistributedError: there are several processes. As in JAX where `jax_enable_preemption_service` is off: XLA's service
-            takes SIGTERM for itself, and effx leaves that to the program.
+        DistributedError: there are several processes. As in JAX where `jax_enable_preemption_service` is off: XLA's
+            service takes SIGTERM for itself, and effx leaves that to the program.
 
     >>> reached_preemption_sync_point(3)
     False

@@ -1,4 +1,4 @@
-"""`jax.extend.ifrt_programs`: jaxlib's own, which orbax asks for where arrays are written by Pathways."""
+"""`jax.extend.ifrt_programs`: jaxlib's own, which orbax imports where Pathways writes arrays."""
 
 from effx.lower.jaxlib_names import ifrt_programs
 

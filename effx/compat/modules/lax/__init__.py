@@ -20,7 +20,7 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[PyTree, PyTree]:
-    """`effx.lax.scan`, told how to transpose, as flax does.
+    """`effx.lax.scan` with the parameter for its transpose that flax passes.
 
     Args:
         f, init, xs, length, reverse, unroll: as for `effx.lax.scan`.

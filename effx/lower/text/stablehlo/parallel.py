@@ -77,7 +77,7 @@ def parallel_map(
     if not module.replicated and prod(sizes) != module.devices:
         raise BackendError(
             f"shard_map: a mesh of {prod(sizes)} devices in a program that runs on {module.devices}; give arguments that "
-            f"lie on the mesh, or a mesh with its devices"
+            f"are on the mesh, or a mesh with its devices"
         )
     if module.replicated or module.devices == 1:
         return _emit_nested_map(body, op, names)

@@ -69,7 +69,7 @@ EXACT = 2**24
 
 @emits(r.ArgReduction)
 def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outputs) -> str:
-    # Two plain reductions, which XLA vectorises, in place of one over (value, index) pairs:
+    # Two plain reductions, which XLA vectorises, instead of one over (value, index) pairs:
     # the extreme value, then the smallest index that holds it. A NaN makes the extreme NaN,
     # and then the result is the smallest index of a NaN.
     t, out = inputs[0].type, outputs[0].type

@@ -1,4 +1,4 @@
-"""`jax._src.state.types`: flax asks here for the type of references."""
+"""`jax._src.state.types`: flax imports the type of references from here."""
 
 from effx.ref import AbstractRef
 

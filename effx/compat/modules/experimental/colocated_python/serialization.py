@@ -1,4 +1,4 @@
-"""`jax.experimental.colocated_python.serialization`: orbax asks here for the type of lists of devices."""
+"""`jax.experimental.colocated_python.serialization`: orbax imports the type of lists of devices from here."""
 
 from effx.lower.jaxlib_names import DeviceList
 

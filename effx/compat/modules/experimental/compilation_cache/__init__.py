@@ -1,1 +1,1 @@
-"""`jax.experimental.compilation_cache`: where compiled programs are kept on disk."""
+"""`jax.experimental.compilation_cache`: the disk cache of compiled programs."""

@@ -28,4 +28,4 @@ no_effects: frozenset[Effect] = frozenset()
 
 
 class DropVar:
-    """What results are in JAX that nothing uses. In effx they are variables like others, so there is none of these."""
+    """JAX's class of unused results. In effx they are ordinary variables, so there are no instances."""
