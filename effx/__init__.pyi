@@ -91,7 +91,7 @@ from effx.transforms.jit.jit import jit as jit
 from effx.tracing.name_scopes import *
 from effx.ir.meshes import PartitionSpec as P
 from effx.lower.placement.shardings import NamedSharding as NamedSharding
-from effx.transforms.meshes.meshes import (
+from effx.transforms.placement.meshes import (
     get_abstract_mesh as get_abstract_mesh,
     get_mesh as get_mesh,
     make_mesh as make_mesh,
@@ -100,10 +100,10 @@ from effx.transforms.meshes.meshes import (
     use_abstract_mesh as use_abstract_mesh,
 )
 from effx.lower.placement.shards import Shard as Shard
-from effx.transforms.meshes.global_arrays import *
-from effx.transforms.meshes.device_put import *
+from effx.transforms.placement.global_arrays import *
+from effx.transforms.placement.device_put import *
 from effx.transforms.maps.pmap import *
-from effx.transforms.meshes.processes import *
+from effx.transforms.placement.processes import *
 from effx.transforms.refs.ref import (
     Ref as Ref,
     empty_ref as empty_ref,

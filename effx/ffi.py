@@ -16,6 +16,7 @@ from effx.families.foreign import ForeignCall, Layout
 from effx.handling import Atom, Body, Var
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.lower.ffi import (
     TypeRegistration,
     include_dir,
@@ -51,6 +52,7 @@ __all__ = [
     "register_ffi_type",
     "register_ffi_type_id",
 ]
+__dir__ = list_names(__all__)
 
 
 class Shaped(Protocol):

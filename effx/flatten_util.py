@@ -11,10 +11,12 @@ from effx.array.arithmetic import astype
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import concatenate, reshape
 from effx.errors import DTypeError, ShapeError
+from effx.lazy import list_names
 from effx.numpy.creation import make_filled
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["ravel_pytree"]
+__dir__ = list_names(__all__)
 
 
 def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:

@@ -13,12 +13,14 @@ from effx.array.shaping import expand_dims, moveaxis, normalize_axis, to_shape
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.types import Shape
 from effx.lax.products import Precision
+from effx.lazy import list_names
 from effx.numpy.elementwise import floor, sinc
 from effx.numpy.indexing import take
 from effx.numpy.linear import tensordot
 from effx.transforms.jit.jit import jit
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+__dir__ = list_names(__all__)
 
 
 @final

@@ -12,9 +12,10 @@ import pkgutil
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable
 
-__all__ = ["lazy", "loaded_values", "start_time"]
+__all__ = ["lazy", "loaded_values", "old_names", "start_time"]
 
 start_time = time.time()  # later changes on disk are not in the running code
 # The loaded value of each (namespace, name): a user may have replaced it since.
@@ -91,3 +92,26 @@ def _public_names(module: str) -> list[str]:
     match = _ALL.search(source.decode())
     assert match is not None, f"{module}: has no __all__"
     return re.findall(r'"(\w+)"', match[1])
+
+
+def list_names(names: list[str]) -> Callable[[], list[str]]:
+    """Returns `__dir__` for a public module: what `dir` and completion show are its own names, not those it imports."""
+    return lambda: sorted(names)
+
+
+def old_names(module: str, names: dict[str, str]) -> Callable[[str], object]:
+    """Returns `__getattr__` for a module whose names have changed: an old name gives what the new one does, with a warning.
+
+    Args:
+        module: its full name.
+        names: the new name of each old one.
+    """
+
+    def find(name: str) -> object:
+        new = names.get(name)
+        if new is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is now called {new}", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], new)
+
+    return find

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Concatenate, Generic, TypeVar, final
 
 from effx.errors import TransformError
+from effx.lazy import list_names
 
 __all__ = [
     "clear_event_listeners",
@@ -37,6 +38,7 @@ __all__ = [
     "unregister_event_time_span_listener",
     "unregister_scalar_listener",
 ]
+__dir__ = list_names(__all__)
 
 
 # They take the event's name, the numbers of their kind, and metadata by name.

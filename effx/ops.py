@@ -17,14 +17,16 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
 from effx.lax.control.associative import associative_scan
 from effx.lax.index import GatherScatterMode
+from effx.lazy import list_names
 from effx.numpy.creation import check_int
 from effx.numpy.sorting import argsort
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+__dir__ = list_names(__all__)
 
 REDUCTIONS: dict[str, Callable[[Array, int], Array]] = {
     "add": reducing.sum, "mul": reducing.prod, "max": reducing.max, "min": reducing.min,

@@ -49,7 +49,7 @@ class Port:
             return module
 
 
-class ArrayMethods(Port):
+class ArrayMethodsPort(Port):
     """The implementations of array methods and operators."""
 
     arithmetic: ModuleType
@@ -65,62 +65,62 @@ class ArrayMethods(Port):
     sorting: ModuleType
 
 
-class Evaluation(Port):
+class EvaluationPort(Port):
     """The outermost handler, which runs operations that no other handler takes."""
 
     outermost: ModuleType
 
 
-class Export(Port):
+class ExportPort(Port):
     """The serialization of exported functions: the format's library is an optional requirement."""
 
     writing: ModuleType
 
 
-class Flags(Port):
+class FlagsPort(Port):
     """All flags: a flag is pickled by its name."""
 
     flags: ModuleType
 
 
-class Loops(Port):
-    """Loops of functions, for methods of arrays."""
+class LoopsPort(Port):
+    """LoopsPort of functions, for methods of arrays."""
 
     loops: ModuleType
 
 
-class OrderedEffects(Port):
+class OrderedEffectsPort(Port):
     """Handlers that order callbacks' effects, or drop debugging: written with the base classes for users."""
 
     tokens: ModuleType
 
 
-class Padding(Port):
+class PaddingPort(Port):
     """The handler of padded arrays, which is part of the library."""
 
     functions: ModuleType
     handler: ModuleType
 
 
-class ProgramViews(Port):
+class ProgramViewsPort(Port):
     """Views of programs on pages and in terminals, with their costs."""
 
     viewing: ModuleType
 
 
-class RandomKeys(Port):
+class RandomKeysPort(Port):
     """The check for reused random keys."""
 
     reuse: ModuleType
 
 
-class Refs(Port):
+class RefsPort(Port):
     """Reading and writing mutable references under handlers."""
 
     discharge: ModuleType
 
 
-class Sizes(Port):
+class SizesPort(Port):
     """Arithmetic of symbolic sizes: each of these modules needs their class."""
 
     bounds: ModuleType
@@ -130,21 +130,21 @@ class Sizes(Port):
     shape_text: ModuleType
 
 
-class Sparse(Port):
+class SparsePort(Port):
     """The handler of sparse arrays for functions of arrays."""
 
     transform: ModuleType
 
 
-array_methods = ArrayMethods()
-evaluation = Evaluation()
-export = Export()
-flags = Flags()
-loops = Loops()
-ordered_effects = OrderedEffects()
-padding = Padding()
-program_views = ProgramViews()
-random_keys = RandomKeys()
-refs = Refs()
-sizes = Sizes()
-sparse = Sparse()
+array_methods = ArrayMethodsPort()
+evaluation = EvaluationPort()
+export = ExportPort()
+flags = FlagsPort()
+loops = LoopsPort()
+ordered_effects = OrderedEffectsPort()
+padding = PaddingPort()
+program_views = ProgramViewsPort()
+random_keys = RandomKeysPort()
+refs = RefsPort()
+sizes = SizesPort()
+sparse = SparsePort()

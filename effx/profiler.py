@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, final
 
 from effx.errors import BackendError, TransformError, check_function
+from effx.lazy import list_names
 from effx.lower.placement import backends
 from effx.lower.runtime import profiling
 from effx.lower.runtime.profiling import (
@@ -49,6 +50,7 @@ __all__ = [
     "stop_trace",
     "trace",
 ]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

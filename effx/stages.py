@@ -10,10 +10,12 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from effx.lazy import list_names
 from effx.transforms.jit.function import Jitted as Wrapped
 from effx.transforms.jit.stages import ArgInfo, Compiled, Lowered, Traced
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
+__dir__ = list_names(__all__)
 
 CompilerOptions: TypeAlias = Mapping[str, str | bool | int | float]
 """XLA compiler options by name, for `jit` and `Lowered.compile`."""

@@ -53,7 +53,7 @@ def _array_methods_operators() -> ModuleType:
 
 
 def _array_methods_out_sharding() -> ModuleType:
-    from effx.transforms.meshes import out_sharding
+    from effx.transforms.placement import out_sharding
 
     return out_sharding
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -185,12 +186,38 @@ def test_pages_name_files_that_are_there() -> None:
     for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         paths = set(re.findall(r"`([\w/]+(?:/|\.py|\.md|\.toml))`", text))
-        missing = {
-            path
-            for path in paths
-            if not any((base / path).exists() for base in (ROOT, PACKAGE, PACKAGE / "handlers"))
-        }
+        missing = {path for path in paths if not any((base / path).exists() for base in (ROOT, PACKAGE))}
         assert not missing, page
+
+
+def public_modules(module: ModuleType) -> Iterator[ModuleType]:
+    """The modules that `dir` shows in a public one, and so on; the rules of effx.handlers are not for users."""
+    for name in dir(module):
+        value = getattr(module, name, None)
+        if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{name}" != "effx.handlers":
+            yield value
+            yield from public_modules(value)
+
+
+def test_public_modules_show_their_own_names() -> None:
+    """`dir`, and with it completion, shows what a module offers, and nothing of what it imports."""
+    import effx.library
+
+    modules = {
+        *public_modules(effx),
+        effx.image,
+        effx.ops,
+        effx.profiler,
+        effx.numpy.fft,
+        *public_modules(effx.library),
+    }
+    modules = {
+        m for m in modules if hasattr(m, "__all__") and m.__name__ != "effx.handlers"
+    }  # whose rules are no names
+    assert len(modules) > 60
+    extra = {m.__name__: {n for n in dir(m) if n[0] != "_"} - set(m.__all__) for m in modules}
+    loaded = {name: {n for n in names if f"{name}.{n}" in sys.modules} for name, names in extra.items()}
+    assert {name: names - loaded[name] for name, names in extra.items() if names - loaded[name]} == {}
 
 
 def test_package_is_marked_as_typed() -> None:

@@ -12,7 +12,7 @@ from effx.errors import DTypeError, ShapeError, TypePromotionError, active_sourc
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, Number, Operand
@@ -56,7 +56,7 @@ def wrap_integer(value: int, dtype: DType) -> int:
 def size_scalar(n: int, dtype: DType, weak: bool = True) -> Array:
     """Returns a size, which may be symbolic, as a rank-0 array of `dtype`."""
     if is_symbolic(n):
-        return convert(Size(n)(), dtype, weak)
+        return convert(SizeValue(n)(), dtype, weak)
     return scalar(n if dtype.kind in "iu" else float(n), dtype, weak)
 
 

@@ -1,2 +1,2 @@
 from effx.compat.finder import install as install, installed as installed
-from effx.compat.missing import Missing as Missing, Report as Report, report as report
+from effx.compat.missing import Missing as Missing, MissingReport as MissingReport, report as report

@@ -9,7 +9,7 @@ from typing import final
 
 import attrs
 
-__all__ = ["Missing", "Report", "asked", "report"]
+__all__ = ["Missing", "MissingReport", "asked", "report"]
 
 
 @final
@@ -29,7 +29,7 @@ class Missing:
 
 @final
 @attrs.frozen
-class Report:
+class MissingReport:
     """The missing names, in the order of their requests.
 
     Attributes:
@@ -48,7 +48,7 @@ class Report:
 _found: dict[Missing, None] = {}
 
 
-def report() -> Report:
+def report() -> MissingReport:
     """Returns the names of `jax` that this process requested and effx does not have.
 
     A name on it need not be an error: libraries look for names of several versions of JAX.
@@ -57,7 +57,7 @@ def report() -> Report:
     >>> print(effx.compat.report())
     effx.compat: nothing is missing that was asked for
     """
-    return Report(tuple(_found))
+    return MissingReport(tuple(_found))
 
 
 def asked(name: str) -> Missing:

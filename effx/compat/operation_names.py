@@ -87,11 +87,11 @@ LINALG: Mapping[str, tuple[str, str]] = {
 _MORE = {
     "custom_jvp_call": ("ir.ops.custom", "CustomCall"),
     "custom_vjp_call": ("ir.ops.custom", "CustomCall"),
-    "get": ("ir.cells", "RefGet"),
+    "get": ("ir.refs", "RefGet"),
     "jit": ("ir.ops.control", "Call"),
     "name": ("ir.ops.checkpoint", "CheckpointName"),
     "remat": ("ir.ops.checkpoint", "Checkpoint"),
-    "swap": ("ir.cells", "RefSwap"),
+    "swap": ("ir.refs", "RefSwap"),
     "threefry2x32": ("ir.ops.random", "Threefry2x32"),
 }
 

@@ -16,6 +16,7 @@ from effx.array.reducing import max as largest
 from effx.array.reducing import sum as total
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, ShapeError, TreeError
+from effx.lazy import list_names
 from effx.numpy.creation import array, zeros, zeros_like
 from effx.numpy.elementwise import floor, sqrt, square
 from effx.tree.mapping import leaves
@@ -29,6 +30,7 @@ __all__ = [
     "pack_optimizer_state", "piecewise_constant", "polynomial_decay", "rmsprop", "rmsprop_momentum", "sgd", "sm3",
     "unpack_optimizer_state", "zip",
 ]  # fmt: skip
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

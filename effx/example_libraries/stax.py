@@ -18,6 +18,7 @@ from effx.array.shaping import concatenate, expand_dims, normalize_axis, reshape
 from effx.errors import ShapeError, TransformError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
+from effx.lazy import list_names
 from effx.nn import (
     elu,
     gelu,
@@ -41,6 +42,7 @@ __all__ = [
     "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh",
     "elementwise", "glorot", "logsoftmax", "parallel", "randn", "serial", "shape_dependent",
 ]  # fmt: skip
+__dir__ = list_names(__all__)
 
 InitFun = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
 ApplyFun = Callable[..., PyTree]

@@ -15,6 +15,7 @@ import numpy as np
 import effx.numpy as enp
 from effx import tree
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.library.checkify import ErrorKind
 from effx.library.checkify import checkify as _checkify
 from effx.library.checks import check_error, demand
@@ -37,6 +38,7 @@ __all__ = [
     "nan_checks",
     "user_checks",
 ]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

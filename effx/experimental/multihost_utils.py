@@ -16,11 +16,12 @@ import numpy as np
 from effx.array import Array, Box
 from effx.errors import DTypeError, ProcessMismatchError
 from effx.ir.meshes import PartitionSpec
+from effx.lazy import list_names
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.processes import Group, current_group
 from effx.lower.placement.shardings import NamedSharding
-from effx.transforms.meshes.device_put import device_put
-from effx.transforms.meshes.global_arrays import (
+from effx.transforms.placement.device_put import device_put
+from effx.transforms.placement.global_arrays import (
     make_array_from_process_local_data,
     make_array_from_single_device_arrays,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "process_allgather",
     "sync_global_devices",
 ]
+__dir__ = list_names(__all__)
 
 Arrays = list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 

@@ -23,6 +23,7 @@ from effx.flatten_util import ravel_pytree
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import scan
 from effx.lax.convert import stop_gradient
+from effx.lazy import list_names
 from effx.numpy.creation import array
 from effx.numpy.elementwise import sqrt
 from effx.transforms.autodiff.core import jvp, vjp
@@ -33,6 +34,7 @@ from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 __all__ = ["odeint"]
+__dir__ = list_names(__all__)
 
 # Stages: where in the step, and the weights of the slopes so far. The last row is the step itself.
 PLACES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)

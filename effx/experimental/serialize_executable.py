@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from effx.errors import BackendError
 from effx.ir.refs import RETURN_ADVICE
+from effx.lazy import list_names
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import Device
 from effx.lower.runtime.executable_files import dump, load, required_devices
@@ -14,6 +15,7 @@ from effx.transforms.jit.stages import Compiled, Signature
 from effx.tree.registry import PyTreeDef
 
 __all__ = ["deserialize_and_load", "serialize"]
+__dir__ = list_names(__all__)
 
 
 def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:

@@ -12,13 +12,15 @@ import numpy as np
 
 from effx.errors import ShardingError
 from effx.ir.meshes import MeshAxisName
+from effx.lazy import list_names
 from effx.lower.placement.backends import devices as all_devices
 from effx.lower.placement.shardings import Device
 from effx.lower.runtime.topologies import deserialize_devices, serialize_devices, topology_devices
 from effx.sharding import Mesh
-from effx.transforms.meshes.meshes import make_mesh as mesh_of
+from effx.transforms.placement.meshes import make_mesh as mesh_of
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
+__dir__ = list_names(__all__)
 
 
 def _device_list(devices: Sequence[Device]) -> list[Device]:

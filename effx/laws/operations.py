@@ -24,7 +24,7 @@ from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sharding import Constrain, Release
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
 from effx.ir.types import ArrayType, Shape, array_type
@@ -229,9 +229,9 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     return shape.DynamicUpdateSlice(), (t, part, start, start), ((-2, 2), (-2, 2), (-2, 4))
 
 
-@register(Size)
+@register(SizeValue)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
-    return Size(draw(st.integers(0, 9))), (), ()
+    return SizeValue(draw(st.integers(0, 9))), (), ()
 
 
 @register(shape.Iota)

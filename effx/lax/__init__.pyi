@@ -37,4 +37,4 @@ from effx.lax.shape import *
 from effx.lax.slicing import *
 from effx.lax.sorting import *
 from effx.lax.windows import *
-from effx.transforms.meshes.meshes import with_sharding_constraint as with_sharding_constraint
+from effx.transforms.placement.meshes import with_sharding_constraint as with_sharding_constraint

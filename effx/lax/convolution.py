@@ -25,7 +25,7 @@ from effx.lax.conv_shapes import (
 )
 from effx.lax.operands import int_tuple
 from effx.lax.products import PrecisionLike
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "conv", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose",

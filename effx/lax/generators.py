@@ -12,8 +12,8 @@ from effx.errors import OptionError, ShapeError
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.ir.types import Shape
 from effx.lax.operands import adapt_operands
-from effx.transforms.meshes.meshes import reshard_as
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.meshes import reshard_as
+from effx.transforms.placement.out_sharding import OutSharding
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_uniform"]
 

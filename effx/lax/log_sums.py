@@ -71,11 +71,11 @@ def _cumulative(x: Array, axis: int, reverse: bool) -> Array:
     cut = (math.prod(t.shape[:axis]), t.shape[axis], math.prod(t.shape[axis + 1 :]))
     x = reshape(x, cut)
     if has_symbolic(t.shape):
-        x = _cumulate_by_blocks(x)
+        x = _in_blocks(x)
     elif t.shape[axis] * t.size <= PAIRS:
         x = _cumulate_by_pairs(x)
     else:
-        x = platform_dependent(x, cpu=_cumulate_by_blocks, default=_cumulate_by_doubling)
+        x = platform_dependent(x, cpu=_in_blocks, default=_cumulate_by_doubling)
     return reshape(x, t.shape)
 
 
@@ -110,7 +110,7 @@ def _cumulate_by_doubling(x: Array) -> Array:
     return x
 
 
-def _cumulate_by_blocks(x: Array) -> Array:
+def _in_blocks(x: Array) -> Array:
     """Along axis 1 of three: in a loop along all blocks of it at once; then to each what the blocks before it gave."""
     outer, n, inner = x.type.shape
     blocks = 1 if has_symbolic(x.type.shape) else max(1, min(ROW // (outer * inner), math.isqrt(n)))

@@ -15,7 +15,7 @@ from effx.lax.operands import adapt_operands, int_tuple
 from effx.lax.slicing import slice_in_dim
 from effx.tracing.arguments import callable_name
 from effx.transforms.maps.vmap import vmap
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 from effx.tree import PyTreeDef
 from effx.tree.registry import PyTree, flatten
 

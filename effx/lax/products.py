@@ -12,7 +12,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.lax.operands import int_tuple
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot",

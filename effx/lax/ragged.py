@@ -17,7 +17,7 @@ from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Slice
 from effx.lax.operands import int_tuple
 from effx.lax.products import DotDimensionNumbers, PrecisionLike
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 

@@ -9,7 +9,7 @@ from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.ir.ops import reduce as r
 from effx.lax.operands import int_tuple
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "reduce_and",

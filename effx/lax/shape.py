@@ -15,7 +15,7 @@ from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lax.operands import adapt_operands, element_count, int_tuple
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",

@@ -22,9 +22,11 @@ from effx.ir.ops.compare import Comparison
 from effx.ir.ops.convert import Convert, Copy, ReducePrecision, StopGradient
 from effx.ir.ops.elementwise import Clamp, Complex, IsFinite, Max, Min, NextAfter, Select, Sign
 from effx.ir.ops.linalg import DotGeneral
+from effx.lazy import list_names
 from effx.library.wrapping import under
 
 __all__ = ["Autocast", "autocast"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -38,11 +38,13 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.reduce import Cumulative, Reduction
 from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice
+from effx.lazy import list_names
 from effx.library.checks import Check, Demand, Rethrow, check
 from effx.library.failures import CheckError, Error, Message, words_in
 from effx.library.wrapping import under
 
 __all__ = ["CheckError", "Error", "ErrorKind", "check", "checkify"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,9 +21,11 @@ from effx.handling import (
 )
 from effx.ir.ops.host import Hosted
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.library.failures import CheckError, Error, HostData, shown, template
 
 __all__ = ["Check", "Demand", "Rethrow", "check"]
+__dir__ = list_names(__all__)
 
 CHECK = Label("check", optional=True)
 

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effx.errors import ShapeError
+from effx.lazy import list_names
 
 __all__ = ["Colours", "Pattern", "colour_columns", "colour_symmetric", "count_colours"]
+__dir__ = list_names(__all__)
 
 Pattern = NDArray[np.bool_]
 Colours = NDArray[np.intp]

@@ -27,8 +27,10 @@ from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
+from effx.lazy import list_names
 
 __all__ = ["Cost", "Line", "cost"]
+__dir__ = list_names(__all__)
 
 FREE = (Structural, Bitcast, Convert, Copy, OptimizationBarrier, StopGradient)
 

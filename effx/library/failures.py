@@ -17,8 +17,10 @@ import effx.numpy as enp
 from effx import Array, lax, random, tree
 from effx.errors import EffxError, TransformError
 from effx.handling import ArrayType
+from effx.lazy import list_names
 
 __all__ = ["CheckError", "Error", "Message", "number_of", "shown", "template", "words_in", "words_of"]
+__dir__ = list_names(__all__)
 
 HostData = NDArray[np.generic]
 

@@ -10,7 +10,7 @@ so that each operation needs its own first and second derivative only, and nothi
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeVar, cast, final
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, final
 
 import attrs
 
@@ -27,8 +27,12 @@ from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.index import Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
+from effx.lazy import list_names, old_names
 
 __all__ = ["LaplacianValue", "Laplacians", "laplacian"]
+__dir__ = list_names(__all__)
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__, {"Flow": "LaplacianValue"})
 
 Q = ParamSpec("Q")
 R = TypeVar("R")

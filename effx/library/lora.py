@@ -23,10 +23,12 @@ from effx.ir.ops.index import Gather
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import DynamicSlice, Reshape, Slice, Transpose
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["LowRank", "adapt", "freeze", "lora", "merge"]
+__dir__ = list_names(__all__)
 
 R = TypeVar("R")
 

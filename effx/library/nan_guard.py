@@ -16,10 +16,12 @@ import numpy as np
 from effx import Array, tree
 from effx.errors import ConcretizationError, EffxError, check_function
 from effx.handling import Frame, InterceptHandler, Operation, Site
+from effx.lazy import list_names
 from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["NanError", "nan_guard"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

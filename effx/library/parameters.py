@@ -18,11 +18,13 @@ from effx import Array, random
 from effx.errors import ShapeError, TransformError, check_function
 from effx.handling import ArrayOperation, ArrayType, Frame, InterceptHandler, Label, Site, array_type
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.library.visit_counts import VisitCounts
 from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["Transformed", "param", "transform"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,9 +21,11 @@ from effx.errors import TransformError, check_function
 from effx.families.convolution import Convolution
 from effx.handling import Frame, InterceptHandler, Site
 from effx.ir.ops.linalg import DotGeneral
+from effx.lazy import list_names
 from effx.library.wrapping import under
 
 __all__ = ["Range", "Ranges", "calibrate", "fake_quantize"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

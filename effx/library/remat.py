@@ -15,10 +15,12 @@ from effx.ad_checkpoint import checkpoint_name
 from effx.errors import TransformError, check_function
 from effx.handling import InterceptHandler, Operation, Site
 from effx.ir.ops.linalg import DotGeneral
+from effx.lazy import list_names
 from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["remat"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -32,10 +32,12 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
+from effx.lazy import list_names
 from effx.library.visit_counts import VisitCounts, is_name
 from effx.library.wrapping import under
 
 __all__ = ["Plant", "Reap", "Sow", "plant", "reap", "sow", "sow_cotangent"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

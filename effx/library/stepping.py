@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, final
 
 import attrs
 
@@ -16,9 +16,13 @@ import effx
 from effx import Array
 from effx.errors import ConcretizationError, TransformError, check_function
 from effx.handling import Frame, InterceptHandler, Operation, Reference, Site, handle
+from effx.lazy import list_names, old_names
 from effx.library.wrapping import under
 
-__all__ = ["Entry", "Log", "step_through"]
+__all__ = ["Entry", "StepLog", "step_through"]
+__dir__ = list_names(__all__)
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__, {"Log": "StepLog"})
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,6 +72,8 @@ class StepLogger(InterceptHandler[None]):
         pause: how to stop, such as `breakpoint`.
     """
 
+    name = "step"
+
     log: list[Entry]
     stop: Callable[[Site[Any, Any]], bool] | None
     pause: Callable[[], object]
@@ -75,7 +81,7 @@ class StepLogger(InterceptHandler[None]):
 
     def returns(self, result: Any, frame: Frame) -> Any:
         """The result and the log."""
-        return Log(result, tuple(self.log))
+        return StepLog(result, tuple(self.log))
 
 
 @StepLogger.rule(Operation)
@@ -93,7 +99,7 @@ def _(site: Site[StepLogger, None], op: Operation[Any], *operands: Array) -> Any
 
 @final
 @attrs.frozen
-class Log(Generic[R]):
+class StepLog(Generic[R]):
     """The operations that ran, in order; prints a line for each.
 
     Attributes:
@@ -132,7 +138,7 @@ def step_through(
     stop: Callable[[Site[Any, Any]], bool] | None = None,
     pause: Callable[[], object] = breakpoint,
     reference: bool = True,
-) -> Callable[P, Log[R]]:
+) -> Callable[P, StepLog[R]]:
     """Returns a function that runs step by step and returns a log with its result.
 
     Args:
@@ -156,9 +162,9 @@ def step_through(
             raise TransformError(f"step_through: stop and pause are functions, got {condition!r}")
 
     @wraps(fun)
-    def stepped(*args: P.args, **kwargs: P.kwargs) -> Log[R]:
+    def stepped(*args: P.args, **kwargs: P.kwargs) -> StepLog[R]:
         with _on_numpy(reference):
-            result: Log[R] = under(StepLogger([], stop, pause), fun)(*args, **kwargs)
+            result: StepLog[R] = under(StepLogger([], stop, pause), fun)(*args, **kwargs)
         return result
 
     return stepped

@@ -11,9 +11,11 @@ from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handling import ArrayType
 from effx.ir.ops.base import NamedAttribute
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.library.checks import check
 
 __all__ = ["VisitCounts", "is_name"]
+__dir__ = list_names(__all__)
 
 LOSSLESS = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}  # the kinds to which a kind converts
 

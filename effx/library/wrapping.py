@@ -5,9 +5,11 @@ from functools import wraps
 from typing import ClassVar, ParamSpec, Protocol
 
 from effx.errors import check_function
+from effx.lazy import list_names
 from effx.tree import PyTree
 
 __all__ = ["under"]
+__dir__ = list_names(__all__)
 
 P = ParamSpec("P")
 

@@ -16,7 +16,7 @@ from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["one_hot", "standardize"]
 

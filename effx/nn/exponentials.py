@@ -172,23 +172,23 @@ def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
 @jit(static_argnames=("axis",))
 def _softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     y, mask = _prepare_operands("softmax", x, where)
-    return _softmax_weights(_check_axes("softmax", axis, y), y, mask)
+    return _weights(_check_axes("softmax", axis, y), y, mask)
 
 
 @partial(custom_jvp, nondiff_argnums=(0,))
-def _softmax_weights(axes: tuple[int, ...], x: Array, mask: Array | None) -> Array:
+def _weights(axes: tuple[int, ...], x: Array, mask: Array | None) -> Array:
     x = _select_masked(mask, x, -np.inf)
     # No guard against infinities: a further kernel of one operation costs as much to compile as the rest.
     powers = perform(EXP, (x - _constant_maximum(x, axes),))
     return _select_masked(mask, powers / reducing.sum(powers, axes, keepdims=True), 0.0)
 
 
-@_softmax_weights.defjvp
+@_weights.defjvp
 def _(
     axes: tuple[int, ...], primals: tuple[Array, Array | None], tangents: tuple[Array, object]
 ) -> tuple[Array, Array]:
     (x, mask), (dx, _) = primals, tangents
-    y = _softmax_weights(axes, x, mask)
+    y = _weights(axes, x, mask)
     dx = _select_masked(mask, dx, 0.0)
     return y, y * (dx - reducing.sum(y * dx, axes, keepdims=True))
 

@@ -18,7 +18,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.random.arguments import ShapeLike, check_sizes
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 COMPLEX, COS, LOG1P, SIN, SQRT = e.Complex(), e.Cos(), e.Log1p(), e.Sin(), e.Sqrt()
 

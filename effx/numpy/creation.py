@@ -19,7 +19,7 @@ from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lower.placement.concrete import device_put, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand

@@ -16,7 +16,7 @@ from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.linalg import DotGeneral, Precision
 from effx.ir.types import Shape
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -14,6 +14,7 @@ from effx.array.promotion import as_operand, convert
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
+from effx.lazy import list_names
 from effx.numpy.creation import check_int, make_constant, to_device
 from effx.numpy.elementwise import conj
 from effx.numpy.padding import pad
@@ -27,6 +28,7 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
     "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+__dir__ = list_names(__all__)
 
 NORMS = ("backward", "ortho", "forward")
 

@@ -16,8 +16,8 @@ from effx.numpy.creation import asarray, check_int, make_filled
 from effx.numpy.ranges import linspace
 from effx.numpy.reductions import diff
 from effx.numpy.sorting import searchsorted
-from effx.transforms.meshes.meshes import reshard_as
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.meshes import reshard_as
+from effx.transforms.placement.out_sharding import OutSharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -15,7 +15,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.values.parameters import DT, K, M, N
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand, Scalar

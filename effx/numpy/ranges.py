@@ -23,7 +23,7 @@ from effx.ir.sizes.dimensions import is_size, is_symbolic
 from effx.ir.sizes.division import maximum
 from effx.ir.types import array_type
 from effx.numpy.creation import check_int, is_recorded, make_constant, to_device
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

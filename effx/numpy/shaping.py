@@ -17,7 +17,7 @@ from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.types import Shape, array_type
 from effx.numpy.creation import returnable_operand
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -13,7 +13,7 @@ from effx.dtypes import DTypeLike
 from effx.ir.values.array import Numeric, Operand, bool_
 from effx.ir.values.holding import AF, AN, AR, A, OfOperand
 from effx.ir.values.parameters import S1, S2, S3, D, Dims
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.out_sharding import OutSharding
 
 
 class InexactFunction(OfOperand, Protocol):

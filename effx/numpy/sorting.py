@@ -20,7 +20,7 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.numpy.creation import check_int, make_filled
 from effx.numpy.known import known_data
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

@@ -18,7 +18,7 @@ from effx.ir.sizes.division import maximum
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
     from effx.array import Operand

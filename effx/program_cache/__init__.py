@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from effx.lower.runtime.executables import Executable
     from effx.program_cache.entries import RestoredProgram
     from effx.program_cache.lookup import ProgramQuery
-    from effx.tracing.traces import Trace
+    from effx.tracing.traces import FunctionTrace
 
 __all__ = ["NO_ENTRY", "CacheEntry", "find_entry"]
 
@@ -26,7 +26,7 @@ class CacheEntry(Protocol):
         """The program that another process left on disk; None if there is none."""
         ...
 
-    def store(self, trace: "Trace", executable: "Executable") -> None:
+    def store(self, trace: "FunctionTrace", executable: "Executable") -> None:
         """Writes the program that was staged and compiled for the call, where programs like it can be read back."""
         ...
 
@@ -37,7 +37,7 @@ class NoEntry:
 
     program = None
 
-    def store(self, trace: "Trace", executable: "Executable") -> None:
+    def store(self, trace: "FunctionTrace", executable: "Executable") -> None:
         """Writes nothing."""
 
 

@@ -42,7 +42,7 @@ from effx.program_cache.trusted_modules import dependency_versions, find_tamperi
 from effx.program_cache.walk import FunctionHasher, Refusal
 from effx.tracing.arguments import StaticArguments, function_origin
 from effx.tracing.cache_misses import TraceKey
-from effx.tracing.traces import Trace
+from effx.tracing.traces import FunctionTrace
 from effx.tree.registry import PyTree
 
 __all__ = ["ProgramQuery"]
@@ -128,7 +128,7 @@ class ProgramQuery:
             record_event("/effx/stage/cache_dir_hit", fun_name=self.name)
         return program
 
-    def store(self, trace: Trace, executable: Executable) -> None:
+    def store(self, trace: FunctionTrace, executable: Executable) -> None:
         """Writes a program that was staged and compiled for this query."""
         files = active_cache_files()
         if files is None or not self._key:
@@ -140,7 +140,7 @@ class ProgramQuery:
         except Exception as error:  # noqa: BLE001  a cache failure only costs time
             self.log_refusal(f"writing it raised {type(error).__name__}: {error}")
 
-    def _store(self, files: CacheFiles, trace: Trace, executable: Executable) -> None:
+    def _store(self, files: CacheFiles, trace: FunctionTrace, executable: Executable) -> None:
         reason = uncacheable_reason(executable, trace.out_tree)
         if reason:
             raise Refusal(reason)

@@ -17,7 +17,7 @@ from effx.random.arguments import (
     is_high_precision,
 )
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "cauchy", "exponential", "gumbel", "laplace", "logistic", "normal", "truncated_normal", "uniform",

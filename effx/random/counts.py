@@ -23,7 +23,7 @@ from effx.random.arguments import ShapeLike, check_key, check_sample_shape, chec
 from effx.random.floats import uniform_floats, unit_floats
 from effx.random.generators import split_key
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["binomial", "geometric", "multinomial", "poisson"]
 

@@ -24,7 +24,7 @@ from effx.random.floats import fine_gumbel_floats, gumbel_floats, uniform_floats
 from effx.random.generators import random_bits, select_key, split_key
 from effx.random.threefry import unsigned_dtype
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["bernoulli", "bits", "categorical", "rademacher", "randint"]
 

@@ -30,7 +30,7 @@ from effx.random.generators import IMPLEMENTATIONS, THREEFRY, split_key
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 from effx.transforms.maps.vmap import vmap
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",
@@ -80,14 +80,14 @@ def _draw_log_gamma(key: Array, a: Array) -> Array:
     return where(a >= 0.0, log(d) + log(v) + boost, math.nan)
 
 
-def _draw_log_gammas(keys: Array, a: Array) -> Array:
+def _log_samples(keys: Array, a: Array) -> Array:
     if IMPLEMENTATIONS.get(keys.type.dtype, THREEFRY) != THREEFRY:
         # A batch of other keys would draw by the first one alone.
         return map_(lambda pair: _draw_log_gamma(*pair), (keys, a))
     return vmap(_draw_log_gamma)(keys, a)
 
 
-_differentiable = custom_jvp(_draw_log_gammas, nondiff_argnums=(0,))
+_differentiable = custom_jvp(_log_samples, nondiff_argnums=(0,))
 
 
 @_differentiable.defjvp

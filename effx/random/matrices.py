@@ -9,7 +9,7 @@ from effx.numpy import linalg
 from effx.numpy.linear import matvec
 from effx.random.arguments import ShapeLike, can_broadcast, check_key, check_sizes, floating_dtype
 from effx.random.continuous import normal
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["multivariate_normal", "orthogonal"]
 

@@ -13,7 +13,7 @@ from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Iota, Slice
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.sizes.bounds import bounds
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
@@ -24,7 +24,7 @@ from effx.random.discrete import randint
 from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
 from effx.random.generators import random_bits, select_key, split_key
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["choice", "permutation"]
 
@@ -96,7 +96,7 @@ def _shuffle_axis(key: Array, x: Array, axis: int) -> Array:
         keys = split_key(key, (2,))
         key, round_key = [select_key(keys, i) for i in range(2)]
         y = Sort(axis)(random_bits(round_key, 32, x.type.shape), x)[1]
-        x = y if done < _round_count(least) else where(Size(elements)() > _largest_size(done), y, x)
+        x = y if done < _round_count(least) else where(SizeValue(elements)() > _largest_size(done), y, x)
     return x
 
 

@@ -17,7 +17,7 @@ from effx.random.discrete import rademacher_signs
 from effx.random.floats import exponential_floats, normal_floats, uniform_floats, unit_floats
 from effx.random.generators import split_key
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
     "double_sided_maxwell", "lognormal", "maxwell", "pareto", "rayleigh", "triangular", "wald", "weibull_min",

@@ -1,9 +1,11 @@
 """Integrals of sampled functions."""
 
 from effx.array import Array, Operand
+from effx.lazy import list_names
 from effx.numpy import reductions
 
 __all__ = ["trapezoid"]
+__dir__ = list_names(__all__)
 
 
 def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Array:

@@ -10,12 +10,14 @@ from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to
 from effx.array.shaping import moveaxis, reshape
 from effx.errors import ConcretizationError, OptionError, ShapeError
+from effx.lazy import list_names
 from effx.numpy.creation import array
 from effx.numpy.shaping import flip
 from effx.numpy.sorting import searchsorted
 from effx.transforms.jit.jit import jit
 
 __all__ = ["RegularGridInterpolator"]
+__dir__ = list_names(__all__)
 
 Values = Operand | Sequence[Operand] | Sequence[Sequence[float]]
 

@@ -8,10 +8,12 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import inexact_dtype, where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.lazy import list_names
 from effx.numpy.elementwise import floor
 from effx.transforms.jit.jit import jit
 
 __all__ = ["map_coordinates"]
+__dir__ = list_names(__all__)
 
 MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 

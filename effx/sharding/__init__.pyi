@@ -7,7 +7,7 @@ from effx.lower.placement.shardings import (
     make_single_device_sharding as make_single_device_sharding,
 )
 from effx.transforms.maps.explicit_axes import auto_axes as auto_axes, explicit_axes as explicit_axes
-from effx.transforms.meshes.meshes import (
+from effx.transforms.placement.meshes import (
     get_abstract_mesh as get_abstract_mesh,
     get_mesh as get_mesh,
     reshard as reshard,

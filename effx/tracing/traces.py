@@ -1,4 +1,4 @@
-"""Stage a user's function of pytrees to a program (`Trace`), once for each signature of arguments.
+"""Stage a user's function of pytrees to a program (`FunctionTrace`), once for each signature of arguments.
 
 The key of a trace is the function itself, weakly; the structure and the types of its arguments; which of them
 are static, with their values; the flags and handlers around that change what tracing returns; and the axes in
@@ -30,7 +30,7 @@ Types = tuple[ArrayType, ...]
 
 @final
 @attrs.frozen(eq=False)
-class Trace(Staged):
+class FunctionTrace(Staged):
     """A function's program for one signature of arguments, with the values that it closes over.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trace(Staged):
 
 # Called with each function that is about to be staged and cached.
 trace_listeners: list[Callable[[Callable[..., PyTree]], None]] = []
-Traces: TypeAlias = dict[TraceKey, Trace]
+Traces: TypeAlias = dict[TraceKey, FunctionTrace]
 
 _traces_by_function: WeakStore[Callable[..., PyTree], Traces] = WeakStore()
 
@@ -114,19 +114,19 @@ def positional_tree(*args: PyTreeDef) -> PyTreeDef:
     return call_tree(tuple_structure(args))
 
 
-def trace(function: FlatFunction, types: Sequence[ArrayType]) -> Trace:
+def trace(function: FlatFunction, types: Sequence[ArrayType]) -> FunctionTrace:
     """Stages a function for arrays of these types, without a cache."""
     return _stage_trace(function, types, function_origin(function.fun))
 
 
-def _stage_trace(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> Trace:
+def _stage_trace(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> FunctionTrace:
     with Phase("/effx/stage", function.name):
         staged = stage(function, types, function.name, function.transform_name, origin)
     foreign = {x.frame: None for x in staged.captured if x.frame is not None}
     for effect in staged.program.effects:
         if isinstance(effect, CellEffect) and effect.cell.home_frame is not None:
             foreign[effect.cell.home_frame] = None
-    return Trace(staged.program, staged.captured, function.out_tree, tuple(foreign))
+    return FunctionTrace(staged.program, staged.captured, function.out_tree, tuple(foreign))
 
 
 def trace_cached(
@@ -137,7 +137,7 @@ def trace_cached(
     static_key: Hashable = None,
     arguments: Callable[[Arguments], Arguments] | None = None,
     traces: Traces | None = None,
-) -> Trace:
+) -> FunctionTrace:
     """Returns the trace of a function, and stages it the first time for these arguments and settings.
 
     The cache key is the function's identity: values that the function reads are read when it is staged.

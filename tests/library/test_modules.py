@@ -32,6 +32,7 @@ CONTROL_FLOW: dict[tuple[str, str], str] = {
 PUBLIC = frozenset(
     {"effx", "effx.handling", "effx.numpy", "effx.lax", "effx.errors", "effx.tree", "effx.random", "effx.nn"}
     | {"effx.dtypes", "effx.ad_checkpoint", "effx.checkpoint_policies", "effx.sharding", "effx.stages"}
+    | {"effx.lazy"}  # which keeps old names of public classes
     # Symbolic sizes, which users have from effx.export, and what computes with them.
     | {
         "effx.ir.sizes.dimensions",

@@ -6,7 +6,7 @@ from typing import cast
 
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.types import Shape
 from effx.laws.samples import anything
 from tests.ops.rows import (
@@ -334,10 +334,12 @@ SHAPE = [
         ),
     ),
     Row(
-        Size,
-        tuple([Sample(Size(n), ()) for n in (0, 1, 7)]),
+        SizeValue,
+        tuple([Sample(SizeValue(n), ()) for n in (0, 1, 7)]),
         exact=True,
-        invalid=(refuses(Size(3), t(f32), error=ShapeError, text="size: takes 0 operands, got 1: f32[]"),),
+        invalid=(
+            refuses(SizeValue(3), t(f32), error=ShapeError, text="size: takes 0 operands, got 1: f32[]"),
+        ),
     ),
     Row(
         s.Iota,

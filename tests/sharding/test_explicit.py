@@ -17,7 +17,7 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.text import parse_program
 from effx.sharding import AxisType, NamedSharding, auto_axes, explicit_axes
 from effx.sharding import PartitionSpec as P
-from effx.transforms.meshes.out_sharding import apply_with_sharding
+from effx.transforms.placement.out_sharding import apply_with_sharding
 
 MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)
 MIXED = effx.make_mesh((4, 2), ("X", "Y"), (AxisType.Explicit, AxisType.Auto))

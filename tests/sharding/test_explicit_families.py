@@ -17,7 +17,7 @@ from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.topk import TopIndices
 from effx.sharding import AxisType, NamedSharding
 from effx.sharding import PartitionSpec as P
-from effx.transforms.meshes.out_sharding import apply_with_sharding
+from effx.transforms.placement.out_sharding import apply_with_sharding
 from effx.tree_util import tree_leaves
 
 MESH = effx.make_mesh((4, 2), ("X", "Y"), AxisType.Explicit)

@@ -525,8 +525,8 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: effx.shard_map(f, mesh=MESH, out_specs=P())(X),
         ShardingError,
         (
-            "shard_map: in_specs must say how the arguments of f are sharded along 'i': it is an Auto axis, of which types say "
-            "nothing; use P() for an argument that each device gets whole"
+            "shard_map: in_specs must say how the arguments of f are sharded along 'i': it is an Auto axis, "
+            "of which types say nothing; use P() for an argument that each device gets whole"
         ),
     ),
     "no mesh": (
@@ -542,7 +542,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "another thing for a spec": (
         lambda: shards(f, MESH, ("i",), P()),
         ShardingError,
-        "shard_map: in_specs must hold PartitionSpecs, got 'i' of type str; P() is for an array that is whole on each device",
+        (
+            "shard_map: in_specs must hold PartitionSpecs, got 'i' of type str; "
+            "P() is for an array that is whole on each device"
+        ),
     ),
     "unconstrained": (
         lambda: shards(f, MESH, P(P.UNCONSTRAINED), P()),

@@ -15,8 +15,8 @@ from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.shardings import Device
 from effx.tracing.arguments import callable_name
 from effx.tracing.name_scopes import named_scope
-from effx.transforms.meshes.device_put import device_put as put
-from effx.transforms.meshes.meshes import make_mesh as mesh_of
+from effx.transforms.placement.device_put import device_put as put
+from effx.transforms.placement.meshes import make_mesh as mesh_of
 from effx.tree.registry import PyTree
 from effx.tree_util import tree_map
 

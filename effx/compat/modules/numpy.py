@@ -13,7 +13,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import CompatError
 from effx.ir.types import Shape
 from effx.ir.values.array import Array
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.out_sharding import OutSharding
 
 __all__ = ["einsum", "issubdtype", "ndim", "shape", "size"]
 

@@ -32,7 +32,7 @@ from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
 from effx.lower.placement.concrete import ConcreteArray, device_put
 from effx.lower.placement.shardings import Index, Sharding
-from effx.transforms.meshes.global_arrays import make_array_from_callback
+from effx.transforms.placement.global_arrays import make_array_from_callback
 
 if TYPE_CHECKING:
     import tensorstore as ts

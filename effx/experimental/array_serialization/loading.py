@@ -19,7 +19,7 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import Shape
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
-from effx.transforms.meshes.meshes import sharding_on_current_mesh
+from effx.transforms.placement.meshes import sharding_on_current_mesh
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef
 

@@ -12,9 +12,11 @@ from effx.experimental.array_serialization.agreement import SaveAgreement, queue
 from effx.experimental.array_serialization.futures import PyTreeFuture, start_in_background
 from effx.experimental.array_serialization.loading import plan_load, read_checkpoint_info
 from effx.experimental.array_serialization.saving import SavePlan, plan_save, run_save
+from effx.lazy import list_names
 from effx.tree.registry import PyTree
 
 __all__ = ["load", "load_pytreedef", "nonblocking_load", "nonblocking_save", "save"]
+__dir__ = list_names(__all__)
 
 _loads = ThreadPoolExecutor(4, "effx-load")
 

@@ -110,9 +110,7 @@ def broadcast_specs(function_name: str, spec_prefix: PyTree, tree: PyTree, count
                 f"{function_name}: ts_specs has dicts with a 'driver', and None; got {spec!r}"
             )
         if spec is not None and "kvstore" in spec:
-            raise CheckpointError(
-                f"{function_name}: a spec cannot set where arrays are stored; got {spec!r}"
-            )
+            raise CheckpointError(f"{function_name}: a spec cannot set where arrays are stored; got {spec!r}")
     return [{"driver": "zarr3"} if spec is None else spec for spec in leaf_specs]
 
 

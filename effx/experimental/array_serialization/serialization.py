@@ -29,9 +29,10 @@ from effx.experimental.array_serialization.arrays import (
 )
 from effx.experimental.array_serialization.stores import Spec, complete_spec, display_url, kvstore_spec
 from effx.ir.types import Shape
+from effx.lazy import list_names
 from effx.lower.placement.shardings import Sharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
-from effx.transforms.meshes.processes import process_index
+from effx.transforms.placement.processes import process_index
 
 if TYPE_CHECKING:
     import tensorstore as ts
@@ -48,6 +49,7 @@ __all__ = [
     "run_deserialization",
     "run_serialization",
 ]
+__dir__ = list_names(__all__)
 
 T = TypeVar("T")
 SpecLike: TypeAlias = "Spec | ts.Spec"

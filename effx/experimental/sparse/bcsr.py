@@ -21,7 +21,7 @@ from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
 from effx.numpy.creation import check_int
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 
 __all__ = [

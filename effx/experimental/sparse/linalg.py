@@ -14,11 +14,13 @@ from effx.errors import ConcretizationError, DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.compressed import row_numbers
 from effx.lax.control.solves import custom_linear_solve
+from effx.lazy import list_names
 from effx.numpy.creation import check_int
 from effx.scipy.linalg import lu_factor, lu_solve
 from effx.transforms.jit.jit import jit
 
 __all__ = ["lobpcg_standard", "spsolve"]
+__dir__ = list_names(__all__)
 
 Indices = np.ndarray
 

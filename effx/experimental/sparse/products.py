@@ -22,8 +22,8 @@ from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.products import PrecisionLike
 from effx.numpy.creation import check_int
-from effx.transforms.meshes.meshes import reshard_as
-from effx.transforms.meshes.out_sharding import OutSharding
+from effx.transforms.placement.meshes import reshard_as
+from effx.transforms.placement.out_sharding import OutSharding
 
 __all__ = [
     "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_multiply_dense", "bcoo_multiply_sparse",

@@ -63,6 +63,8 @@ class MaskedOperation(ArrayOperation):
         kinds: the handlers' classes.
     """
 
+    name = "masked"
+
     op: ArrayOperation | TupleOperation
     kinds: Kinds
 

@@ -30,7 +30,7 @@ from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
 from effx.ir.ops.sharding import Constrain, Release
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
 SELECT, SIN, COS = e.Select(), e.Sin(), e.Cos()
@@ -284,7 +284,7 @@ def jvp_convert(
     e.PopulationCount,
     e.CountLeadingZeros,
     Iota,
-    Size,
+    SizeValue,
 )
 def jvp_piecewise_constant(
     op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]

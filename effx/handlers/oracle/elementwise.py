@@ -17,10 +17,6 @@ from effx.ir.ops.base import Binary, Unary
 from effx.ir.ops.checkpoint import Identity
 
 
-def _vectorize(function: Callable[[float], float]) -> Callable[[Data], Data]:
-    return lambda x: np.vectorize(function, otypes=[np.float64])(x) if x.size else x
-
-
 def _sign(x: Data) -> Data:
     if x.dtype.kind == "c":
         return np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x)))

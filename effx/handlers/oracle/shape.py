@@ -6,7 +6,7 @@ from effx.errors import NoRuleError
 from effx.handlers.evaluate.numpy_moves import block_slices, broadcast_view
 from effx.handlers.oracle.handler import Data, rule
 from effx.ir.ops import shape as s
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.sizes.dimensions import is_symbolic
 
 
@@ -68,8 +68,8 @@ def dynamic_update_slice(op: s.DynamicUpdateSlice, x: Data, update: Data, *start
     return result
 
 
-@rule(Size)
-def size(op: Size) -> Data:
+@rule(SizeValue)
+def size(op: SizeValue) -> Data:
     if is_symbolic(op.size):
         raise NoRuleError(
             f"size: the reference knows no value of {op.size!r}; run the program at known sizes"

@@ -22,7 +22,7 @@ from effx.ir.ops.shape import (
     Slice,
     Transpose,
 )
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.types import Shape
 
 Values = tuple[Array, ...]
@@ -190,7 +190,7 @@ def _start_vectors(handler: Vmap, starts: list[tuple[Array, Axis]]) -> Array:
     return columns[0] if len(columns) == 1 else Concatenate(1)(*columns)
 
 
-@rule(Iota, Size)
+@rule(Iota, SizeValue)
 def batch_without_operands(
     handler: Vmap, op: ArrayOperation, values: Values, axes: Axes
 ) -> tuple[Array, Axis]:

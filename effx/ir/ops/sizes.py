@@ -16,13 +16,15 @@ def _default_int_dtype() -> DType:
 
 @final
 @attrs.frozen
-class Size(ArrayOperation):
+class SizeValue(ArrayOperation):
     """The value of a size, which may be symbolic, as an integer scalar of weak type; no operands.
 
     Attributes:
         size: an int, or a size with dimension variables, whose values are known when the program runs.
         dtype: the scalar's dtype: that of Python ints when the operation was made.
     """
+
+    name = "size"
 
     size: int = attrs.field(validator=check_int)
     dtype: DType = attrs.field(factory=_default_int_dtype)

@@ -302,7 +302,7 @@ class Dim(_Int):
 
     def __effx_array__(self) -> Any:
         """Returns the size as an integer scalar of weak type, which is known when the program runs."""
-        return sizes.operations.Size(self)()
+        return sizes.operations.SizeValue(self)()
 
     # NumPy's arrays leave operators to this class.
     __array_ufunc__ = None

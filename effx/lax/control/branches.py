@@ -17,7 +17,7 @@ from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
 from effx.lax.elementwise.choose import clamp
 from effx.tracing.arguments import leaf_path
-from effx.tracing.traces import Trace, call_tree, trace_cached
+from effx.tracing.traces import FunctionTrace, call_tree, trace_cached
 from effx.tree.registry import PyTree
 
 __all__ = ["cond", "platform_dependent", "switch"]
@@ -240,7 +240,7 @@ def _perform_branches(
         arrays, tree = flatten_to_arrays(function_name, "operands", operands)
     inputs, types = call_tree(tree), array_types(arrays)
 
-    def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> Trace:
+    def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> FunctionTrace:
         if len(used) == len(operands):
             return trace_cached(function_name, function, inputs, types)
         return trace_cached(
@@ -256,7 +256,9 @@ def _perform_branches(
     return parts[0].out_tree.unflatten(Cond(tuple(programs), platforms)(index, *constants, *arrays))
 
 
-def _check_same_results(function_name: str, first: str, a: Trace, second: str, b: Trace) -> None:
+def _check_same_results(
+    function_name: str, first: str, a: FunctionTrace, second: str, b: FunctionTrace
+) -> None:
     """Raises an error for branches whose results differ in structure or types."""
     if a.out_tree != b.out_tree:
         raise TreeError(

@@ -11,7 +11,7 @@ from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeE
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
 from effx.tracing.arguments import leaf_path
-from effx.tracing.traces import Trace, Types
+from effx.tracing.traces import FunctionTrace, Types
 from effx.tree.prefixes import prefix_errors
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -77,8 +77,8 @@ def infer_carry_types(
     name: str,
     carry: PyTree,
     types: Types,
-    stage_body: Callable[[Types], tuple[Trace, PyTreeDef, Types]],
-) -> tuple[Types, Trace]:
+    stage_body: Callable[[Types], tuple[FunctionTrace, PyTreeDef, Types]],
+) -> tuple[Types, FunctionTrace]:
     """Finds the types of a loop's carry: Python numbers among the initial values take the body's types.
 
     Args:

@@ -31,7 +31,7 @@ from effx.lax.control.closures import (
 )
 from effx.lax.control.scans import check_positive_int, unroll_count
 from effx.tracing.arguments import callable_name
-from effx.tracing.traces import Trace, Types, positional_tree, trace_cached
+from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.tree.mapping import treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
@@ -110,7 +110,7 @@ def while_loop(
     inputs = positional_tree(tree)
     name = callable_name(body_fun)
 
-    def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
+    def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("while_loop", body_fun, inputs, types)
         return body_trace, body_trace.out_tree, body_trace.out_types
 
@@ -320,7 +320,7 @@ def fori_loop(
     # Where batch elements have bounds of their own, some end while others go on.
     i_type = first.type if steps is not None else first.type.with_vma(first.type.vma | last.type.vma)
 
-    def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
+    def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("fori_loop", body_fun, inputs, (i_type, *types))
         return body_trace, body_trace.out_tree, body_trace.out_types
 

@@ -26,7 +26,7 @@ from effx.lax.control.closures import (
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.tracing.arguments import callable_name, leaf_path
-from effx.tracing.traces import Trace, Types, positional_tree, trace_cached
+from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.transforms.maps.vmap import vmap
 from effx.tree.mapping import treedef_children, treedef_is_leaf
@@ -140,7 +140,7 @@ def scan(
     inputs = positional_tree(tree, x_tree)
     n = len(carry)
 
-    def staged(types: Types) -> tuple[Trace, PyTreeDef, Types]:
+    def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("scan", f, inputs, (*types, *rows))
         return body_trace, _split_body_result(name, body_trace.out_tree)[0], body_trace.out_types[:n]
 

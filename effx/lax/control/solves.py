@@ -15,7 +15,7 @@ from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
 from effx.lax.control.closures import array_types, check_callable, convert_to_types, flatten_to_arrays
 from effx.tracing.arguments import callable_name, leaf_path
-from effx.tracing.traces import Trace, Types, positional_tree, trace_cached
+from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.transforms.autodiff.core import linear_transpose
 from effx.tree.mapping import treedef_children, treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef
@@ -238,7 +238,13 @@ def _check_inexact(function_name: str, name: str, value: PyTree, arrays: Sequenc
 
 
 def _check_solution(
-    function_name: str, name: str, like: str, tree: PyTreeDef, types: Types, solver: Trace, has_aux: bool
+    function_name: str,
+    name: str,
+    like: str,
+    tree: PyTreeDef,
+    types: Types,
+    solver: FunctionTrace,
+    has_aux: bool,
 ) -> None:
     """Checks a solver's result."""
     out_tree = solver.out_tree

@@ -7,11 +7,13 @@ import numpy as np
 import effx.numpy as enp
 from effx import tree
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
+from effx.lazy import list_names
 from effx.library.intervals import arithmetic, combining, logic, structural, windows
 from effx.library.intervals.enclosures import Interval, Intervals, hull
 from effx.tree import PyTree
 
 __all__ = ["Interval", "Intervals", "bounds", "hull"]
+__dir__ = list_names(__all__)
 
 
 def bounds(f: Callable[..., PyTree], *arguments: PyTree) -> PyTree:

@@ -8,11 +8,13 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
 from effx.ir.values.array import Operand
+from effx.lazy import list_names
 from effx.library.jets import recurrences
 from effx.library.jets.series import Jet, Jets, padded
 from effx.tree import PyTree
 
 __all__ = ["Jet", "Jets", "jet", "solution_series", "taylor"]
+__dir__ = list_names(__all__)
 
 
 R = TypeVar("R")

@@ -4,7 +4,9 @@
 elements count; `shapecheck` shows that a function's result has a shape for all sizes, without running it.
 """
 
+from effx.lazy import list_names
 from effx.library.padding.functions import mask, shapecheck
 from effx.library.padding.handler import Padded, Padding
 
 __all__ = ["Padded", "Padding", "mask", "shapecheck"]
+__dir__ = list_names(__all__)

@@ -21,7 +21,7 @@ from effx.ir.ops.control import Call, Scan
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.library.padding.handler import Padded, Padding, is_padded, refusal_error
 from effx.tree import PyTree
@@ -73,8 +73,8 @@ def _(site: Here, op: c.Bitcast, x: Padded) -> PyTree:
     return perform_padded(site, op, x)
 
 
-@Padding.site_rule(Size)
-def _(site: Here, op: Size, *xs: Padded) -> Padded:
+@Padding.site_rule(SizeValue)
+def _(site: Here, op: SizeValue, *xs: Padded) -> Padded:
     t = site.result_types[0]
     return Padded(c.Convert(t.dtype, t.weak)(enp.asarray(site.handler.length(op.size))), ())
 

@@ -45,6 +45,8 @@ class SiteRecord:
 class SiteTrace(InterceptHandler[None]):
     """Collects all sites by name."""
 
+    name = "trace"
+
     handles = frozenset({GIVEN})
     collects = True
 

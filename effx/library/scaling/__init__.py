@@ -8,12 +8,13 @@ Source of the roofline: Williams, Waterman and Patterson, "Roofline", 2009, with
 
 import re
 from collections.abc import Mapping
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
 from effx import tree
 from effx.errors import BackendError, ShardingError, TransformError
+from effx.lazy import list_names, old_names
 from effx.library.cost import format_number
 from effx.library.scaling.collectives import axes_of_groups, groups_of, sent
 from effx.library.scaling.counts import flops_of, given_by, traffic_of
@@ -23,6 +24,9 @@ from effx.sharding import Mesh, NamedSharding
 from effx.stages import Compiled
 
 __all__ = ["CollectiveCost", "Hardware", "Memory", "Plan", "plan"]
+__dir__ = list_names(__all__)
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__, {"Collective": "CollectiveCost"})
 
 Axes = tuple[str, ...]
 

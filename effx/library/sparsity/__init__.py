@@ -11,6 +11,7 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError, check_function
 from effx.handling import Reference, handle, isolated
+from effx.lazy import list_names
 from effx.library.colouring import Colours, Pattern, colour_columns, colour_symmetric, count_colours
 from effx.library.sparsity import rules
 from effx.library.sparsity.dependence import Dependence, Dependences, Interactions
@@ -25,6 +26,7 @@ __all__ = [
     "sparse_hessian",
     "sparse_jacobian",
 ]
+__dir__ = list_names(__all__)
 
 Scipy = TypeVar("Scipy")
 

@@ -9,6 +9,7 @@ Units of one dimension are not converted: metres and feet differ.
 from collections.abc import Callable
 
 from effx.errors import check_function
+from effx.lazy import list_names
 from effx.library.units import matrices  # its rules
 from effx.library.units.handler import Quantity, Units, quantity
 from effx.library.units.unit import Unit, UnitError
@@ -16,6 +17,7 @@ from effx.library.wrapping import under
 from effx.tree import PyTree
 
 __all__ = ["Quantity", "Unit", "UnitError", "quantity", "with_units"]
+__dir__ = list_names(__all__)
 
 
 def with_units(fun: Callable[..., PyTree]) -> Callable[..., PyTree]:

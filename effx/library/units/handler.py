@@ -28,7 +28,7 @@ from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.values.array import Operand
 from effx.library.units.unit import ANY, ONE, Unit, UnitError
 from effx.tree import PyTree
@@ -112,7 +112,7 @@ def perform_with_unit(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Uni
 
 @Units.rule(
     Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, RngBitGenerator, Iota,
-    AxisIndex, PlatformIndex, Size,
+    AxisIndex, PlatformIndex, SizeValue,
 )  # fmt: skip
 def require_plain_numbers(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     """The rule of operations on plain numbers: exp, sin, bits and most others."""

@@ -11,7 +11,7 @@ from effx.effects import all_optional
 from effx.errors import BackendError
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.sharding import move_between_memories
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.program import Program, Scalar
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType
@@ -70,7 +70,7 @@ def build_module(
             f"lower: {program.name} leaves effects open: {sorted(map(repr, program.effects))}{advice}"
         )
     symbolic = [t for t in (*program.in_types, *program.out_types) if has_symbolic(t.shape)]
-    if symbolic or any([type(e.op) is Size and is_symbolic(e.op.size) for e in program.equations]):
+    if symbolic or any([type(e.op) is SizeValue and is_symbolic(e.op.size) for e in program.equations]):
         shown = f" ({symbolic[0]!r})" if symbolic else ""
         raise BackendError(
             f"lower: {program.name} has symbolic sizes{shown}, and XLA compiles for known ones; "

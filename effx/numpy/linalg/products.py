@@ -9,7 +9,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.lax.products import PrecisionLike
 from effx.numpy import linear, shaping
-from effx.transforms.meshes.out_sharding import OutSharding, apply_with_sharding
+from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
 

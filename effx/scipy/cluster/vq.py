@@ -6,10 +6,12 @@ from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import expand_dims, reshape
 from effx.dtypes import int32
 from effx.errors import DTypeError, ShapeError
+from effx.lazy import list_names
 from effx.numpy.elementwise import sqrt
 from effx.transforms.jit.jit import jit
 
 __all__ = ["vq"]
+__dir__ = list_names(__all__)
 
 
 @jit(inline=True)

@@ -20,6 +20,7 @@ from effx.flatten_util import ravel_pytree
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.control.solves import custom_linear_solve
 from effx.lax.linalg import qr, triangular_solve
+from effx.lazy import list_names
 from effx.numpy.creation import check_int
 from effx.numpy.elementwise import sqrt
 from effx.transforms.autodiff.core import linear_transpose
@@ -27,6 +28,7 @@ from effx.transforms.jit.jit import jit
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["bicgstab", "cg", "gmres"]
+__dir__ = list_names(__all__)
 
 X = TypeVar("X")
 Vectors = Callable[[Array], Array]

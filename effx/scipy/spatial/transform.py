@@ -16,11 +16,13 @@ from effx.array.shaping import concatenate, expand_dims, reshape
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.values.array import Index
+from effx.lazy import list_names
 from effx.numpy.creation import array
 from effx.numpy.sorting import searchsorted
 from effx.scipy.spatial import quaternions
 
 __all__ = ["Rotation", "Slerp"]
+__dir__ = list_names(__all__)
 
 Numbers = Operand | Sequence[float] | Sequence[Sequence[float]]
 

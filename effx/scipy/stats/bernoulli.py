@@ -2,10 +2,12 @@
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, weighted_log, weighted_log1p
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
+__dir__ = list_names(__all__)
 
 BERNOULLI = DistributionFamily(
     "bernoulli", lambda p: (0.0, 1.0), lambda p: (p >= 0.0) & (p <= 1.0), 0.0, True

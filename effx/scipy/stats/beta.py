@@ -4,11 +4,13 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import betainc
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, log_of_probability, weighted_log, weighted_log1p
 from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+__dir__ = list_names(__all__)
 
 BETA = DistributionFamily("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0) & (b > 0.0))
 

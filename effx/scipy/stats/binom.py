@@ -2,11 +2,13 @@
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.arithmetic import floor
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.scipy.stats.saddle import log_binomial
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
+__dir__ = list_names(__all__)
 
 BINOMIAL = DistributionFamily(
     "binom",

@@ -5,10 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.trigonometric import atan2, tan
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, log1p_square, log_of_probability
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 CAUCHY = DistributionFamily("cauchy")
 

@@ -3,11 +3,13 @@
 import math
 
 from effx.array import Array, Operand
+from effx.lazy import list_names
 from effx.scipy.stats import gamma
 from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+__dir__ = list_names(__all__)
 
 CHI_SQUARE = DistributionFamily("chi2", nonnegative_line, lambda df: df > 0.0)
 

@@ -14,6 +14,7 @@ from effx.array.shaping import expand_dims, reshape
 from effx.errors import OptionError, ShapeError
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.factors import cholesky, triangular_solve
+from effx.lazy import list_names
 from effx.nn.exponentials import logsumexp
 from effx.numpy.linalg.systems import inv
 from effx.numpy.statistics import cov as covariance_of
@@ -25,6 +26,7 @@ from effx.transforms.jit.jit import jit
 from effx.tree.registry import register_record
 
 __all__ = ["gaussian_kde"]
+__dir__ = list_names(__all__)
 
 Bandwidth = str | float | Array | Callable[["gaussian_kde"], Array | float] | None
 

@@ -9,11 +9,13 @@ from effx.array.shaping import concatenate, reshape
 from effx.errors import ShapeError
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.gamma import lgamma
+from effx.lazy import list_names
 from effx.scipy.operands import cast_like, real_floats
 from effx.scipy.stats.families import weighted_log
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
+__dir__ = list_names(__all__)
 
 
 def log_density(function_name: str, x: Operand, alpha: Operand) -> tuple[Array, Array]:

@@ -2,11 +2,13 @@
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import exp, expm1, log1p
+from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
 from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 EXPONENTIAL = DistributionFamily("expon", nonnegative_line)
 

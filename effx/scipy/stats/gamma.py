@@ -3,10 +3,12 @@
 from effx.array import Array, Operand
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import igamma, igammac, lgamma
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, log_of_probability, nonnegative_line, weighted_log
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+__dir__ = list_names(__all__)
 
 GAMMA = DistributionFamily("gamma", nonnegative_line, lambda a: a > 0.0)
 

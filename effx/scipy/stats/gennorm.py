@@ -7,10 +7,12 @@ from effx.array.arithmetic import absolute, where
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac, lgamma
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf"]
+__dir__ = list_names(__all__)
 
 GENERALISED = DistributionFamily("gennorm", allowed=lambda beta: beta > 0.0)
 

@@ -4,10 +4,12 @@ import math
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, weighted_log1p
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
+__dir__ = list_names(__all__)
 
 GEOMETRIC = DistributionFamily("geom", lambda p: (1.0, math.inf), lambda p: (p > 0.0) & (p <= 1.0), 1.0, True)
 

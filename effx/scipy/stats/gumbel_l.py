@@ -2,11 +2,13 @@
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
+from effx.lazy import list_names
 from effx.scipy.stats import gumbel_r
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 GUMBEL = DistributionFamily("gumbel_l")
 

@@ -6,11 +6,13 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import minimum, where
 from effx.lax.elementwise.exponential import exp, expm1, log
+from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 GUMBEL = DistributionFamily("gumbel_r")
 

@@ -5,10 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, where
 from effx.lax.elementwise.exponential import exp
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf"]
+__dir__ = list_names(__all__)
 
 LAPLACE = DistributionFamily("laplace")
 

@@ -3,10 +3,12 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute
 from effx.lax.elementwise.exponential import exp, log, log1p, logistic
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 LOGISTIC = DistributionFamily("logistic")
 

@@ -7,11 +7,13 @@ from effx.array.arithmetic import where
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp
 from effx.lax.elementwise.gamma import lgamma
+from effx.lazy import list_names
 from effx.scipy.operands import cast_like, real_floats
 from effx.scipy.stats.families import weighted_log
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
+__dir__ = list_names(__all__)
 
 
 def log_probability(function_name: str, x: Operand, n: Operand, p: Operand) -> tuple[Array, Array]:

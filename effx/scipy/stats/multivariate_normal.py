@@ -12,10 +12,12 @@ from effx.errors import DTypeError, ShapeError
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.eigen import eigh
 from effx.lax.linalg.factors import cholesky, triangular_solve
+from effx.lazy import list_names
 from effx.scipy.operands import cast_like, real_floats
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
+__dir__ = list_names(__all__)
 
 LOG_TWO_PI = math.log(2 * math.pi)
 

@@ -2,11 +2,13 @@
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log1p
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.scipy.stats.saddle import log_binomial
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]
+__dir__ = list_names(__all__)
 
 NEGATIVE_BINOMIAL = DistributionFamily(
     "nbinom", nonnegative_line, lambda n, p: (n > 0.0) & (p > 0.0) & (p <= 1.0), 0.0, True

@@ -5,11 +5,13 @@ import math
 from effx.array import Array, Operand
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise.special import erfc
+from effx.lazy import list_names
 from effx.scipy.special.normals import log_normal_cdf
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 NORMAL = DistributionFamily("norm", strong=("cdf", "sf", "logcdf", "logsf", "ppf", "isf"))
 

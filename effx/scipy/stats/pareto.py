@@ -4,11 +4,13 @@ import math
 
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+__dir__ = list_names(__all__)
 
 PARETO = DistributionFamily("pareto", lambda b: (1.0, math.inf), lambda b: b > 0.0, inner=2.0)
 

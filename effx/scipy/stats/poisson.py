@@ -11,12 +11,14 @@ from effx.array.promotion import broadcast_arrays, convert, to_host_array
 from effx.array.shaping import expand_dims
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac
+from effx.lazy import list_names
 from effx.scipy.operands import cast_strong_like, real_floats
 from effx.scipy.stats.families import DistributionFamily, nonnegative_line
 from effx.scipy.stats.saddle import log_poisson
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
+__dir__ = list_names(__all__)
 
 POISSON = DistributionFamily("poisson", nonnegative_line, lambda mu: mu >= 0.0, 0.0, True)
 # The entropy less log(2 pi e mu) / 2 in powers of 1 / mu, from the first on, times -1.

@@ -12,10 +12,12 @@ from effx.array.shaping import concatenate, moveaxis, normalize_axis, reshape
 from effx.errors import DTypeError, OptionError
 from effx.lax.elementwise.exponential import sqrt
 from effx.lax.shape import iota
+from effx.lazy import list_names
 from effx.numpy.sorting import argsort, sort
 from effx.transforms.jit.jit import jit
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
+__dir__ = list_names(__all__)
 
 RANKS = ("average", "min", "max", "dense", "ordinal")
 

@@ -5,6 +5,7 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import exp, log1p
+from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
 from effx.scipy.special.normals import log_normal_cdf
 from effx.scipy.stats import norm
@@ -12,6 +13,7 @@ from effx.scipy.stats.families import DistributionFamily, apply_each
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+__dir__ = list_names(__all__)
 
 TRUNCATED = DistributionFamily(
     "truncnorm",

@@ -1,10 +1,12 @@
 """The uniform distribution, with density 1 for y in [0, 1]."""
 
 from effx.array import Array, Operand
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
+__dir__ = list_names(__all__)
 
 UNIFORM = DistributionFamily("uniform", lambda: (0.0, 1.0))
 

@@ -7,10 +7,12 @@ from effx.dtypes import finfo
 from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.special import bessel_i0e
 from effx.lax.elementwise.trigonometric import sin
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
+__dir__ = list_names(__all__)
 
 VON_MISES = DistributionFamily("vonmises", allowed=lambda kappa: kappa >= 0.0)
 

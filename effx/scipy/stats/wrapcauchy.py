@@ -5,10 +5,12 @@ import math
 from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.trigonometric import sin
+from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]
+__dir__ = list_names(__all__)
 
 WRAPPED = DistributionFamily("wrapcauchy", lambda c: (0.0, 2 * math.pi), lambda c: (c > 0.0) & (c < 1.0))
 

@@ -55,7 +55,7 @@ from effx.lower.runtime.dispatch import (
 from effx.lower.runtime.executables import Executable, compile_program
 from effx.program_cache import NO_ENTRY, CacheEntry, find_entry
 from effx.tracing.arguments import StaticArguments, as_arrays, callable_name, function_signature, leaf_type
-from effx.tracing.traces import Trace, trace_cached, trace_key, traces_of
+from effx.tracing.traces import FunctionTrace, trace_cached, trace_key, traces_of
 from effx.transforms.jit.call_arguments import CallArguments, bind_static_arguments
 from effx.transforms.jit.device_assignment import assign_devices, default_placement, plan_devices
 from effx.transforms.jit.donation import (
@@ -262,7 +262,7 @@ class Function(Generic[P, R]):
             types if shardings is None else shardings.apply_to_types(dynamic, len(flatten(named)[0]), types)
         )
 
-    def find_trace(self, call: CallArguments) -> tuple[Trace, TraceVariant]:
+    def find_trace(self, call: CallArguments) -> tuple[FunctionTrace, TraceVariant]:
         """Returns the trace for the arguments, and stages the function the first time."""
         trace = trace_cached(
             self.transform_name,
@@ -274,7 +274,7 @@ class Function(Generic[P, R]):
         )
         return trace, self.find_variant(trace, call.donated, call.tree)
 
-    def find_variant(self, trace: Trace, donated: tuple[bool, ...], tree: PyTreeDef) -> TraceVariant:
+    def find_variant(self, trace: FunctionTrace, donated: tuple[bool, ...], tree: PyTreeDef) -> TraceVariant:
         """Returns the variant of a trace for this function's options."""
         variant, in_out_shardings = trace.derived.get(self.key), self.options.shardings
         if variant is None:
@@ -291,7 +291,7 @@ class Function(Generic[P, R]):
 
     def prepare_call(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[Trace, TraceVariant, list[Array], list[PyTree]]:
+    ) -> tuple[FunctionTrace, TraceVariant, list[Array], list[PyTree]]:
         """Returns the trace for the arguments, its variant, and the arguments' arrays and leaves."""
         call = self.flatten_arguments(args, kwargs)
         return *self.find_trace(call), call.arrays, call.leaves
@@ -332,7 +332,7 @@ class Function(Generic[P, R]):
         return self.execute(program.executable, program.out_tree, call, None)
 
     def run_staged(
-        self, trace: Trace, variant: TraceVariant, call: CallArguments, entry: CacheEntry
+        self, trace: FunctionTrace, variant: TraceVariant, call: CallArguments, entry: CacheEntry
     ) -> tuple[R, FastPath | None, bool]:
         """Performs a staged program under handlers; compiles it as far as needed and runs it outside of them."""
         if current_frame() is not None or trace.foreign or not all_optional(trace.program.effects):
@@ -344,7 +344,7 @@ class Function(Generic[P, R]):
         return self.execute(executable, trace.out_tree, call, trace)
 
     def execute(
-        self, executable: Executable, out_tree: PyTreeDef, call: CallArguments, trace: Trace | None
+        self, executable: Executable, out_tree: PyTreeDef, call: CallArguments, trace: FunctionTrace | None
     ) -> tuple[R, FastPath | None, bool]:
         """Runs an executable; `trace` serves to find the operation that gave NaN."""
         concrete = call.concrete_arrays()
@@ -415,7 +415,7 @@ class Function(Generic[P, R]):
         return ProgramQuery(self.fun, self.name, key, call.static, o, device, committed, o.compiler_options)
 
     def perform(
-        self, trace: Trace, arrays: Sequence[Array], shardings: RequestedShardings | None = None
+        self, trace: FunctionTrace, arrays: Sequence[Array], shardings: RequestedShardings | None = None
     ) -> R:
         """Performs the program as a call under the current handlers."""
         if shardings is not None:
@@ -430,7 +430,9 @@ class Function(Generic[P, R]):
         result: R = trace.out_tree.unflatten(results)
         return result
 
-    def find_executable(self, trace: Trace, variant: TraceVariant, arrays: list[ConcreteArray]) -> Executable:
+    def find_executable(
+        self, trace: FunctionTrace, variant: TraceVariant, arrays: list[ConcreteArray]
+    ) -> Executable:
         """Returns the executable for the arrays' devices and shardings, and compiles it the first time."""
         usual_placement = default_placement(arrays)
         if (

@@ -19,7 +19,7 @@ from effx.tracing.arguments import (
     normalize_argnums,
 )
 from effx.tracing.axis_environments import AxisEnv, bind_axes, parse_axis_env
-from effx.tracing.traces import Trace, trace
+from effx.tracing.traces import FunctionTrace, trace
 from effx.transforms.jit.stages import shape_struct
 from effx.tree.registry import PyTree, flatten
 
@@ -45,7 +45,7 @@ def flatten_function(
     return FlatFunction(function_name, function, tree), [leaf_type(function_name, x) for x in leaves]
 
 
-def result_shapes(staged_trace: Trace) -> PyTree:
+def result_shapes(staged_trace: FunctionTrace) -> PyTree:
     """Returns the shapes and dtypes of a function's result, in its structure."""
     return staged_trace.out_tree.unflatten([shape_struct(t) for t in staged_trace.out_types])
 

@@ -12,7 +12,7 @@ from effx.ir.types import ArrayType
 from effx.lower.placement.assignment import ArraySharding, RequestedShardings
 from effx.lower.placement.meshes import ambient
 from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSharding, type_sharding_of
-from effx.transforms.meshes.meshes import (
+from effx.transforms.placement.meshes import (
     broadcast_shardings,
     is_sharding,
     sharding_on_current_mesh,

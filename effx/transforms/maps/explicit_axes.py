@@ -11,7 +11,7 @@ from effx.ir.meshes import AxisType, MeshAxisName
 from effx.ir.ops.sharding import Release
 from effx.lower.placement.meshes import ambient
 from effx.transforms.jit.jit import jit
-from effx.transforms.meshes.meshes import MeshContext, reshard_as
+from effx.transforms.placement.meshes import MeshContext, reshard_as
 from effx.tree import PyTree
 from effx.tree.registry import flatten
 

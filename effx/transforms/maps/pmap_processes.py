@@ -26,8 +26,8 @@ from effx.transforms.jit.function import Function, Jitted
 from effx.transforms.jit.options import Options
 from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_struct
 from effx.transforms.maps.mapped_axes import MappedAxes
-from effx.transforms.meshes.device_put import device_put
-from effx.transforms.meshes.global_arrays import make_array_from_single_device_arrays
+from effx.transforms.placement.device_put import device_put
+from effx.transforms.placement.global_arrays import make_array_from_single_device_arrays
 from effx.tree.registry import PyTree, flatten
 
 __all__ = ["ParallelFunction"]

@@ -24,7 +24,7 @@ from effx.lower.placement.meshes import Mesh, ambient
 from effx.tracing.arguments import FlatFunction, argument_path, callable_name, function_origin
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import Options
-from effx.transforms.meshes.meshes import make_mesh_constraint, manual_axes
+from effx.transforms.placement.meshes import make_mesh_constraint, manual_axes
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
 from effx.tree.registry import PyTree, flatten

@@ -2,7 +2,7 @@
 
 from effx import dtypes
 from effx.ir.ops import shape as s
-from effx.ir.ops.sizes import Size
+from effx.ir.ops.sizes import SizeValue
 from effx.ir.program import Atom, Literal, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
@@ -101,6 +101,6 @@ def iota(body: Body, op: s.Iota, inputs: Inputs, outputs: Outputs) -> str:
     return sizes.iota(body, op.type, op.axis)
 
 
-@emits(Size)
-def size(body: Body, op: Size, inputs: Inputs, outputs: Outputs) -> str:
+@emits(SizeValue)
+def size(body: Body, op: SizeValue, inputs: Inputs, outputs: Outputs) -> str:
     return body.convert(sizes.write_size(body, op.size), sizes.INDEX, outputs[0].type.strong())

@@ -50,7 +50,7 @@ def apply_with_sharding_as(
     **kwargs: Any,
 ) -> R:
     """Does what `apply_with_sharding` does, with the function's name in errors given."""
-    from effx.transforms.meshes.meshes import reshard_as
+    from effx.transforms.placement.meshes import reshard_as
 
     with allow_unresolved(True):
         result = function(*args, **kwargs)

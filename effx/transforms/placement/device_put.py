@@ -19,7 +19,7 @@ from effx.lower.placement.shardings import (
     device_name,
     grid_sharding,
 )
-from effx.transforms.meshes.meshes import broadcast_shardings, sharding_on_current_mesh, with_sharding
+from effx.transforms.placement.meshes import broadcast_shardings, sharding_on_current_mesh, with_sharding
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from effx import flags
-from tests.lower.users_programs import run, same
+from tests.program_cache.users_programs import run, same
 
 # Under typeguard's hook effx's source is not effx's own, so no program is kept.
 pytestmark = pytest.mark.unguarded
@@ -825,8 +825,8 @@ def test_what_no_key_can_tell(source: str, directory: Path) -> None:
 
 KEYS = """
 import sys
-from tests.lower.test_cached_programs import CHANGES
-from tests.lower.users_programs import loaded
+from tests.program_cache.test_cached_programs import CHANGES
+from tests.program_cache.users_programs import loaded
 from effx.program_cache.walk import FunctionHasher
 for name, (source, _, _) in CHANGES.items():
     walk = FunctionHasher()

@@ -22,7 +22,7 @@ from effx import errors, flags
 from effx.ir.ops.elementwise import Cos
 from effx.lower.text import emit
 from effx.program_cache import lookup
-from tests.lower.users_programs import Outcome, loaded, outcome, run, same
+from tests.program_cache.users_programs import Outcome, loaded, outcome, run, same
 
 # Under typeguard's hook effx's source is not effx's own, so no program is kept.
 pytestmark = pytest.mark.unguarded
