@@ -29,7 +29,7 @@ GIVEN = frozenset(
         "aval",
         "aval_shape",
         "check_compatible_aval",
-        "common_subexpressions",
+        "eliminate_common_subexpressions",
         "common_type",
         "do_p",
         "in_avals",

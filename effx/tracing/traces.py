@@ -77,7 +77,7 @@ def trace_settings() -> tuple[object, ...]:
     """Returns the flags, and the properties of surrounding handlers, on which a trace depends."""
     must_run_once, frame = False, current_frame()
     if frame is not None:
-        from effx.handlers.recursion.payloads import (
+        from effx.handlers.recursion.payloads import (  # not loaded to stage outside of handlers
             must_perform_once,  # not imported for staging outside of handlers
         )
 

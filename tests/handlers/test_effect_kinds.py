@@ -19,7 +19,7 @@ from effx.handlers.staging.stage import stage
 from effx.handlers.vmap import Vmap
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.collective import AxisEffect
-from effx.ir.passes.redundancy import eliminate_dead_code, merge_common_subexpressions
+from effx.ir.passes.redundancy import eliminate_common_subexpressions, eliminate_dead_code
 from effx.ir.types import ArrayType
 from effx.lower.text.module import module_text
 
@@ -47,7 +47,7 @@ def test_effects_have_kinds() -> None:
 
     with handle(Replicas(2, "i")):
         program = stage(f, (enp.ones(3).type,)).program
-    cleaned = merge_common_subexpressions(eliminate_dead_code(program))
+    cleaned = eliminate_common_subexpressions(eliminate_dead_code(program))
     assert [e.op.name for e in program.equations] == ["psum", "noted", "noted", "psum", "psum", "add"]
     assert [e.op.name for e in cleaned.equations] == ["noted", "noted", "psum", "add"]
     with pytest.raises(

@@ -27,11 +27,11 @@ def eliminate_dead_code(program: Program) -> Program:
     return _replace_equations(program, tuple(reversed(needed_equations)), program.outputs)
 
 
-def merge_common_subexpressions(program: Program) -> Program:
+def eliminate_common_subexpressions(program: Program) -> Program:
     """Replaces an equation by an earlier one with the same operation and operands.
 
     >>> from effx.ir.text import parse_program
-    >>> print(merge_common_subexpressions(parse_program(
+    >>> print(eliminate_common_subexpressions(parse_program(
     ...     "f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = sin a\\n d: f32[] = mul b c\\n return d }")))
     f(a: f32[]) {
       b: f32[] = sin a

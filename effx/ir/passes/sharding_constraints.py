@@ -8,7 +8,7 @@ import attrs
 from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.control import HigherOrder, higher_order_operations
 from effx.ir.ops.sharding import Constrain, Release
-from effx.ir.passes.sharding_propagation import common_mesh
+from effx.ir.passes.sharding_propagation import shared_mesh
 from effx.ir.passes.varying_axes import replace_programs
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import TypeSharding
@@ -38,7 +38,7 @@ def _find_explicit_mesh(program: Program) -> AbstractMesh | None:
             if mesh is not None:
                 return mesh
     types = dict.fromkeys([x.type for e in program.equations for x in e.outputs])
-    return common_mesh(program.name, [*program.in_types, *types])
+    return shared_mesh(program.name, [*program.in_types, *types])
 
 
 def insert_type_constraints(program: Program) -> Program:

@@ -119,7 +119,7 @@ def mesh_axes_by_dimension(t: ArrayType) -> DimensionShardings:
     return ((),) * t.ndim if t.explicit_sharding is None else t.explicit_sharding.mesh_axes(t.ndim)
 
 
-def common_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
+def shared_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
     """Returns the mesh in these types; None if there is none.
 
     Raises:
@@ -148,7 +148,7 @@ def result_shardings(
     Raises:
         ShardingError: they are ambiguous.
     """
-    mesh = common_mesh(op.name, types)
+    mesh = shared_mesh(op.name, types)
     if type(op) is Constrain and op.explicit:
         mesh = op.abstract_mesh
     if mesh is None:

@@ -160,7 +160,7 @@ class Dim(_Int):
     def __add__(self, other: int) -> int:
         if not is_size(other):
             return self._as_array("__add__", other)
-        scope = common_scope("+", self, other)
+        scope = shared_scope("+", self, other)
         terms = dict(self.terms)
         for m, c in size_terms(other).items():
             terms[m] = terms.get(m, 0) + c
@@ -183,7 +183,7 @@ class Dim(_Int):
     def __mul__(self, other: int) -> int:
         if not is_size(other):
             return self._as_array("__mul__", other)
-        scope = common_scope("*", self, other)
+        scope = shared_scope("*", self, other)
         terms: Terms = {}
         for m, c in self.terms:
             for n, d in size_terms(other).items():
@@ -258,7 +258,7 @@ class Dim(_Int):
         if not is_size(other):
             return cast("bool", self._as_array(_METHODS[relation], other))
 
-        common_scope(relation, self, other)
+        shared_scope(relation, self, other)
         low, high = _bounds(self - other)
         # What each relation needs to be true for all values, and what makes it false for all.
         true, false = {
@@ -367,7 +367,7 @@ def with_scope(n: int, scope: "SymbolicScope | None" = None) -> int:
     return n if n.scope is where else _make_dim(n.terms, where)
 
 
-def common_scope(operator: str, *sizes: int) -> SymbolicScope:
+def shared_scope(operator: str, *sizes: int) -> SymbolicScope:
     """Returns the common scope of sizes.
 
     Raises:

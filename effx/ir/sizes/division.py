@@ -1,7 +1,7 @@
 """Quotients, remainders, maxima and minima of sizes, in a normal form."""
 
 from effx.ir.sizes.bounds import bounds
-from effx.ir.sizes.dimensions import Dim, SymbolicScope, common_scope, size_from_terms, size_terms, with_scope
+from effx.ir.sizes.dimensions import Dim, SymbolicScope, shared_scope, size_from_terms, size_terms, with_scope
 from effx.ir.sizes.monomials import (
     Monomial,
     SizeFunction,
@@ -26,7 +26,7 @@ def exact_quotient(e: int, d: int) -> int | None:
     left, divisor = size_terms(e), size_terms(d)
     if not divisor:
         return None
-    scope = common_scope("//", e, d)
+    scope = shared_scope("//", e, d)
     lead = min(divisor, key=monomial_sort_key)
     quotient_terms: Terms = {}
     # Each step takes away the leading term, so there are no more steps than monomials of that degree.
@@ -51,7 +51,7 @@ def floordiv(e: int, d: int) -> int:
     """Returns the size `e // d`."""
     if type(e) is not Dim and type(d) is not Dim:
         return e // d
-    scope = common_scope("//", e, d)
+    scope = shared_scope("//", e, d)
     exact = exact_quotient(e, d)
     if exact is not None:
         return exact
@@ -101,7 +101,7 @@ def mod(e: int, d: int) -> int:
     """Returns the size `e % d`, which has d's sign."""
     if type(e) is not Dim and type(d) is not Dim:
         return e % d
-    scope = common_scope("%", e, d)
+    scope = shared_scope("%", e, d)
     if exact_quotient(e, d) is not None:
         return 0
     if type(d) is not Dim and d > 0:
@@ -152,7 +152,7 @@ def minimum(x: int, y: int) -> int:
 def _extremum(function: str, x: int, y: int) -> int:
     if type(x) is not Dim and type(y) is not Dim:
         return max(x, y) if function == "max" else min(x, y)
-    scope = common_scope(function, x, y)
+    scope = shared_scope(function, x, y)
 
     low, high = bounds(x - y)
     if low >= 0:

@@ -10,9 +10,9 @@ from effx.handlers.staging.stage import run_program, stage
 from effx.ir.checker import check_program
 from effx.ir.passes import (
     drop_unneeded,
+    eliminate_common_subexpressions,
     eliminate_dead_code,
     inline_calls,
-    merge_common_subexpressions,
     prune_program,
 )
 from effx.ir.program import Program, effect_row
@@ -113,7 +113,7 @@ def pruning_keeps_values(f: Function, xs: Points) -> None:
 
 @law(AREA, "run(common_subexpressions p) = run(p), with no more equations", ANY)
 def merged_expressions_keep_values(f: Function, xs: Points) -> None:
-    check_pass(merge_common_subexpressions, f, xs)
+    check_pass(eliminate_common_subexpressions, f, xs)
 
 
 @law(AREA, "run(inline p) = run(p)", ANY)
@@ -125,7 +125,7 @@ def inlining_keeps_values(f: Function, xs: Points) -> None:
 @law(AREA, "pass(pass p) = pass p for every pass", ANY)
 def passes_are_idempotent(f: Function, xs: Points) -> None:
     program, _ = stage_and_check(f, xs)
-    for each in (eliminate_dead_code, merge_common_subexpressions, inline_calls, drop_unneeded):
+    for each in (eliminate_dead_code, eliminate_common_subexpressions, inline_calls, drop_unneeded):
         once = each(program)
         assert print_program(each(once)) == print_program(once), each.__name__
 
@@ -135,8 +135,8 @@ def passes_compose(f: Function, xs: Points) -> None:
     program, operands = stage_and_check(effx.grad(weighted_sum_loss(f)), xs)
     want = run_program(program, operands)
     for passes in (
-        (inline_calls, merge_common_subexpressions, eliminate_dead_code),
-        (eliminate_dead_code, merge_common_subexpressions, inline_calls, eliminate_dead_code),
+        (inline_calls, eliminate_common_subexpressions, eliminate_dead_code),
+        (eliminate_dead_code, eliminate_common_subexpressions, inline_calls, eliminate_dead_code),
     ):
         changed = program
         for each in passes:

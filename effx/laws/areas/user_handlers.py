@@ -13,7 +13,7 @@ from effx.errors import EscapedBoxError, NoRuleError
 from effx.handlers.oracle import evaluate
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.control import Cond
-from effx.ir.passes import eliminate_dead_code, inline_calls, merge_common_subexpressions
+from effx.ir.passes import eliminate_common_subexpressions, eliminate_dead_code, inline_calls
 from effx.laws.areas.custom import with_jvp
 from effx.laws.areas.staging import stage_and_check
 from effx.laws.areas.subjects import (
@@ -309,7 +309,7 @@ def handlers_do_not_see_passes(subject: HandlerSubject, f: TypedProgram, xs: Poi
     program, operands = stage_and_check(f, xs)
     captured = operands[: len(operands) - len(xs)]
     want = subject.run(f, xs)
-    for each in (eliminate_dead_code, merge_common_subexpressions, inline_calls):
+    for each in (eliminate_dead_code, eliminate_common_subexpressions, inline_calls):
         changed = each(program)
         agree(subject.run(lambda *ys, p=changed: run_program(p, [*captured, *ys]), xs), want)
 

@@ -89,10 +89,10 @@ class Units(BoxHandler[Quantity]):
 
     def conform(self, payload: Quantity, like: Quantity) -> Quantity:
         """Checks that a loop's carry or a branch's result keeps its unit."""
-        return Quantity(payload.value, common_unit("a loop, branch or solver", payload, like))
+        return Quantity(payload.value, shared_unit("a loop, branch or solver", payload, like))
 
 
-def common_unit(function_name: str, *xs: Quantity) -> Unit:
+def shared_unit(function_name: str, *xs: Quantity) -> Unit:
     """Returns the one unit of quantities.
 
     Raises:
@@ -133,12 +133,12 @@ KEEPING: tuple[Kind, ...] = (
 
 @Units.rule(*KEEPING)
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
-    return perform_with_unit(op, xs, common_unit(op.name, *xs))
+    return perform_with_unit(op, xs, shared_unit(op.name, *xs))
 
 
 @Units.rule(Comparison, e.Sign, e.IsFinite, r.ArgReduction, e.Atan2, TopIndices)
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
-    common_unit(op.name, *xs)
+    shared_unit(op.name, *xs)
     return perform_with_unit(op, xs, ONE)
 
 
@@ -188,7 +188,7 @@ def _(op: e.IntegerPow, x: Quantity) -> Quantity:
 
 @Units.site_rule(e.Pow)
 def _(site: Site[Units, None], op: e.Pow, x: Quantity, y: Quantity) -> Quantity:
-    common_unit("pow", y, Quantity(y.value, ONE))
+    shared_unit("pow", y, Quantity(y.value, ONE))
     known = site.constants[1]
     values = set() if known is None else set(known.ravel().tolist())
     if len(values) == 1:
@@ -206,26 +206,26 @@ def _(op: r.ReduceProd, x: Quantity) -> Quantity:
 
 @Units.rule(e.Select)
 def _(op: e.Select, which: Quantity, *cases: Quantity) -> PyTree:
-    return perform_with_unit(op, (which, *cases), common_unit("select", *cases))
+    return perform_with_unit(op, (which, *cases), shared_unit("select", *cases))
 
 
 @Units.rule(Gather, DynamicSlice)
 def _(op: Operation[PyTree], x: Quantity, *where: Quantity) -> PyTree:
-    common_unit(f"{op.name}: indices", *where, *[Quantity(w.value, ONE) for w in where])
+    shared_unit(f"{op.name}: indices", *where, *[Quantity(w.value, ONE) for w in where])
     return perform_with_unit(op, (x, *where), x.unit)
 
 
 @Units.rule(Scatter)
 def _(op: Scatter, x: Quantity, where: Quantity, updates: Quantity) -> PyTree:
     if op.combiner == "mul":  # by plain numbers: elements not updated keep their unit
-        common_unit("scatter: factors", updates, Quantity(updates.value, ONE))
+        shared_unit("scatter: factors", updates, Quantity(updates.value, ONE))
         return perform_with_unit(op, (x, where, updates), x.unit)
-    return perform_with_unit(op, (x, where, updates), common_unit("scatter", x, updates))
+    return perform_with_unit(op, (x, where, updates), shared_unit("scatter", x, updates))
 
 
 @Units.rule(DynamicUpdateSlice)
 def _(op: DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantity) -> PyTree:
-    return perform_with_unit(op, (x, update, *where), common_unit(op.name, x, update))
+    return perform_with_unit(op, (x, update, *where), shared_unit(op.name, x, update))
 
 
 @Units.rule(Sort)

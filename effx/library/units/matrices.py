@@ -10,7 +10,7 @@ from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.triangular import TriangularSolve
 from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.handling import Operation
-from effx.library.units.handler import Quantity, Units, common_unit, perform_with_unit, require_plain_numbers
+from effx.library.units.handler import Quantity, Units, perform_with_unit, require_plain_numbers, shared_unit
 from effx.library.units.unit import ONE
 from effx.tree import PyTree
 
@@ -45,7 +45,7 @@ def _(op: Det, a: Quantity) -> Quantity:
 
 @Units.rule(Pinv)
 def _(op: Pinv, a: Quantity, cutoff: Quantity) -> Quantity:
-    common_unit("pinv: cutoff", cutoff, Quantity(cutoff.value, ONE))
+    shared_unit("pinv: cutoff", cutoff, Quantity(cutoff.value, ONE))
     return Quantity(op(a.value, cutoff.value), ONE.times(a.unit, -1))
 
 
@@ -57,4 +57,4 @@ def _(op: Solve | TriangularSolve, a: Quantity, b: Quantity) -> Quantity:
 @Units.rule(TridiagonalSolve)
 def _(op: TridiagonalSolve, *xs: Quantity) -> Quantity:
     *diagonals, b = xs
-    return Quantity(op(*[x.value for x in xs]), b.unit.times(common_unit(op.name, *diagonals), -1))
+    return Quantity(op(*[x.value for x in xs]), b.unit.times(shared_unit(op.name, *diagonals), -1))

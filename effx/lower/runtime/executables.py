@@ -158,7 +158,7 @@ class Executable:
         if not isinstance(loaded, _jax.LoadedExecutable):
             loaded = self.runnable()
         if group and len(self.devices) > 1:
-            from effx.lower.placement.process_agreement import (
+            from effx.lower.placement.process_agreement import (  # most processes are alone
                 check_agreement,  # most programs run in one process
             )
 

@@ -13,7 +13,7 @@ from effx.lower.compile_options import EFFORTS, CompilerEffortLevel, CompilerOpt
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import Device, resolve_device
 from effx.tracing.arguments import callable_name, function_signature
-from effx.transforms.jit.shardings import JitShardings, common_device, jit_shardings
+from effx.transforms.jit.shardings import JitShardings, jit_shardings, shared_device
 from effx.tree.registry import PyTree
 
 
@@ -139,7 +139,7 @@ def make_options(
     bound_device, shardings = resolve_device(device), jit_shardings(in_shardings, out_shardings)
     if shardings is not None and (bound_device is not None or backend is not None):
         raise TransformError("jit: give shardings or a device, not both")
-    if (single_device := common_device(shardings)) is not None:
+    if (single_device := shared_device(shardings)) is not None:
         bound_device = single_device
     if bound_device is None and backend is not None:
         bound_device = local_devices(backend)[0]

@@ -20,7 +20,7 @@ from effx.transforms.placement.meshes import (
 )
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
-__all__ = ["JitShardings", "argument_shardings", "common_device", "jit_shardings", "with_shardings"]
+__all__ = ["JitShardings", "argument_shardings", "jit_shardings", "shared_device", "with_shardings"]
 
 Leaf = object
 
@@ -96,7 +96,7 @@ class JitShardings:
         output_shardings = broadcast_shardings(
             "jit: out_shardings", self.out_tree.unflatten(self.outputs), result.unflatten(out_types)
         )
-        is_single_device = common_device(self) is not None
+        is_single_device = shared_device(self) is not None
         return RequestedShardings(
             _check_leaf_shardings("in_shardings", input_shardings, in_types, is_single_device),
             _check_leaf_shardings("out_shardings", output_shardings, out_types, is_single_device),
@@ -158,7 +158,7 @@ def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings |
     return JitShardings(tuple(inputs), in_tree, tuple(outputs), out_tree)
 
 
-def common_device(shardings: JitShardings | None) -> Device | None:
+def shared_device(shardings: JitShardings | None) -> Device | None:
     """Returns the device, if all shardings are of one and the same single device; otherwise None."""
     leaves = (
         () if shardings is None else [x for x in (*shardings.inputs, *shardings.outputs) if x is not None]
