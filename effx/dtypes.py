@@ -31,11 +31,11 @@ class Narrow(Scalar):
     """A dtype that does not depend on the `enable_x64` flag: no component has 64 bits."""
 
 
-class RealScalar(Scalar):
+class Real(Scalar):
     """A dtype of real numbers, bool included."""
 
 
-class Integer(RealScalar):
+class Integer(Real):
     """A signed or unsigned integer."""
 
 
@@ -43,7 +43,7 @@ class Inexact(Scalar):
     """A floating or complex dtype."""
 
 
-class Floating(RealScalar, Inexact):
+class Floating(Real, Inexact):
     """A real floating dtype, those of ml_dtypes included."""
 
 

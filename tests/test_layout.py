@@ -223,3 +223,26 @@ def test_public_modules_show_their_own_names() -> None:
 def test_package_is_marked_as_typed() -> None:
     """Type checkers read the annotations of an installed effx."""
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_old_names_of_the_frozen_interfaces_work() -> None:
+    """What 0.1 renames in `effx.handling`, `effx.library` and `effx.ir` keeps its old name, which warns."""
+    import effx.dtypes
+    from effx.ir import array_type
+    from effx.library import laplacian, scaling, stepping
+
+    t = array_type(effx.dtypes.float32, (3,))
+    olds: list[tuple[object, str, str]] = [
+        (laplacian, "Flow", "LaplacianValue"),
+        (scaling, "Collective", "CollectiveCost"),
+        (stepping, "Log", "StepLog"),
+        (t, "cut", "explicit_sharding"),
+        (t, "lying", "with_sharding"),
+        (t, "varying", "with_vma"),
+    ]
+    for owner, old, new in olds:
+        with pytest.warns(DeprecationWarning, match=rf"\.{old} is now called {new}$"):
+            assert getattr(owner, old) == getattr(owner, new)
+    for owner, typo in ((scaling, "Collectiv"), (t, "cuts")):
+        with pytest.raises(AttributeError, match=f"has no attribute {typo!r}$"):
+            getattr(owner, typo)

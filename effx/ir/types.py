@@ -1,9 +1,10 @@
 """Array types: dtype, shape, weak type, varying axes and sharding, interned so that equality is identity."""
 
+import warnings
 from collections.abc import Collection, Hashable, Sequence
 from functools import cache
 from math import prod
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import attrs
 import numpy as np
@@ -197,6 +198,16 @@ class ArrayType:
         return self if self.kind in "fc" else array_type(dtypes.float0, self.shape)
 
     at_least_vspace = to_tangent_aval
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Names before 0.1.
+            new = {"cut": "explicit_sharding", "lying": "with_sharding", "varying": "with_vma"}.get(name)
+            if new is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warnings.warn(f"ArrayType.{name} is now called {new}", DeprecationWarning, stacklevel=2)
+            return getattr(self, new)
 
     def with_vma(self, vma: Vma) -> "ArrayType":
         """Returns the type of a value that varies along these axes and no others."""

@@ -19,7 +19,7 @@ import numpy as np
 from typing_extensions import Unpack
 
 from effx import dtypes
-from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, RealScalar
+from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
 from effx.errors import BackendError, ConversionError
 from effx.ir.values.described import ArrayAttributes, HostData, Number, SupportsArray
 from effx.ir.values.overloads import with_overloads_of
@@ -1187,7 +1187,7 @@ else:
             cls.dtype = getattr(dtypes, cls.__name__)
 
 
-class bool_(_Scalar["bool_"], RealScalar, Narrow): ...
+class bool_(_Scalar["bool_"], Real, Narrow): ...
 
 
 class int2(_Scalar["int2"], Integer, Narrow): ...

@@ -32,5 +32,5 @@ class OfOperand(Protocol):
 
 A = TypeVar("A", bound=Array, default=Array)
 AF = TypeVar("AF", bound=HasDtypeKind[dtypes.Inexact], default=Array)
-AR = TypeVar("AR", bound=HasDtypeKind[dtypes.RealScalar], default=Array)
+AR = TypeVar("AR", bound=HasDtypeKind[dtypes.Real], default=Array)
 AN = TypeVar("AN", bound=HasDtypeKind[dtypes.Integer | dtypes.Inexact], default=Array)

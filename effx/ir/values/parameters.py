@@ -17,7 +17,7 @@ Rest = TypeVarTuple("Rest", default=Unpack[tuple[Any, ...]])
 D = TypeVar("D", bound=dtypes.Narrow, default=Any)
 F = TypeVar("F", bound=dtypes.Inexact, default=Any)
 Nu = TypeVar("Nu", bound=dtypes.Integer | dtypes.Inexact, default=Any)
-R = TypeVar("R", bound=dtypes.RealScalar, default=Any)
+R = TypeVar("R", bound=dtypes.Real, default=Any)
 Fl = TypeVar("Fl", bound=dtypes.Floating, default=Any)
 I = TypeVar("I", bound=dtypes.Integer, default=Any)  # noqa: E741 - integers, beside F for floats
 K = TypeVar("K", default=Any)
