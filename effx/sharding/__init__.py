@@ -1,4 +1,4 @@
-"""Meshes of devices, and how arrays lie on them; named as in `jax.sharding`."""
+"""Meshes of devices and shardings of arrays over them, named as in `jax.sharding`."""
 
 from effx.lazy import lazy
 

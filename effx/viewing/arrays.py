@@ -1,4 +1,4 @@
-"""Arrays in notebooks: type, size, where the parts lie, and elements as far as they are cheap to get.
+"""Arrays in notebooks: type, size, sharding, and elements as far as they are cheap to get.
 
 Never: perform an operation; an array may be shown while a function is being traced.
 """
@@ -40,7 +40,7 @@ def _unfetched_reason(x: Array) -> str | None:
 
 
 def _location_text(x: Array) -> str:
-    """Returns where an array lies."""
+    """Returns the devices and the sharding of an array."""
     if isinstance(x, Box):
         return "no device"
     if not isinstance(x, ConcreteArray):

@@ -325,7 +325,7 @@ def test_errors(name: str) -> None:
 
 def test_two_meshes() -> None:
     other = effx.make_mesh((8,), ("Z",), AxisType.Explicit)
-    with pytest.raises(ShardingError, match="add: operands lie on two meshes"):
+    with pytest.raises(ShardingError, match="add: operands are on two meshes"):
         effx.jit(lambda a, b: a + b)(put(A, "X"), put(A, "Z", mesh=other))
 
 

@@ -131,7 +131,7 @@ def shared_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh | None:
             continue
         if mesh is not None and t.explicit_sharding.mesh != mesh:
             raise ShardingError(
-                f"{name}: operands lie on two meshes, {mesh!r} and {t.explicit_sharding.mesh!r}"
+                f"{name}: operands are on two meshes, {mesh!r} and {t.explicit_sharding.mesh!r}"
             )
         mesh = t.explicit_sharding.mesh
     return mesh

@@ -232,7 +232,7 @@ def cut_sharding(x: Array, mesh: Mesh, turn: int) -> NamedSharding:
 
 @law(
     AREA,
-    "jit f on arrays that lie on a mesh = jit f, in value and gradient, wherever results shall lie",
+    "jit f on sharded arrays = jit f, in value and gradient, for any sharding of the results",
     SMALL,
     compiles=True,
     share=0.08,
