@@ -31,6 +31,8 @@ class IntervalBounds:
 class IntervalArithmetic(BoxHandler[IntervalBounds]):
     """Interval arithmetic (Moore, Interval Analysis, 1966), without outward rounding."""
 
+    name = "interval"
+
     def lift(self, x: Array) -> IntervalBounds:
         """A point."""
         return IntervalBounds(x, x)

@@ -45,12 +45,12 @@ NO_ENTRY = NoEntry()
 
 
 def find_entry(
-    describe_call: "Callable[[], ProgramQuery | None]", restored: "dict[Hashable, RestoredProgram]"
+    make_query: "Callable[[], ProgramQuery | None]", restored: "dict[Hashable, RestoredProgram]"
 ) -> CacheEntry:
     """Returns the entry of a call that no program in memory serves.
 
     Args:
-        describe_call: gives the function with the kind of its arguments; None for a call that no entry can serve. It is
+        make_query: gives the function with the kind of its arguments; None for a call that no entry can serve. It is
             called only where the cache is on, since it takes time.
         restored: the programs of this function that this process has read, to which those that are read now are added.
     """
@@ -58,7 +58,7 @@ def find_entry(
         return NO_ENTRY
     from effx.program_cache.lookup import can_query  # most processes have no cache on disk
 
-    query = describe_call() if can_query() else None
+    query = make_query() if can_query() else None
     if query is None:
         return NO_ENTRY
     query.look_up(restored)

@@ -60,7 +60,7 @@ def uncacheable_reason(executable: Executable, out_tree: PyTreeDef) -> str:
         return "it runs on several devices"
     if any(
         [
-            user_sharding(s).other_memory is not None
+            user_sharding(s).nondefault_memory is not None
             for s in (*executable.in_shardings, *executable.out_shardings)
         ]
     ):

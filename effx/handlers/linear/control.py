@@ -153,12 +153,11 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
     c, n = op.constants, op.constants + op.carries
     carry, parts = find_linear_carry(op.regions[0], linear_in, once)
     mask = (*linear_in[:c], *carry, *linear_in[n:])
-    # Values that each iteration computes from the constants alone are computed once.
     known_in = mask_indices(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
-    # Stacked, such a residual would be saved once for each iteration.
+    # Residuals that depend on the constants alone are computed before the scan, not stacked for each iteration.
     hoisted, stacked, invariant_program = _separate_invariant(parts, fixed, once)
-    # A carry that the linear part reads differs in each iteration, so it is stacked.
+    # A carry changes in each iteration, so one that the linear part reads is stacked.
     forwarded_carries = [i for i in parts.forwarded if c <= i < n]
     carried = [parts.known.inputs[known_in.index(i)] for i in forwarded_carries]
     m = len(parts.known.outputs) - parts.computed
@@ -168,40 +167,43 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
         parts.known, outputs=(*results, *carried, *[residuals[j] for j in stacked]), derived={}
     )
     known_scan = Scan(body, op.length, len(fixed), len(known_carry), op.reverse, op.unroll)
-    outer = _known_part(known_scan, parts, invariant_program, fixed) if hoisted else known_scan
+    outer = _scan_with_hoisted(known_scan, parts, invariant_program, fixed) if hoisted else known_scan
     computed = len(hoisted) + len(carried) + len(stacked)
     # The linear part: constants, carry, slices, each after the residuals of its kind.
-    names = list(parts.linear.inputs)
+    linear_inputs = list(parts.linear.inputs)
     f = len(parts.forwarded)
-    inputs_by_operand = dict(zip(parts.forwarded, names[:f], strict=True))
-    residual_inputs, active = names[f : f + parts.computed], names[f + parts.computed :]
+    inputs_by_operand = dict(zip(parts.forwarded, linear_inputs[:f], strict=True))
+    residual_inputs, active_inputs = (
+        linear_inputs[f : f + parts.computed],
+        linear_inputs[f + parts.computed :],
+    )
     linear_indices = mask_indices(mask, True)
-    inputs_by_operand.update(zip(linear_indices, active, strict=True))
+    inputs_by_operand.update(zip(linear_indices, active_inputs, strict=True))
     invariant_operands = [i for i in parts.forwarded if i < c]
     scanned_operands = [i for i in parts.forwarded if i >= n]
-    lc = [i for i in linear_indices if i < c]
-    lk = [i for i in linear_indices if c <= i < n]
-    lx = [i for i in linear_indices if i >= n]
+    linear_constants = [i for i in linear_indices if i < c]
+    linear_carries = [i for i in linear_indices if c <= i < n]
+    linear_slices = [i for i in linear_indices if i >= n]
     hoisted_count = len(hoisted)
     linear_body = attrs.evolve(
         parts.linear,
         inputs=(
             *[inputs_by_operand[i] for i in invariant_operands],
             *[residual_inputs[j] for j in hoisted],
-            *[inputs_by_operand[i] for i in lc],
-            *[inputs_by_operand[i] for i in lk],
+            *[inputs_by_operand[i] for i in linear_constants],
+            *[inputs_by_operand[i] for i in linear_carries],
             *[inputs_by_operand[i] for i in scanned_operands],
             *[inputs_by_operand[i] for i in forwarded_carries],
             *[residual_inputs[j] for j in stacked],
-            *[inputs_by_operand[i] for i in lx],
+            *[inputs_by_operand[i] for i in linear_slices],
         ),
         derived={},
     )
     linear_scan = Scan(
         linear_body,
         op.length,
-        len(invariant_operands) + len(hoisted) + len(lc),
-        len(lk),
+        len(invariant_operands) + len(hoisted) + len(linear_constants),
+        len(linear_carries),
         op.reverse,
         op.unroll,
     )
@@ -213,11 +215,11 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
         linear_operands=(
             *invariant_operands,
             *[~j for j in range(hoisted_count)],
-            *lc,
-            *lk,
+            *linear_constants,
+            *linear_carries,
             *scanned_operands,
             *[~j for j in range(hoisted_count, computed)],
-            *lx,
+            *linear_slices,
         ),
         linear_out=parts.linear_out,
     )
@@ -246,7 +248,7 @@ def _separate_invariant(
     return hoisted, [j for j in range(parts.computed) if j not in hoisted], invariant_program
 
 
-def _known_part(
+def _scan_with_hoisted(
     known_scan: Scan, parts: ProgramParts, invariant_program: Program, fixed: Sequence[int]
 ) -> Operation[tuple[Array, ...]]:
     """Returns the known part: the scan, and the residuals that are computed once."""
@@ -280,8 +282,8 @@ def split_while(op: While, linear_in: tuple[bool, ...], once: bool) -> Operation
     c = op.constants
     carry, parts = find_linear_carry(op.regions[0], linear_in, once)
     known_in = mask_indices((*linear_in[:c], *carry), False)
-    condition = _known_results(split_program(op.condition, (*linear_in[:c], *carry), once))
-    known = While(condition, _known_results(parts), linear_in[:c].count(False))
+    condition = _without_residuals(split_program(op.condition, (*linear_in[:c], *carry), once))
+    known = While(condition, _without_residuals(parts), linear_in[:c].count(False))
     inputs = tuple([Var(t) for t in op.in_types])
     outputs = tuple([Var(t) for t in op.body.in_types[c:]])
     program = Program(
@@ -304,7 +306,7 @@ def split_while(op: While, linear_in: tuple[bool, ...], once: bool) -> Operation
     )
 
 
-def _known_results(parts: ProgramParts) -> Program:
+def _without_residuals(parts: ProgramParts) -> Program:
     """Returns the known part without residuals."""
     results = parts.known.outputs[: len(parts.known.outputs) - parts.computed]
     return eliminate_dead_code(attrs.evolve(parts.known, outputs=results, derived={}))

@@ -130,12 +130,14 @@ class Assignment:
 
         An output is in the memory that the user requests, else in the one that the program moves it to.
         """
-        inputs = [None if x is None else x.other_memory for x in self.inputs or [None] * len(program.inputs)]
+        inputs = [
+            None if x is None else x.nondefault_memory for x in self.inputs or [None] * len(program.inputs)
+        ]
         outputs: list[str | None] = []
         for i, memory in enumerate(output_memories(program)):
             requested = self.outputs[i] if self.outputs else None
             if requested is not None:
-                outputs.append(requested.other_memory)
+                outputs.append(requested.nondefault_memory)
             elif isinstance(memory, int):
                 outputs.append(inputs[memory])
             else:
@@ -236,7 +238,7 @@ def assignment_for(
         if (
             isinstance(requested_input, SingleDeviceSharding)
             and x.committed
-            and requested_input.other_memory != memory_kind_of(x)
+            and requested_input.nondefault_memory != memory_kind_of(x)
         ):
             raise _sharding_mismatch_error(name, i, x, x.sharding, requested_input)
         device = committed_device(x)

@@ -479,7 +479,7 @@ def memory_kind_of(x: ConcreteArray) -> str | None:
     """Returns the memory kind of an array on one device; None for the default one."""
     sharding = x.buffer._sharding
     if type(sharding) is BufferSharding:
-        return sharding.sharding.other_memory
+        return sharding.sharding.nondefault_memory
     single_sharding = cast("_jax.SingleDeviceSharding", sharding)
     default_sharding = single_device_buffer_sharding(single_sharding._device)
     return (
@@ -508,7 +508,7 @@ def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> Ar
     """Returns the array's buffer on a device, in its default memory or another; copies it from elsewhere."""
     sharding = x.buffer._sharding
     if type(sharding) is BufferSharding:
-        if sharding.is_fully_replicated and sharding.sharding.other_memory == memory:
+        if sharding.is_fully_replicated and sharding.sharding.nondefault_memory == memory:
             for part in addressable_parts(x.buffer, x.type):
                 if part.device == device:
                     return part.data
@@ -524,7 +524,7 @@ def buffer_for(x: ConcreteArray, location: Device | SingleDeviceSharding | Named
     if isinstance(location, NamedSharding):
         return reshard_to_mesh(x.buffer, x.type, lambda: x.host("move"), _slice_buffer, location)
     if isinstance(location, SingleDeviceSharding):
-        return buffer_on(x, location.device, location.other_memory)
+        return buffer_on(x, location.device, location.nondefault_memory)
     return buffer_on(x, location)
 
 
@@ -641,7 +641,7 @@ def _sharding_in_space(array: Array, space: Space) -> Device | SingleDeviceShard
         where = default_device()
         kind = memory_kind_of_space("device_put", space, where)
         there = SingleDeviceSharding(where, memory_kind=kind)
-        return None if there.other_memory is None else there
+        return None if there.nondefault_memory is None else there
     sharding = array.sharding
     kind = memory_kind_of_space("device_put", space, sharding.ordered_devices[0])
     return None if kind == sharding.memory_kind else sharding.with_memory_kind(kind)

@@ -80,7 +80,7 @@ class Sharding:
         """Whether every device holds the whole array."""
 
     @property
-    def other_memory(self) -> str | None:
+    def nondefault_memory(self) -> str | None:
         """The kind of the memory; None for the default one."""
         return nondefault_memory_kind(self.ordered_devices[0], self.memory_kind)
 
@@ -346,7 +346,7 @@ def grid_sharding(
 
 
 def sharding_from_hlo(hlo_sharding: HloSharding, devices: Sequence[Device], ndim: int) -> NamedSharding:
-    """Returns XLA's sharding of an array as a NamedSharding on a new mesh, where it is none on the user's mesh."""
+    """Returns XLA's sharding of an array as a NamedSharding on a new mesh, for one that no mesh of the user has."""
     blocks = hlo_sharding.tile_assignment_dimensions()
     ordered = [devices[k] for k in hlo_sharding.tile_assignment_devices()]
     return grid_sharding(ordered, tuple(blocks), range(ndim))
@@ -399,7 +399,7 @@ def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Shard
     if isinstance(location, NamedSharding):
         return mesh_buffer_sharding(location, ndim)
     if isinstance(location, SingleDeviceSharding):
-        return single_device_buffer_sharding(location.device, location.other_memory)
+        return single_device_buffer_sharding(location.device, location.nondefault_memory)
     return single_device_buffer_sharding(cast("Device", location))
 
 
@@ -414,7 +414,7 @@ class BufferSharding(_jax.GSPMDSharding):
     def __init__(self, sharding: NamedSharding, ndim: int) -> None:
         self.tiling = sharding.tiling(ndim)
         devices = _jax.DeviceList(sharding.ordered_devices)
-        super().__init__(devices, self.tiling.hlo(), memory_kind=sharding.other_memory)
+        super().__init__(devices, self.tiling.hlo(), memory_kind=sharding.nondefault_memory)
         self.sharding = sharding
         self.is_fully_addressable = sharding.is_fully_addressable
         self.is_fully_replicated = sharding.is_fully_replicated
@@ -479,7 +479,7 @@ def mesh_buffer_sharding(sharding: NamedSharding, ndim: int) -> BufferSharding:
 
 
 def resolve_device(target: object) -> Device | None:
-    """Returns the device that a user named by a device or a single-device sharding; None for None.
+    """Returns the device of a device, a single-device sharding, or a sequence of one of these; None for None.
 
     Raises:
         BackendError: it is neither.
@@ -494,7 +494,7 @@ def resolve_device(target: object) -> Device | None:
 
 
 def resolve_memory(target: object) -> str | None:
-    """Returns the memory of a device that a user named, as `resolve_device` takes it; None for the default one."""
+    """Returns the memory kind that a target of `resolve_device` names; None for the default one."""
     if isinstance(target, SingleDeviceSharding):
-        return target.other_memory
+        return target.nondefault_memory
     return resolve_memory(target[0]) if isinstance(target, Sequence) and len(target) == 1 else None

@@ -79,7 +79,7 @@ def addressable_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]
         single_sharding = user_sharding(buffer_sharding)
         return [Shard(single_sharding.ordered_devices[0], single_sharding, t.shape, buffer)]
     sharding = buffer_sharding.sharding
-    memory = sharding.other_memory
+    memory = sharding.nondefault_memory
     part = t.with_shape(sharding.shard_shape(t.shape))
     with JaxImportBlocker():
         buffers = buffer._arrays
@@ -204,7 +204,7 @@ def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: Buf
     """Returns a buffer with another sharding over the same devices; programs reshard in the default memory only."""
     source = cast("BufferSharding", buffer._sharding).sharding
     target = result_sharding.sharding
-    if source.other_memory is None and target.other_memory is None:
+    if source.nondefault_memory is None and target.nondefault_memory is None:
         return reshard_buffer(buffer, t, result_sharding)
     # XLA's partitioner moves parts within the default memory only, so other arrays are resharded by way of
     # it.

@@ -166,7 +166,7 @@ def _sharding_record(buffer_sharding: _jax.Sharding) -> DeviceOrSharding:
     sharding = user_sharding(buffer_sharding)
     return (
         sharding.device
-        if isinstance(sharding, SingleDeviceSharding) and sharding.other_memory is None
+        if isinstance(sharding, SingleDeviceSharding) and sharding.nondefault_memory is None
         else sharding
     )
 
@@ -176,7 +176,7 @@ def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -
     if isinstance(location, Device):
         return None
     if isinstance(location, SingleDeviceSharding):
-        return location.other_memory
+        return location.nondefault_memory
     mesh = location.mesh
     order = [devices.index(d) for d in mesh.ordered]
     return [
@@ -184,7 +184,7 @@ def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -
         mesh.axis_sizes,
         list(map(str, mesh.axis_names)),
         spec_axis_numbers(mesh, location.spec),
-        location.other_memory,
+        location.nondefault_memory,
     ]
 
 

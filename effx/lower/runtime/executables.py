@@ -142,7 +142,9 @@ class Executable:
         one = len(self.devices) == 1
         return all(
             [
-                one and memory_kind_of(x) == (None if isinstance(location, Device) else location.other_memory)
+                one
+                and memory_kind_of(x)
+                == (None if isinstance(location, Device) else location.nondefault_memory)
                 if type(buffer_sharding := x.buffer._sharding) is not BufferSharding
                 else isinstance(location, NamedSharding)
                 and buffer_sharding is mesh_buffer_sharding(location, x.type.ndim)
@@ -406,7 +408,7 @@ def _compiled_shardings(
                 sharding = assignment.name_sharding(tiling or Tiling(sizes, ((),) * t.ndim))
             kind = (memories.inputs, memories.outputs)[side][i]
             locations[side].append(
-                sharding if kind == sharding.other_memory else sharding.with_memory_kind(kind)
+                sharding if kind == sharding.nondefault_memory else sharding.with_memory_kind(kind)
             )
     return locations
 

@@ -103,16 +103,16 @@ class BucketedFunction(Generic[P, R]):
         self.axes = AbstractedAxes("jit", callable_name(fun), names)
         self.smallest = SMALLEST_BUCKET
         self.function = Function(fun, options)
-        self.exact = self.function.user_function()
+        self.exact = self.function.make_jitted()
         self.padded: Jitted[..., PaddedResult] = Function(
             _make_padded_function(fun, options, self.axes), options
-        ).user_function()
+        ).make_jitted()
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickles the function without its compiled programs."""
         return BucketedFunction, (self.fun, self.options, self.names)
 
-    def user_function(self) -> Jitted[P, R]:
+    def make_jitted(self) -> Jitted[P, R]:
         """Returns the function that users call; this object must not refer to it: a cycle would keep it alive."""
 
         def call_bucketed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -230,7 +230,7 @@ def jit_bucketed(fun: Callable[P, R], options: Options, names: PyTree) -> Jitted
             f"jit: {callable_name(fun)} has both donated arguments and abstracted_axes, for which arguments are copied "
             f"to padded arrays, so that no result could have their memory; leave out one of them"
         )
-    return BucketedFunction(fun, options, names).user_function()
+    return BucketedFunction(fun, options, names).make_jitted()
 
 
 def _make_padded_function(

@@ -89,8 +89,8 @@ class JittedOwner(Protocol):
 
     transform_name: str
 
-    def user_function(self) -> object:
-        """Returns the function that `jit` returned."""
+    def make_jitted(self) -> object:
+        """Makes the function that `jit` returns, for unpickling."""
         ...
 
 
@@ -111,7 +111,7 @@ def reduce_jitted(function: Callable[..., object]) -> "str | tuple[object, ...]"
 
 def rebuild_jitted(owner: JittedOwner) -> object:
     """Returns the jitted function of an unpickled owner."""
-    return owner.user_function()
+    return owner.make_jitted()
 
 
 P = ParamSpec("P")
@@ -321,7 +321,7 @@ class Function(Generic[P, R]):
                 return self.run_restored(entry.program, call)
             assert staged is not None
             return self.run_staged(*staged, call, entry)
-        # Outside of the clause, so that its errors stand alone.
+        # Outside of the except clause, so that its errors are not chained to RefGivenError.
         return self.call_with_refs(args, kwargs), None, False
 
     def run_restored(
@@ -348,7 +348,7 @@ class Function(Generic[P, R]):
     ) -> tuple[R, FastPath | None, bool]:
         """Runs an executable; `trace` serves to find the operation that gave NaN."""
         concrete = call.concrete_arrays()
-        # Arguments may be needed again to find the operation that gave NaN: these are freed afterwards.
+        # While debugging nothing is donated, since the search for NaN may need the arguments: they are deleted below.
         consumed = call.donated if is_debugging() else (False,) * len(concrete)
         check_execution(f"{self.transform_name}: {self.name}")
         is_fast = executable.can_dispatch_in_cpp(concrete) and not is_debugging()
@@ -378,20 +378,22 @@ class Function(Generic[P, R]):
         )
 
         if self.ref_function is None:
-            borrowed = functionalize_refs(
+            functionalized = functionalize_refs(
                 self.fun, bool(self.options.donate_argnums or self.options.donate_argnames)
             )
             self.ref_function = Function(
-                borrowed, self.options, self.transform_name, self.operation
-            ).user_function()
-        lending = RefArguments(self.transform_name, self.name, args, kwargs)
+                functionalized, self.options, self.transform_name, self.operation
+            ).make_jitted()
+        ref_arguments = RefArguments(self.transform_name, self.name, args, kwargs)
         if mode == "trace":
             from effx.transforms.jit.stages import trace_with_refs
 
             return trace_with_refs(
-                lending, self.ref_function.trace, flatten(self.split_static_arguments(args, kwargs)[:2])[1]
+                ref_arguments,
+                self.ref_function.trace,
+                flatten(self.split_static_arguments(args, kwargs)[:2])[1],
             )
-        return lending.call_with_contents(
+        return ref_arguments.call_with_contents(
             self.ref_function if mode == "call" else self.ref_function.eval_shape, writes_back=mode == "call"
         )
 
@@ -399,10 +401,10 @@ class Function(Generic[P, R]):
         """Returns the entry of a call in the cache on disk."""
         if self.transform_name != "jit":
             return NO_ENTRY
-        return find_entry(partial(self.describe_call, call), self.key.restored)
+        return find_entry(partial(self.make_cache_query, call), self.key.restored)
 
-    def describe_call(self, call: CallArguments) -> "ProgramQuery | None":
-        """Returns what the cache on disk goes by; None where the program is in memory, or runs on several devices."""
+    def make_cache_query(self, call: CallArguments) -> "ProgramQuery | None":
+        """Returns the query for the cache on disk; None if the trace is in memory or an argument is on several devices."""
         from effx.program_cache.lookup import ProgramQuery  # the cache is on
 
         key = trace_key(call.tree, call.types, bind_static_arguments(call.static)[0])
@@ -486,7 +488,7 @@ class Function(Generic[P, R]):
         self.key.settings.add(settings)
         return make_fast_function(self.name, self.fun, miss, o.static_argnums, o.static_argnames, key)
 
-    def user_function(self) -> Jitted[P, R]:
+    def make_jitted(self) -> Jitted[P, R]:
         """Returns the function that users call: jaxlib's C++ object itself, or a Python wrapper of it.
 
         This object must not refer to it: a cycle would keep dropped functions and their arrays alive.
@@ -498,7 +500,7 @@ class Function(Generic[P, R]):
                 refuse_pending(args, kwargs)
                 if not presence.is_any_present():
                     return self.miss(*args, **kwargs)
-                # Some context has state that C++ cannot see; in this context it is a handler or overrides of flags.
+                # Some context of the process has handlers or overrides of flags, which C++ cannot see; it may be this one.
                 if ((frame := current_frame()) is not None and frame.opaque) or has_active_guards():
                     return self.miss(*args, **kwargs)[0], None, False
                 keyed = (*KEYED, *flags.user_contexts)
@@ -520,7 +522,7 @@ class Function(Generic[P, R]):
             for settings in list(self.key.settings):
                 self.make_fast_function(miss, settings)._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
-        public: Any = self.wrap_guarded(plain) if self.options.needs_guard else plain
+        public: Any = self.wrap_in_python(plain) if self.options.needs_python_wrapper else plain
         update_wrapper(public, self.fun)
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
@@ -530,7 +532,7 @@ class Function(Generic[P, R]):
             public._cache_size = lambda: plain._cache_size()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
         return cast("Jitted[P, R]", public)
 
-    def explain_failure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def raise_donation_error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises the error that names the deleted or twice donated array, which C++ does not name."""
         trace, variant, arrays, _ = self.prepare_call(args, kwargs)
         concrete = [to_concrete(x) for x in arrays]
@@ -539,7 +541,7 @@ class Function(Generic[P, R]):
             self.where, self.find_executable(trace, variant, concrete).kept, variant.donated, concrete
         )
 
-    def wrap_guarded(self, call: Callable[..., R]) -> Callable[P, R]:
+    def wrap_in_python(self, call: Callable[..., R]) -> Callable[P, R]:
         """Wraps the function to compare static arguments exactly, delete donated arrays and explain errors."""
         o = self.options
         donates = bool(o.donate_argnums or o.donate_argnames)
@@ -566,10 +568,10 @@ class Function(Generic[P, R]):
                 result = call(*call_args, **call_kwargs)
             except Exception as error:
                 if isinstance(error, ValueError | BackendError) and "INVALID_ARGUMENT" in str(error):
-                    self.explain_failure(args, kwargs)
+                    self.raise_donation_error(args, kwargs)
                 hide_internal_frames(error)  # of this frame too: a bare raise adds none
                 raise
-            # Its buffer is replaced in the wrapper by a class that C++ does not know, so every later use
+            # A donated array gets a buffer of a class that C++ does not know, so every later use of the array
             # reaches Python and raises there.
             if donates:
                 rest = [kwargs.get(name) for name in o.donate_argnames]

@@ -136,7 +136,7 @@ def jit(
         out_shardings,
     )
     if abstracted_axes is None:
-        return Function(fun, options).user_function()
+        return Function(fun, options).make_jitted()
     from effx.transforms.jit.buckets import jit_bucketed  # symbolic sizes, which few functions have
 
     return jit_bucketed(fun, options, abstracted_axes)

@@ -33,7 +33,7 @@ class Options:
     shardings: "JitShardings | None" = None
 
     @property
-    def needs_guard(self) -> bool:
+    def needs_python_wrapper(self) -> bool:
         """Whether calls need a Python wrapper: to compare static arguments exactly, to mark donated arrays deleted."""
         return bool(
             self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames

@@ -184,5 +184,5 @@ def argument_shardings(
 def _is_more_than_device(s: object) -> bool:
     """Returns whether a sharding says more than a device."""
     return isinstance(s, NamedSharding) or (
-        isinstance(s, SingleDeviceSharding) and s.other_memory is not None
+        isinstance(s, SingleDeviceSharding) and s.nondefault_memory is not None
     )

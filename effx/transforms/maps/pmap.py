@@ -128,7 +128,7 @@ def pmap(
     function = ParallelFunction(
         parallel.make_function(), options, mapping, parallel.devices, parallel.backend, parallel.make_widened
     )
-    return cast("Jitted[P, R]", function.user_function())
+    return cast("Jitted[P, R]", function.make_jitted())
 
 
 def _check_devices(devices: tuple[Device, ...], backend: str | None) -> None:

@@ -248,7 +248,7 @@ class ParallelFunction(Function[Any, Any]):
                 axis_size=len(ids),
             )
             fun = self.make_widened(ids, devices.all_devices[0].platform, mapping)
-            function = self.functions[ids] = Function(fun, self.options, "pmap").user_function()
+            function = self.functions[ids] = Function(fun, self.options, "pmap").make_jitted()
         return function
 
 

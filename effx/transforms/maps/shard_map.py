@@ -241,7 +241,7 @@ def _shard_map(
 
     call_mapped.__name__ = shards.name
     call_mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
-    return Function(call_mapped, Options((), (), (), (), False, False, None), transform_name).user_function()
+    return Function(call_mapped, Options((), (), (), (), False, False, None), transform_name).make_jitted()
 
 
 @final

@@ -90,7 +90,7 @@ def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) ->
     y = with_sharding("device_put", target, x)
     return (
         y
-        if target.other_memory is not None
+        if target.nondefault_memory is not None
         else Offload(default_memory_kind(target.ordered_devices[0]), "pinned_host", back=True)(y)
     )
 

@@ -251,7 +251,7 @@ def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
     y = x if op is None else op(x)
     if not isinstance(sharding, Sharding):
         return y
-    kind = sharding.other_memory
+    kind = sharding.nondefault_memory
     if kind is not None:
         return Offload("device", kind)(y)
     return (
