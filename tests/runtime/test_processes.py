@@ -150,7 +150,7 @@ for i in range(9):
         hits += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert current_frame() is None
-    assert not presence.anywhere()
+    assert not presence.is_any_present()
     assert abs(float(model(n)(w)[0]) - want[n]) < 1e-3
 print("interrupted" if hits > 2 else hits)
 """
