@@ -143,7 +143,7 @@ def test_named_functions_keep_it(mesh: Mesh) -> None:
 def test_an_axis_that_shards_already_is_refused(
     mesh: Mesh, make: Callable[[Mesh], Callable[..., Any]]
 ) -> None:
-    with pytest.raises(ShardingError, match="vmap: spmd_axis_name is 'model', which cuts an array"):
+    with pytest.raises(ShardingError, match="vmap: spmd_axis_name is 'model', which shards an array"):
         effx.vmap(make(mesh), in_axes=(0, None), spmd_axis_name="model")(X, W)
 
 
