@@ -41,7 +41,7 @@ NOT_GUARDED = tuple(
             "experimental",
             "scipy",
         ),
-        *("example_libraries", "export", "viewing", "program_cache", "monitoring", "lazy"),
+        *("example_libraries", "export", "viewing", "program_cache", "monitoring", "lazy", "test_util"),
     )
 )
 
