@@ -29,44 +29,13 @@ profiles.load()
 # What the hook leaves alone under --guard=core. effx.tree and autodiff.core: it stumbles over the positional-only `cls`
 # of Partial.__new__, and takes `Callable[[Unpack[Ts]], R]` for a function of one argument. The rest is no core: tests hand
 # wrong types to these modules on purpose, to see their own errors.
-NOT_GUARDED = tuple(
-    f"effx.{name}"
-    for name in [
-        "tree",
-        "transforms.autodiff.core",
-        "ad",
-        "ad_checkpoint",
-        "callbacks",
-        "checkpoint_policies",
-        "compat",
-        "custom_batching",
-        "custom_derivatives",
-        "debug",
-        "distributed",
-        "dlpack",
-        "example_libraries",
-        "experimental",
-        "export",
-        "ffi",
-        "flatten_util",
-        "image",
-        "laws",
-        "lazy",
-        "library",
-        "memory",
-        "monitoring",
-        "ops",
-        "profiler",
-        "program_cache",
-        "ref",
-        "scipy",
-        "sharding",
-        "stages",
-        "test_util",
-        "typing",
-        "viewing",
-    ]
-)
+NOT_GUARDED = (
+    "effx.tree", "effx.transforms.autodiff.core", "effx.ad", "effx.callbacks", "effx.checkpoint_policies", "effx.compat",
+    "effx.custom_batching", "effx.custom_derivatives", "effx.debug", "effx.distributed", "effx.dlpack",
+    "effx.example_libraries", "effx.experimental", "effx.export", "effx.ffi", "effx.flatten_util", "effx.image", "effx.laws",
+    "effx.lazy", "effx.library", "effx.memory", "effx.monitoring", "effx.ops", "effx.profiler", "effx.program_cache",
+    "effx.ref", "effx.scipy", "effx.sharding", "effx.stages", "effx.test_util", "effx.typing", "effx.viewing",
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
