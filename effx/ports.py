@@ -8,10 +8,8 @@ Never: import another effx module.
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
 
 __all__ = [
-    "LateModule",
     "array_methods",
     "evaluation",
     "export",
@@ -30,43 +28,26 @@ __all__ = [
 class Port:
     """Modules of higher layers, by the names that a subclass annotates."""
 
-    def __init__(self) -> None:
-        self._loaders: dict[str, Callable[[], ModuleType]] = {}
-
     def connect(self, **loaders: Callable[[], ModuleType]) -> None:
         """Sets for each name the function that imports its module."""
-        self._loaders.update(loaders)
-
-    if not TYPE_CHECKING:  # type checkers use the annotations
-
-        def __getattr__(self, name: str) -> ModuleType:
-            # Only the first use comes here: from then on the module is an attribute, which costs 20 ns.
-            loaders = cast("dict[str, Callable[[], ModuleType]]", self.__dict__.get("_loaders", {}))
-            if name not in loaders:
-                raise AttributeError(
-                    f"{type(self).__name__} has no module {name!r}; effx.wiring connects them"
-                )
-            module = self.__dict__[name] = loaders[name]()
-            return module
+        for name, load in loaders.items():
+            setattr(self, name, _LateModule(self, name, load))
 
 
-class LateModule:
-    """Stands for a module of a port in the namespace of a module below, until something of it is used.
+class _LateModule:
+    """Stands for a module in a port until something of it is used; then the module takes its place.
 
-    Then the module takes its place there, so that each later use costs what a global name costs: an attribute of a port,
-    whose class has a `__getattr__`, costs 60 ns more, and operators of arrays have two.
+    So a port has plain attributes: a class with a `__getattr__` of its own costs 60 ns at each use, and an operator of
+    arrays has two.
     """
 
-    def __init__(
-        self, port: Port, name: str, namespace: dict[str, object], own_name: str | None = None
-    ) -> None:
-        self._port, self._name, self._namespace, self._own_name = port, name, namespace, own_name or name
+    def __init__(self, port: Port, name: str, load: Callable[[], ModuleType]) -> None:
+        self._port, self._name, self._load = port, name, load
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            module = self._namespace[self._own_name] = getattr(self._port, self._name)
-            return getattr(module, name)
+    def __getattr__(self, name: str) -> object:
+        module = self._load()
+        setattr(self._port, self._name, module)
+        return getattr(module, name)
 
 
 class ArrayMethodsPort(Port):
@@ -104,7 +85,7 @@ class FlagsPort(Port):
 
 
 class LoopsPort(Port):
-    """LoopsPort of functions, for methods of arrays."""
+    """Loops of functions, for methods of arrays."""
 
     loops: ModuleType
 

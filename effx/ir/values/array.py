@@ -24,7 +24,7 @@ from effx.errors import BackendError, ConversionError
 from effx.ir.values.described import ArrayAttributes, HostData, Number, SupportsArray
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
-from effx.ports import LateModule, array_methods
+from effx.ports import array_methods
 
 __all__ = [
     "AnyRank", "Array", "Axis", "HostData", "Index", "IndexUpdate", "IndexUpdater", "MatrixTransposable", "Number",
@@ -45,20 +45,23 @@ class ArrayFunctions(Protocol):
     def __getattr__(self, name: str) -> Callable[..., Array]: ...
 
 
-def _late(name: str, own_name: str | None = None) -> ArrayFunctions:
-    return cast("ArrayFunctions", LateModule(array_methods, name, globals(), own_name))
+class MethodModules(Protocol):
+    """The modules that implement the methods of arrays; they are above this one."""
+
+    arithmetic: ArrayFunctions
+    creation: ArrayFunctions
+    display: ModuleType
+    indexing: ArrayFunctions
+    inspection: ModuleType
+    numpy: ArrayFunctions  # what methods share with functions of effx.numpy
+    operators: ArrayFunctions
+    out_sharding: ArrayFunctions
+    reducing: ArrayFunctions
+    shaping: ArrayFunctions
+    sorting: ArrayFunctions
 
 
-# The modules that do what methods of arrays do: they stand above this one.
-arithmetic = _late("arithmetic")
-creation = _late("creation")
-indexing = _late("indexing")
-numpy = _late("numpy")  # what methods share with functions of effx.numpy
-operators = _late("operators")
-out_shardings = _late("out_sharding", "out_shardings")
-reducing = _late("reducing")
-shaping = _late("shaping")
-sorting = _late("sorting")
+methods = cast("MethodModules", array_methods)
 
 
 class TextPrinter(Protocol):
@@ -79,7 +82,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
 
     # Operators
     def __neg__(self) -> Array[DT, *Dims]:
-        return arithmetic.negative(self)
+        return methods.arithmetic.negative(self)
 
     def __pos__(self) -> Array[DT, *Dims]:
         return self
@@ -89,10 +92,10 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __abs__(self) -> Array[Any, *Dims]: ...
     def __abs__(self) -> Array:
-        return arithmetic.absolute(self)
+        return methods.arithmetic.absolute(self)
 
     def __invert__(self) -> Array[DT, *Dims]:
-        return arithmetic.invert(self)
+        return methods.arithmetic.invert(self)
 
     @overload
     def __add__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -101,7 +104,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __add__(self, other: Operand) -> Array: ...
     def __add__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.ADD, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.ADD, self, other)
 
     @overload
     def __radd__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
@@ -110,7 +113,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __radd__(self, other: Operand) -> Array: ...
     def __radd__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.ADD, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.ADD, other, self)
 
     @overload
     def __sub__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -119,7 +122,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __sub__(self, other: Operand) -> Array: ...
     def __sub__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.SUB, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.SUB, self, other)
 
     @overload
     def __rsub__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
@@ -128,7 +131,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __rsub__(self, other: Operand) -> Array: ...
     def __rsub__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.SUB, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.SUB, other, self)
 
     @overload
     def __mul__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -137,7 +140,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __mul__(self, other: Operand) -> Array: ...
     def __mul__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.MUL, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.MUL, self, other)
 
     @overload
     def __rmul__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
@@ -146,21 +149,21 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __rmul__(self, other: Operand) -> Array: ...
     def __rmul__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.MUL, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.MUL, other, self)
 
     @overload
     def __truediv__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
     @overload
     def __truediv__(self, other: Operand) -> Array: ...
     def __truediv__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.true_divide, self, other)
+        return methods.operators.call_operator(methods.arithmetic.true_divide, self, other)
 
     @overload
     def __rtruediv__(self: Array[F, *Dims], other: float) -> Array[F, *Dims]: ...
     @overload
     def __rtruediv__(self, other: Operand) -> Array: ...
     def __rtruediv__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.true_divide, other, self)
+        return methods.operators.call_operator(methods.arithmetic.true_divide, other, self)
 
     @overload
     def __floordiv__(
@@ -171,10 +174,10 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __floordiv__(self, other: Operand) -> Array: ...
     def __floordiv__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.floor_divide, self, other)
+        return methods.operators.call_operator(methods.arithmetic.floor_divide, self, other)
 
     def __rfloordiv__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.floor_divide, other, self)
+        return methods.operators.call_operator(methods.arithmetic.floor_divide, other, self)
 
     @overload
     def __mod__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -183,10 +186,10 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __mod__(self, other: Operand) -> Array: ...
     def __mod__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.remainder, self, other)
+        return methods.operators.call_operator(methods.arithmetic.remainder, self, other)
 
     def __rmod__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.remainder, other, self)
+        return methods.operators.call_operator(methods.arithmetic.remainder, other, self)
 
     @overload
     def __pow__(self: Array[F, *Dims], other: Array[F, *Dims] | Scalar[F] | float) -> Array[F, *Dims]: ...
@@ -195,16 +198,16 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __pow__(self, other: Operand) -> Array: ...
     def __pow__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.power, self, other)
+        return methods.operators.call_operator(methods.arithmetic.power, self, other)
 
     def __rpow__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.power, other, self)
+        return methods.operators.call_operator(methods.arithmetic.power, other, self)
 
     def __divmod__(self, other: Operand) -> tuple[Array, Array]:
-        return arithmetic.floor_divide(self, other), arithmetic.remainder(self, other)
+        return methods.arithmetic.floor_divide(self, other), methods.arithmetic.remainder(self, other)
 
     def __rdivmod__(self, other: Operand) -> tuple[Array, Array]:
-        return arithmetic.floor_divide(other, self), arithmetic.remainder(other, self)
+        return methods.arithmetic.floor_divide(other, self), methods.arithmetic.remainder(other, self)
 
     @overload
     def __matmul__(self: AnyRank, other: Operand) -> Array: ...
@@ -219,73 +222,73 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __matmul__(self, other: AnyRank | HostData) -> Array: ...
     def __matmul__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.matmul, self, other)
+        return methods.operators.call_operator(methods.arithmetic.matmul, self, other)
 
     def __rmatmul__(self, other: Numeric) -> Array:
-        return operators.call_operator(arithmetic.matmul, other, self)
+        return methods.operators.call_operator(methods.arithmetic.matmul, other, self)
 
     @overload
     def __and__(self, other: Array[DT, *Dims] | Scalar[DT]) -> Array[DT, *Dims]: ...
     @overload
     def __and__(self, other: Operand) -> Array: ...
     def __and__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.AND, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.AND, self, other)
 
     def __rand__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.AND, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.AND, other, self)
 
     @with_overloads_of(__and__)
     def __or__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.OR, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.OR, self, other)
 
     def __ror__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.OR, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.OR, other, self)
 
     @with_overloads_of(__and__)
     def __xor__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.XOR, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.XOR, self, other)
 
     def __rxor__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.XOR, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.XOR, other, self)
 
     def __lshift__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.SHIFT_LEFT, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.SHIFT_LEFT, self, other)
 
     def __rlshift__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.SHIFT_LEFT, other, self)
+        return methods.operators.perform_binary(methods.arithmetic.SHIFT_LEFT, other, self)
 
     def __rshift__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.right_shift, self, other)
+        return methods.operators.call_operator(methods.arithmetic.right_shift, self, other)
 
     def __rrshift__(self, other: Operand) -> Array:
-        return operators.call_operator(arithmetic.right_shift, other, self)
+        return methods.operators.call_operator(methods.arithmetic.right_shift, other, self)
 
     @overload  # type: ignore[override]  # elementwise, as in NumPy
     def __eq__(self, other: Array[Any, *Dims] | Scalar[Any] | Number) -> Array[bool_, *Dims]: ...
     @overload
     def __eq__(self, other: Operand) -> Array[bool_, *tuple[Any, ...]]: ...
     def __eq__(self, other: Operand) -> Array:
-        return operators.perform_binary(arithmetic.EQ, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.EQ, self, other)
 
     @with_overloads_of(__eq__)
     def __ne__(self, other: Operand) -> Array:  # type: ignore[override]  # elementwise, as in NumPy
-        return operators.perform_binary(arithmetic.NE, self, other)
+        return methods.operators.perform_binary(methods.arithmetic.NE, self, other)
 
     @with_overloads_of(__eq__)
     def __lt__(self, other: Operand) -> Array:
-        return operators.perform_ordered(arithmetic.LT, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.LT, self, other)
 
     @with_overloads_of(__eq__)
     def __le__(self, other: Operand) -> Array:
-        return operators.perform_ordered(arithmetic.LE, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.LE, self, other)
 
     @with_overloads_of(__eq__)
     def __gt__(self, other: Operand) -> Array:
-        return operators.perform_ordered(arithmetic.GT, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.GT, self, other)
 
     @with_overloads_of(__eq__)
     def __ge__(self, other: Operand) -> Array:
-        return operators.perform_ordered(arithmetic.GE, self, other)
+        return methods.operators.perform_ordered(methods.arithmetic.GE, self, other)
 
     @overload
     def __round__(self, ndigits: int) -> Array[DT, *Dims]: ...
@@ -293,7 +296,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     def __round__(self, ndigits: None = None) -> Array[Any, *Dims]: ...
     def __round__(self, ndigits: int | None = None) -> Array[Any, *Dims]:
         # Without digits the result is an integer, as for Python's own numbers.
-        rounded = arithmetic.round_(self, ndigits or 0)
+        rounded = methods.arithmetic.round_(self, ndigits or 0)
         return rounded.astype(int) if ndigits is None else rounded
 
     # Indexing
@@ -304,7 +307,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @overload
     def __getitem__(self, index: Index) -> Array[DT, *tuple[Any, ...]]: ...
     def __getitem__(self, index: Index) -> Array:
-        return indexing.getitem(self, index)
+        return methods.indexing.getitem(self, index)
 
     def __setitem__(self, index: Index, value: Any) -> None:
         update = "use x = x.at[i].set(y), which updates in place inside jit"
@@ -313,7 +316,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     def __iter__(self: Array[DT, N, *Rest]) -> Iterator[Array[DT, *Rest]]:
         if not self.type.shape:
             raise ConversionError(f"iter(x): a scalar cannot be iterated over, got {self.type!r}")
-        return (indexing.getitem(self, i) for i in range(self.type.shape[0]))
+        return (methods.indexing.getitem(self, i) for i in range(self.type.shape[0]))
 
     @property
     def at(self) -> IndexUpdater[DT, *Dims]:
@@ -344,26 +347,26 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @property
     def T(self: Transposable[A]) -> A:
         """The array with its axes reversed."""
-        return shaping.transpose(self, None)  # type: ignore[return-value]  # `self` is an array
+        return methods.shaping.transpose(self, None)  # type: ignore[return-value]  # `self` is an array
 
     @property
     def mT(self: MatrixTransposable[A]) -> A:
         """The array with its last two axes exchanged."""
-        return shaping.matrix_transpose(self)  # type: ignore[return-value]  # as above
+        return methods.shaping.matrix_transpose(self)  # type: ignore[return-value]  # as above
 
     @property
     def real(self: Array[DT, *Dims]) -> Array[Any, *Dims]:
         """The real part."""
-        return arithmetic.real(self)
+        return methods.arithmetic.real(self)
 
     @property
     def imag(self) -> Array[Any, *Dims]:
         """The imaginary part."""
-        return arithmetic.imag(self)
+        return methods.arithmetic.imag(self)
 
     def conj(self) -> Array[DT, *Dims]:
         """The complex conjugate."""
-        return arithmetic.conj(self)
+        return methods.arithmetic.conj(self)
 
     conjugate = conj
 
@@ -374,42 +377,42 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     def astype(self, dtype: Any, copy: bool = False, device: object = None) -> Array:
         """Converts the elements to a dtype; complex numbers lose their imaginary part."""
         if device is not None or dtype is None or copy:
-            return creation.astype(self, dtype, copy=copy, device=device)
-        return arithmetic.astype(self, dtype)
+            return methods.creation.astype(self, dtype, copy=copy, device=device)
+        return methods.arithmetic.astype(self, dtype)
 
     def view(self, dtype: Any = None, type: None = None) -> Array:
         """Reads the bits of the elements as another dtype."""
         if type is not None:
             raise TypeError(f"x.view: there are no classes of arrays to choose from, got type={type!r}")
-        return self if dtype is None else arithmetic.view(self, dtype)
+        return self if dtype is None else methods.arithmetic.view(self, dtype)
 
     def reshape(
         self, *shape: Any, order: str = "C", out_sharding: object = None
     ) -> Array[DT, *tuple[Any, ...]]:
         """The same elements under another shape; one size may be -1."""
         if out_sharding is not None:
-            return out_shardings.apply_with_sharding(out_sharding, self.reshape, *shape, order=order)
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+            return methods.out_sharding.apply_with_sharding(out_sharding, self.reshape, *shape, order=order)
+        return methods.shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def ravel(self, order: str = "C", *, out_sharding: object = None) -> Array[DT, Any]:
         """The elements as one axis."""
         if out_sharding is not None:
-            return out_shardings.apply_with_sharding(out_sharding, self.ravel, order)
-        return shaping.reshape(self, -1, order)
+            return methods.out_sharding.apply_with_sharding(out_sharding, self.ravel, order)
+        return methods.shaping.reshape(self, -1, order)
 
     flatten = ravel
 
     def transpose(self, *axes: Any) -> Array[DT, *tuple[Any, ...]]:
         """Permutes the axes; reverses them without arguments."""
-        return shaping.transpose(self, None if not axes else axes[0] if len(axes) == 1 else axes)
+        return methods.shaping.transpose(self, None if not axes else axes[0] if len(axes) == 1 else axes)
 
     def swapaxes(self, axis1: int, axis2: int) -> Array[DT, *tuple[Any, ...]]:
         """Exchanges two axes."""
-        return shaping.swapaxes(self, axis1, axis2)
+        return methods.shaping.swapaxes(self, axis1, axis2)
 
     def squeeze(self, axis: Axis = None) -> Array[DT, *tuple[Any, ...]]:
         """Drops axes of size 1."""
-        return shaping.squeeze(self, axis)
+        return methods.shaping.squeeze(self, axis)
 
     def repeat(
         self,
@@ -421,22 +424,22 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     ) -> Array[DT, *tuple[Any, ...]]:
         """Repeats each element along an axis."""
         if out_sharding is not None:
-            return out_shardings.apply_with_sharding(
+            return methods.out_sharding.apply_with_sharding(
                 out_sharding, self.repeat, repeats, axis, total_repeat_length=total_repeat_length
             )
         if type(repeats) is int and total_repeat_length is None:
-            return shaping.repeat(self, repeats, axis)
-        return numpy.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
+            return methods.shaping.repeat(self, repeats, axis)
+        return methods.numpy.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
 
     def copy(self) -> Array[DT, *Dims]:
         """A copy in separate memory."""
-        return arithmetic.copy(self)
+        return methods.arithmetic.copy(self)
 
     def __copy__(self) -> Array[DT, *Dims]:
-        return arithmetic.copy(self)
+        return methods.arithmetic.copy(self)
 
     def __deepcopy__(self, memo: object) -> Array[DT, *Dims]:
-        return arithmetic.copy(self)
+        return methods.arithmetic.copy(self)
 
     def __contains__(self, value: Operand) -> bool:
         return bool((self == value).any())
@@ -487,10 +490,10 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         promote_integers: bool = True,
     ) -> Array:
         """The sum over axes."""
-        reducing.refuse_out("sum", out)
+        methods.reducing.refuse_out("sum", out)
         if not promote_integers:
-            return numpy.sum(self, axis, dtype, None, keepdims, initial, where, False)
-        return reducing.sum(self, axis, dtype, keepdims, initial, where)
+            return methods.numpy.sum(self, axis, dtype, None, keepdims, initial, where, False)
+        return methods.reducing.sum(self, axis, dtype, keepdims, initial, where)
 
     @overload
     def prod(
@@ -532,10 +535,10 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         promote_integers: bool = True,
     ) -> Array:
         """The product over axes."""
-        reducing.refuse_out("prod", out)
+        methods.reducing.refuse_out("prod", out)
         if not promote_integers:
-            return numpy.prod(self, axis, dtype, None, keepdims, initial, where, False)
-        return reducing.prod(self, axis, dtype, keepdims, initial, where)
+            return methods.numpy.prod(self, axis, dtype, None, keepdims, initial, where, False)
+        return methods.reducing.prod(self, axis, dtype, keepdims, initial, where)
 
     @overload
     def mean(
@@ -575,8 +578,8 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The mean over axes."""
-        reducing.refuse_out("mean", out)
-        return reducing.mean(self, axis, dtype, keepdims, where)
+        methods.reducing.refuse_out("mean", out)
+        return methods.reducing.mean(self, axis, dtype, keepdims, where)
 
     @overload
     def var(
@@ -612,10 +615,12 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         correction: float | None = None,
     ) -> Array:
         """The variance over axes."""
-        reducing.refuse_out("var", out)
+        methods.reducing.refuse_out("var", out)
         if correction is not None:
-            return numpy.var(self, axis, dtype, None, ddof, keepdims, where=where, correction=correction)
-        return reducing.var(self, axis, dtype, ddof, keepdims, where)
+            return methods.numpy.var(
+                self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
+            )
+        return methods.reducing.var(self, axis, dtype, ddof, keepdims, where)
 
     @overload
     def std(
@@ -651,10 +656,12 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         correction: float | None = None,
     ) -> Array:
         """The standard deviation over axes."""
-        reducing.refuse_out("std", out)
+        methods.reducing.refuse_out("std", out)
         if correction is not None:
-            return numpy.std(self, axis, dtype, None, ddof, keepdims, where=where, correction=correction)
-        return reducing.std(self, axis, dtype, ddof, keepdims, where)
+            return methods.numpy.std(
+                self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
+            )
+        return methods.reducing.std(self, axis, dtype, ddof, keepdims, where)
 
     @overload
     def max(
@@ -678,8 +685,8 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The largest element over axes; NaN if there is one."""
-        reducing.refuse_out("max", out)
-        return reducing.max(self, axis, keepdims, initial, where)
+        methods.reducing.refuse_out("max", out)
+        return methods.reducing.max(self, axis, keepdims, initial, where)
 
     @with_overloads_of(max)
     def min(
@@ -691,8 +698,8 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The smallest element over axes; NaN if there is one."""
-        reducing.refuse_out("min", out)
-        return reducing.min(self, axis, keepdims, initial, where)
+        methods.reducing.refuse_out("min", out)
+        return methods.reducing.min(self, axis, keepdims, initial, where)
 
     @overload
     def all(
@@ -706,16 +713,16 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether all elements are true."""
-        reducing.refuse_out("all", out)
-        return reducing.all(self, axis, keepdims, where)
+        methods.reducing.refuse_out("all", out)
+        return methods.reducing.all(self, axis, keepdims, where)
 
     @with_overloads_of(all)
     def any(
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether any element is true."""
-        reducing.refuse_out("any", out)
-        return reducing.any(self, axis, keepdims, where)
+        methods.reducing.refuse_out("any", out)
+        return methods.reducing.any(self, axis, keepdims, where)
 
     @overload
     def argmax(self, axis: None = None, *, keepdims: Literal[False] = False) -> Scalar[Any]: ...
@@ -723,14 +730,14 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array: ...
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the largest element."""
-        reducing.refuse_out("argmax", out)
-        return reducing.argmax(self, axis, bool(keepdims))
+        methods.reducing.refuse_out("argmax", out)
+        return methods.reducing.argmax(self, axis, bool(keepdims))
 
     @with_overloads_of(argmax)
     def argmin(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the smallest element."""
-        reducing.refuse_out("argmin", out)
-        return reducing.argmin(self, axis, bool(keepdims))
+        methods.reducing.refuse_out("argmin", out)
+        return methods.reducing.argmin(self, axis, bool(keepdims))
 
     @overload
     def sort(
@@ -762,7 +769,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         descending: bool = False,
     ) -> Array:
         """Sorted along an axis."""
-        return sorting.sort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
+        return methods.sorting.sort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
 
     def argsort(
         self,
@@ -774,25 +781,27 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         descending: bool = False,
     ) -> Array:
         """The indices that sort along an axis."""
-        return sorting.argsort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
+        return methods.sorting.argsort(
+            self, axis, kind=kind, order=order, stable=stable, descending=descending
+        )
 
     def argpartition(self, kth: int, axis: int = -1) -> Array:
         """The indices that put the k-th element of a sorted axis in its place, smaller ones before."""
-        return sorting.argpartition(self, kth, axis)
+        return methods.sorting.argpartition(self, kth, axis)
 
     def searchsorted(
         self, v: Operand, side: str = "left", sorter: Operand | None = None, *, method: str = "scan"
     ) -> Array:
         """The indices at which values would be inserted in this sorted vector."""
-        return sorting.searchsorted(self, v, side, sorter, method=method)
+        return methods.sorting.searchsorted(self, v, side, sorter, method=method)
 
     def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
         """The difference of the largest and the smallest element over axes."""
-        return numpy.ptp(self, axis, out, keepdims)
+        return methods.numpy.ptp(self, axis, out, keepdims)
 
     def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> tuple[Array, ...]:
         """The indices of the elements that are not zero, an array for each axis; under jit `size` is needed."""
-        indices: Any = numpy.nonzero(self, size=size, fill_value=fill_value)
+        indices: Any = methods.numpy.nonzero(self, size=size, fill_value=fill_value)
         return indices  # type: ignore[no-any-return]  # a tuple of arrays
 
     def compress(
@@ -805,40 +814,40 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         fill_value: Operand = 0,
     ) -> Array:
         """The slices along an axis where a condition holds; under jit `size` is needed."""
-        return numpy.compress(condition, self, axis, size=size, fill_value=fill_value, out=out)
+        return methods.numpy.compress(condition, self, axis, size=size, fill_value=fill_value, out=out)
 
     def choose(
         self, choices: Array | Sequence[Operand], out: None = None, mode: str = "raise"
     ) -> Array[Any, *tuple[Any, ...]]:
         """The elements of several arrays that these indices choose."""
-        return numpy.choose(self, choices, out, mode)
+        return methods.numpy.choose(self, choices, out, mode)
 
     def byteswap(self) -> Array[DT, *Dims]:
         """The elements with their bytes in the opposite order."""
-        return arithmetic.byteswap(self)
+        return methods.arithmetic.byteswap(self)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative sums along an axis."""
-        reducing.refuse_out("cumsum", out)
-        return reducing.cumsum(self, axis, dtype)
+        methods.reducing.refuse_out("cumsum", out)
+        return methods.reducing.cumsum(self, axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative products along an axis."""
-        reducing.refuse_out("cumprod", out)
-        return reducing.cumprod(self, axis, dtype)
+        methods.reducing.refuse_out("cumprod", out)
+        return methods.reducing.cumprod(self, axis, dtype)
 
     def dot(self, b: Operand, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
         """NumPy's dot product."""
-        return arithmetic.dot(self, b, precision, preferred_element_type)
+        return methods.arithmetic.dot(self, b, precision, preferred_element_type)
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Array:
         """Bounded to [min, max]."""
-        return arithmetic.clip(self, min, max)
+        return methods.arithmetic.clip(self, min, max)
 
     def round(self, decimals: int = 0, out: None = None) -> Array[DT, *Dims]:
         """Rounded to a number of decimals, halves to even."""
-        reducing.refuse_out("round", out)
-        return arithmetic.round_(self, decimals)
+        methods.reducing.refuse_out("round", out)
+        return methods.arithmetic.round_(self, decimals)
 
     def take(
         self,
@@ -851,40 +860,40 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         fill_value: Number | None = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Elements along an axis by index."""
-        reducing.refuse_out("take", out)
-        return indexing.take(
+        methods.reducing.refuse_out("take", out)
+        return methods.indexing.take(
             self, indices, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices)
         )
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array[DT, *tuple[Any, ...]]:
         """The diagonal of two axes."""
-        return indexing.diagonal(self, offset, axis1, axis2)
+        return methods.indexing.diagonal(self, offset, axis1, axis2)
 
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
     ) -> Array:
         """The sum of the diagonal of two axes."""
-        reducing.refuse_out("trace", out)
-        return reducing.sum(indexing.diagonal(self, offset, axis1, axis2), -1, dtype)
+        methods.reducing.refuse_out("trace", out)
+        return methods.reducing.sum(methods.indexing.diagonal(self, offset, axis1, axis2), -1, dtype)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         """The module `effx.numpy`, which follows the array API standard."""
-        namespace: ModuleType = array_methods.inspection.namespace(api_version)
+        namespace: ModuleType = methods.inspection.namespace(api_version)
         return namespace
 
     # Notebooks
     def _repr_html_(self) -> str:
-        shown: str = array_methods.display.html(self)
+        shown: str = methods.display.html(self)
         return shown
 
     def _repr_pretty_(self, printer: TextPrinter, cycle: bool) -> None:
-        printer.text(array_methods.display.text(self))
+        printer.text(methods.display.text(self))
 
     def to_device(self, device: object, *, stream: object = None) -> Array[DT, *Dims]:
         """Copies the array to another device; a traced one is returned unchanged. There are no streams to choose from."""
         if stream is not None:
             raise BackendError(f"x.to_device(): stream must be None, got {stream!r}")
-        return creation.to_device(self, device)
+        return methods.creation.to_device(self, device)
 
 
 class IndexUpdater(Generic[DT, *Dims]):
@@ -927,8 +936,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the elements replaced; of equal indices an unspecified one wins."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "set", indexing.update_at, value, "set", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "set", methods.indexing.update_at, value, "set", how)
 
     def add(
         self,
@@ -941,8 +950,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values added; values at equal indices are summed."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "add", indexing.update_at, value, "add", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "add", methods.indexing.update_at, value, "add", how)
 
     def subtract(
         self,
@@ -955,12 +964,12 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the values subtracted."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return self._call_with_sharding(
             out_sharding,
             "subtract",
-            indexing.update_at,
-            arithmetic.negative(value),
+            methods.indexing.update_at,
+            methods.arithmetic.negative(value),
             "add",
             how,
         )
@@ -976,8 +985,10 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the values multiplied in."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "multiply", indexing.update_at, value, "mul", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(
+            out_sharding, "multiply", methods.indexing.update_at, value, "mul", how
+        )
 
     mul = multiply
 
@@ -992,8 +1003,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x divided by the values; equal indices divide one after the other."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "divide", indexing.divide_at, value, how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "divide", methods.indexing.divide_at, value, how)
 
     def power(
         self,
@@ -1006,8 +1017,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Returns x with the elements raised to the values; equal indices raise one after the other."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "power", indexing.power_at, value, how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "power", methods.indexing.power_at, value, how)
 
     def min(
         self,
@@ -1020,8 +1031,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the smaller of element and value."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "min", indexing.update_at, value, "min", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "min", methods.indexing.update_at, value, "min", how)
 
     def max(
         self,
@@ -1034,8 +1045,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array[DT, *Dims]:
         """Returns x with the larger of element and value."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "max", indexing.update_at, value, "max", how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "max", methods.indexing.update_at, value, "max", how)
 
     def apply(
         self,
@@ -1051,8 +1062,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         Reverse mode needs an index without arrays, or the promise `unique_indices`; else the count is found
         by a loop.
         """
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return indexing.apply_at(self.array, self.index, function, how)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return methods.indexing.apply_at(self.array, self.index, function, how)
 
     def get(
         self,
@@ -1065,8 +1076,8 @@ class IndexUpdate(Generic[DT, *Dims]):
         wrap_negative_indices: bool = True,
     ) -> Array:
         """Reads `x[i]`; out of bounds the nearest element, or with mode "fill" `fill_value` or NaN."""
-        how = indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(out_sharding, "get", indexing.get_at, how, fill_value)
+        how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._call_with_sharding(out_sharding, "get", methods.indexing.get_at, how, fill_value)
 
     def _call_with_sharding(
         self, out_sharding: object, function_name: str, function: Callable[..., Array], *arguments: object
@@ -1074,7 +1085,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         """Calls a function of the array and the index, with the result in the user's sharding."""
         if out_sharding is None:
             return function(self.array, self.index, *arguments)
-        result: Array = out_shardings.apply_with_sharding_as(
+        result: Array = methods.out_sharding.apply_with_sharding_as(
             function_name, out_sharding, function, self.array, self.index, *arguments
         )
         return result
@@ -1136,7 +1147,7 @@ class ScalarType(type):
 
         def __call__(cls, x):
             """Converts a number or an array to this dtype."""
-            return creation.array(x, cls.dtype)
+            return methods.creation.array(x, cls.dtype)
 
     def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, Array) and not x.type.shape and x.type.dtype == cls.dtype
