@@ -277,9 +277,9 @@ def test_shared_programs_are_written_once() -> None:
 
 def test_keep_unused() -> None:
     f = effx.jit(lambda x, y: x + 1)
-    assert f.lower(1.0, enp.ones(7)).compile().executable.kept == (True, False)
+    assert f.lower(1.0, enp.ones(7)).compile().executable.kept_mask == (True, False)
     g = effx.jit(lambda x, y: x + 1, keep_unused=True)
-    assert g.lower(1.0, enp.ones(7)).compile().executable.kept == (True, True)
+    assert g.lower(1.0, enp.ones(7)).compile().executable.kept_mask == (True, True)
     assert float(f(1.0, enp.ones(7))) == float(g(1.0, enp.ones(7))) == 2.0
 
 

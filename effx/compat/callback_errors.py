@@ -26,15 +26,15 @@ def as_runtime_error(error: BaseException) -> BaseException:
             both: type[BackendError] = type(kind.__name__, (kind, BackendError), body)
             # Without the class's own __init__, which may take other arguments.
             error_arguments = error.__reduce__()[1]
-            made = both.__new__(both, *error_arguments)
-            if isinstance(made, OSError):
-                OSError.__init__(made, *error_arguments)
-            made.args = error.args
+            instance = both.__new__(both, *error_arguments)
+            if isinstance(instance, OSError):
+                OSError.__init__(instance, *error_arguments)
+            instance.args = error.args
             text = f"{kind.__name__}: {error}"
-            vars(made).update(
+            vars(instance).update(
                 {"at": None, "is_placed": False, "handlers": "", **vars(error), "message": text}
             )
-            made.__cause__, made.__context__ = error.__cause__, error.__context__
-            made.__suppress_context__ = error.__suppress_context__
-            return made.with_traceback(error.__traceback__)
+            instance.__cause__, instance.__context__ = error.__cause__, error.__context__
+            instance.__suppress_context__ = error.__suppress_context__
+            return instance.with_traceback(error.__traceback__)
     return error

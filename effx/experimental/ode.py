@@ -157,12 +157,12 @@ def _integrate(function: Slope, how: OdeSettings, y0: Array, t: Array, leaves: t
         return convert(sign * function(y, sign * s, *leaves), y0.type.dtype)
 
     def until(state: OdeState, target: Array) -> tuple[OdeState, Array]:
-        def going(state: OdeState) -> Array:
+        def goes_on(state: OdeState) -> Array:
             more = (state.t < target) & (state.t + state.size > state.t)
             return more if how.mxstep == math.inf else more & (state.tries < how.mxstep)
 
         state = while_loop(
-            going,
+            goes_on,
             lambda s: _step(slope_of, s, how),
             state._replace(tries=scalar(0, dtypes.int32, weak=False)),
         )

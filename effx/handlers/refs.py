@@ -314,9 +314,9 @@ class Discharge(InterceptHandler[list[Array]]):
 def _(site: Site[Discharge, list[Array]], op: CustomCall, *operands: Array) -> tuple[Array, ...]:
     rules = op.rules
     if (rules.jvp is None and rules.vjp is None) or site.handler.outermost:
-        found = recur(site.frame, Call(op.program), operands)
-        assert found is not None
-        return found
+        outputs = recur(site.frame, Call(op.program), operands)
+        assert outputs is not None
+        return outputs
     cell = next(iter(effect_cells(op.effects)))
     raise RefError(
         f"{rules.transform_name}: {rules.name} reads or writes {cell!r}, which it closes over, so its rule does not "
@@ -363,9 +363,9 @@ def _(site: Site[Discharge, list[Array]], op: Scan, *operands: Array) -> tuple[A
         if effect_cells(op.effects).get(cell) is False
     }
     if not contents or site.frame.outer is None:
-        found = recur(site.frame, op, operands)
-        assert found is not None
-        return found
+        outputs = recur(site.frame, op, operands)
+        assert outputs is not None
+        return outputs
     with use_frame(site.frame), handle(KnownContents(contents)):
         return op(*operands)
 

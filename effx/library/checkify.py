@@ -199,8 +199,8 @@ def _(site: Here, op: Gather, x: Array, indices: Array) -> Array:
 
 @Checkify.rule(Scatter)
 def _(site: Here, op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
-    kept = [a for a in range(x.ndim) if a not in op.inserted + op.operand_batch]
-    window = {a: updates.shape[d] for a, d in zip(kept, op.window_dims, strict=True)}
+    window_axes = [a for a in range(x.ndim) if a not in op.inserted + op.operand_batch]
+    window = {a: updates.shape[d] for a, d in zip(window_axes, op.window_dims, strict=True)}
     check_starts_in_range(
         site, x.shape, indices, op.start_index_map, [window.get(a, 1) for a in range(x.ndim)]
     )

@@ -87,9 +87,11 @@ class Demand(Hosted):
         """Raises the first error of a batch."""
         holds, *leaves = [np.asarray(v) for v in values]
         for index in np.argwhere(np.logical_not(holds))[:1]:
-            found = [np.asarray(x[tuple(index)]) for x in leaves]
+            values_at_index = [np.asarray(x[tuple(index)]) for x in leaves]
             line = source_of(current_source())
-            raise CheckError(f"{shown(self.message, self.structure, found)} (`check` failed at {line})")
+            raise CheckError(
+                f"{shown(self.message, self.structure, values_at_index)} (`check` failed at {line})"
+            )
         return ()
 
 

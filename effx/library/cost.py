@@ -191,13 +191,13 @@ def peak_bytes(program: Program) -> int:
     forever = {x for x in (*program.inputs, *program.outputs) if type(x) is Var}
     live = peak = sum([size_of(x.type) for x in program.inputs])
     for i, e in enumerate(equations):
-        made = sum([size_of(v.type) for v in e.outputs])
+        result_bytes = sum([size_of(v.type) for v in e.outputs])
         for inner_program in e.op.programs if isinstance(e.op, HigherOrder) else ():
             # A program's own peak includes its results, but not what a loop stacks.
             output_bytes = sum([size_of(x.type) for x in inner_program.outputs])
             inside = peak_bytes(inner_program) - sum([size_of(x.type) for x in inner_program.inputs])
-            peak = max(peak, live + max(made - output_bytes, 0) + inside)
-        live += made
+            peak = max(peak, live + max(result_bytes - output_bytes, 0) + inside)
+        live += result_bytes
         peak = max(peak, live)
         dead = {
             x for x in (*e.inputs, *e.outputs) if type(x) is Var and last.get(x, i) == i and x not in forever

@@ -97,10 +97,10 @@ def _(site: Site[NanGuard, None], op: Operation[Any], *operands: Array) -> Any:
         flaws = guard.find_flaws(part)
         if not flaws:
             continue
-        made = flaws - guard.find_flaws(*operands)
-        if made:
+        new_flaws = flaws - guard.find_flaws(*operands)
+        if new_flaws:
             shown = ", ".join([str(x) if x.size <= 8 else repr(x.type) for x in operands])
-            kinds = " and ".join(sorted(made))
+            kinds = " and ".join(sorted(new_flaws))
             # Inside a program that runs step by step, the error itself has the line of the call only.
             guard.report_flaw(
                 part, f"{op.name}: {kinds} in the result {part.type!r} of ({shown}), at {site.line}"

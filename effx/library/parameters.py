@@ -136,8 +136,8 @@ class Init(InterceptHandler[Array]):
         """Creates a parameter of a branch that is not taken, with its own key: it may be selected later."""
         op, key = self.asked[name], random.fold_in(self.key, zlib.crc32(name.encode()))
         rows = math.prod(like.shape[: like.ndim - op.type.ndim])
-        made = effx.vmap(lambda k: create_parameter(name, op, k))(random.split(key, rows))
-        return enp.reshape(made, like.shape)
+        by_row = effx.vmap(lambda k: create_parameter(name, op, k))(random.split(key, rows))
+        return enp.reshape(by_row, like.shape)
 
     def merge_states(self, a: Array, b: Array) -> Array:
         """Refuses parameters that are created in a pmap.

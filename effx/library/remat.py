@@ -51,10 +51,10 @@ def _(site: Site[NameSavedResults, None], op: Operation[PyTree], *operands: Arra
     if not (here and isinstance(op, handler.kinds)):
         return y
 
-    def kept(part: Array) -> Array:
+    def keep_part(part: Array) -> Array:
         return checkpoint_name(part, LABEL) if part.nbytes <= handler.at_most else part
 
-    return tuple(map(kept, y)) if isinstance(y, tuple) else kept(y)
+    return tuple(map(keep_part, y)) if isinstance(y, tuple) else keep_part(y)
 
 
 def remat(
@@ -98,5 +98,7 @@ def remat(
         if offload
         else checkpoint_policies.save_only_these_names(LABEL)
     )
-    kept: Callable[P, R] = effx.checkpoint(under(NameSavedResults(kinds, named, at_most), fun), policy=policy)
-    return kept
+    checkpointed: Callable[P, R] = effx.checkpoint(
+        under(NameSavedResults(kinds, named, at_most), fun), policy=policy
+    )
+    return checkpointed

@@ -162,9 +162,9 @@ def step_through(
             raise TransformError(f"step_through: stop and pause are functions, got {condition!r}")
 
     @wraps(fun)
-    def stepped(*args: P.args, **kwargs: P.kwargs) -> StepLog[R]:
+    def run_step_by_step(*args: P.args, **kwargs: P.kwargs) -> StepLog[R]:
         with _on_numpy(reference):
             result: StepLog[R] = under(StepLogger([], stop, pause), fun)(*args, **kwargs)
         return result
 
-    return stepped
+    return run_step_by_step

@@ -165,8 +165,10 @@ def _jacobian(
             [_differentiable_elements(x) for x in leaves]
         )
         rows, aux = cast("tuple[list[list[Array]], PyTree]", derivatives if has_aux else (derivatives, None))
-        made = [rebuilt([_derivative_block(x, y) for x, y in zip(leaves, row, strict=True)]) for row in rows]
-        result = trees[-1].unflatten(made)
+        blocks = [
+            rebuilt([_derivative_block(x, y) for x, y in zip(leaves, row, strict=True)]) for row in rows
+        ]
+        result = trees[-1].unflatten(blocks)
         return (result, aux) if has_aux else result
 
     return differentiated

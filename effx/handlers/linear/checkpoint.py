@@ -17,11 +17,11 @@ from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 
 @splitter(Checkpoint)
-def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
-    if once:
-        return split_call(Call(op.program), linear_in, once)
+def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
+    if must_run_once:
+        return split_call(Call(op.program), linear_in, must_run_once)
     # Policies decide by operation, so calls are inlined.
-    parts = split_program(inline_calls(op.program), linear_in, once)
+    parts = split_program(inline_calls(op.program), linear_in, must_run_once)
     n = len(parts.known.outputs) - parts.computed
     known_in = mask_indices(linear_in, False)
     saved, recomputed = _choose_saved(parts, op.policy)

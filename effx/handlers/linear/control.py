@@ -28,8 +28,8 @@ def mask_indices(mask: Sequence[bool], value: bool) -> tuple[int, ...]:
 
 
 @splitter(Call)
-def split_call(op: Call, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
-    parts = split_program(op.program, linear_in, once)
+def split_call(op: Call, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
+    parts = split_program(op.program, linear_in, must_run_once)
     return OperationParts(
         known=Call(parts.known, op.inline) if is_needed(parts.known) else None,
         known_operands=mask_indices(linear_in, False),
@@ -45,11 +45,11 @@ def split_call(op: Call, linear_in: tuple[bool, ...], once: bool) -> OperationPa
 
 
 @splitter(Cond)
-def split_cond(op: Cond, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
+def split_cond(op: Cond, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
     mask = linear_in[1:]
-    first = [split_program(branch, mask, once) for branch in op.branches]
+    first = [split_program(branch, mask, must_run_once) for branch in op.branches]
     linear_out = tuple([any(outs) for outs in zip(*[p.linear_out for p in first], strict=True)])
-    halves = [split_program(branch, mask, once, linear_out) for branch in op.branches]
+    halves = [split_program(branch, mask, must_run_once, linear_out) for branch in op.branches]
     forwarded = tuple(dict.fromkeys([i for h in halves for i in h.forwarded]))
     # Only one branch is taken, so the residuals of all branches use common slots, matched by type.
     slots: list[ArrayType] = []
@@ -131,7 +131,7 @@ def _known_indices(parts: ProgramParts) -> tuple[int, ...]:
 
 
 def find_linear_carry(
-    region: Region, linear_in: tuple[bool, ...], once: bool
+    region: Region, linear_in: tuple[bool, ...], must_run_once: bool
 ) -> tuple[tuple[bool, ...], ProgramParts]:
     """Finds which values of a loop's carry are linear, and splits the body accordingly.
 
@@ -141,7 +141,7 @@ def find_linear_carry(
     constants, carry, xs = region.split_operands(linear_in)
     rest = (False,) * (len(body.outputs) - m)
     while True:  # the set of linear values only grows
-        parts = split_program(body, (*constants, *carry, *xs), once, (*carry, *rest))
+        parts = split_program(body, (*constants, *carry, *xs), must_run_once, (*carry, *rest))
         wider = tuple([a or b for a, b in zip(carry, parts.linear_out[:m], strict=True)])
         if wider == carry:
             return carry, parts
@@ -149,14 +149,14 @@ def find_linear_carry(
 
 
 @splitter(Scan)
-def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
+def split_scan(op: Scan, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
     c, n = op.constants, op.constants + op.carries
-    carry, parts = find_linear_carry(op.regions[0], linear_in, once)
+    carry, parts = find_linear_carry(op.regions[0], linear_in, must_run_once)
     mask = (*linear_in[:c], *carry, *linear_in[n:])
     known_in = mask_indices(mask, False)
     fixed = [k for k, i in enumerate(known_in) if i < c]
     # Residuals that depend on the constants alone are computed before the scan, not stacked for each iteration.
-    hoisted, stacked, invariant_program = _separate_invariant(parts, fixed, once)
+    hoisted, stacked, invariant_program = _separate_invariant(parts, fixed, must_run_once)
     # A carry changes in each iteration, so one that the linear part reads is stacked.
     forwarded_carries = [i for i in parts.forwarded if c <= i < n]
     carried = [parts.known.inputs[known_in.index(i)] for i in forwarded_carries]
@@ -226,7 +226,7 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], once: bool) -> OperationPa
 
 
 def _separate_invariant(
-    parts: ProgramParts, fixed: Sequence[int], once: bool
+    parts: ProgramParts, fixed: Sequence[int], must_run_once: bool
 ) -> tuple[list[int], list[int], Program]:
     """Splits a body's computed residuals into those that depend on its constants alone, and the others.
 
@@ -237,7 +237,7 @@ def _separate_invariant(
     inputs = tuple([program.inputs[k] for k in fixed])
     invariant_values: set[Var] = set(inputs)
     equations: list[Equation] = []
-    for e in () if once else program.equations:
+    for e in () if must_run_once else program.equations:
         if not e.op.effects and all([type(x) is not Var or x in invariant_values for x in e.inputs]):
             invariant_values.update(e.outputs)
             equations.append(e)
@@ -265,10 +265,10 @@ def _scan_with_hoisted(
 
 
 @splitter(While)
-def split_while(op: While, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
+def split_while(op: While, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
     # The number of iterations is unknown, so residuals cannot be stacked: the linear part runs the whole loop
     # again. It can be evaluated, but not transposed.
-    if once:
+    if must_run_once:
         raise TransformError(
             "linearize: the derivative of a while loop runs the loop again, and a handler around keeps a state or "
             "collects values that this would change; pass max_steps=N to while_loop or fori_loop, or use scan or jvp"
@@ -280,9 +280,9 @@ def split_while(op: While, linear_in: tuple[bool, ...], once: bool) -> Operation
             "while_loop or fori_loop, or use scan or jvp"
         )
     c = op.constants
-    carry, parts = find_linear_carry(op.regions[0], linear_in, once)
+    carry, parts = find_linear_carry(op.regions[0], linear_in, must_run_once)
     known_in = mask_indices((*linear_in[:c], *carry), False)
-    condition = _without_residuals(split_program(op.condition, (*linear_in[:c], *carry), once))
+    condition = _without_residuals(split_program(op.condition, (*linear_in[:c], *carry), must_run_once))
     known = While(condition, _without_residuals(parts), linear_in[:c].count(False))
     inputs = tuple([Var(t) for t in op.in_types])
     outputs = tuple([Var(t) for t in op.body.in_types[c:]])

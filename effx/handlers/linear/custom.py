@@ -9,5 +9,5 @@ from effx.ir.ops.custom import CustomCall
 
 
 @splitter(CustomCall)
-def split_custom_call(op: CustomCall, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
-    return split_call(Call(op.program), linear_in, once)
+def split_custom_call(op: CustomCall, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
+    return split_call(Call(op.program), linear_in, must_run_once)

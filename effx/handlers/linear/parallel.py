@@ -8,8 +8,8 @@ from effx.ir.ops.parallel import ParallelMap
 
 
 @splitter(ParallelMap)
-def split_parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], once: bool) -> OperationParts:
-    parts = split_program(op.body, linear_in, once)
+def split_parallel_map(op: ParallelMap, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
+    parts = split_program(op.body, linear_in, must_run_once)
     known_in, active = mask_indices(linear_in, False), mask_indices(linear_in, True)
     all_axes = tuple(range(len(op.axes)))
     residual_cuts = (all_axes,) * parts.computed

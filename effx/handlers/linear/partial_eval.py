@@ -51,23 +51,25 @@ def splitter(*kinds: type[H]) -> Callable[[Splitter[H]], Splitter[H]]:
     return splitters.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
-def split_operation(op: HigherOrder, linear_in: tuple[bool, ...], once: bool) -> OperationParts | None:
+def split_operation(
+    op: HigherOrder, linear_in: tuple[bool, ...], must_run_once: bool
+) -> OperationParts | None:
     """Splits an operation by dependence on its linear operands; None if it is not split.
 
     Args:
         op: the operation.
         linear_in: for each operand whether it is linear.
-        once: True if an outer handler has a state or collects (`must_perform_once`): then the linear part
+        must_run_once: True if an outer handler has a state or collects (`must_perform_once`): then the linear part
             recomputes nothing of the known part.
     """
     rule = splitters.find(type(op))
     if rule is None:
         return None
-    key = ("parts", op, linear_in, once)
+    key = ("parts", op, linear_in, must_run_once)
     derived = op.programs[0].derived
     parts = derived.get(key)
     if parts is None:
-        parts = derived[key] = rule(op, linear_in, once)
+        parts = derived[key] = rule(op, linear_in, must_run_once)
     return cast("OperationParts", parts)
 
 
@@ -99,27 +101,27 @@ class ProgramParts:
 
 
 def split_program(
-    program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...] = ()
+    program: Program, linear_in: tuple[bool, ...], must_run_once: bool, forced: tuple[bool, ...] = ()
 ) -> ProgramParts:
     """Splits a program by dependence on its linear inputs; cached in the program.
 
     Args:
         program: the program to split.
         linear_in: for each input whether it is linear.
-        once: as for `split_operation`.
+        must_run_once: as for `split_operation`.
         forced: for each output whether the linear part must return it even if it is known.
     """
-    key = ("split", linear_in, once, forced)
+    key = ("split", linear_in, must_run_once, forced)
     parts = program.derived.get(key)
     if parts is None:
         parts = program.derived[key] = _split_uncached(
-            program, linear_in, once, forced or (False,) * len(program.outputs)
+            program, linear_in, must_run_once, forced or (False,) * len(program.outputs)
         )
     return cast("ProgramParts", parts)
 
 
 def _split_uncached(
-    program: Program, linear_in: tuple[bool, ...], once: bool, forced: tuple[bool, ...]
+    program: Program, linear_in: tuple[bool, ...], must_run_once: bool, forced: tuple[bool, ...]
 ) -> ProgramParts:
     linear: set[Var] = {x for x, is_linear in zip(program.inputs, linear_in, strict=True) if is_linear}
     known_equations: list[Equation] = []
@@ -140,7 +142,7 @@ def _split_uncached(
                     )
                     linear.update(results if is_linear else ())
             continue
-        parts = split_operation(e.op, mask, once) if isinstance(e.op, HigherOrder) else None
+        parts = split_operation(e.op, mask, must_run_once) if isinstance(e.op, HigherOrder) else None
         if parts is None:
             linear_equations.append(e)
             linear.update(e.outputs)

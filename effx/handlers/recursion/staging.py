@@ -296,7 +296,9 @@ def align_constants(parts: Sequence[HandledProgram | Staged]) -> tuple[list[Prog
             continue
 
         # Cached, so that executables of the new form are found again.
-        def extended(program: Program = program, part_indices: tuple[int, ...] = part_indices) -> Program:
+        def extend_program(
+            program: Program = program, part_indices: tuple[int, ...] = part_indices
+        ) -> Program:
             variables = [Var(t) for t in types]
             for index, var in zip(part_indices, program.inputs, strict=False):
                 variables[index] = var
@@ -304,5 +306,5 @@ def align_constants(parts: Sequence[HandledProgram | Staged]) -> tuple[list[Prog
                 program, inputs=(*variables, *program.inputs[len(part_indices) :]), derived={}
             )
 
-        programs.append(cache_on_program(program, ("aligned", part_indices, types), extended))
+        programs.append(cache_on_program(program, ("aligned", part_indices, types), extend_program))
     return programs, constants

@@ -271,17 +271,17 @@ def loops_of_one_length_agree(f: Function, xs: Points) -> None:
 def bounded_whiles(f: Function, xs: Points) -> None:
     step = step_of(f)
 
-    def bounded(x: Array) -> Array:
+    def loop_bounded(x: Array) -> Array:
         body: Function = lambda s: (s[0] + 1, step(s[1], 0.2)[0])  # noqa: E731 - a step
         last: Array = lax.while_loop(lambda s: s[0] < 3, body, (enp.int32(0), x), max_steps=5)[1]
         return last
 
-    def scanned(x: Array) -> Array:
+    def loop_by_scan(x: Array) -> Array:
         last: Array = lax.scan(lambda c, _: (step(c, 0.2)[0], None), x, None, length=3)[0]
         return last
 
-    same(bounded(xs[0]), scanned(xs[0]))
-    same(effx.grad(weighted_sum_loss(bounded))(xs[0]), effx.grad(weighted_sum_loss(scanned))(xs[0]))
+    same(loop_bounded(xs[0]), loop_by_scan(xs[0]))
+    same(effx.grad(weighted_sum_loss(loop_bounded))(xs[0]), effx.grad(weighted_sum_loss(loop_by_scan))(xs[0]))
 
 
 @law(AREA, "map f = vmap f = the stacked f(row)", STEPS)

@@ -104,10 +104,10 @@ def backward_rules_are_used(f: Function, xs: Points) -> None:
     for around in (lambda h: h, effx.jit, effx.checkpoint):
         same(effx.grad(weighted_sum_loss(around(g)), everywhere(xs))(*xs), want)
 
-    def scanned(*ys: Array) -> Array:
+    def differentiate_in_scan(*ys: Array) -> Array:
         return lax.scan(lambda c, _: (c, weighted_sum_loss(g)(*ys)), None, None, length=1)[1].sum()
 
-    same(effx.grad(scanned, everywhere(xs))(*xs), want)
+    same(effx.grad(differentiate_in_scan, everywhere(xs))(*xs), want)
 
 
 @law(AREA, "custom_gradient of (f, pull-back of f) = f", SMALL)

@@ -146,7 +146,7 @@ def draws_are_kept(f: TypedProgram, xs: Points) -> None:
         zs = lax.scan(lambda c, _: (step(c), None), ys, None, length=2)[0]
         return zs, lax.scan(lambda c, _: (scaled(ys, c), None), enp.float64(1.0), None, length=2)[0]
 
-    def bounded(*ys: Array) -> PyTree:
+    def run_bounded_loops(*ys: Array) -> PyTree:
         zs = lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, step(s[1])), (0, ys), max_steps=3)[1]
         return zs, lax.fori_loop(0, 2, lambda i, c: scaled(ys, c), enp.float64(1.0))
 
@@ -157,7 +157,7 @@ def draws_are_kept(f: TypedProgram, xs: Points) -> None:
         ("checkpoint", lambda *ys: (again(again(ys)), scaled(ys, scaled(ys, enp.float64(1.0))))),
         ("scan", partial(scans, step)),
         ("scan of checkpoint", partial(scans, again)),
-        ("while", bounded),
+        ("while", run_bounded_loops),
     ):
         gradient = effx.value_and_grad(weighted_sum_loss(g), indices)
         same(Noise().run(gradient, *xs), want, note=name)

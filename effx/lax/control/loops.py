@@ -110,18 +110,18 @@ def while_loop(
     inputs = positional_tree(tree)
     name = callable_name(body_fun)
 
-    def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
+    def stage_body(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("while_loop", body_fun, inputs, types)
         return body_trace, body_trace.out_tree, body_trace.out_types
 
-    types, body = infer_carry_types("while_loop", name, init_val, array_types(carry), staged)
+    types, body = infer_carry_types("while_loop", name, init_val, array_types(carry), stage_body)
     test = trace_cached("while_loop", cond_fun, inputs, types)
     _check_test(callable_name(cond_fun), test.out_tree, test.out_types)
     decided_along = INVARIANT
     while decided_along != test.out_types[0].vma:  # the carry varies where its end does
         decided_along = test.out_types[0].vma
         with diverge_along(test.out_types[0].vma):
-            types, body = infer_carry_types("while_loop", name, init_val, types, staged)
+            types, body = infer_carry_types("while_loop", name, init_val, types, stage_body)
         test = trace_cached("while_loop", cond_fun, inputs, types)
     (condition, iteration), constants = align_constants([test, body])
     results = perform_while(condition, iteration, constants, convert_to_types(carry, types), bound)
@@ -320,12 +320,12 @@ def fori_loop(
     # Where batch elements have bounds of their own, some end while others go on.
     i_type = first.type if steps is not None else first.type.with_vma(first.type.vma | last.type.vma)
 
-    def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
+    def stage_body(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("fori_loop", body_fun, inputs, (i_type, *types))
         return body_trace, body_trace.out_tree, body_trace.out_types
 
     with diverge_along(i_type.vma):
-        types, body = infer_carry_types("fori_loop", name, init_val, array_types(carry), staged)
+        types, body = infer_carry_types("fori_loop", name, init_val, array_types(carry), stage_body)
     constants, values = list(body.captured), convert_to_types(carry, types)
     if steps is not None:
         length = len(steps)

@@ -140,11 +140,11 @@ def scan(
     inputs = positional_tree(tree, x_tree)
     n = len(carry)
 
-    def staged(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
+    def stage_body(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("scan", f, inputs, (*types, *rows))
         return body_trace, _split_body_result(name, body_trace.out_tree)[0], body_trace.out_types[:n]
 
-    types, body = infer_carry_types("scan", name, init, array_types(carry), staged)
+    types, body = infer_carry_types("scan", name, init, array_types(carry), stage_body)
     op = Scan(body.program, steps, len(body.captured), n, bool(reverse), unrolling)
     results = op(*body.captured, *convert_to_types(carry, types), *slices)
     last, ys = body.out_tree.unflatten(results)

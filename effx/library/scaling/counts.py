@@ -174,14 +174,14 @@ def _only_passes_on(u: Instruction) -> bool:
 
 def _bytes_written(module: HloModule, body: Computation, x: Instruction) -> int:
     """Returns how many bytes a fusion writes of one result."""
-    made = x
-    while made.opcode in PASSES:
-        made = body.instructions[made.operands[0]]
-    if made.opcode == "fusion" and len(made.shapes) == 1:
-        (inner,) = [module.computations[name] for name in made.called("calls")]
+    producer = x
+    while producer.opcode in PASSES:
+        producer = body.instructions[producer.operands[0]]
+    if producer.opcode == "fusion" and len(producer.shapes) == 1:
+        (inner,) = [module.computations[name] for name in producer.called("calls")]
         return _bytes_written(module, inner, inner.result)
-    if made.opcode == "dynamic-update-slice":
-        return body.instructions[made.operands[1]].shapes[0].bytes
-    if made.opcode == "parameter" or _only_passes_on(made):
+    if producer.opcode == "dynamic-update-slice":
+        return body.instructions[producer.operands[1]].shapes[0].bytes
+    if producer.opcode == "parameter" or _only_passes_on(producer):
         return 0
     return sum([s.bytes for s in x.shapes])

@@ -56,8 +56,12 @@ def _resolve_copies(c: Computation, name: str) -> Instruction | None:
 
 def _tuple_element(c: Computation, name: str, k: int) -> Instruction | None:
     """Returns the instruction that gives the k-th element of a tuple."""
-    made = _resolve_copies(c, name)
-    return _resolve_copies(c, made.operands[k]) if made is not None and made.opcode == "tuple" else None
+    producer = _resolve_copies(c, name)
+    return (
+        _resolve_copies(c, producer.operands[k])
+        if producer is not None and producer.opcode == "tuple"
+        else None
+    )
 
 
 def _constant_number(i: Instruction | None) -> int | None:

@@ -146,7 +146,7 @@ def fast_path(executable: Executable, result: object) -> FastPath | None:
     if calls is not None and not (calls.is_pure_before_first_call and flags.overrides() is None):
         return None
     # The hidden arguments precede the caller's, and the executable takes them all.
-    kept_mask = [True] * len(executable.constants) + list(executable.kept)
+    kept_mask = [True] * len(executable.constants) + list(executable.kept_mask)
     return FastPath(
         xla_executable=executable.runnable(),
         out_pytree_def=result_structure(

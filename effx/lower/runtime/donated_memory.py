@@ -19,7 +19,7 @@ def find_unused_donations(executable: Executable, donated: Sequence[bool]) -> li
         executable: compiled with `donated`.
         donated: for each input after the constants; False for those beyond its end.
     """
-    passed = [i for i, keep in enumerate(executable.kept) if keep]
+    passed = [i for i, keep in enumerate(executable.kept_mask) if keep]
     donated_inputs = [i for i in passed if i < len(donated) and donated[i] and executable.in_types[i].size]
     sizes = [executable.in_types[i].size * executable.in_types[i].dtype.itemsize for i in donated_inputs]
     stats = executable.loaded.get_compiled_memory_stats()

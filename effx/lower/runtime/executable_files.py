@@ -50,7 +50,7 @@ def dump(executable: Executable) -> bytes:
         "platform": platform_of(executable.devices[0]),
         "in_types": list(map(_type_text, executable.in_types)),
         "out_types": list(map(_type_text, executable.out_types)),
-        "kept": executable.kept,
+        "kept": executable.kept_mask,
         "committed": executable.committed,
         "locations": [_sharding_to_json(x, executable.devices) for x in executable.locations],
         "constants": [
@@ -129,7 +129,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
         constants=tuple(
             [buffer_for(x, location) for x, location in zip(constants, constant_locations, strict=True)]
         ),
-        kept=kept_mask,
+        kept_mask=kept_mask,
         committed=committed,
         text="",
         options=(),

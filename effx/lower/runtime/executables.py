@@ -73,14 +73,14 @@ class Executable:
     """A compiled program on one device, or on several.
 
     Attributes:
-        loaded: XLA's executable; it takes the constants, then the inputs that `kept` marks. For the devices of a
+        loaded: XLA's executable; it takes the constants, then the inputs that `kept_mask` marks. For the devices of a
             topology one that cannot run.
         devices: those it runs on, in order.
         locations: the device or sharding of each input, the constants left out.
         in_shardings, out_shardings: jaxlib's shardings of inputs and outputs, constants included.
         in_types, out_types: of all inputs, the constants left out, and of the outputs.
         constants: hidden leading arguments.
-        kept: for each input whether the executable takes it.
+        kept_mask: for each input whether the executable takes it.
         committed: whether results are committed to the device.
         text, options: the StableHLO it was compiled from, and XLA's options; empty where it was read from bytes.
         name: its name in errors.
@@ -98,7 +98,7 @@ class Executable:
     in_types: tuple[ArrayType, ...]
     out_types: tuple[ArrayType, ...]
     constants: tuple[ArrayImpl, ...]
-    kept: tuple[bool, ...]
+    kept_mask: tuple[bool, ...]
     committed: bool
     text: str
     options: CompilerOptions
@@ -148,7 +148,7 @@ class Executable:
                 if type(buffer_sharding := x.buffer._sharding) is not BufferSharding
                 else isinstance(location, NamedSharding)
                 and buffer_sharding is mesh_buffer_sharding(location, x.type.ndim)
-                for x, location, keep in zip(arrays, self.locations, self.kept, strict=True)
+                for x, location, keep in zip(arrays, self.locations, self.kept_mask, strict=True)
                 if keep
             ]
         )
@@ -165,7 +165,7 @@ class Executable:
             )
 
             check_agreement(self.name, self.text, loaded, self.devices, self.in_types, self.out_types)
-        moved_inputs = zip(arrays, self.locations, self.kept, strict=True)
+        moved_inputs = zip(arrays, self.locations, self.kept_mask, strict=True)
         arguments = [buffer_for(x, location) for x, location, keep in moved_inputs if keep]
         try:
             if self.calls is None:
@@ -361,7 +361,7 @@ def compile_program(
         in_types=program.in_types[n:],
         out_types=out_types,
         constants=buffers[inline_count:],
-        kept=kept_mask[n:],
+        kept_mask=kept_mask[n:],
         committed=bound,
         text=text,
         options=options,

@@ -66,7 +66,7 @@ def _descend(
     x: Array,
     memory: PyTree,
     direction_of: Callable[[PyTree, Array, Array], Array],
-    learned: Callable[[PyTree, Array, Array, Array], PyTree],
+    update_curvature: Callable[[PyTree, Array, Array, Array], PyTree],
     options: Mapping[str, PyTree],
     tries: int,
 ) -> DescentState:
@@ -77,7 +77,8 @@ def _descend(
         x: the first point.
         memory: what is known of the curvature at first.
         direction_of: takes the memory, the number of the step and the gradient, returns a direction.
-        learned: takes the memory, the number of the step, the step and the difference of gradients, returns the memory.
+        update_curvature: takes the memory, the number of the step, the step and the difference of gradients; returns the
+            memory.
         options: of the method.
         tries: how many points a line search evaluates.
     """
@@ -115,7 +116,7 @@ def _descend(
         best = select(ended.found, ended.trial, ended.low)
         moved = best.step * direction
         change = best.gradient - here.gradient
-        memory = learned(state.memory, state.steps, moved, change)
+        memory = update_curvature(state.memory, state.steps, moved, change)
         fall = here.value - best.value
         size = maximum(maximum(absolute(here.value), absolute(best.value)), 1)
         level = ended.found & (fall <= options["ftol"] * size) if "ftol" in options else no
@@ -145,7 +146,7 @@ def _run_bfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[
     def direction_of(H: Array, count: Array, gradient: Array) -> Array:
         return -_outer_product(H, gradient)
 
-    def learned(H: Array, count: Array, s: Array, y: Array) -> Array:
+    def update_curvature(H: Array, count: Array, s: Array, y: Array) -> Array:
         curve = _outer_product(s, y)
         bends = curve > 0
         rho = 1 / where(bends, curve, 1)
@@ -156,7 +157,7 @@ def _run_bfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple[
         return where(bends, changed, H)
 
     tries = options["line_search_maxiter"]
-    state = _descend(fun, x, unit, direction_of, learned, options, tries)
+    state = _descend(fun, x, unit, direction_of, update_curvature, options, tries)
     return state, state.memory
 
 
@@ -188,7 +189,7 @@ def _run_lbfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple
         q, shares = fori_loop(0, m, backward, (gradient, zeros(x.type.strong().with_shape((m,)))))
         return -fori_loop(0, m, forward, pairs.scale * q)
 
-    def learned(pairs: CurvaturePairs, count: Array, s: Array, y: Array) -> CurvaturePairs:
+    def update_curvature(pairs: CurvaturePairs, count: Array, s: Array, y: Array) -> CurvaturePairs:
         curve = _outer_product(s, y)
         bends = curve > 0
         at = count % m
@@ -204,7 +205,7 @@ def _run_lbfgs(fun: Objective, x: Array, options: Mapping[str, PyTree]) -> tuple
     pairs = CurvaturePairs(
         nothing, nothing, zeros(x.type.strong().with_shape((m,))), scalar(1, x.type.dtype, weak=False)
     )
-    return _descend(fun, x, pairs, direction_of, learned, options, options["maxls"]), None
+    return _descend(fun, x, pairs, direction_of, update_curvature, options, options["maxls"]), None
 
 
 def minimize(

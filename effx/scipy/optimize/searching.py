@@ -97,7 +97,7 @@ def search_line(
         # What is not a number is as far from a minimum as can be.
         return LinePoint(step, where(sound, value, infinity), where(sound, slope, infinity), gradient)
 
-    def going(state: LineSearchState) -> Array:
+    def goes_on(state: LineSearchState) -> Array:
         return ~state.found & (state.looked < most)
 
     def advance(state: LineSearchState) -> LineSearchState:
@@ -128,4 +128,4 @@ def search_line(
         scalar(False, dtypes.bool_, weak=False),
         scalar(0, dtypes.int32, weak=False),
     )
-    return while_loop(going, advance, begin)
+    return while_loop(goes_on, advance, begin)

@@ -193,7 +193,7 @@ class _ConjugateGradients:
     def __call__(self, A: Vectors, b: Array, x0: Array, bound: Array, M: Vectors) -> Array:
         limit = 10 * b.type.size if self.maxiter is None else self.maxiter
 
-        def going(state: tuple[Array, ...]) -> Array:
+        def goes_on(state: tuple[Array, ...]) -> Array:
             _, r, _, _, k = state
             return (_squared_norm(r) > bound * bound) & (k < limit)
 
@@ -211,7 +211,7 @@ class _ConjugateGradients:
         r = b - A(x0)
         z = M(r)
         zero = scalar(0, dtypes.int32, weak=False)
-        return while_loop(going, step, (x0, r, z, _inner_product(r, z), zero))[0]
+        return while_loop(goes_on, step, (x0, r, z, _inner_product(r, z), zero))[0]
 
 
 def cg(
@@ -265,7 +265,7 @@ class _StabilizedBiconjugateGradients:
         limit = 10 * b.type.size if self.maxiter is None else self.maxiter
         shadow = b - A(x0)
 
-        def going(state: tuple[Array, ...]) -> Array:
+        def goes_on(state: tuple[Array, ...]) -> Array:
             _, r, *_, broken, k = state
             return (_squared_norm(r) > bound * bound) & (k < limit) & ~broken
 
@@ -294,7 +294,7 @@ class _StabilizedBiconjugateGradients:
         nothing = zeros(b.type.strong())
         start = (x0, shadow, nothing, nothing, one, one, one)
         broken, zero = scalar(False, dtypes.bool_, weak=False), scalar(0, dtypes.int32, weak=False)
-        return while_loop(going, step, (*start, broken, zero))[0]
+        return while_loop(goes_on, step, (*start, broken, zero))[0]
 
 
 def bicgstab(
@@ -362,7 +362,7 @@ class _MinimalResiduals:
         limit = 10 * n if self.maxiter is None else self.maxiter
         round_ = self._solve_incremental if self.incremental else self._solve_batched
 
-        def going(state: tuple[Array, ...]) -> Array:
+        def goes_on(state: tuple[Array, ...]) -> Array:
             _, r, stalled, k = state
             return (_squared_norm(r) > bound * bound) & (k < limit) & ~stalled
 
@@ -378,7 +378,7 @@ class _MinimalResiduals:
             return where(better, new, x), where(better, left, r), ~better, k + 1
 
         stalled, zero = scalar(False, dtypes.bool_, weak=False), scalar(0, dtypes.int32, weak=False)
-        return while_loop(going, step, (x0, b - A(x0), stalled, zero))[0]
+        return while_loop(goes_on, step, (x0, b - A(x0), stalled, zero))[0]
 
     def _solve_batched(
         self, A: Vectors, M: Vectors, V: Array, beta: Array, bound: Array, m: int
@@ -401,7 +401,7 @@ class _MinimalResiduals:
         """Rotates each new column to upper triangular form; ends where the residual is small enough."""
         dtype = V.type.dtype
 
-        def going(state: tuple[Array, ...]) -> Array:
+        def goes_on(state: tuple[Array, ...]) -> Array:
             _, _, _, _, rest, k = state
             return (absolute(rest[k]) > bound) & (k < m)
 
@@ -429,7 +429,7 @@ class _MinimalResiduals:
         row = zeros(V.type.with_shape((m,)))
         rest = zeros(V.type.with_shape((m + 1,))).at[0].set(beta)
         zero = scalar(0, dtypes.int32, weak=False)
-        V, R, _, _, rest, k = while_loop(going, extend, (V, R, row, row, rest, zero))
+        V, R, _, _, rest, k = while_loop(goes_on, extend, (V, R, row, row, rest, zero))
         used = as_operand(np.arange(m)) < k
         return V, _back_substitute(R[:m], where(used, rest[:m], 0))
 

@@ -198,8 +198,8 @@ def _large_expn(n: Array, x: Array) -> Array:
 
     one = first * 0.0 + 1.0
     start = (one.reshape(-1).sum() * 0.0 + 1.0, first, one / tiny**0.75, first, one)
-    found: Array = while_loop(goes_on, step, start)[1]
-    return found * exp(-x)
+    fraction: Array = while_loop(goes_on, step, start)[1]
+    return fraction * exp(-x)
 
 
 @custom_jvp

@@ -90,10 +90,10 @@ def _owens_t(h: Array, a: Array) -> Array:
     finite = minimum(level, 100.0)
     integrand = exp(expand_dims(finite * finite, -1) * -0.5 * (t * t)) / (t * t + 1.0)
     total = reducing.sum(integrand * convert(to_host_array(0.5 * WEIGHTS), h.type.dtype), -1)
-    found = end * total * exp(finite * finite * -0.5) * (0.5 / math.pi)
+    t_value = end * total * exp(finite * finite * -0.5) * (0.5 / math.pi)
     p, q = erfc(k * math.sqrt(0.5)) * 0.5, erfc(level * math.sqrt(0.5)) * 0.5
-    found = where(steep, 0.5 * (p + q) - p * q - found, found)
-    return where((h == h) & (a == a), where(a < 0.0, -found, found), math.nan)
+    t_value = where(steep, 0.5 * (p + q) - p * q - t_value, t_value)
+    return where((h == h) & (a == a), where(a < 0.0, -t_value, t_value), math.nan)
 
 
 @_owens_t.defjvp

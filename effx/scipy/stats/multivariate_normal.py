@@ -71,9 +71,9 @@ def _degenerate_log_density(rest: Array, matrix: Array) -> Array:
     rank = reducing.sum(where(positive, 1.0, 0.0), -1)
     across = reducing.max(where(positive, 0.0, absolute(along)), -1)
     inside = across <= reducing.max(absolute(rest), -1) * (eps * 1e3)
-    found = -0.5 * (square + rank * LOG_TWO_PI + reducing.sum(log(safe), -1))
+    log_likelihood = -0.5 * (square + rank * LOG_TWO_PI + reducing.sum(log(safe), -1))
     allowed = reducing.all(values >= -bound, -1)
-    return where(allowed, where(inside, found, -math.inf), math.nan)
+    return where(allowed, where(inside, log_likelihood, -math.inf), math.nan)
 
 
 @jit(static_argnames=("allow_singular",))

@@ -30,8 +30,8 @@ Point = tuple[
 
 def log_tail_probabilities(*xs: Array) -> list[Point]:
     """Returns numbers with the logarithms of the probabilities on both sides."""
-    found = apply_each(log_normal_cdf, *xs, *[-x for x in xs])
-    return list(zip(xs, found[: len(xs)], found[len(xs) :], strict=True))
+    log_probabilities = apply_each(log_normal_cdf, *xs, *[-x for x in xs])
+    return list(zip(xs, log_probabilities[: len(xs)], log_probabilities[len(xs) :], strict=True))
 
 
 def log_between(low: Point, high: Point) -> Array:

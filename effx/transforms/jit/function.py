@@ -538,7 +538,7 @@ class Function(Generic[P, R]):
         concrete = [to_concrete(x) for x in arrays]
         check_captured(self.where, trace.captured, variant.donated, concrete)
         check_donated_once(
-            self.where, self.find_executable(trace, variant, concrete).kept, variant.donated, concrete
+            self.where, self.find_executable(trace, variant, concrete).kept_mask, variant.donated, concrete
         )
 
     def wrap_in_python(self, call: Callable[..., R]) -> Callable[P, R]:
@@ -547,7 +547,7 @@ class Function(Generic[P, R]):
         donates = bool(o.donate_argnums or o.donate_argnames)
         positions_by_count = PositionalRoles(o)
 
-        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        def call_and_explain(*args: P.args, **kwargs: P.kwargs) -> R:
             call_args: Sequence[object] = args
             call_kwargs: dict[str, object] = kwargs
             static, donated = positions_by_count[len(args)]
@@ -578,7 +578,7 @@ class Function(Generic[P, R]):
                 mark_deleted(flatten([*[args[i] for i in donated], *rest])[0])
             return result
 
-        return guarded
+        return call_and_explain
 
     # Inspecting the stages
 

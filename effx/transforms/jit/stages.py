@@ -455,7 +455,7 @@ class Compiled(CompilationStage):
         except BackendError as error:
             if "INVALID_ARGUMENT" in str(error):  # XLA does not say which array it is
                 donated = [*signature.donated, *[False] * (len(arrays) - len(signature.donated))]
-                check_donated_once(("jit", signature.name), self.executable.kept, donated, arrays)
+                check_donated_once(("jit", signature.name), self.executable.kept_mask, donated, arrays)
             raise
         if self.contents is not None:
             count = len(signature.out_types)
