@@ -10,7 +10,7 @@ from effx.array.triangles import band_mask
 from effx.errors import ShapeError
 from effx.families.linalg.lu import Lu
 from effx.families.linalg.lu import lu_solve as by_factors
-from effx.families.linalg.matrices import adjoint, check_matrix, multiply
+from effx.families.linalg.matrices import adjoint, check_matrix, make_hermitian, multiply
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
 from effx.lax import linalg
@@ -27,8 +27,8 @@ def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_f
     """Returns the upper triangular U with a = U^H U, or the lower triangular L with a = L L^H.
 
     Args:
-        a: `[*batch, n, n]`, Hermitian and positive definite.
-        lower: True for L.
+        a: `[*batch, n, n]`, Hermitian and positive definite; only one triangle is read, as in SciPy.
+        lower: True to read the lower triangle and return L, False to read the upper one and return U.
         overwrite_a, check_finite: change nothing.
 
     Raises:
@@ -38,7 +38,7 @@ def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_f
     >>> cholesky(np.array([[4., 2.], [2., 2.]])).tolist()
     [[2.0, 1.0], [0.0, 1.0]]
     """
-    return nla.cholesky(a, upper=not lower)
+    return nla.cholesky(a, upper=not lower, symmetrize_input=False)
 
 
 def cho_factor(
@@ -427,10 +427,12 @@ def eigh(
         raise ShapeError(f"eigh: type must be 1, 2 or 3, got {type!r}")
     if b is None:
         (x,), back = kernel_operands("eigh", a)
-        v, w = linalg.eigh(x, lower=lower)
+        v, w = linalg.eigh(x, lower=lower, symmetrize_input=False)
         return back(w) if eigvals_only else (back(w), back(v))
     (x, y), back = kernel_operands("eigh", a, b)
-    factor = nla.cholesky(y)
+    check_matrix("eigh", x.type, "a", square=True)
+    x = make_hermitian(x, lower)
+    factor = nla.cholesky(y if lower else adjoint(y), symmetrize_input=False)
     if type == 1:
         half = linalg.triangular_solve(factor, x, left_side=True, lower=True)
         similar = adjoint(linalg.triangular_solve(factor, adjoint(half), left_side=True, lower=True))
