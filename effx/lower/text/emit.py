@@ -283,6 +283,8 @@ class Body:
         lines: the text so far.
         sizes: the names of symbolic sizes that have been written.
         sums: chains of sums over axes that are one sum over all of them; see `find_sum_chains`.
+        arguments: the arguments of the module's public function, which are the same at each use; XLA may compute any
+            other value once for each use, with other roundings.
     """
 
     __slots__ = (
@@ -291,6 +293,7 @@ class Body:
         "_joined",
         "_location",
         "_whole",
+        "arguments",
         "indent",
         "lines",
         "module",
@@ -303,6 +306,7 @@ class Body:
         self.module = module
         self.lines: list[str] = []
         self.sums: dict[Var, tuple[AxisName, ...]] = {}
+        self.arguments: frozenset[Atom] = frozenset()
         self._whole, self._joined = self.lines, 0
         self.names: dict[Var, str] = {}
         self._constants: dict[tuple[str, ArrayType | str], str] = {}
@@ -556,6 +560,8 @@ def function_lines(
         constants: the texts inside `dense<...>` of the first inputs' values, which are then no arguments.
     """
     body = Body(module)
+    if visibility == "public":
+        body.arguments = frozenset(program.inputs)
     arguments = module.arguments(program.in_types[len(constants) :])
     hidden = len(arguments) - len(program.inputs) + len(constants)
     for var, text in zip(program.inputs, constants, strict=False):
