@@ -43,8 +43,25 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
     if type(value) is int and dtype.kind in "iu":
         low, high = int_range(dtype)
         if not low <= value <= high:
-            raise OverflowError(f"python int {value} is out of bounds for {dtypes.short_name(dtype)}")
+            check_fits("", value, dtype)
     return HostArray(value, array_type(dtype, (), weak))
+
+
+def check_fits(function_name: str, value: int, dtype: DType) -> None:
+    """Refuses an int that a dtype of integers cannot hold.
+
+    Args:
+        function_name: the function that takes the int, "" for an operator.
+        value: the int.
+        dtype: of integers.
+
+    Raises:
+        OverflowError: it does not fit.
+    """
+    low, high = int_range(dtype)
+    if not low <= value <= high:
+        where = f"{function_name}: " if function_name else ""
+        raise OverflowError(f"{where}python int {value} is out of bounds for {dtypes.short_name(dtype)}")
 
 
 def wrap_integer(value: int, dtype: DType) -> int:
@@ -86,7 +103,7 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
         dtype, weak = dtypes.scalar_dtype(kind)
         return scalar(cast("Number", x), dtype, weak)
     if isinstance(x, np.ndarray | np.generic):
-        return to_host_array(x)
+        return to_host_array(x, None, function_name)
     if isinstance(x, bool | int | float | complex):  # subclasses such as enums
         base = next(c for c in (bool, int, float, complex) if isinstance(x, c))
         return as_operand(base(x))  # type: ignore[arg-type]  # the union is not narrowed by base
@@ -99,19 +116,46 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
             f"lists are converted only by array and asarray"
         )
     if hasattr(x, "__array__"):
-        return to_host_array(np.asarray(x))
+        return to_host_array(np.asarray(x), None, function_name)
     if kind in converters:
         return as_operand(converters[kind](x), function_name)
     raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
 
 
-def to_host_array(x: "npt.ArrayLike", dtype: DType | None = None) -> HostArray:
-    """Returns NumPy data as a host array of a canonical dtype, without copying where possible."""
+def to_host_array(x: "npt.ArrayLike", dtype: DType | None = None, function_name: str = "operand") -> HostArray:
+    """Returns NumPy data as a host array of a canonical dtype, without copying where possible.
+
+    Raises:
+        OverflowError: no dtype is asked for, and 32 bits cannot hold an integer of 64.
+        DTypeError: a masked array, whose mask would be lost.
+    """
+    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+        raise DTypeError(
+            f"{function_name}: a masked array of NumPy has no counterpart here; fill it with x.filled(value), or pass "
+            "x.data and the mask"
+        )
     data = np.asarray(x)
     canonical = dtypes.canonicalize(data.dtype if dtype is None else dtype)
     if data.dtype != canonical:
-        data = data.astype(canonical)
+        data = data.astype(canonical) if dtype is not None else narrow_data(function_name, data, canonical)
     return HostArray(data, array_type(canonical, data.shape))
+
+
+def narrow_data(function_name: str, data: "np.ndarray[Any, Any]", dtype: DType) -> "np.ndarray[Any, Any]":
+    """Converts NumPy data of 64 bits to the dtype that stands for theirs without `enable_x64`.
+
+    Raises:
+        OverflowError: an integer does not fit.
+    """
+    if data.dtype.kind in "iu" and dtype.kind in "iu" and data.size:
+        low, high = int_range(dtype)
+        for value in (int(data.min()), int(data.max())):
+            if not low <= value <= high:
+                raise OverflowError(
+                    f"{function_name}: {value} of {dtypes.short_name(data.dtype)} does not fit into "
+                    f"{dtypes.short_name(dtype)}, which it becomes without enable_x64"
+                )
+    return data.astype(dtype)
 
 
 def convert(x: Array, dtype: DType, weak: bool = False) -> Array:

@@ -9,12 +9,12 @@ from effx.array import Array, Operand, promotion, shaping
 from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
-from effx.handlers.sharding_types.axes_in_types import with_sharding_like
 from effx.ir.ops import shape as s
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lax.operands import adapt_operands, element_count, int_tuple
+from effx.transforms.placement.filling import fill_like
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
@@ -105,10 +105,8 @@ def full_like(
         likeness = array_type(dtypes.canonicalize(x.dtype), x.shape)
     else:
         likeness = as_operand(x, "full_like").type
-    filled = full(
-        likeness.shape if shape is None else shape, fill_value, likeness.dtype if dtype is None else dtype
-    )
-    filled = with_sharding_like(filled, likeness)
+    sizes = likeness.shape if shape is None else shaping.to_shape("full_like", shape)
+    filled = fill_like(x, sizes, lambda sizes: full(sizes, fill_value, likeness.dtype if dtype is None else dtype))
     return convert(filled, likeness.dtype, True) if likeness.weak and dtype is None else filled
 
 

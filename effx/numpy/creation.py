@@ -9,16 +9,16 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, arithmetic, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, size_scalar, to_host_array
+from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, size_scalar, to_host_array
 from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
-from effx.handlers.sharding_types.axes_in_types import with_sharding_like
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lower.placement.concrete import device_put, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
+from effx.transforms.placement.filling import fill_like, placement_of
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _nested_leaves(x: Any) -> Iterator[Any]:
 
 
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
-    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _nested_leaves(x)]
+    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf, "array") for leaf in _nested_leaves(x)]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
@@ -197,7 +197,7 @@ def _convert_object(x: Any, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, list | tuple):
         return _from_list(x, dtype)
     if isinstance(x, np.ndarray | np.generic):
-        host = to_host_array(x, dtype)
+        host = to_host_array(x, dtype, "array")
         return make_constant(np.asarray(host.value), host.type.dtype)
     if isinstance(x, memoryview | bytearray | range):
         return _convert_object(np.asarray(x), dtype, copy)
@@ -263,6 +263,8 @@ def make_filled(
     """
     if dtype == dtypes.float0:
         return _float0_array(shape)
+    if type(value) is int and dtype.kind in "iu":
+        check_fits(function_name, value, dtype)
     if not shape:
         return make_constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
@@ -385,9 +387,15 @@ def _like_arguments(
     return sizes, dtypes.canonicalize_requested(dtype), False
 
 
-def _with_sharding_of(like: object, x: Array) -> Array:
-    """Returns an array with the type sharding of another one of its shape, if it has one."""
-    return with_sharding_like(x, like.type) if isinstance(like, Array) else x
+def _make_filled_like(
+    function_name: str, like: object, device: object, value: Number, sizes: Shape, dtype: DType, weak: bool
+) -> Array:
+    """Returns an array of one value on a device; None for the devices of an array of this shape."""
+
+    def fill(shape: Shape) -> Array:
+        return make_filled(shape, value, dtype, weak, function_name)
+
+    return fill_like(like, sizes, fill) if device is None else to_device(fill(sizes), device)
 
 
 @typed_as_like
@@ -406,8 +414,7 @@ def zeros_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, zeros_like, a, dtype, shape, device=device)
-    sizes, result_dtype, weak = _like_arguments("zeros_like", a, dtype, shape)
-    return _with_sharding_of(a, to_device(make_filled(sizes, 0, result_dtype, weak, "zeros_like"), device))
+    return _make_filled_like("zeros_like", a, device, 0, *_like_arguments("zeros_like", a, dtype, shape))
 
 
 @typed_as_like
@@ -426,8 +433,7 @@ def ones_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, ones_like, a, dtype, shape, device=device)
-    sizes, result_dtype, weak = _like_arguments("ones_like", a, dtype, shape)
-    return _with_sharding_of(a, to_device(make_filled(sizes, 1, result_dtype, weak, "ones_like"), device))
+    return _make_filled_like("ones_like", a, device, 1, *_like_arguments("ones_like", a, dtype, shape))
 
 
 @typed_as_like
@@ -446,10 +452,8 @@ def empty_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, empty_like, prototype, dtype, shape, device=device)
-    sizes, result_dtype, weak = _like_arguments("empty_like", prototype, dtype, shape)
-    return _with_sharding_of(
-        prototype, to_device(make_filled(sizes, 0, result_dtype, weak, "empty_like"), device)
-    )
+    arguments = _like_arguments("empty_like", prototype, dtype, shape)
+    return _make_filled_like("empty_like", prototype, device, 0, *arguments)
 
 
 def full_like(
@@ -471,13 +475,16 @@ def full_like(
     sizes, result_dtype, weak = _like_arguments("full_like", a, dtype, shape)
     if type(fill_value) in (bool, int, float):
         number = cast("Number", fill_value)
-        return _with_sharding_of(
-            a, to_device(make_filled(sizes, number, result_dtype, weak, "full_like"), device)
-        )
+        return _make_filled_like("full_like", a, device, number, sizes, result_dtype, weak)
     value = convert(
         arithmetic.astype(returnable_operand(fill_value, "full_like"), result_dtype), result_dtype, weak
     )
-    return _with_sharding_of(a, to_device(broadcast_to(value, sizes), device))
+    if device is not None:
+        return to_device(broadcast_to(value, sizes), device)
+    if value.type.shape:
+        whole, sharding = broadcast_to(value, sizes), placement_of(a, sizes)
+        return fill_like(a, sizes, lambda _: whole) if sharding is None else device_put(whole, sharding)
+    return fill_like(a, sizes, lambda shape: broadcast_to(value, shape))
 
 
 def check_int(function_name: str, name: str, value: Any) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, shaping, triangles
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar, size_scalar
+from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, scalar, size_scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, ShapeError
@@ -90,8 +90,11 @@ def arange(
         raise ShapeError("arange: step must not be 0")
     if any([is_symbolic(n) for n in (low, high, by)]):
         return to_device(_symbolic_range(low, high, by, result_dtype), device)
-    integers = type(low) is int and type(high) is int and type(by) is int
-    if integers and dtypes.is_integer(result_dtype) and is_recorded():
+    integers = type(low) is int and type(high) is int and type(by) is int and dtypes.is_integer(result_dtype)
+    if integers and range(low, high, by):
+        check_fits("arange", low, result_dtype)
+        check_fits("arange", range(low, high, by)[-1], result_dtype)
+    if integers and is_recorded():
         # An iota, so that a program does not store the numbers.
         count = len(range(low, high, by))
         result = Iota(array_type(result_dtype, (count,)), 0)()

@@ -8,6 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
+from effx.array.promotion import narrow_data
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, TreeError
 from effx.ir.types import ArrayType
@@ -93,7 +94,19 @@ class HostFunction:
                 f"{self.what}: {self.name} returned {where} of shape {value.shape}, "
                 f"but result_shape_dtypes says {t!r}"
             )
-        return np.ascontiguousarray(value, t.dtype).reshape(t.shape)
+        if value.dtype != t.dtype:
+            value = self._narrow_result(where, value, t.dtype)
+        return np.ascontiguousarray(value).reshape(t.shape)
+
+    def _narrow_result(self, where: str, value: HostData, dtype: DType) -> HostData:
+        """Returns a result of 64 bits in the declared dtype; refuses numbers that it cannot hold."""
+        narrow = narrow_data(f"{self.what}: {where} of {self.name}", value, dtype)
+        if value.dtype.kind in "fc" and (np.isfinite(value) & ~np.isfinite(narrow)).any():
+            raise OverflowError(
+                f"{self.what}: {where} of {self.name} has finite numbers that are infinite as {dtypes.short_name(dtype)}, "
+                "which it becomes without enable_x64"
+            )
+        return narrow
 
 
 def _copy_as_dtype(x: HostData, dtype: DType) -> HostData:
