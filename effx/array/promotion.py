@@ -122,7 +122,9 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
     raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
 
 
-def to_host_array(x: "npt.ArrayLike", dtype: DType | None = None, function_name: str = "operand") -> HostArray:
+def to_host_array(
+    x: "npt.ArrayLike", dtype: DType | None = None, function_name: str = "operand"
+) -> HostArray:
     """Returns NumPy data as a host array of a canonical dtype, without copying where possible.
 
     Raises:

@@ -106,7 +106,9 @@ def full_like(
     else:
         likeness = as_operand(x, "full_like").type
     sizes = likeness.shape if shape is None else shaping.to_shape("full_like", shape)
-    filled = fill_like(x, sizes, lambda sizes: full(sizes, fill_value, likeness.dtype if dtype is None else dtype))
+    filled = fill_like(
+        x, sizes, lambda sizes: full(sizes, fill_value, likeness.dtype if dtype is None else dtype)
+    )
     return convert(filled, likeness.dtype, True) if likeness.weak and dtype is None else filled
 
 

@@ -84,7 +84,10 @@ def _nested_leaves(x: Any) -> Iterator[Any]:
 
 
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
-    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf, "array") for leaf in _nested_leaves(x)]
+    leaves = [
+        leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf, "array")
+        for leaf in _nested_leaves(x)
+    ]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):

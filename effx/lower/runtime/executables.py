@@ -404,6 +404,8 @@ def _compiled_shardings(
                 tiling = tiling_from_hlo(hlo_sharding, sizes, t.ndim)
                 if tiling is None:  # in parts of mesh axes
                     sharding = sharding_from_hlo(hlo_sharding, assignment.devices, t.ndim)
+                elif 1 in sizes:
+                    sharding = _find_spelling(tiling, locations[0], program.in_types, t)
             if sharding is None:
                 sharding = assignment.name_sharding(tiling or Tiling(sizes, ((),) * t.ndim))
             kind = (memories.inputs, memories.outputs)[side][i]
@@ -411,6 +413,27 @@ def _compiled_shardings(
                 sharding if kind == sharding.nondefault_memory else sharding.with_memory_kind(kind)
             )
     return locations
+
+
+def _find_spelling(
+    tiling: Tiling, inputs: Sequence[DeviceOrSharding], in_types: Sequence[ArrayType], t: ArrayType
+) -> NamedSharding | None:
+    """Returns the sharding of an input that is sharded as an output is, the one that names most axes.
+
+    XLA does not tell mesh axes of size 1. So what is computed from an array elementwise has its sharding as users wrote it.
+    """
+    alike = [
+        sharding
+        for sharding, in_type in zip(inputs, in_types, strict=True)
+        if isinstance(sharding, NamedSharding)
+        and in_type.shape == t.shape
+        and sharding.tiling(t.ndim).is_like(tiling)
+    ]
+    return max(
+        alike,
+        key=lambda sharding: len(sharding.mesh.axis_names) - len(sharding.replicated_axes),
+        default=None,
+    )
 
 
 def _single_device_locations(device: Device, memories: Sequence[str | None]) -> list[DeviceOrSharding]:

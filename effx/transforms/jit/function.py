@@ -599,7 +599,10 @@ class Function(Generic[P, R]):
             variant = self.find_variant(trace, donated, tree)
         device = self.options.device
         shardings = argument_shardings(leaves, variant.shardings)
-        signature = Signature(self.name, tree, trace.out_tree, types, trace.out_types, variant.donated)
+        out_shardings = () if variant.shardings is None else variant.shardings.outputs
+        signature = Signature(
+            self.name, tree, trace.out_tree, types, trace.out_types, variant.donated, out_shardings
+        )
         return Traced(
             signature,
             trace.program,

@@ -137,9 +137,9 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
 
 
-def shape_struct(t: ArrayType) -> ShapeDtypeStruct:
-    """Returns the public description of a type."""
-    return ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak)
+def shape_struct(t: ArrayType, sharding: Sharding | None = None) -> ShapeDtypeStruct:
+    """Returns the public description of a type, and of a requested sharding."""
+    return ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding, weak_type=t.weak)
 
 
 @final
@@ -171,6 +171,7 @@ class Signature:
         in_tree, out_tree: the structures of the arguments `(args, kwargs)` and of the result.
         in_types, out_types: of the arrays in them.
         donated: for each array of the arguments whether its memory may be reused for results.
+        out_shardings: the requested shardings of the result's arrays; () where none is requested.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Signature:
     in_types: tuple[ArrayType, ...]
     out_types: tuple[ArrayType, ...]
     donated: tuple[bool, ...]
+    out_shardings: tuple[Sharding | None, ...] = ()
 
 
 @attrs.frozen(eq=False)
@@ -228,8 +230,10 @@ class CompilationStage:
 
     @property
     def out_info(self) -> PyTree:
-        """Shapes and dtypes in the structure of the result."""
-        return self.out_tree.unflatten([shape_struct(t) for t in self.signature.out_types])
+        """Shapes and dtypes in the structure of the result, with the shardings that `out_shardings` requests."""
+        out_types = self.signature.out_types
+        shardings = self.signature.out_shardings or (None,) * len(out_types)
+        return self.out_tree.unflatten(list(map(shape_struct, out_types, shardings)))
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
