@@ -669,12 +669,19 @@ def _lattice_node(dtype: DType, weak: bool) -> str:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """The dtype that two dtypes promote to; Python types are weak, and 64-bit results follow `enable_x64`.
+    """The dtype that two dtypes promote to; Python types are weak.
 
-    >>> promote_types("int8", "uint8"), promote_types(int, "uint8")
-    (dtype('int16'), dtype('uint8'))
+    This asks about dtypes, not about arrays: 64 bits remain 64 bits without `enable_x64` too, but come from none of 32.
+
+    >>> promote_types("int8", "uint8"), promote_types(int, "uint8"), promote_types("int64", "int32")
+    (dtype('int16'), dtype('uint8'), dtype('int64'))
     """
-    return result_type(a, b)
+    first, second = [
+        _SCALARS[True][x] if isinstance(x, type) and x in _SCALARS[True] else (as_dtype(x), False)
+        for x in (a, b)
+    ]
+    wide = enable_x64.value or first[0] in _NARROW or second[0] in _NARROW
+    return _promote((first, second), wide, numpy_dtype_promotion.value == "strict" and first != second)[0]
 
 
 _SCALARS: Final[dict[bool, dict[object, tuple[DType, bool]]]] = {

@@ -615,3 +615,61 @@ def test_registries_are_effx_own() -> None:
     assert not default.is_node(Layer)
     assert default is not tree.users
     assert pickle.loads(pickle.dumps(tree.dispatch)) is tree.dispatch
+
+
+def test_a_record_that_another_thread_registers_meanwhile() -> None:
+    """What was flattened as a leaf before is flattened again, whoever registered its class in between."""
+
+    def flatten_in_between(make: Callable[[], Any], flatten: Callable[..., Any]) -> Any:
+        entered, registered = threading.Event(), threading.Event()
+
+        class Slow(dict[str, Any]):  # a leaf, whose test by `is_leaf` waits while the other thread registers
+            pass
+
+        def is_leaf(x: Any) -> bool:
+            if isinstance(x, Slow):
+                entered.set()
+                assert registered.wait(60)
+            return isinstance(x, Slow)
+
+        results: list[Any] = []
+        thread = threading.Thread(target=lambda: results.append(flatten([make(), Slow()], is_leaf)))
+        thread.start()
+        assert entered.wait(60)
+        tree.flatten(make())
+        registered.set()
+        thread.join()
+        return results[0]
+
+    @attrs.frozen
+    class First:
+        x: Any
+
+    @attrs.frozen
+    class Second:
+        x: Any
+
+    leaves = flatten_in_between(lambda: First(1), lambda t, is_leaf: tree.flatten(t, is_leaf)[0])
+    assert leaves == [1, {}]
+    paths = flatten_in_between(lambda: Second(1), lambda t, is_leaf: tree.flatten_with_path(t, is_leaf)[0])
+    assert [leaf for _, leaf in paths] == [1, {}]
+
+
+def test_records_as_leaves() -> None:
+    @attrs.frozen
+    class Outer:
+        inner: Any
+
+    @attrs.frozen
+    class Inner:
+        x: Any
+
+    whole = [Outer(Inner(1)), Inner(2)]
+    for _ in range(2):  # before and after the classes are known
+        assert tree.flatten(whole, lambda x: isinstance(x, Inner))[0] == [Inner(1), Inner(2)]
+        assert tree.flatten(whole, lambda x: isinstance(x, Outer))[0] == [Outer(Inner(1)), 2]
+        assert [leaf for _, leaf in tree.flatten_with_path(whole, lambda x: isinstance(x, Outer))[0]] == [
+            Outer(Inner(1)),
+            2,
+        ]
+    assert tree.flatten(whole)[0] == [1, 2]

@@ -17,7 +17,7 @@ from effx.tree.registry import (
     PyTreeDef,
     check_nesting_depth,
     flatten,
-    register_leaf_classes,
+    register_and_repeat,
     tuple_structure,
     users,
 )
@@ -253,10 +253,11 @@ def flatten_with_path(
             return plain(subtree)
 
     check_nesting_depth(tree)
-    paths_and_leaves, treedef = users.flatten_with_path(tree, predicate)
-    if register_leaf_classes([leaf for _, leaf in paths_and_leaves]):
-        return flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    return paths_and_leaves, treedef
+    return register_and_repeat(
+        lambda: users.flatten_with_path(tree, predicate),
+        users.flatten_with_path(tree, predicate),
+        lambda flat: [leaf for _, leaf in flat[0]],
+    )
 
 
 def leaves_with_path(

@@ -34,6 +34,7 @@ KeyPath: TypeAlias = tuple[object, ...]
 IsLeaf: TypeAlias = Callable[[PyTree], bool]
 
 T = TypeVar("T")
+R = TypeVar("R")
 C = TypeVar("C", bound=type[object])
 
 
@@ -62,9 +63,9 @@ _in_cpp: Final = Registry("in C++")
 """The node types that C++ flattens by itself, without calling Python."""
 
 _LOCK = threading.RLock()
-_registered_classes: set[type[object]] = (
-    set()
-)  # types of leaves about which `register_leaf_classes` has decided
+# Types of leaves that `register_leaf_classes` leaves as they are. Records that it registered are not among them: a thread
+# may see one as a leaf that another thread has just registered, and must flatten it again.
+_decided_leaves: set[type[object]] = set()
 _leaf_classes: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
 # Users' registrations of classes.
@@ -75,7 +76,7 @@ named_tuples: set[type[object]] = (
 
 _flatten = users.flatten
 _flatten_in_cpp = _in_cpp.flatten
-_are_registered = _registered_classes.issuperset
+_are_decided = _decided_leaves.issuperset
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], PyTreeDef]:
@@ -95,9 +96,9 @@ def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], 
     except SystemError as error:
         raise nesting_error("flatten") from error
     # 13 ns a leaf: the types of leaves, all in C.
-    if not _are_registered(map(type, flat[0])) and register_leaf_classes(flat[0]):
-        return flatten(tree, is_leaf)
-    return flat
+    if _are_decided(map(type, flat[0])):
+        return flat
+    return register_and_repeat(lambda: _flatten(tree, is_leaf), flat, lambda flat: flat[0])
 
 
 def nesting_error(function_name: str) -> TreeError:
@@ -123,18 +124,36 @@ def check_nesting_depth(tree: PyTree) -> None:
         pass
 
 
-def register_leaf_classes(leaves: list[PyTree]) -> bool:
-    """Register the attrs classes of leaves as nodes; true if there were any."""
-    changed = False
+def register_and_repeat(
+    flatten_once: Callable[[], R], flat: R, leaves_of: Callable[[R], Iterable[PyTree]]
+) -> R:
+    """Flatten again until no leaf is a record that is a node: neither of a new class nor of one that another thread
+    registered meanwhile.
+
+    Args:
+        flatten_once: flattens the tree with the classes that are registered.
+        flat: its result so far. leaves_of: returns the leaves in such a result.
+    """
+    deliberate_leaves: set[type[object]] = set()
+    while True:
+        records = register_leaf_classes(leaves_of(flat))
+        if records <= deliberate_leaves:  # `is_leaf` says so
+            return flat
+        deliberate_leaves |= records
+        flat = flatten_once()
+
+
+def register_leaf_classes(leaves: Iterable[PyTree]) -> set[type[object]]:
+    """Register the attrs classes of leaves as nodes; returns the classes of leaves that are nodes because of that."""
+    classes = set(map(type, leaves))
     with _LOCK:
-        for cls in set(map(type, leaves)) - _registered_classes:
+        for cls in classes - _decided_leaves - _automatic:
             if not users.is_node(cls) and is_record(cls):
-                data, meta = _field_names(cls)
-                _register_record(cls, data, meta)
+                _register_record(cls, *_field_names(cls))
                 _automatic.add(cls)
-                changed = True
-            _registered_classes.add(cls)
-    return changed
+            else:
+                _decided_leaves.add(cls)
+    return classes & _automatic
 
 
 def register_classes(classes: Iterable[type[object]]) -> None:
@@ -144,7 +163,6 @@ def register_classes(classes: Iterable[type[object]]) -> None:
             if not users.is_node(cls) and is_record(cls):
                 _register_record(cls, *_field_names(cls))
                 _automatic.add(cls)
-                _registered_classes.add(cls)
 
 
 def node_form(cls: type[object]) -> tuple[object, ...]:

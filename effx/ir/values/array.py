@@ -1137,7 +1137,7 @@ class ScalarType(type):
 
     >>> import numpy as np
     >>> from effx.numpy import float32
-    >>> float32(3), float32 == np.dtype("float32"), isinstance(float32(3), float32)
+    >>> float32(3), float32 == np.dtype("float32"), isinstance(np.float32(3), float32)
     (Array(3., dtype=float32), True, True)
     """
 
@@ -1150,7 +1150,8 @@ class ScalarType(type):
             return methods.creation.array(x, cls.dtype)
 
     def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, Array) and not x.type.shape and x.type.dtype == cls.dtype
+        # As of the NumPy class that this stands for; an array is no instance of its dtype.
+        return isinstance(x, cls.dtype.type)
 
     def __eq__(cls, other: object) -> bool:
         if isinstance(other, ScalarType):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
+from effx.dtypes import is_key
 from effx.effects import Value
-from effx.errors import ConcretizationError, ConversionError, ShapeError, TracerAttributeError
+from effx.errors import ConcretizationError, ConversionError, DTypeError, ShapeError, TracerAttributeError
 from effx.ir.types import ArrayType
 from effx.ir.values.typed import Typed
 
@@ -68,10 +69,22 @@ class ArrayAttributes(Typed, Value):
 
     # Python conversions
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostData:
-        data = self.host("numpy.asarray(x)")
+        data = self._host_numbers("numpy.asarray(x)")
         if dtype is not None and data.dtype != dtype:
             return data.astype(dtype)
         return data.copy() if copy else data
+
+    def _host_numbers(self, asked: str) -> HostData:
+        """Returns the value as a NumPy array for users; keys are no numbers.
+
+        Raises:
+            DTypeError: an array of keys.
+        """
+        if is_key(self.type.dtype):
+            raise DTypeError(
+                f"{asked}: an array of random keys has no NumPy form, got {self.type!r}; effx.random.key_data(x) returns its bits"
+            )
+        return self.host(asked)
 
     def _host_scalar(self, asked: str) -> HostData:
         if self.type.size != 1:
@@ -123,12 +136,12 @@ class ArrayAttributes(Typed, Value):
 
     def item(self, *index: int) -> Number:
         """Returns one element as a Python number; without an index the array must have one element."""
-        data = self.host("x.item()")
+        data = self._host_numbers("x.item()")
         result: Number = data.item(*index)
         return result
 
     def __bytes__(self) -> bytes:
-        return self.host("bytes(x)").tobytes()
+        return self._host_numbers("bytes(x)").tobytes()
 
     def tobytes(self, order: Literal["C", "F", "A"] | None = "C") -> bytes:
         """Returns the elements' bytes in memory order.
@@ -140,11 +153,11 @@ class ArrayAttributes(Typed, Value):
         >>> enp.array([1, 256], "int16").tobytes()
         b'\\x01\\x00\\x00\\x01'
         """
-        return self.host("x.tobytes()").tobytes(order)
+        return self._host_numbers("x.tobytes()").tobytes(order)
 
     def tolist(self) -> Any:
         """Returns nested lists of Python numbers."""
-        return self.host("x.tolist()").tolist()
+        return self._host_numbers("x.tolist()").tolist()
 
     # For concrete arrays; a box has no memory of its own
     def block_until_ready(self) -> Self:

@@ -47,7 +47,7 @@ def creation() -> None:
 def scalars() -> None:
     one: Scalar[enp.float32] = enp.float32(1)
     assert_type(one + 1.0, Scalar[enp.float32])
-    assert isinstance(one, enp.float32)
+    assert isinstance(np.float32(1), enp.float32)
     assert enp.float32 == np.dtype("float32")
     assert enp.float32.dtype == np.float32
 
