@@ -1,5 +1,6 @@
 """argmax and argmin in all forms that they are lowered to: of arguments, of computed values, of 64 bits."""
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -30,19 +31,25 @@ def elements(dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
     return [rng.choice(np.array(values).astype(dtype), shape) for values in choices]
 
 
+def find_extremes(x: Any, axis: int) -> Any:
+    return enp.argmax(x, axis), enp.argmin(x, axis, keepdims=True)
+
+
+def find_extremes_of_reversed(x: Any, axis: int) -> Any:
+    return find_extremes(x[::-1], axis)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_values(dtype: Any) -> None:
     with effx.enable_x64():
         for shape, axis in (((5, 4), 1), ((5, 4), 0), ((1,), 0), ((0, 3), 1)):
-            largest = effx.jit(lambda x: (enp.argmax(x, axis), enp.argmin(x, axis)))
-            computed = effx.jit(
-                lambda x: (enp.argmax(x[::-1], axis), enp.argmin(x[::-1], axis, keepdims=True))
-            )
+            largest = effx.jit(partial(find_extremes, axis=axis))
+            computed = effx.jit(partial(find_extremes_of_reversed, axis=axis))
             for x in elements(dtype, shape):
                 # NumPy's own argmax of ml_dtypes' arrays ignores NaN.
                 exact = x if x.dtype.kind in "iub" else x.astype("f8")
                 np.testing.assert_array_equal(largest(x)[0], np.argmax(exact, axis))
-                np.testing.assert_array_equal(largest(x)[1], np.argmin(exact, axis))
+                np.testing.assert_array_equal(largest(x)[1], np.argmin(exact, axis, keepdims=True))
                 np.testing.assert_array_equal(computed(x)[0], np.argmax(exact[::-1], axis))
                 np.testing.assert_array_equal(computed(x)[1], np.argmin(exact[::-1], axis, keepdims=True))
 

@@ -77,6 +77,13 @@ def test_requested_dtypes_wrap_like_numpys() -> None:
 
 def test_masked_arrays_are_refused() -> None:
     masked = np.ma.masked_array([1.0, 2.0], [True, False])
-    for compute in (enp.asarray, enp.array, enp.sin, effx.device_put, lambda x: enp.ones(2) + x, effx.jit(enp.sin)):
+    for compute in (
+        enp.asarray,
+        enp.array,
+        enp.sin,
+        effx.device_put,
+        lambda x: enp.ones(2) + x,
+        effx.jit(enp.sin),
+    ):
         with pytest.raises(DTypeError, match=r"a masked array of NumPy has no counterpart|got masked_array"):
             compute(masked)

@@ -8,7 +8,6 @@ import pytest
 import scipy.linalg
 
 import effx
-import effx.numpy as enp
 from effx.scipy import linalg
 
 Matrix = Any

@@ -22,7 +22,12 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_axes_of_size_one(name: str, kind: AxisType) -> None:
     mesh = effx.make_mesh((1, 8), ("a", "b"), axis_types=(kind, kind))
-    for spec in (PartitionSpec("a", "b"), PartitionSpec("b", "a"), PartitionSpec(("a", "b")), PartitionSpec("a")):
+    for spec in (
+        PartitionSpec("a", "b"),
+        PartitionSpec("b", "a"),
+        PartitionSpec(("a", "b")),
+        PartitionSpec("a"),
+    ):
         x = effx.device_put(np.ones((8, 8), "f4"), NamedSharding(mesh, spec))
         result = FUNCTIONS[name](x)
         assert result.sharding == x.sharding

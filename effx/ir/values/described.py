@@ -82,7 +82,8 @@ class ArrayAttributes(Typed, Value):
         """
         if is_key(self.type.dtype):
             raise DTypeError(
-                f"{asked}: an array of random keys has no NumPy form, got {self.type!r}; effx.random.key_data(x) returns its bits"
+                f"{asked}: an array of random keys has no NumPy form, got {self.type!r}; effx.random.key_data(x) returns "
+                "its bits"
             )
         return self.host(asked)
 
