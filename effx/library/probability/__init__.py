@@ -8,6 +8,7 @@
 ['x', 'y']
 """
 
+from effx.lazy import list_names
 from effx.library.probability.density import SiteRecord as SiteRecord
 from effx.library.probability.density import block as block
 from effx.library.probability.density import log_density as log_density
@@ -33,3 +34,33 @@ from effx.library.probability.sampling import replay as replay
 from effx.library.probability.sampling import seed as seed
 from effx.library.probability.sampling import substitute as substitute
 from effx.library.probability.sites import sample as sample
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Cauchy",
+    "Distribution",
+    "Draws",
+    "Exponential",
+    "HalfCauchy",
+    "HalfNormal",
+    "Laplace",
+    "LogNormal",
+    "Normal",
+    "SiteRecord",
+    "Uniform",
+    "block",
+    "condition",
+    "hmc",
+    "log_density",
+    "mask",
+    "plate",
+    "replay",
+    "sample",
+    "scale",
+    "seed",
+    "substitute",
+    "trace",
+]
+
+__dir__ = list_names(__all__)
