@@ -67,6 +67,9 @@ def sum(
     t = x.type
     axes = normalize_axes("sum", axis, t)
     result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
+    if result_dtype == dtypes.bool_:  # as in NumPy
+        truth = any(x, axis, keepdims)
+        return truth if initial is None else truth | convert(as_operand(initial, "sum"), dtypes.bool_)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
     total = _restore_axes(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total + initial, result_dtype)
@@ -85,6 +88,9 @@ def prod(
     t = x.type
     axes = normalize_axes("prod", axis, t)
     result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
+    if result_dtype == dtypes.bool_:  # as in NumPy
+        truth = all(x, axis, keepdims)
+        return truth if initial is None else truth & convert(as_operand(initial, "prod"), dtypes.bool_)
     wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
     total = _restore_axes(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total * initial, result_dtype)
@@ -279,7 +285,14 @@ def _reduce_cumulatively(
         result_dtype = dtypes.canonicalize(dtype)
     else:
         result_dtype = dtypes.canonicalize(dtypes.int64) if x.type.kind == "b" else x.type.dtype
+    if result_dtype == dtypes.bool_ and op in _OF_BOOLS:
+        # As in NumPy: whether any, or all, elements so far are true.
+        bytes_ = convert(convert(x, dtypes.bool_), dtypes.uint8)
+        return convert(_OF_BOOLS[op](resolved_axis, reverse)(bytes_), dtypes.bool_)
     return op(resolved_axis, reverse)(convert(x, result_dtype))
+
+
+_OF_BOOLS: dict[type[r.Cumulative], type[r.Cumulative]] = {r.CumSum: r.CumMax, r.CumProd: r.CumMin}
 
 
 def cumsum(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:

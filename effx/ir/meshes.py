@@ -242,23 +242,23 @@ class MeshAxes:
 
     @property
     def are_all_axes_auto(self) -> bool:
-        """Whether all axes are left to the partitioner."""
-        return len(self.auto_axes) == len(self.axis_names)
+        """Whether all axes are left to the partitioner; False of a mesh without axes."""
+        return len(self.auto_axes) == len(self.axis_names) > 0
 
     @property
     def are_all_axes_explicit(self) -> bool:
-        """Whether all axes are Explicit: types show their shardings."""
-        return len(self.explicit_axes) == len(self.axis_names)
+        """Whether all axes are Explicit: types show their shardings; False of a mesh without axes."""
+        return len(self.explicit_axes) == len(self.axis_names) > 0
 
     @property
     def are_all_axes_manual(self) -> bool:
-        """Whether all axes are Manual: the user programs each device."""
-        return len(self.manual_axes) == len(self.axis_names)
+        """Whether all axes are Manual: the user programs each device; False of a mesh without axes."""
+        return len(self.manual_axes) == len(self.axis_names) > 0
 
     @property
     def are_all_axes_explicit_or_manual(self) -> bool:
-        """Whether no axis is left to the partitioner."""
-        return not self.auto_axes
+        """Whether no axis is left to the partitioner; False of a mesh without axes."""
+        return bool(self.axis_names) and not self.auto_axes
 
     def _axes_text(self) -> str:
         sizes = ", ".join([f"{n!r}: {k}" for n, k in self.shape_tuple]) or "()"

@@ -120,8 +120,8 @@ class _JoinIndexer:
     """Indexed with slices, numbers and arrays, joins them along an axis.
 
     A string before them is "axis", "axis,ndim" or "axis,ndim,first": the axis to join along, the least number
-    of axes, and how many of the added axes come before those of the part; or "r" or "c" for a matrix
-    of one row or one column.
+    of axes, and how many of the added axes come before those of the part; or "r" or "c", which make
+    a row or a column of a vector.
     """
 
     def __init__(self, name: str, axis: int, ndim: int, first: int) -> None:
@@ -149,9 +149,9 @@ class _JoinIndexer:
             before = first if first >= 0 else max(first + extra + 1, 0)
             parts.append(shaping.reshape(x, (1,) * before + x.type.shape + (1,) * (extra - before)))
         joined = concatenate(parts, axis)
-        return (
-            joined if text not in ("r", "c") else shaping.reshape(joined, (1, -1) if text == "r" else (-1, 1))
-        )
+        if text not in ("r", "c") or joined.type.ndim > 1:
+            return joined
+        return shaping.reshape(joined, (1, -1) if text == "r" else (-1, 1))
 
 
 r_ = _JoinIndexer("r_", 0, 1, -1)

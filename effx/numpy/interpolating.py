@@ -103,7 +103,7 @@ def gradient(
         edge_order: of the differences at the edges: 1 (the default) or 2.
 
     Returns:
-        The derivative along the axis, or a list with one for each axis, in the shape of `f`.
+        The derivative along the axis, or a list with one for each of several axes, in the shape of `f`.
 
     Raises:
         ShapeError: an axis with fewer than `edge_order + 1` samples, or coordinates that do not fit.
@@ -123,7 +123,7 @@ def gradient(
     if len(spacings) != len(axes):
         raise ShapeError(f"gradient: {len(spacings)} distances for {len(axes)} axes")
     results = [_endpoint_derivative(x, h, i, order) for h, i in zip(spacings, axes, strict=True)]
-    return results[0] if len(results) == 1 and (isinstance(axis, int) or axis is None) else results
+    return results[0] if len(results) == 1 else results
 
 
 def _endpoint_derivative(x: Array, h: Array, axis: int, order: int) -> Array:

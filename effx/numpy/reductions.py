@@ -452,7 +452,7 @@ def _reduce_cumulatively(
         axis = 0
     resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
     sum_dtype = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
-    result: Array = run(convert(a, sum_dtype), resolved_axis)
+    result: Array = run(a, resolved_axis, sum_dtype)
     if initial is None:
         return result
     shape = (*a.type.shape[:resolved_axis], 1, *a.type.shape[resolved_axis + 1 :])

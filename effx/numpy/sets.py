@@ -426,15 +426,21 @@ def setdiff1d(
     >>> setdiff1d(np.array([3, 1, 2, 3]), np.array([2])).tolist()
     [1, 3]
     """
-    x, y = _check_two_vectors("setdiff1d", ar1, ar2)
+    x, y = [shaping.reshape(as_operand(z, "setdiff1d"), -1) for z in (ar1, ar2)]
+    promote_dtypes(x, y)  # refuses dtypes that do not compare; the result has that of x
     if size is None:
-        if not assume_unique:
-            return _compute_on_host("setdiff1d", x, y)
         first, second = _check_concrete("setdiff1d", x, y)
-        return make_constant(np.setdiff1d(first, second, True), x.type.dtype)
+        return make_constant(np.setdiff1d(first, second, assume_unique).astype(first.dtype), x.type.dtype)
     fill = 0 if fill_value is None else fill_value
     if assume_unique:
         return _take_masked("setdiff1d", x, isin(x, y, invert=True), size, fill)
+    if x.type.dtype != y.type.dtype:
+        ordered = sort(x)
+        before, after = ordered[:-1], ordered[1:]
+        is_first = shaping.concatenate(
+            [ordered[:1] == ordered[:1], (before != after) & (before == before)], 0
+        )
+        return _take_masked("setdiff1d", ordered, is_first & isin(ordered, y, invert=True), size, fill)
     merged = _merge_sorted(x, y)
     return _take_masked("setdiff1d", merged.values, merged.in_x & arithmetic.NOT(merged.in_y), size, fill)
 

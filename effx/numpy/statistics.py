@@ -397,7 +397,7 @@ def _check_variables(x: Array, rowvar: bool) -> Array:
         raise ShapeError(f"cov: takes matrices and vectors, got {x.type!r}")
     if x.type.ndim < 2:
         return shaping.reshape(x, (1, -1))
-    return x if rowvar or x.type.shape[0] == 1 else shaping.transpose(x, None)
+    return x if rowvar else shaping.transpose(x, None)
 
 
 def corrcoef(

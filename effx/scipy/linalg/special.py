@@ -138,7 +138,7 @@ def fiedler_companion(a: Operand) -> Array:
         a: coefficients `[n]`, that of the highest power first.
 
     Returns:
-        An array `[n - 1, n - 1]`; `[0]` for fewer than two coefficients.
+        An array `[n - 1, n - 1]`; `[0]` without a coefficient.
 
     Raises:
         ShapeError: a is no vector.
@@ -152,7 +152,7 @@ def fiedler_companion(a: Operand) -> Array:
         raise ShapeError(f"fiedler_companion: a must be a vector, got {x.type!r}")
     size = x.type.shape[0] - 1
     if size < 1:
-        return x[:0]
+        return shaping.reshape(x[:0], (0, 0) if size == 0 else (0,))
     x = x / x[0]
     # Zero, one, and the negated coefficients 1 … size, from which each entry is taken.
     entries = shaping.concatenate([asarray(np.array([0.0, 1.0]), x.type.dtype), -x[1:]], 0)

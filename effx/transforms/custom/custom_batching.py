@@ -84,6 +84,9 @@ class custom_vmap(Generic[P, R]):
         def apply_vmap_rule(
             size: int, constants: Sequence[Array], values: Sequence[Array], batched: Sequence[bool]
         ) -> tuple[list[Array], list[bool]]:
+            if call.out_types is None:
+                types = [x.type for x in values]
+                call.infer_result([t.with_shape(t.shape[1:]) if b else t for t, b in zip(types, batched, strict=True)])
             flags = list(call.in_tree.unflatten(batched))
             with call.substitute_constants(constants) as substitute:
                 result = rule(size, flags, *call.in_tree.unflatten(values))
@@ -121,8 +124,7 @@ def _check_outputs(call: Invocation, name: str, size: int, result: PyTree) -> tu
                 f"custom_vmap: {name} gives result{call.result_path(i)} of type {t!r}, marked as batched; "
                 f"expected a leading axis of {size}"
             )
-        if call.out_types is None:
-            continue
+        assert call.out_types is not None
         expected = call.out_types[i]
         if (t.shape[1:] if b else t.shape) != expected.shape or t.dtype != expected.dtype:
             raise ShapeError(

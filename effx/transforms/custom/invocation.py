@@ -218,6 +218,10 @@ class Invocation(FlatFunction):
             )
         self.out_tree = tree
 
+    def infer_result(self, types: Sequence[ArrayType]) -> None:
+        """Stages the function for the types of its boxes and primals, to know the structure and types of its result."""
+        self.out_types = trace(self, types).out_types
+
     def flatten_outputs(self, rule: str, result: PyTree, part: str) -> list[Array]:
         """Flattens a rule's value for the function's result.
 
