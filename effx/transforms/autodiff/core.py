@@ -81,7 +81,7 @@ def _check_tangent(function_name: str, t: ArrayType, value: PyTree) -> Array | N
         )
     if tangent.type.shape != t.shape:
         raise ShapeError(f"{function_name}: the {word} of {t!r} must have its shape, got {tangent.type!r}")
-    if tangent.type.dtype != t.dtype and not tangent.type.weak:
+    if tangent.type.dtype != t.dtype and not (tangent.type.weak and tangent.type.kind in ("f", t.kind)):
         raise DTypeError(f"{function_name}: the {word} of {t!r} must have its dtype, got {tangent.type!r}")
     return convert(tangent, t.dtype, t.weak)
 

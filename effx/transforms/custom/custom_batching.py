@@ -86,7 +86,9 @@ class custom_vmap(Generic[P, R]):
         ) -> tuple[list[Array], list[bool]]:
             if call.out_types is None:
                 types = [x.type for x in values]
-                call.infer_result([t.with_shape(t.shape[1:]) if b else t for t, b in zip(types, batched, strict=True)])
+                call.infer_result(
+                    [t.with_shape(t.shape[1:]) if b else t for t, b in zip(types, batched, strict=True)]
+                )
             flags = list(call.in_tree.unflatten(batched))
             with call.substitute_constants(constants) as substitute:
                 result = rule(size, flags, *call.in_tree.unflatten(values))

@@ -127,17 +127,17 @@ def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
     )
 
 
-def _is_zero(x: PyTree) -> bool:
-    return x is None or type(x) is SymbolicZero
-
-
 def _check_tangent(function_name: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:
     """Returns a tangent from a rule's result, in its primal's dtype; None for zero.
 
     Raises:
         ShapeError, DTypeError: its shape or dtype does not match.
     """
-    if _is_zero(x):
+    if x is None:
+        return None
+    if type(x) is SymbolicZero:
+        if x.shape != t.shape:
+            raise ShapeError(f"{function_name}: {where} is {x!r}, but {of} is {t!r}; their shapes must agree")
         return None
     if getattr(x, "dtype", None) == dtypes.float0:
         if t.kind in "fc":
@@ -310,8 +310,8 @@ class ReverseRule:
         cts: list[Array | None] = []
         for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
             # The path is computed for errors only.
-            if _is_zero(ct) or (isinstance(ct, Array) and ct.type is t):
-                cts.append(None if _is_zero(ct) else ct)
+            if ct is None or (isinstance(ct, Array) and ct.type is t):
+                cts.append(ct)
             else:
                 where = f"the cotangent of argument {call.primal_path(i)} that {self.bwd_name} gives"
                 cts.append(_check_tangent(transform_name, where, ct, t, f"the argument of {call.name}"))
