@@ -94,7 +94,25 @@ def batch_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array
         outputs = results[-1]
         for branch_mask, values in zip(is_taken[:-1], results[:-1], strict=True):
             outputs = [select_elements(branch_mask, x, y) for x, y in zip(values, outputs, strict=True)]
-    return tuple(outputs)
+    # What all branches hand on is the operand itself, which need not differ between batch elements.
+    passed_on = [{_input_position(branch, i) for branch in op.branches} for i in range(len(outputs))]
+    positions = [next(iter(candidates)) if len(candidates) == 1 else None for candidates in passed_on]
+    return tuple([y if i is None else inputs[i] for i, y in zip(positions, outputs, strict=True)])
+
+
+def _input_position(program: Program, output: int) -> int | None:
+    """Returns the position of the input that a program hands on as an output; None if it computes the output."""
+    y = program.outputs[output]
+    for i, x in enumerate(program.inputs):
+        if x is y:
+            return i
+    for e in program.equations:
+        if isinstance(e.op, Call) and y in e.outputs:  # as the body of fori_loop does
+            inner = _input_position(e.op.program, e.outputs.index(y))
+            return next(
+                (i for i, x in enumerate(program.inputs) if inner is not None and x is e.inputs[inner]), None
+            )
+    return None
 
 
 def _run_branch(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
@@ -118,7 +136,14 @@ def batch_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Arr
     check_effects_undecided(op)
     handler, c = cast("Vmap", frame.handler), op.constants
     constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    carry = tuple([payload_layout(payload_for(frame, x), x.type) for x in operands[c:]])
+    carry = tuple(
+        [
+            ValueLayout(None, (x.type,), x.type)
+            if _input_position(op.body, i) == c + i and not (type(x) is Box and x.frame is frame)
+            else payload_layout(payload_for(frame, x), x.type)
+            for i, x in enumerate(operands[c:])
+        ]
+    )
     start = [
         a for x, layout in zip(operands[c:], carry, strict=True) for a in fit_to_layout(frame, x, layout)
     ]
@@ -179,7 +204,10 @@ class _BatchedLoop:
             if not self.carries_mask:
                 (mask,) = run_program(op.condition, [*fixed, *current])
             after = run_program(op.body, [*fixed, *[mask_derivative(frame, mask, x) for x in current]])
-            after = [select_elements(mask, y, x) for x, y in zip(current, after, strict=True)]
+            after = [
+                x if layout.tree is None else select_elements(mask, y, x)
+                for x, y, layout in zip(current, after, self.carry, strict=True)
+            ]
             still_going = run_program(op.condition, [*fixed, *after])[0] & mask if self.carries_mask else mask
         flat = [
             a for y, layout in zip(after, self.carry, strict=True) for a in fit_to_layout(frame, y, layout)
