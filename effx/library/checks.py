@@ -9,6 +9,7 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.dtypes import bool_
 from effx.errors import TransformError, current_source, source_of
+from effx.handlers.vmap.masking import masked_form
 from effx.handling import (
     ArrayType,
     Effect,
@@ -125,6 +126,12 @@ def _(
     handler: Vmap, op: TupleOperation, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[()]]:
     return op(*[materialize(handler, x, a) for x, a in zip(values, axes, strict=True)]), ()
+
+
+@masked_form(Check, Demand)
+def _check_where_it_counts(op: Check | Demand, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    holds, *values = operands
+    return op(holds | ~mask, *values)
 
 
 def check(condition: Operand, message: str, *values: object, **named: object) -> None:

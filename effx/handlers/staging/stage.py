@@ -238,12 +238,17 @@ class SourceTracker:
             current_scope.set(scope_within(self.outer, self.scope))
 
 
-def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
+def run_program(
+    program: Program,
+    arguments: Sequence[Array],
+    replace: Callable[[Operation[object]], Callable[..., object]] | None = None,
+) -> list[Array]:
     """Performs a program's operations under the current handlers.
 
     Args:
         program: the program.
         arguments: one array for each input.
+        replace: returns what is called instead of an operation.
 
     Returns:
         One array for each output.
@@ -260,7 +265,8 @@ def run_program(program: Program, arguments: Sequence[Array]) -> list[Array]:
         with sharding_context:
             for equation in program.equations:
                 tracker.move_to(equation)
-                result = equation.op(*[read(x) for x in equation.inputs])
+                op = equation.op if replace is None else replace(equation.op)
+                result = op(*[read(x) for x in equation.inputs])
                 if equation.op.multiple:
                     env.update(zip(equation.outputs, cast("tuple[Array, ...]", result), strict=True))
                 else:

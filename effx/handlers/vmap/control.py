@@ -24,6 +24,7 @@ from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import align_constants, cache_on_program
 from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.vmap.handler import Batched, Vmap, values_in_front
+from effx.handlers.vmap.masking import mask_program, needs_mask
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Call, Cond, HigherOrder, While
@@ -88,7 +89,7 @@ def batch_cond(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Array
             rest = rest | branch_mask
         is_taken.append(~rest)
         results = [
-            _run_branch(branch, [mask_derivative(frame, branch_mask, x) for x in inputs])
+            _run_branch(branch, branch_mask, [mask_derivative(frame, branch_mask, x) for x in inputs])
             for branch_mask, branch in zip(is_taken, op.branches, strict=True)
         ]
         outputs = results[-1]
@@ -115,10 +116,14 @@ def _input_position(program: Program, output: int) -> int | None:
     return None
 
 
-def _run_branch(branch: Program, operands: Sequence[Array]) -> Sequence[Array]:
-    """Runs a branch. A branch that holds programs stays a call, which is staged once. Both branches of nested
-    conds may hold the same program: running it in each would double the work on each level.
+def _run_branch(branch: Program, mask: Array, operands: Sequence[Array]) -> Sequence[Array]:
+    """Runs a branch, in vain for the batch elements where the mask is False.
+
+    A branch that holds programs stays a call, which is staged once. Both branches of nested conds may hold the same
+    program: running it in each would double the work on each level.
     """
+    if needs_mask(branch):
+        branch, operands = mask_program(branch), [mask, *operands]
     if any([isinstance(e.op, HigherOrder) for e in branch.equations]):
         return Call(branch)(*operands)
     return run_program(branch, operands)
@@ -203,7 +208,11 @@ class _BatchedLoop:
             mask: Array = Box(frame, Batched(leaves[n], 0), BOOL)
             if not self.carries_mask:
                 (mask,) = run_program(op.condition, [*fixed, *current])
-            after = run_program(op.body, [*fixed, *[mask_derivative(frame, mask, x) for x in current]])
+            operands = [*fixed, *[mask_derivative(frame, mask, x) for x in current]]
+            if needs_mask(op.body):
+                after = run_program(mask_program(op.body), [mask, *operands])
+            else:
+                after = run_program(op.body, operands)
             after = [
                 x if layout.tree is None else select_elements(mask, y, x)
                 for x, y, layout in zip(current, after, self.carry, strict=True)

@@ -1,0 +1,114 @@
+"""Programs that some elements of a batch run in vain: a branch not taken, an iteration after the last one.
+
+Their results are thrown away. But a loop inside may never end on values for which it was not meant, and a check may
+fail; so these look at a mask, which is True where the program's results count.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import attrs
+
+from effx import dtypes
+from effx.array import Array
+from effx.effects import Operation
+from effx.handlers.recursion.staging import cache_on_program
+from effx.handlers.staging.stage import run_program, stage
+from effx.ir.ops.checkpoint import Checkpoint
+from effx.ir.ops.control import Call, Cond, Scan, While
+from effx.ir.ops.elementwise import And
+from effx.ir.program import Program
+from effx.ir.types import array_type
+
+O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
+MaskedForm = Callable[[O, Array, tuple[Array, ...]], Any]
+"""Performs an operation where a mask, `bool[]`, is True: from the operation, the mask and the operands to its results."""
+
+_BOOL = array_type(dtypes.bool_)
+_masked_forms: dict[type[Operation[Any]], MaskedForm[Any]] = {}
+
+
+def masked_form(*kinds: type[O]) -> Callable[[MaskedForm[O]], MaskedForm[O]]:
+    """Registers how operations are performed in vain: where the mask is False they must do nothing."""
+
+    def register(form: MaskedForm[O]) -> MaskedForm[O]:
+        _masked_forms.update(dict.fromkeys(kinds, form))
+        return form
+
+    return register
+
+
+def needs_mask(program: Program) -> bool:
+    """Says whether a program holds a loop or another operation that must know where it is run in vain."""
+    result = program.derived.get("needs mask")
+    if result is None:
+        result = program.derived["needs mask"] = any(
+            [
+                type(e.op) in _masked_forms
+                and (not isinstance(e.op, _CARRIERS) or any(map(needs_mask, e.op.programs)))
+                for e in program.equations
+            ]
+        )
+    return result is True
+
+
+def mask_program(program: Program) -> Program:
+    """Returns the program with a mask as its first input."""
+    return cache_on_program(
+        program,
+        "masked",
+        lambda: (
+            stage(
+                lambda arrays: _run_masked(program, arrays[0], arrays[1:]),
+                (_BOOL, *program.in_types),
+                program.name,
+                "vmap",
+            ).program
+        ),
+    )
+
+
+def _run_masked(program: Program, mask: Array, arguments: Sequence[Array]) -> list[Array]:
+    def mask_operation(op: Operation[Any]) -> Callable[..., Any]:
+        form = _masked_forms.get(type(op))
+        return op if form is None else lambda *operands: form(op, mask, operands)
+
+    return run_program(program, arguments, mask_operation)
+
+
+@masked_form(While)
+def _mask_while(op: While, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    def make_condition() -> Program:
+        def evaluate(arrays: list[Array]) -> list[Array]:
+            (holds,) = _run_masked(op.condition, arrays[0], arrays[1:])
+            return [And()(holds, arrays[0])]
+
+        return stage(evaluate, (_BOOL, *op.condition.in_types), op.condition.name, "vmap").program
+
+    condition = cache_on_program(op.condition, "masked condition", make_condition)
+    return While(condition, mask_program(op.body), op.constants + 1)(mask, *operands)
+
+
+@masked_form(Call, Checkpoint)
+def _mask_call(op: Call | Checkpoint, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    if not needs_mask(op.program):
+        return op(*operands)
+    return attrs.evolve(op, program=mask_program(op.program))(mask, *operands)
+
+
+@masked_form(Cond)
+def _mask_cond(op: Cond, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    if not any(map(needs_mask, op.branches)):
+        return op(*operands)
+    index, *rest = operands
+    return attrs.evolve(op, branches=tuple(map(mask_program, op.branches)))(index, mask, *rest)
+
+
+@masked_form(Scan)
+def _mask_scan(op: Scan, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    if not needs_mask(op.body):
+        return op(*operands)
+    return attrs.evolve(op, body=mask_program(op.body), constants=op.constants + 1)(mask, *operands)
+
+
+_CARRIERS = (Call, Checkpoint, Cond, Scan)
