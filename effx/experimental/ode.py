@@ -121,14 +121,20 @@ def _initial_step_size(slope_of: Slope, y: Array, slope: Array, t: Array, how: O
     return convert(minimum(minimum(100 * h0, h1), how.hmax), t.type.dtype)
 
 
-def _step(slope_of: Slope, state: OdeState, how: OdeSettings) -> OdeState:
-    """Tries a step; goes on if the error is within the tolerance, and chooses the next size."""
-    y, t, h = state.y, state.t, state.size
+def _step(slope_of: Slope, state: OdeState, last: Array, how: OdeSettings) -> OdeState:
+    """Tries a step; goes on if the error is within the tolerance, and chooses the next size.
+
+    No step goes beyond the last time, where the slope need not be defined.
+    """
+    y, t = state.y, state.t
+    is_last = t + state.size >= last
+    h = where(is_last, last - t, state.size)
+    end = where(is_last, last, t + h)
     slopes = [state.slope]
     new = y
     for stage_time, weights in zip(PLACES, WEIGHTS, strict=True):
         new = y + h * _combine_slopes(weights, slopes)
-        slopes.append(slope_of(new, t + stage_time * h))
+        slopes.append(slope_of(new, end if stage_time == 1.0 else t + stage_time * h))
     error = h * _combine_slopes(ERROR, slopes)
     ratio = _scaled_norm(error, how.atol + how.rtol * maximum(absolute(y), absolute(new)))
     ratio = where(ratio == ratio, ratio, math.inf)  # what is not a number is no solution
@@ -141,7 +147,7 @@ def _step(slope_of: Slope, state: OdeState, how: OdeSettings) -> OdeState:
     bend = h * slopes[0] - change
     coefficients = (y, change, bend, change - h * slopes[-1] - bend, h * _combine_slopes(BETWEEN, slopes))
     piece = InterpolatedStep(t, h, coefficients)
-    moved = OdeState(new, slopes[-1], t + h, size, piece, state.tries + 1)
+    moved = OdeState(new, slopes[-1], end, size, piece, state.tries + 1)
     stayed = state._replace(size=size, tries=state.tries + 1)
     chosen: OdeState = tree_map(lambda a, b: where(good, a, b), moved, stayed)
     return chosen
@@ -163,13 +169,13 @@ def _integrate(function: Slope, how: OdeSettings, y0: Array, t: Array, leaves: t
 
         state = while_loop(
             goes_on,
-            lambda s: _step(slope_of, s, how),
+            lambda s: _step(slope_of, s, last, how),
             state._replace(tries=scalar(0, dtypes.int32, weak=False)),
         )
         value = state.piece.evaluate(target)
         return state, where(state.t >= target, value, math.nan)
 
-    s0 = sign * t[0]
+    s0, last = sign * t[0], sign * t[-1]
     slope = slope_of(y0, s0)
     nothing = zeros(y0.type.strong())
     piece = InterpolatedStep(

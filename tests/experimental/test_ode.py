@@ -158,3 +158,30 @@ def test_refused(call: Any, text: str) -> None:
     with pytest.raises(EffxError) as caught:
         call()
     assert str(caught.value).partition("\n")[0] == text
+
+
+def test_slopes_that_end_at_the_last_time() -> None:
+    """y' = sqrt(1 - t) is not a number beyond 1, and y' = p sqrt(t) not before 0: no step goes there."""
+
+    def fall(y: Any, t: Any) -> Any:
+        return enp.sqrt(1.0 - t)
+
+    def rise(y: Any, t: Any, p: Any) -> Any:
+        return p * enp.sqrt(t)
+
+    with effx.enable_x64():
+        times = np.array([0.0, 0.5, 1.0])
+        want = 2.0 / 3.0 * (1.0 - (1.0 - times) ** 1.5)
+        for transform in (lambda f: f, effx.jit):
+            result = transform(lambda t: odeint(fall, np.float64(0.0), t))(times)
+            np.testing.assert_allclose(result, want, rtol=1e-6)
+        batched = effx.vmap(lambda y: odeint(fall, y, times))(np.array([0.0, 1.0]))
+        np.testing.assert_allclose(batched, want + np.array([[0.0], [1.0]]), rtol=1e-6)
+        ends = np.array([0.0, 1.0])
+        np.testing.assert_allclose(odeint(rise, np.float64(0.0), ends, 3.0)[1], 2.0, rtol=1e-6)
+        slope = effx.grad(lambda p: odeint(rise, np.float64(0.0), ends, p)[1])(3.0)
+        np.testing.assert_allclose(slope, 2.0 / 3.0, rtol=1e-5)
+        forward = effx.jvp(lambda p: odeint(rise, np.float64(0.0), ends, p)[1], (3.0,), (1.0,))[1]
+        np.testing.assert_allclose(forward, 2.0 / 3.0, rtol=1e-5)
+        backwards = odeint(lambda y, t: enp.sqrt(t), np.float64(1.0), np.array([1.0, 0.0]))
+        np.testing.assert_allclose(backwards[1], 1.0 / 3.0, rtol=1e-6)
