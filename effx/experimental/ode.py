@@ -29,6 +29,7 @@ from effx.numpy.elementwise import sqrt
 from effx.transforms.autodiff.core import jvp, vjp
 from effx.transforms.custom.closures import closure_convert
 from effx.transforms.custom.custom_derivatives import custom_jvp, custom_vjp
+from effx.transforms.custom.custom_rules import SymbolicZero
 from effx.transforms.maps.vmap import vmap
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -194,12 +195,25 @@ def _integrate_with_tangents(
     return _integrate(function, how, y0, t, leaves)
 
 
-@_integrate_with_tangents.defjvp
 def _integrate_tangents(
     function: Slope, how: OdeSettings, primals: PyTree, tangents: PyTree
 ) -> tuple[Array, Array]:
-    y, dy = jvp(partial(_integrate, function, how), primals, tangents)
+    # Only by what has a tangent: zero times the infinite derivative of a slope by the time is not a number.
+    values, tree = flatten(primals)
+    directions = flatten(tangents)[0]
+    moving = [i for i, d in enumerate(directions) if type(d) is not SymbolicZero]
+
+    def integrate(*moved: Array) -> Array:
+        parts = list(values)
+        for i, x in zip(moving, moved, strict=True):
+            parts[i] = x
+        return _integrate(function, how, *tree.unflatten(parts))
+
+    y, dy = jvp(integrate, tuple([values[i] for i in moving]), tuple([directions[i] for i in moving]))
     return y, dy
+
+
+_integrate_with_tangents.defjvp(_integrate_tangents, symbolic_zeros=True)
 
 
 _solved = custom_vjp(_integrate_with_tangents, nondiff_argnums=(0, 1))
