@@ -43,9 +43,40 @@ def batch_constrain(
 def batch_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Batches a parallel map: each replica runs the whole batch, or its part if spmd axes of the map shard the batch."""
     handler = cast("Vmap", frame.handler)
+    if op.mesh is not None and not handler.spmd_axes:
+        handler = attrs.evolve(handler, spmd_axes=_explicit_batch_axes(frame, handler, op, operands))
     if op.mesh is None or not handler.spmd_axes or not op.names & {*handler.spmd_axes}:
         return parallel.recur_parallel_map(frame, op, operands)
     return _partition_batch(frame, handler, op, operands)
+
+
+def _explicit_batch_axes(
+    frame: Frame, handler: Vmap, op: ParallelMap, operands: Sequence[Array]
+) -> tuple[object, ...]:
+    """Returns the Explicit mesh axes over which operands' types say that the batch is sharded.
+
+    () where they disagree, or the map cannot keep the batch sharded so: it is gathered then, as before any map over
+    other axes of the mesh.
+    """
+    axis_names: set[tuple[object, ...]] = set()
+    for x in operands:
+        if type(x) is Box and x.frame is frame:
+            payload = x.payload
+            sharding = payload.value.type.explicit_sharding
+            entries = () if sharding is None else sharding.spec.partitions
+            entry = entries[payload.axis] if payload.axis < len(entries) else None
+            axis_names.add(() if entry is None else entry if isinstance(entry, tuple) else (entry,))
+    axis_names.discard(())
+    if len(axis_names) != 1:
+        return ()
+    names = axis_names.pop()
+    numbers = {name: i for i, (name, _) in enumerate(op.axes)}
+    used = {a for cut in (*op.cuts_in, *op.cuts_out) for a in cut}
+    is_free = all([name in numbers and numbers[name] not in used for name in names])
+    needs_whole = any([AxisEffect(name) in op.body.effects for name in names]) or handler.takes(
+        op.body.effects
+    )
+    return names if is_free and not needs_whole else ()
 
 
 def _spmd_axis_numbers(
