@@ -8,8 +8,8 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, reducing, triangles
 from effx.array.arithmetic import absolute, imag, real, where
-from effx.array.promotion import convert
-from effx.array.shaping import concatenate, expand_dims
+from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.shaping import concatenate, expand_dims, matrix_transpose
 from effx.errors import DTypeError, ShapeError
 from effx.families.linalg.matrices import (
     Axis,
@@ -22,6 +22,7 @@ from effx.families.linalg.matrices import (
     diagonal,
     emit_empty_results,
     emits_kernel,
+    eye,
     info_type,
     kernel_name,
     multiply,
@@ -69,6 +70,7 @@ __all__ = [
 
 LOG = Log()
 UNIT_LOWER, UPPER = TriangularSolve(unit_diagonal=True), TriangularSolve(lower=False)
+UNIT_UPPER = TriangularSolve(lower=False, unit_diagonal=True)
 UNIT_LOWER_TRANSPOSED = TriangularSolve(unit_diagonal=True, transpose_a=True)
 UPPER_TRANSPOSED = TriangularSolve(lower=False, transpose_a=True)
 UPPER_RIGHT = TriangularSolve(left_side=False, lower=False)
@@ -369,22 +371,39 @@ def decompose_det(op: Det, a: Array) -> Array:
 
 @tangent_of(Det)
 def jvp_det(op: Det, da: Array, a: Array, det: Array) -> Array:
-    """The trace of adj(a) da, without a division by the determinant: where it is 0, so is, in general, only the last
-    pivot p. For u = [v w; 0 p], adj(u) = det(v) [p v^-1, -v^-1 w; 0, 1].
+    """The trace of adj(a) da (Jacobi), with adj(a) = det(p) adj(u) l^-1 p for p a = l u: nothing is divided by a pivot,
+    so that singular matrices of any rank have derivatives.
     """
-    n = a.type.shape[-1]
-    if n == 0:
+    if a.type.shape[-1] == 0:
         return det * 0.0
     factors, pivots, permutation = Lu()(a)
     c = UNIT_LOWER(factors, permute_rows(da, permutation))
-    if n == 1:
-        return c[..., 0, 0]
-    most = factors[..., :-1, :-1]
-    pivot, column = factors[..., -1:, -1:], factors[..., :-1, -1:]
-    first = UPPER(most, pivot * c[..., :-1, :] - column * c[..., -1:, :])
-    traced = reducing.sum(diagonal(first), -1) + c[..., -1, -1]
-    scale = reducing.prod(diagonal(most), -1)
-    return scale * traced * convert(permutation_sign(pivots), a.type.dtype)
+    trace = reducing.sum(_adjugate_of_upper(factors) * matrix_transpose(c), (-2, -1))
+    return trace * convert(permutation_sign(pivots), a.type.dtype)
+
+
+def _adjugate_of_upper(u: Array) -> Array:
+    """Returns the adjugates of upper triangles, without a division by what is on their diagonals.
+
+    With p on the diagonal, back substitution for u^-1 = x, x_ij = -sum_k u_ik x_kj / p_i, becomes for
+    m_ij = x_ij p_i p_(i+1) … p_j a system m = 1 - w m of w_ik = u_ik p_(i+1) … p_(k-1), and
+    adj(u)_ij = p_1 … p_(i-1) m_ij p_(j+1) … p_n. Rounding is that of back substitution: the two differ by a scaling.
+    """
+    n, p = u.type.shape[-1], diagonal(u)
+    one = scalar(1, u.type.dtype, False)
+    ones = broadcast_to(one, (*p.type.shape[:-1], 1))
+    # In row i: p_(i+1) … p_k for columns k, then one column later.
+    right = where(_is_above_diagonal(u), broadcast_to(expand_dims(p, -2), u.type.shape), one)
+    products = concatenate([broadcast_to(one, (*p.type.shape, 1)), reducing.cumprod(right, -1)[..., :-1]], -1)
+    w = triangles.triu(u, 1) * products
+    m = UNIT_UPPER(w, broadcast_to(eye(u), u.type.shape))
+    before = concatenate([ones, reducing.cumprod(p[..., : n - 1], -1)], -1)
+    after = concatenate([reducing.cumprod(p[..., 1:], -1, reverse=True), ones], -1)
+    return expand_dims(before, -1) * m * expand_dims(after, -2)
+
+
+def _is_above_diagonal(x: Array) -> Array:
+    return broadcast_to(~triangles.band_mask(x.type.shape[-2:], 0), x.type.shape)
 
 
 @reference_rule(Det)
