@@ -194,9 +194,12 @@ def jvp_svd(
         return (s,), (ds,)
     scale = convert(s, a.type.dtype)
     rows, cols = expand_dims(scale, -1), as_column_factors(scale)
-    f = convert(inverse_gaps(s * s, s * s), a.type.dtype)
-    x = f * (p * cols + rows * adjoint(p))
-    y = f * (rows * p + adjoint(p) * cols)
+    # 1 / (s_j^2 - s_i^2) in two factors, of which none over- or underflows where the s do not.
+    f = convert(inverse_gaps(s, s), a.type.dtype)
+    total = where(rows + cols == 0, 1.0, rows + cols)
+    first, second = rows / total, cols / total
+    x = f * (p * second + first * adjoint(p))
+    y = f * (first * p + adjoint(p) * second)
     if a.type.kind == "c":
         phase = imag(diagonal(p)) / (2.0 * s)
         on = convert(band_mask((s.type.shape[-1],) * 2, 0, "EQ"), a.type.dtype)
