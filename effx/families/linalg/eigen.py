@@ -192,12 +192,13 @@ def jvp_svd(
     ds = real(diagonal(p))
     if not op.vectors:
         return (s,), (ds,)
-    scale = convert(s, a.type.dtype)
-    rows, cols = expand_dims(scale, -1), as_column_factors(scale)
-    # 1 / (s_j^2 - s_i^2) in two factors, of which none over- or underflows where the s do not.
-    f = convert(inverse_gaps(s, s), a.type.dtype)
+    # Quotients of real numbers: the divisor of a complex one is squared, and may underflow.
+    rows, cols = expand_dims(s, -1), as_column_factors(s)
     total = where(rows + cols == 0, 1.0, rows + cols)
-    first, second = rows / total, cols / total
+    # 1 / (s_j^2 - s_i^2) in two factors, of which none over- or underflows where the s do not.
+    f, first, second, inverse = [
+        convert(z, a.type.dtype) for z in (inverse_gaps(s, s), rows / total, cols / total, 1.0 / cols)
+    ]
     x = f * (p * second + first * adjoint(p))
     y = f * (first * p + adjoint(p) * second)
     if a.type.kind == "c":
@@ -206,9 +207,9 @@ def jvp_svd(
         x, y = x + 1j * expand_dims(phase, -1) * on, y - 1j * expand_dims(phase, -1) * on
     du, dv = multiply(u, x), multiply(v, y)
     if m > n:
-        du = du + (multiply(da, v) - multiply(u, p)) / cols
+        du = du + (multiply(da, v) - multiply(u, p)) * inverse
     if n > m:
-        dv = dv + (adjoint(uh_da) - multiply(v, adjoint(p))) / cols
+        dv = dv + (adjoint(uh_da) - multiply(v, adjoint(p))) * inverse
     return (s, u, vh), (ds, du, adjoint(dv))
 
 
