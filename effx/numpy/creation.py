@@ -19,6 +19,7 @@ from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lower.placement.concrete import device_put, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
+from effx.tracing.arguments import finalize_result
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ def array(
     result = _convert_object(object, requested_dtype, copy)
     if result.type.ndim < ndmin:
         result = shaping.reshape(result, (1,) * (ndmin - result.type.ndim) + result.type.shape)
+    if result.type.kind == "V":
+        result = cast("Array", finalize_result(result))
     return result if device is None else device_put(result, device)
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Any, TypeVar, cast
 
-from effx.array import Array, HostArray
+import numpy as np
+
+from effx.array import Array, Box, HostArray
 from effx.array.promotion import as_operand
 from effx.caching import WeakStore
 from effx.dtypes import canonicalize, float0
@@ -15,7 +17,7 @@ from effx.effects import current_frame
 from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.refs import ReferenceBase
-from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.concrete import ConcreteArray, to_concrete
 from effx.lower.placement.shardings import NamedSharding, type_sharding_of
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
@@ -267,12 +269,28 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
 
 
 def finalize_result(x: PyTree) -> PyTree:
-    """Returns a result in users' form: on a device; under a handler, constants remain on the host."""
-    if type(x) is not HostArray:
+    """Returns a result in users' form: on a device; under a handler, constants remain on the host.
+
+    Tangents of integers, of dtype float0, are NumPy arrays outside of programs, as in JAX.
+    """
+    kind = type(x)
+    if kind is ConcreteArray:
+        return _without_device(x) if x.type.kind == "V" else x
+    if kind is not HostArray:
         return x
     if x.type.dtype == float0:
-        return x.value  # tangents of integers are NumPy arrays: no device supports float0
+        return _without_device(x)
     return to_concrete(x) if current_frame() is None else x
+
+
+def finalize_results(arrays: Sequence[Array]) -> list[PyTree]:
+    """Returns an operation's results in users' form: those of float0 as NumPy arrays."""
+    return [_without_device(x) if x.type.kind == "V" else x for x in arrays]
+
+
+def _without_device(x: Array) -> PyTree:
+    is_constant = x.type.dtype == float0 and not isinstance(x, Box)
+    return np.zeros(x.type.shape, float0) if is_constant else x
 
 
 def normalize_argnums(function_name: str, numbers: "int | Iterable[int]", count: int) -> tuple[int, ...]:

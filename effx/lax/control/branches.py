@@ -16,7 +16,7 @@ from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
 from effx.lax.elementwise.choose import clamp
-from effx.tracing.arguments import leaf_path
+from effx.tracing.arguments import finalize_results, leaf_path
 from effx.tracing.traces import FunctionTrace, call_tree, trace_cached
 from effx.tree.registry import PyTree
 
@@ -253,7 +253,8 @@ def _perform_branches(
     for name, branch_trace in zip(names, parts, strict=True):
         _check_same_results(function_name, names[first], parts[first], name, branch_trace)
     programs, constants = align_constants(parts)
-    return parts[0].out_tree.unflatten(Cond(tuple(programs), platforms)(index, *constants, *arrays))
+    results = Cond(tuple(programs), platforms)(index, *constants, *arrays)
+    return parts[0].out_tree.unflatten(finalize_results(results))
 
 
 def _check_same_results(

@@ -22,7 +22,7 @@ from effx.lower.runtime.executables import Executable, cost_estimate
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.text.module import module_text
-from effx.tracing.arguments import as_arrays, leaf_type
+from effx.tracing.arguments import as_arrays, finalize_results, leaf_type
 from effx.transforms.jit.donation import check_donated_once
 from effx.transforms.jit.options import parse_compiler_options
 from effx.transforms.refs.ref_arguments import RefArguments
@@ -461,7 +461,7 @@ class Compiled(CompilationStage):
             count = len(signature.out_types)
             self.contents.write(results[count:])
             results = results[:count]
-        return signature.out_tree.unflatten(results)
+        return signature.out_tree.unflatten(finalize_results(results))
 
     @property
     def out_avals(self) -> PyTree:

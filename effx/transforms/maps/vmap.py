@@ -142,11 +142,13 @@ def vmap(
             element, arrays, axes, size, axis_name, origin, spmd_axes
         )
         result_out_axes = mapping.output_axes(element.out_tree.unflatten(results))
-        outputs = [
+        outputs: list[PyTree] = [
             # An unbatched result is returned unchanged, a Python number as a number.
-            finalize_result(mapped_inputs)
-            if axis is None and out_axis is None
-            else _move_batch_axis(mapping, x, axis, out_axis, size, sum_match)
+            finalize_result(
+                mapped_inputs
+                if axis is None and out_axis is None
+                else _move_batch_axis(mapping, x, axis, out_axis, size, sum_match)
+            )
             for x, axis, out_axis, mapped_inputs in zip(
                 results, result_axes, result_out_axes, element.returned, strict=True
             )
