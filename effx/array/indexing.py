@@ -24,7 +24,13 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
 from effx.array.windows import Window
-from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
+from effx.errors import (
+    ConcretizationError,
+    DTypeError,
+    IndexingError,
+    NonConcreteBooleanIndexError,
+    ShapeError,
+)
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.sizes.dimensions import as_size, is_symbolic
@@ -343,7 +349,7 @@ def read_plan(
         inside, (*(1 for _ in range(insertion_axis)), *shape, *(1 for _ in range(window - insertion_axis)))
     )
     return arithmetic.where(
-        broadcast_to(inside, result.type.shape), result, _resolve_fill_value(x, fill_value)
+        broadcast_to(inside, result.type.shape), result, resolve_fill_value("take", x.type, fill_value)
     )
 
 
@@ -351,22 +357,43 @@ def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Number | None) 
     """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
-    return broadcast_to(_resolve_fill_value(x, fill_value), shape)
+    return broadcast_to(resolve_fill_value("take", x.type, fill_value), shape)
 
 
-def _resolve_fill_value(x: Array, value: Number | None) -> Array:
-    t = x.type
-    return scalar(_default_fill(x) if value is None else value, t.dtype, t.weak)
+def resolve_fill_value(function_name: str, t: ArrayType, value: Operand | None) -> Array:
+    """Returns what reading out of bounds gives in an array of a type: a scalar of the type's dtype.
+
+    Args:
+        function_name: for errors.
+        t: the type of the array that is read.
+        value: None for NaN, the smallest signed or the largest unsigned integer, True, or a key of ones.
+
+    Raises:
+        ShapeError: `value` has axes.
+        DTypeError: it is a number, and the array holds random keys.
+    """
+    if value is None:
+        return _default_fill(t)
+    if dtypes.is_key(t.dtype) and not isinstance(value, Array):
+        raise DTypeError(f"{function_name}: fill_value of {t!r} must be a key, got {value!r}")
+    if isinstance(value, int | float | complex):
+        return scalar(value, t.dtype, t.weak)
+    fill = as_operand(value, function_name)
+    if fill.type.ndim:
+        raise ShapeError(f"{function_name}: fill_value must be a scalar, got {fill.type!r}")
+    return convert(fill, t.dtype, t.weak)
 
 
-def _default_fill(x: Array) -> "Number":
-    kind, dtype = x.type.kind, x.type.dtype
-    if kind in "fc":
-        return float("nan")
-    if kind == "b":
-        return True
-    info = np.iinfo(dtype)
-    return int(info.min) if kind == "i" else int(info.max)
+def _default_fill(t: ArrayType) -> Array:
+    dtype = t.dtype
+    if t.kind in "fc":
+        return scalar(float("nan"), dtype, t.weak)
+    if t.kind == "b":
+        return scalar(True, dtype, t.weak)
+    if t.kind == "V":
+        return to_host_array(np.full(dtype.itemsize, 255, np.uint8).view(dtype).reshape(()), dtype)
+    info = dtypes.iinfo(dtype)
+    return scalar(int(info.min) if t.kind == "i" else int(info.max), dtype, t.weak)
 
 
 def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPlan]:
@@ -723,7 +750,9 @@ def take_along_axis(
     op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)
     result = op(moved, expand_dims(starts, -1))
     if mode in (None, "fill"):
-        result = arithmetic.where((starts >= 0) & (starts < n), result, _resolve_fill_value(x, fill_value))
+        result = arithmetic.where(
+            (starts >= 0) & (starts < n), result, resolve_fill_value("take_along_axis", x.type, fill_value)
+        )
     return moveaxis(result, -1, resolved_axis)
 
 

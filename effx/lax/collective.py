@@ -12,6 +12,7 @@ from effx.array.promotion import as_operand, convert
 from effx.errors import ShapeError, TransformError
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
+from effx.ir.ops.convert import Bitcast
 from effx.lax.named_axes import (
     AxisName,
     AxisNames,
@@ -190,6 +191,9 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
 
     def leaf(value: Operand) -> Array:
         array: Array = as_operand(value, "pbroadcast")
+        if dtypes.is_key(array.type.dtype):
+            words: Array = leaf(Bitcast(dtypes.uint32)(array))
+            return Bitcast(array.type.dtype)(words)
         numeric = convert(array, dtypes.int8) if array.type.kind == "b" else array
         return convert(psum(arithmetic.where(mine, numeric, 0), axis_name), array.type.dtype, array.type.weak)
 

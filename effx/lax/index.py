@@ -11,6 +11,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Number, Operand, arithmetic
+from effx.array.indexing import resolve_fill_value
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import reshape
 from effx.errors import IndexingError
@@ -185,19 +186,8 @@ def gather(
     # The mask has the batch axes; those of a slice are at offset_dims.
     shape = tuple([1 if a in n.offset_dims else m for a, m in enumerate(result.type.shape)])
     mask = broadcast_to(reshape(inside, shape), result.type.shape)
-    value = _default_fill_value(x.type) if fill_value is None else fill_value
-    if chosen is GatherScatterMode.ONE_HOT:
-        value = 0
-    return arithmetic.where(mask, result, scalar(value, x.type.dtype))
-
-
-def _default_fill_value(t: ArrayType) -> Number:
-    if t.kind in "fc":
-        return float("nan")
-    if t.kind == "b":
-        return True
-    info = dtypes.iinfo(t.dtype)
-    return int(info.min) if t.kind == "i" else int(info.max)
+    fill = 0 if chosen is GatherScatterMode.ONE_HOT else fill_value
+    return arithmetic.where(mask, result, resolve_fill_value("gather", x.type, fill))
 
 
 def _check_numbers(function_name: str, numbers: object, expected_class: type[object]) -> None:

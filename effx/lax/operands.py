@@ -17,7 +17,7 @@ from effx.ir.values.holding import A, OfOperand
 
 # What a number may become: an int any number, a float only a floating or complex one.
 _NUMBERS: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}
-_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "V": -1}
 
 
 class UnaryFunction(OfOperand, Protocol):

@@ -88,7 +88,12 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _nested_leaves(x)]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
-    if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
+    if any(
+        [
+            isinstance(leaf, Box) or (isinstance(leaf, Array) and (leaf.ndim or leaf.type.kind == "V"))
+            for leaf in leaves
+        ]
+    ):
         # Arrays are joined on their device, level by level.
         parts = [
             _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array")

@@ -11,7 +11,7 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
-from effx.errors import OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.numpy.creation import check_int, make_constant, make_filled
 from effx.numpy.indexing import nonzero
@@ -29,6 +29,9 @@ __all__ = [
 
 # Without a `size`, sets of concrete arrays are NumPy's on the host.
 def _check_concrete(function_name: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
+    for x in arrays:
+        if dtypes.is_key(x.type.dtype):
+            raise DTypeError(f"{function_name}: random keys have no order, got {x.type!r}")
     unknown = "the number of distinct elements of the abstract {} is not known while it is traced; give size="
     return [known_data(function_name, x, unknown) for x in arrays]
 

@@ -251,5 +251,6 @@ class PPermute(Collective, Linear):
     """
 
     name = "ppermute"
+    kinds: ClassVar[str] = "biufcV"
 
     perm: tuple[tuple[int, int], ...]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
+from effx import dtypes
 from effx.effects import Value
 from effx.errors import ConcretizationError, ConversionError, ShapeError, TracerAttributeError
 from effx.ir.types import ArrayType
@@ -78,6 +79,8 @@ class ArrayAttributes(Typed, Value):
             raise ConversionError(
                 f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
             )
+        if dtypes.is_stored_as_other(self.type.dtype):
+            raise ConversionError(f"{asked}: {self.type!r} is no number")
         return self.host(asked).reshape(())
 
     def __bool__(self) -> bool:
