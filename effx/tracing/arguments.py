@@ -5,6 +5,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.refs import ReferenceBase
 from effx.lower.placement.concrete import ConcreteArray, to_concrete
 from effx.lower.placement.shardings import NamedSharding, type_sharding_of
+from effx.lower.runtime.dispatch import FastFunction
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
@@ -354,8 +356,15 @@ def function_signature(function: Callable[..., object]) -> inspect.Signature | N
     """Returns a function's signature; None if Python has none."""
 
     def inspect_signature() -> inspect.Signature | None:
+        # C++ functions compute `__signature__` at each access, and inspect reads it twice: 2**n times for n nested
+        # jits. So what only wraps a function is unwrapped here.
+        inner: Any = function
+        while type(inner) is FastFunction or (
+            type(inner) is FunctionType and "__wrapped__" in vars(inner) and "__signature__" not in vars(inner)
+        ):
+            inner = inner.__wrapped__
         try:
-            return inspect.signature(function)
+            return inspect.signature(inner)
         except (ValueError, TypeError):
             return None
 
