@@ -10,7 +10,7 @@ Reading and writing by index are one file, since they share one plan of the inde
 Never: wait for a device, except for boolean masks, whose number of true elements is a size of the result.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_int
 from typing import Any, final
 
@@ -22,7 +22,7 @@ from effx.array import arithmetic
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, to_host_array
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
-from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
+from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, stack
 from effx.array.windows import Window
 from effx.errors import (
     ConcretizationError,
@@ -146,7 +146,7 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
     expanded: list[Any] = []
     for part in index if isinstance(index, tuple) else [index]:
         if isinstance(part, list | tuple) and isinstance(index, tuple):
-            part = np.asarray(part) if len(part) else np.zeros(0, np.int32)
+            part = _join_list(part) if len(part) else np.zeros(0, np.int32)
         if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
             raise IndexingError(
                 f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}; "
@@ -190,6 +190,21 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
         entries.append(_resolve_entry(part, n, axis, x, mode, wraps))
         axis += 1
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
+
+
+def _join_list(part: "Sequence[Any]") -> Any:
+    """Returns a list in an index as an array; one that holds abstract values is joined by operations."""
+    if not any([isinstance(x, Array) and x.frame is not None for x in _leaves(part)]):
+        return np.asarray(part)
+    return stack([_join_list(x) if isinstance(x, list | tuple) else x for x in part])
+
+
+def _leaves(part: "Sequence[Any]") -> "Iterator[Any]":
+    for x in part:
+        if isinstance(x, list | tuple):
+            yield from _leaves(x)
+        else:
+            yield x
 
 
 def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:

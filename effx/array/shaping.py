@@ -1,6 +1,6 @@
 """Changing shapes with NumPy's semantics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
@@ -90,12 +90,13 @@ def reshape(x: Array, shape: Any, order: str = "C") -> Array:
     return x if sizes == t.shape else Reshape(sizes)(x)
 
 
-def transpose(x: Array, axes: "Sequence[int] | None") -> Array:
-    """Permutes the axes; None reverses them."""
+def transpose(x: Array, axes: "Sequence[int] | int | None") -> Array:
+    """Permutes the axes; None reverses them. One int is the axis of a vector."""
     t = x.type
     if axes is None:
         perm = tuple(range(t.ndim - 1, -1, -1))
     else:
+        axes = tuple(axes) if isinstance(axes, Iterable) else (axes,)
         if len(axes) != t.ndim:
             raise ShapeError(
                 f"transpose: axes must name each of the {t.ndim} axes of {t!r} once, got {axes!r}"

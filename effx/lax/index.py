@@ -4,6 +4,7 @@ the index vector on the last axis of the indices. `x[i]` and `x.at[i]` cover mos
 
 import enum
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import final
 
 import attrs
@@ -14,7 +15,7 @@ from effx.array import Array, Number, Operand, arithmetic
 from effx.array.indexing import resolve_fill_value
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import reshape
-from effx.errors import IndexingError
+from effx.errors import IndexingError, ShapeError
 from effx.ir.ops import index as i
 from effx.ir.ops.elementwise import Clamp
 from effx.ir.ops.reduce import ReduceAnd
@@ -195,6 +196,16 @@ def _check_numbers(function_name: str, numbers: object, expected_class: type[obj
         raise IndexingError(
             f"{function_name}: dimension_numbers must be {expected_class.__name__}, got {type(numbers).__name__}"
         )
+    for name in (
+        "offset_dims",
+        "collapsed_slice_dims",
+        "update_window_dims",
+        "inserted_window_dims",
+        "operand_batching_dims",
+    ):
+        axes = getattr(numbers, name, ())
+        if any([a >= b for a, b in pairwise(axes)]):
+            raise ShapeError(f"{function_name}: {name} must increase, got {axes}")
 
 
 _COMBINERS = {

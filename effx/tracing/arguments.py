@@ -360,7 +360,9 @@ def function_signature(function: Callable[..., object]) -> inspect.Signature | N
         # jits. So what only wraps a function is unwrapped here.
         inner: Any = function
         while type(inner) is FastFunction or (
-            type(inner) is FunctionType and "__wrapped__" in vars(inner) and "__signature__" not in vars(inner)
+            type(inner) is FunctionType
+            and "__wrapped__" in vars(inner)
+            and "__signature__" not in vars(inner)
         ):
             inner = inner.__wrapped__
         try:

@@ -20,7 +20,7 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
-from effx.errors import BackendError, ConversionError
+from effx.errors import BackendError, ConversionError, DTypeError
 from effx.ir.values.described import ArrayAttributes, HostData, Number, SupportsArray
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
@@ -442,7 +442,12 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         return methods.arithmetic.copy(self)
 
     def __contains__(self, value: Operand) -> bool:
-        return bool((self == value).any())
+        equal = self == value
+        if not isinstance(equal, Array):
+            raise DTypeError(
+                f"in: expected a number or an array, got {value!r} of type {type(value).__name__}"
+            )
+        return bool(equal.any())
 
     @property
     def flat(self) -> Array:
