@@ -723,6 +723,8 @@ def take(
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
     if mode == "clip":
         which = _clamp_negative_indices(which)
+    if which.type.size and x.type.shape[resolved_axis] == 0:
+        raise IndexingError(f"take: axis {resolved_axis} of {x.type!r} has no element to take")
     plan = IndexPlan(x.type.shape, [ResolvedSlice(0, n, 1) for n in x.type.shape])
     plan.entries[resolved_axis] = which
     return read_plan(x, plan, mode or "fill", fill_value, ordered, unique)

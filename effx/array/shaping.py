@@ -124,8 +124,8 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
 def moveaxis(x: Array, source: "int | Sequence[int]", destination: "int | Sequence[int]") -> Array:
     """Moves axes to other indices; the rest keep their order."""
     t = x.type
-    sources = [source] if isinstance(source, int) else list(source)
-    targets = [destination] if isinstance(destination, int) else list(destination)
+    sources = list(source) if isinstance(source, Sequence) else [source]
+    targets = list(destination) if isinstance(destination, Sequence) else [destination]
     if len(sources) != len(targets):
         raise ShapeError(f"moveaxis: {len(sources)} source axes and {len(targets)} destinations")
     start = [normalize_axis("moveaxis", a, t.ndim, t) for a in sources]

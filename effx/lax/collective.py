@@ -1,7 +1,6 @@
 """Collectives along named axes that give every index the same: sums, extremes, one index's value; and `pcast`."""
 
 from collections.abc import Callable
-from operator import index
 from typing import TypeVar, cast, overload
 
 import numpy as np
@@ -22,6 +21,7 @@ from effx.lax.named_axes import (
     resolve_index_groups,
     total_size,
 )
+from effx.lax.operands import check_int
 
 __all__ = ["pbroadcast", "pcast", "pmax", "pmean", "pmin", "psum"]
 
@@ -184,7 +184,10 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
     >>> effx.vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i")(np.array([1., 3., 5.]))
     Array([3., 3., 3.], dtype=float32)
     """
-    size, source_index = total_size("pbroadcast", axis_names(axis_name)), index(source)
+    size, source_index = (
+        total_size("pbroadcast", axis_names(axis_name)),
+        check_int("pbroadcast", "source", source),
+    )
     if not 0 <= source_index < size:
         raise ShapeError(f"pbroadcast: source must be from 0 to {size - 1}, got {source_index}")
     mine = axis_index(axis_name) == source_index

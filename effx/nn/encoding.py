@@ -15,6 +15,7 @@ from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
+from effx.lax.operands import check_int
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -58,6 +59,7 @@ def one_hot(
     if t.kind == "c":
         raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")
     resolved_axis = normalize_axis("one_hot", axis, t.ndim + 1)
+    num_classes = check_int("one_hot", "num_classes", num_classes)
     if num_classes < 0:
         raise ShapeError(f"one_hot: num_classes must not be negative, got {num_classes}")
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)

@@ -15,7 +15,7 @@ from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
 from effx.handlers.sharding_types.axes_in_types import with_sharding_like
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
+from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lower.placement.concrete import device_put, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
@@ -486,11 +486,3 @@ def full_like(
         arithmetic.astype(returnable_operand(fill_value, "full_like"), result_dtype), result_dtype, weak
     )
     return _with_sharding_of(a, to_device(broadcast_to(value, sizes), device))
-
-
-def check_int(function_name: str, name: str, value: Any) -> int:
-    """Returns an argument that must be an int."""
-    try:
-        return as_size(value)
-    except TypeError:
-        raise ShapeError(f"{function_name}: {name} must be an int, got {value!r}") from None

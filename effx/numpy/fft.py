@@ -14,8 +14,9 @@ from effx.array.promotion import as_operand, convert
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
+from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import check_int, make_constant, to_device
+from effx.numpy.creation import make_constant, to_device
 from effx.numpy.elementwise import conj
 from effx.numpy.padding import pad
 from effx.numpy.shaping import roll
@@ -98,6 +99,12 @@ def _transform(
         power = -factor if kind in ("FFT", "RFFT") else factor
         x = x * math.prod(lengths) ** power
     return shaping.moveaxis(x, last, tuple(resolved_axes))
+
+
+def _check_two_axes(function_name: str, axes: Sequence[int]) -> Sequence[int]:
+    if not isinstance(axes, Sequence) or len(axes) != 2:
+        raise ShapeError(f"{function_name}: axes must be two axes, got {axes!r}")
+    return axes
 
 
 def _transform_last_axes(kind: str, x: Array, lengths: tuple[int, ...]) -> Array:
@@ -283,11 +290,14 @@ def fft2(
 ) -> Array:
     """`fftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> fft2(enp.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
-    return _transform("fft2", "FFT", a, s, axes, norm)
+    return _transform("fft2", "FFT", a, s, _check_two_axes("fft2", axes), norm)
 
 
 def ifft2(
@@ -295,11 +305,14 @@ def ifft2(
 ) -> Array:
     """`ifftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> ifft2(enp.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
-    return _transform("ifft2", "IFFT", a, s, axes, norm)
+    return _transform("ifft2", "IFFT", a, s, _check_two_axes("ifft2", axes), norm)
 
 
 def rfft2(
@@ -307,11 +320,14 @@ def rfft2(
 ) -> Array:
     """`rfftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> rfft2(enp.ones((3, 2, 4))).shape
     (3, 2, 3)
     """
-    return _transform("rfft2", "RFFT", a, s, axes, norm)
+    return _transform("rfft2", "RFFT", a, s, _check_two_axes("rfft2", axes), norm)
 
 
 def irfft2(
@@ -319,11 +335,14 @@ def irfft2(
 ) -> Array:
     """`irfftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> irfft2(enp.ones((3, 2, 3))).shape
     (3, 2, 4)
     """
-    return _transform("irfft2", "IRFFT", a, s, axes, norm)
+    return _transform("irfft2", "IRFFT", a, s, _check_two_axes("irfft2", axes), norm)
 
 
 def _frequencies(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 from effx.array import Array, shaping
 from effx.array.promotion import as_operand, promote_dtypes
 from effx.errors import IndexingError, ShapeError
-from effx.numpy.creation import asarray, check_int, ones, returnable_operand, zeros
+from effx.lax.operands import check_int
+from effx.numpy.creation import asarray, ones, returnable_operand, zeros
 from effx.numpy.indexing import nonzero
 from effx.numpy.joining import concatenate
 from effx.numpy.ranges import arange, diag_indices, linspace, meshgrid

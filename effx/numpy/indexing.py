@@ -14,7 +14,8 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.array.reducing import refuse_out
 from effx.errors import IndexingError, ShapeError
 from effx.ir.types import Shape
-from effx.numpy.creation import check_int, make_constant, make_filled
+from effx.lax.operands import check_int
+from effx.numpy.creation import make_constant, make_filled
 from effx.numpy.known import bounded, known_data
 
 if TYPE_CHECKING:

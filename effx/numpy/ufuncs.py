@@ -10,7 +10,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from effx import dtypes, lax
-from effx.array import Array, arithmetic, indexing, shaping
+from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.reducing import refuse_out
@@ -223,7 +223,7 @@ class ufunc(Generic[P, R]):
             )
         mask = None
         if where is not None:
-            mask = in_front(broadcast_to(as_operand(where, name), x.type.shape))
+            mask = in_front(broadcast_to(reducing.as_mask(name, where), x.type.shape))
         if first is None:
             carry, y = y[0], y[1:]
         else:

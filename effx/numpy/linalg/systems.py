@@ -15,8 +15,8 @@ from effx.families.linalg.lu import Det, Slogdet, Solve, sign_and_log
 from effx.families.linalg.matrices import check_matrix, diagonal, multiply
 from effx.families.linalg.qr import Geqrf, Qr
 from effx.lax.convert import stop_gradient
+from effx.lax.operands import check_int
 from effx.numpy import einsums
-from effx.numpy.creation import check_int
 from effx.numpy.linalg.factors import eigvalsh, svdvals
 from effx.numpy.linalg.operands import kernel_operands
 from effx.transforms.jit.jit import jit

@@ -10,7 +10,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.array.shaping import moveaxis, reshape
-from effx.errors import DTypeError
+from effx.errors import DTypeError, check_function
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
@@ -110,6 +110,7 @@ def jacfwd(
     [[3. 2.]
      [4. 0.]]
     """
+    check_function("jacfwd", fun)
     name = callable_name(fun)
 
     @wraps(fun)
@@ -182,6 +183,7 @@ def jacrev(
     [[3. 2.]
      [4. 0.]]
     """
+    check_function("jacrev", fun)
     name = callable_name(fun)
 
     @wraps(fun)
