@@ -279,7 +279,10 @@ FILLS: dict[str, tuple[Callable[[Any], Any], object]] = {
     ),
     "a NumPy scalar": (lambda v: enp.take(enp.ones(3), np.array([0, 5]), fill_value=np.float32(v)), [1, 3]),
     "an int": (lambda v: enp.take(enp.ones(3, int), np.array([0, 5]), fill_value=enp.array(v)), [1, 3]),
-    "of an empty axis": (lambda v: enp.take(enp.ones(0), np.array([0]), fill_value=enp.array(v)), [3]),
+    "of an empty axis": (
+        lambda v: enp.ones(0).at[np.array([0])].get(mode="fill", fill_value=enp.array(v)),
+        [3],
+    ),
 }
 
 

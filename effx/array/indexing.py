@@ -477,7 +477,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
 
     array: Array = as_operand(entry)
     t = array.type
-    if type(array) is HostArray:
+    if type(array) is HostArray and not is_symbolic(n):
         data = np.asarray(array.value)
         if mode == "wrap":
             data = np.mod(data, np.asarray(n).astype(np.promote_types(data.dtype, np.min_scalar_type(n))))
@@ -489,7 +489,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
         top = min(limits.max, np.iinfo(counted.dtype).max)
         return to_host_array(np.clip(counted, bottom, top).astype(dtype))
     if t.kind == "u":
-        wide = dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64)
+        wide = dtypes.int32 if is_symbolic(n) or n < 2**31 else dtypes.canonicalize(dtypes.int64)
         if dtypes.bits(t.dtype) >= dtypes.bits(wide):
             top = int(dtypes.iinfo(wide).max)
             array = arithmetic.remainder(array, n) if mode == "wrap" else arithmetic.minimum(array, top)
@@ -790,10 +790,15 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
         raise ShapeError(f"diagonal: needs two different axes of {t!r}, got {axis1} and {axis2}")
     moved = moveaxis(x, (a, b), (-2, -1))
     rows, columns = moved.type.shape[-2:]
-    size = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    i = to_host_array(np.arange(size, dtype=np.int32) + max(-offset, 0))
-    j = to_host_array(np.arange(size, dtype=np.int32) + max(offset, 0))
+    size = maximum(0, minimum(rows, columns - offset) if offset >= 0 else minimum(rows + offset, columns))
+    i, j = [_count_from(max(start, 0), size) for start in (-offset, offset)]
     return getitem(moved, (Ellipsis, i, j))
+
+
+def _count_from(start: int, size: int) -> Array:
+    if is_symbolic(size):
+        return Iota(array_type(dtypes.int32, (size,)), 0)() + start
+    return to_host_array(np.arange(start, start + size, dtype=np.int32))
 
 
 def iota_along_axis(shape: Shape, axis: int) -> Array:

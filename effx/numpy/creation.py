@@ -85,7 +85,10 @@ def _nested_leaves(x: Any) -> Iterator[Any]:
 
 
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
-    leaves = [leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf) for leaf in _nested_leaves(x)]
+    leaves = [
+        as_operand(leaf) if hasattr(leaf, "__jax_array__") or is_symbolic(leaf) else leaf
+        for leaf in _nested_leaves(x)
+    ]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any(

@@ -10,10 +10,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, shaping
+from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.lax.operands import check_int
 from effx.lazy import list_names
 from effx.numpy.creation import make_constant, to_device
@@ -347,7 +349,7 @@ def irfft2(
 
 def _frequencies(
     function_name: str,
-    counts: np.ndarray[tuple[int], np.dtype[np.intp]],
+    counts: np.ndarray[tuple[int], np.dtype[np.intp]] | Array,
     n: int,
     d: Operand,
     dtype: DTypeLike | None,
@@ -355,7 +357,16 @@ def _frequencies(
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
     if not dtypes.is_inexact(result_dtype):
         raise DTypeError(f"{function_name}: dtype must be floating or complex, got {result_dtype.name}")
-    return make_constant(counts.astype(result_dtype), result_dtype) / (as_operand(d, function_name) * n)
+    numbers = (
+        convert(counts, result_dtype)
+        if isinstance(counts, Array)
+        else make_constant(counts.astype(result_dtype), result_dtype)
+    )
+    return numbers / (as_operand(d, function_name) * n)
+
+
+def _count(size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]] | Array:
+    return iota_along_axis((size,), 0) if is_symbolic(size) else np.arange(size)
 
 
 def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
@@ -374,9 +385,8 @@ def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device:
     [0.0, 0.25, -0.5, -0.25]
     """
     size = _check_point_count("fftfreq", n)
-    return to_device(
-        _frequencies("fftfreq", (np.arange(size) + size // 2) % size - size // 2, size, d, dtype), device
-    )
+    counts = (_count(size) + size // 2) % size - size // 2
+    return to_device(_frequencies("fftfreq", counts, size, d, dtype), device)
 
 
 def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
@@ -389,7 +399,7 @@ def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device
     [0.0, 0.25, 0.5]
     """
     size = _check_point_count("rfftfreq", n)
-    return to_device(_frequencies("rfftfreq", np.arange(size // 2 + 1), size, d, dtype), device)
+    return to_device(_frequencies("rfftfreq", _count(size // 2 + 1), size, d, dtype), device)
 
 
 def _check_point_count(function_name: str, n: int) -> int:
