@@ -11,7 +11,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import as_operand, convert
+from effx.array.promotion import as_operand, convert, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
@@ -99,7 +99,8 @@ def _transform(
     factor = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm or "backward"]
     if factor:
         power = -factor if kind in ("FFT", "RFFT") else factor
-        x = x * math.prod(lengths) ** power
+        count = math.prod(lengths)
+        x = x * (size_scalar(count, dtypes.float32) ** power if is_symbolic(count) else count**power)
     return shaping.moveaxis(x, last, tuple(resolved_axes))
 
 

@@ -154,8 +154,8 @@ def _side_values(values: Any, ndim: int) -> Callable[[int, int], Any]:
 
 def _end_slices(a: Array, axis: int) -> list[Array]:
     """Returns the first and the last slice along an axis, which remains with size 1."""
-    n = a.type.shape[axis]
-    return [indexing.take(a, to_host_array(np.array([i], np.int32)), axis, "clip") for i in (0, n - 1)]
+    before = (slice(None),) * axis
+    return [a[(*before, end)] for end in (slice(0, 1), slice(-1, None))]
 
 
 def _pad_statistic(a: Array, axis: int, width: tuple[int, int], mode: str, lengths: tuple[int, int]) -> Array:

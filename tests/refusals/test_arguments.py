@@ -55,9 +55,11 @@ def test_generator_functions_are_refused(name: str, form: str) -> None:
     forms = {"function": generate, "partial": functools.partial(generate), "method": Generator().run}
     with pytest.raises(TransformError) as caught:
         getattr(effx, name)(forms[form])
+    shown = "grad" if name == "value_and_grad" else name
+    what = "run" if form == "method" else "generate"
     assert caught.value.message == (
-        f"{'grad' if name == 'value_and_grad' else name}: expected a function, got the generator function {'run' if form == 'method' else 'generate'}, "
-        f"which runs after it has returned; return a list instead"
+        f"{shown}: expected a function, got the generator function {what}, which runs after it has returned; "
+        f"return a list instead"
     )
 
 
