@@ -10,8 +10,8 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import ConversionError, DTypeError, ShapeError
+from effx.sharding import PartitionSpec as P
 
-P = effx.P
 KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
 MASK = np.array([True, False, True])
 ONES = 0xFFFFFFFF
@@ -217,6 +217,8 @@ def test_operations_move_keys(move: str, kind: str) -> None:
         np.testing.assert_array_equal(words(result), expected)
 
 
+KEY = effx.random.key(9)
+W = words(KEY)
 COLLECTIVES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "all_gather": (lambda k: lax.all_gather(k, "i"), lambda w: np.stack([w] * 4)),
     "all_gather tiled": (
@@ -234,8 +236,6 @@ COLLECTIVES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     "pcast": (lambda k: enp.where(lax.axis_index("i") == 0, k, KEY), lambda w: np.stack([w[0], *[W] * 3])),
 }
-KEY = effx.random.key(9)
-W = words(KEY)
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -36,7 +36,7 @@ from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.sizes.division import maximum, minimum
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.ir.values.array import Array, Index, Number, Operand
+from effx.ir.values.array import Array, Index, Operand
 
 MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 
@@ -319,7 +319,7 @@ def read_plan(
     x: Array,
     plan: IndexPlan,
     mode: str,
-    fill_value: Number | None,
+    fill_value: Operand | None,
     ordered: bool = False,
     unique: bool = False,
 ) -> Array:
@@ -368,7 +368,7 @@ def read_plan(
     )
 
 
-def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Number | None) -> Array:
+def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Operand | None) -> Array:
     """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
@@ -684,7 +684,7 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: In
     return result
 
 
-def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Number | None = None) -> Array:
+def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Operand | None = None) -> Array:
     """Reads `x[index]` with a mode for indices out of bounds."""
     chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
     plan = plan_index(x, index, how.mode and chosen, how.wraps)
@@ -705,7 +705,7 @@ def take(
     indices: Operand,
     axis: int | None = None,
     mode: str | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
     ordered: bool = False,
     unique: bool = False,
 ) -> Array:
@@ -735,10 +735,12 @@ def take_along_axis(
     indices: Operand,
     axis: int | None,
     mode: str | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
     wrap_negative: bool = True,
 ) -> Array:
     """Reads `x[..., indices[..., k], ...]` along one axis, aligned in the others."""
+    if mode not in (None, *MODES):
+        raise IndexingError(f"take_along_axis: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take_along_axis: indices must be integers, got {which.type!r}")

@@ -90,7 +90,7 @@ def reshape(x: Array, shape: Any, order: str = "C") -> Array:
     return x if sizes == t.shape else Reshape(sizes)(x)
 
 
-def transpose(x: Array, axes: "Sequence[int] | int | None") -> Array:
+def transpose(x: Array, axes: "Iterable[int] | int | None") -> Array:
     """Permutes the axes; None reverses them. One int is the axis of a vector."""
     t = x.type
     if axes is None:

@@ -115,7 +115,7 @@ def stop_gradient(x: T) -> T:
     def stop(leaf: object) -> object:
         if isinstance(leaf, Array):
             return perform(STOP_GRADIENT, (leaf,)) if leaf.type.kind in "fc" else leaf
-        as_operand(leaf, "stop_gradient")  # refuses what is no number
+        as_operand(cast("Operand", leaf), "stop_gradient")  # refuses what is no number
         return leaf  # numbers and NumPy data are constants
 
     return cast("T", tree.map(stop, x))

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, Number, Operand, arithmetic
+from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import resolve_fill_value
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import reshape
@@ -137,7 +137,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
 ) -> Array:
     """Collects slices of an array at computed starts.
 

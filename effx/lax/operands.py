@@ -107,7 +107,7 @@ def int_tuple(function_name: str, name: str, values: Sequence[int]) -> tuple[int
         raise ShapeError(f"{function_name}: {name} must be a sequence of ints, got {values!r}") from None
 
 
-def check_int(function_name: str, name: str, value: int) -> int:
+def check_int(function_name: str, name: str, value: object) -> int:
     """Returns an argument that must be an int; a symbolic size is unchanged.
 
     Raises:
@@ -119,7 +119,7 @@ def check_int(function_name: str, name: str, value: int) -> int:
         raise ConversionError(f"{function_name}: {name} must be an int, got {value!r}") from None
 
 
-def check_count(function_name: str, name: str, value: int) -> int:
+def check_count(function_name: str, name: str, value: object) -> int:
     """Returns an argument that must be an int from 0; a symbolic size is unchanged.
 
     Raises:

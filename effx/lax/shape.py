@@ -10,7 +10,7 @@ from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.handlers.sharding_types.axes_in_types import with_sharding_like
 from effx.ir.ops import shape as s
-from effx.ir.sizes.dimensions import as_size, is_symbolic
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lax.operands import adapt_operands, check_int, element_count, int_tuple
@@ -128,7 +128,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     >>> iota(int, 4)
     Array([0, 1, 2, 3], dtype=int32)
     """
-    return broadcasted_iota(dtype, (as_size(size),), 0)
+    return broadcasted_iota(dtype, (check_int("iota", "size", size),), 0)
 
 
 def broadcasted_iota(

@@ -104,7 +104,7 @@ def _transform(
     return shaping.moveaxis(x, last, tuple(resolved_axes))
 
 
-def _check_two_axes(function_name: str, axes: Sequence[int]) -> Sequence[int]:
+def _check_two_axes(function_name: str, axes: Sequence[int] | int | None) -> Sequence[int]:
     if not isinstance(axes, Sequence) or len(axes) != 2:
         raise ShapeError(f"{function_name}: axes must be two axes, got {axes!r}")
     return axes

@@ -139,8 +139,7 @@ def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equa
     a = returnable_operand(ary, function_name)
     resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
     n = a.type.shape[resolved_axis]
-    is_array = isinstance(sections, Array | np.ndarray)
-    if not isinstance(sections, Iterable) or (is_array and not sections.ndim):
+    if not isinstance(sections, Iterable) or (isinstance(sections, Array | np.ndarray) and not sections.ndim):
         count = check_int(function_name, "the number of sections", sections)
         if count <= 0:
             raise ShapeError(f"{function_name}: the number of sections must be positive, got {count}")

@@ -460,7 +460,8 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     >>> [i.tolist() for i in diag_indices(2)]
     [[0, 1], [0, 1]]
     """
-    return (arange(n),) * ndim
+    size, count = check_count("diag_indices", "n", n), check_count("diag_indices", "ndim", ndim)
+    return (arange(size),) * count
 
 
 def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Array:

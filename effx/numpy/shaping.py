@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -68,7 +68,7 @@ def ravel(a: Operand, order: str = "C", *, out_sharding: OutSharding = None) -> 
     return shaping.reshape(returnable_operand(a, "ravel"), -1, order)
 
 
-def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
+def transpose(a: Operand, axes: Iterable[int] | int | None = None) -> Array:
     """The axes permuted; reversed without `axes`.
 
     >>> transpose(np.ones((2, 3))).shape

@@ -352,6 +352,13 @@ def select_arguments(
 _signatures: WeakStore[Callable[..., object], inspect.Signature | None] = WeakStore()
 
 
+def _only_wraps(function: object) -> bool:
+    """Says whether a function has the signature of the one that it wraps."""
+    if type(function) is FunctionType:
+        return "__wrapped__" in vars(function) and "__signature__" not in vars(function)
+    return type(function) is FastFunction
+
+
 def function_signature(function: Callable[..., object]) -> inspect.Signature | None:
     """Returns a function's signature; None if Python has none."""
 
@@ -359,11 +366,7 @@ def function_signature(function: Callable[..., object]) -> inspect.Signature | N
         # C++ functions compute `__signature__` at each access, and inspect reads it twice: 2**n times for n nested
         # jits. So what only wraps a function is unwrapped here.
         inner: Any = function
-        while type(inner) is FastFunction or (
-            type(inner) is FunctionType
-            and "__wrapped__" in vars(inner)
-            and "__signature__" not in vars(inner)
-        ):
+        while _only_wraps(inner):
             inner = inner.__wrapped__
         try:
             return inspect.signature(inner)

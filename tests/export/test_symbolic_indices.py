@@ -51,18 +51,21 @@ CASES: dict[str, Case] = {
     "resize to a multiple": (lambda x: image.resize(x, (2 * x.shape[0], 7), "cubic"), "n, m", None),
     "resize by nearest": (lambda x: image.resize(x, (5, 2), "nearest"), "n, m", None),
 }
-for _mode in ("wrap", "reflect", "symmetric", "edge", "constant", "linear_ramp", "mean"):
-    CASES[f"pad {_mode}"] = (
-        lambda x, mode=_mode: enp.pad(x, ((1, 2), (0, 3)), mode=mode),
+
+
+def add_padding(mode: Any) -> None:
+    """Adds a mode of padding, of a matrix and, more widely than the axis, of a vector."""
+    widths = ((1, 2), (0, 3))
+    CASES[f"pad {mode}"] = (
+        lambda x: enp.pad(x, widths, mode=mode),
         "n, m",
-        lambda x, mode=_mode: np.pad(x, ((1, 2), (0, 3)), mode=mode),
+        lambda x: np.pad(x, widths, mode=mode),
     )
-    # Wider than the axis: the pattern repeats.
-    CASES[f"pad {_mode} widely"] = (
-        lambda x, mode=_mode: enp.pad(x, 7, mode=mode),
-        "n",
-        lambda x, mode=_mode: np.pad(x, 7, mode=mode),
-    )
+    CASES[f"pad {mode} widely"] = (lambda x: enp.pad(x, 7, mode=mode), "n", lambda x: np.pad(x, 7, mode=mode))
+
+
+for mode in ("wrap", "reflect", "symmetric", "edge", "constant", "linear_ramp", "mean"):
+    add_padding(mode)
 
 
 @pytest.mark.parametrize("name", CASES)

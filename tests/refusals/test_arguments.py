@@ -63,6 +63,11 @@ def test_generator_functions_are_refused(name: str, form: str) -> None:
     )
 
 
+def as_any(x: Any) -> Any:
+    """An argument that type checkers do not look at: it is wrong on purpose."""
+    return x
+
+
 def same(x: Any) -> Any:
     return x
 
@@ -93,12 +98,12 @@ TRANSFORMATIONS: dict[str, Refusal] = {
         f"pmap: {IN_AXES}",
     ),
     "vmap(axis_size='a')": (
-        lambda: effx.vmap(same, axis_size="a")(V),  # type: ignore[arg-type, type-var]  # wrong on purpose
+        lambda: effx.vmap(same, axis_size=as_any("a"))(V),
         TransformError,
         "vmap: axis_size must be an int, got 'a'",
     ),
     "vmap(axis_name=[1])": (
-        lambda: effx.vmap(same, axis_name=[1]),
+        lambda: effx.vmap(same, axis_name=as_any([1])),
         TransformError,
         "vmap: axis_name must be hashable, got [1]",
     ),
@@ -218,6 +223,21 @@ NUMPY: dict[str, Refusal] = {
     ),
     "split at a string": (lambda: enp.split(V, "a"), TypeError, "split: an index must be an int, got 'a'"),
     "repeat": (lambda: enp.repeat(V, 1.0), DTypeError, "repeat: repeats must be integers, got f32[]~"),
+    "diag_indices": (
+        lambda: enp.diag_indices(-1),
+        ShapeError,
+        "diag_indices: n must not be negative, got -1",
+    ),
+    "take_along_axis": (
+        lambda: enp.take_along_axis(V, N, 0, mode="up"),
+        IndexingError,
+        "take_along_axis: mode must be 'fill', 'clip' or 'wrap', got 'up'",
+    ),
+    "tensordot": (
+        lambda: enp.tensordot(M, M, axes=as_any(1.0)),
+        ShapeError,
+        "tensordot: axes must be an int or a pair, got 1.0",
+    ),
     "moveaxis": (
         lambda: enp.moveaxis(M, 0, 1.0),  # type: ignore[arg-type]  # wrong on purpose
         ShapeError,
@@ -319,6 +339,17 @@ LAX: dict[str, Refusal] = {
         TypeError,
         "cumlogsumexp: axis must be an int, got 0.0",
     ),
+    "iota": (lambda: lax.iota(int, 2.0), TypeError, "iota: size must be an int, got 2.0"),  # type: ignore[arg-type]  # wrong on purpose
+    "a stride of 0": (
+        lambda: lax.reduce_window(V, 0.0, lax.add, (2,), (0,), "SAME"),
+        ShapeError,
+        "padtype_to_pads: strides must be at least 1, got (0,)",
+    ),
+    "switch": (
+        lambda: lax.switch(0, as_any(same)),
+        TransformError,
+        f"switch: branches must be a sequence of functions, got {same!r}",
+    ),
     "argmax": (lambda: lax.argmax(V, 0.0, np.int32), TypeError, "arg_max: axis must be an int, got 0.0"),  # type: ignore[arg-type]  # wrong on purpose
     "sort": (lambda: lax.sort(V, dimension=0.0), TypeError, "sort: an axis must be an int, got 0.0"),  # type: ignore[call-overload]  # wrong on purpose
     "concatenate": (
@@ -352,7 +383,7 @@ LAX: dict[str, Refusal] = {
         "stop_gradient: expected an array or a number, got b'b' of type bytes",
     ),
     "an int that the dtype does not hold": (
-        lambda: lax.add(np.int8([1]), 200),
+        lambda: lax.add(np.array([1], np.int8), 200),
         OverflowError,
         "python int 200 is out of bounds for i8",
     ),

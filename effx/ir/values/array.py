@@ -862,7 +862,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         mode: str | None = None,
         unique_indices: bool = False,
         indices_are_sorted: bool = False,
-        fill_value: Number | None = None,
+        fill_value: Operand | None = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Elements along an axis by index."""
         methods.reducing.refuse_out("take", out)
@@ -1074,7 +1074,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         self,
         *,
         mode: str | None = None,
-        fill_value: Number | None = None,
+        fill_value: Operand | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         out_sharding: object = None,

@@ -1,6 +1,6 @@
 """Branches: `cond` and `switch`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, overload
 
 from typing_extensions import TypeVarTuple, Unpack
@@ -149,6 +149,8 @@ def switch(  # type: ignore[misc]  # as above
         if operands:
             raise TransformError("switch: operands were given by position and by the keyword operand")
         branch_operands = (operand,)
+    if not isinstance(branches, Iterable):
+        raise TransformError(f"switch: branches must be a sequence of functions, got {branches!r}")
     functions = tuple(branches)
     if not functions:
         raise TransformError("switch: needs at least one branch")
