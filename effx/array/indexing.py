@@ -12,7 +12,7 @@ Never: wait for a device, except for boolean masks, whose number of true element
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_int
-from typing import Any, final
+from typing import Any, cast, final
 
 import attrs
 import numpy as np
@@ -36,7 +36,7 @@ from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.sizes.division import maximum, minimum
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.ir.values.array import Array, Index, Operand
+from effx.ir.values.array import Array, HostData, Index, Operand
 
 MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 
@@ -192,14 +192,19 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
 
-def _join_list(part: "Sequence[Any]") -> Any:
+def _join_list(part: "Sequence[object]") -> "HostData | Array":
     """Returns a list in an index as an array; one that holds abstract values is joined by operations."""
     if not any([isinstance(x, Array) and x.frame is not None for x in _leaves(part)]):
         return np.asarray(part)
-    return stack([_join_list(x) if isinstance(x, list | tuple) else x for x in part])
+    return stack(
+        [
+            _join_list(x) if isinstance(x, list | tuple) else as_operand(cast("Operand", x), "getitem")
+            for x in part
+        ]
+    )
 
 
-def _leaves(part: "Sequence[Any]") -> "Iterator[Any]":
+def _leaves(part: "Sequence[object]") -> "Iterator[object]":
     for x in part:
         if isinstance(x, list | tuple):
             yield from _leaves(x)

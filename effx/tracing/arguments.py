@@ -365,9 +365,7 @@ def function_signature(function: Callable[..., object]) -> inspect.Signature | N
     def inspect_signature() -> inspect.Signature | None:
         # C++ functions compute `__signature__` at each access, and inspect reads it twice: 2**n times for n nested
         # jits. So what only wraps a function is unwrapped here.
-        inner: Any = function
-        while _only_wraps(inner):
-            inner = inner.__wrapped__
+        inner = inspect.unwrap(function, stop=lambda f: not _only_wraps(f))
         try:
             return inspect.signature(inner)
         except (ValueError, TypeError):
