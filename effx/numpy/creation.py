@@ -182,9 +182,10 @@ def array(
         raise ShapeError(f"array: order must be 'K' or 'C', got {order!r}")
     requested_dtype = None if dtype is None else dtypes.canonicalize_requested(dtype)
     result = _convert_object(object, requested_dtype, copy)
-    if result.type.ndim < ndmin:
-        result = shaping.reshape(result, (1,) * (ndmin - result.type.ndim) + result.type.shape)
-    if result.type.kind == "V":
+    t = result.type
+    if t.ndim < ndmin:
+        result = shaping.reshape(result, (1,) * (ndmin - t.ndim) + t.shape)
+    if t.kind == "V":
         result = cast("Array", finalize_result(result))
     return result if device is None else device_put(result, device)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
-from effx import dtypes
 from effx.effects import Value
 from effx.errors import ConcretizationError, ConversionError, ShapeError, TracerAttributeError
 from effx.ir.types import ArrayType
@@ -75,11 +74,12 @@ class ArrayAttributes(Typed, Value):
         return data.copy() if copy else data
 
     def _host_scalar(self, asked: str) -> HostData:
-        if self.type.size != 1:
+        t = self.type
+        if t.size != 1:
             raise ConversionError(
                 f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
             )
-        if dtypes.is_stored_as_other(self.type.dtype):
+        if t.kind == "V":
             raise ConversionError(f"{asked}: {self.type!r} is no number")
         return self.host(asked).reshape(())
 
