@@ -174,6 +174,10 @@ def _declared_type(what: str, leaf: object) -> ArrayType:
         raise DTypeError(
             f"{what}: a Python function cannot give keys; let it give their words, for wrap_key_data"
         )
+    if canonical == dtypes.float0:
+        raise DTypeError(
+            f"{what}: a Python function cannot give float0, which has no values; make it by numpy.zeros"
+        )
     return array_type(canonical, tuple(map(int, shape)))
 
 

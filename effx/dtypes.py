@@ -121,6 +121,8 @@ COMPLEX: Final = (complex64, complex128)
 ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 """Every dtype that a value may have, except float0."""
 
+_SUB_BYTE: Final = frozenset((int2, int4, uint2, uint4, float4_e2m1fn))
+
 OWN: Final[dict[DType, DType]] = {d: d for d in (*ALL, *KEYS.values())}
 """The unique object for each dtype, by any equal one."""
 
@@ -154,13 +156,16 @@ def _make_mlir_name(dtype: DType) -> str:
 _KEY_NAMES: Final[dict[DType, str]] = {d: str((d.names or ())[0]) for d in KEYS.values()}
 _SHORT: Final[dict[DType, str]] = {**{d: _make_short_name(d) for d in ALL}, **_KEY_NAMES, float0: "float0"}
 _FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
-# float0 has no StableHLO type; where one must be written, XLA sees the smallest type there is.
+# XLA has no float0: it sees the smallest type there is.
 # A key is an element as wide as its words together, so that operations that move elements move keys too.
 # Only `bitcast` and XLA's generators distinguish keys, and jaxlib's C++ sees only their storage.
+_STORAGE: Final[dict[DType, DType]] = {
+    **{d: uint64 if d.itemsize == 8 else complex128 for d in KEYS.values()},
+    float0: bool_,
+}
 _MLIR: Final[dict[DType, str]] = {
     **{d: _make_mlir_name(d) for d in ALL},
-    **{d: _make_mlir_name(uint64 if d.itemsize == 8 else complex128) for d in KEYS.values()},
-    float0: "i1",
+    **{d: _make_mlir_name(storage) for d, storage in _STORAGE.items()},
 }
 _NARROW: Final[dict[DType, DType]] = {
     int64: int32, uint64: uint32, float64: float32, complex128: complex64,
@@ -436,13 +441,22 @@ def is_key(dtype: DType) -> bool:
     return dtype in _KEY_NAMES
 
 
-def key_storage(dtype: DType) -> DType:
-    """The dtype of numbers as wide as a key, in which devices store keys.
+def is_stored_as_other(dtype: DType) -> bool:
+    """Whether devices store the dtype's elements as those of another: random keys and float0.
 
-    >>> key_storage(KEYS["threefry2x32"])
-    dtype('uint64')
+    >>> is_stored_as_other(KEYS["rbg"]), is_stored_as_other(float0), is_stored_as_other(uint32)
+    (True, True, False)
     """
-    return uint64 if dtype.itemsize == 8 else complex128
+    return dtype in _STORAGE
+
+
+def storage(dtype: DType) -> DType:
+    """The dtype in which devices store random keys, numbers as wide as a key, and float0, False.
+
+    >>> storage(KEYS["threefry2x32"]), storage(float0)
+    (dtype('uint64'), dtype('bool'))
+    """
+    return _STORAGE[dtype]
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -468,6 +482,15 @@ def complex_dtype(dtype: DType) -> DType:
 
 
 _SIGNED_OF_WIDTH: Final = {4: int4, 8: int8, 16: int16, 32: int32, 64: int64}
+
+
+def is_sub_byte(dtype: DType) -> bool:
+    """Whether several numbers of the dtype fit into a byte.
+
+    >>> is_sub_byte(int4), is_sub_byte(bool_)
+    (True, False)
+    """
+    return dtype in _SUB_BYTE
 
 
 def bits_dtype(dtype: DType) -> DType:
@@ -622,6 +645,11 @@ def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tup
         if dtype in _KEY_NAMES:
             raise DTypeError(
                 f"promote: {short_name(dtype)} is a dtype of random keys, which take no part in arithmetic"
+            )
+        if dtype == float0:
+            raise DTypeError(
+                "promote: float0, the dtype of tangents of integers, takes no part in arithmetic; make zeros of the "
+                "same shape of another dtype"
             )
         if dtype not in _ALL:
             raise DTypeError(f"promote: got {as_dtype(dtype)}, expected a dtype that promotes")

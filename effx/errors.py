@@ -15,6 +15,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable
 from contextvars import ContextVar
+from inspect import isgeneratorfunction
 from types import CodeType, FrameType, TracebackType
 
 __all__ = [
@@ -258,7 +259,7 @@ class ShapeError(EffxError, ValueError):
 
 
 class ConversionError(ShapeError, TypeError):
-    """Python requested a conversion that the array's rank or dtype does not allow: a length, an int, a float."""
+    """Something does not convert: an array whose rank or dtype allows no length, int or float, or an argument to an int."""
 
 
 class DTypeError(EffxError, TypeError):
@@ -449,10 +450,16 @@ def check_function(what: str, fun: object) -> None:
     """Checks the function that a transformation gets.
 
     Raises:
-        TransformError: it is not callable.
+        TransformError: it is not callable, or a generator function.
     """
     if not callable(fun):
         raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
+    if isgeneratorfunction(fun):
+        name = getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", repr(fun))
+        raise TransformError(
+            f"{what}: expected a function, got the generator function {name}, which runs after it has returned; "
+            f"return a list instead"
+        )
 
 
 def hide_internal_frames(error: BaseException) -> None:

@@ -8,9 +8,11 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
-from effx.array.promotion import as_operand, convert, scalar, to_host_array
+from effx.array.indexing import iota_along_axis
+from effx.array.promotion import as_operand, convert, scalar, size_scalar, to_host_array
 from effx.array.shaping import expand_dims, moveaxis, normalize_axis, to_shape
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape
 from effx.lax.products import Precision
 from effx.lazy import list_names
@@ -109,7 +111,8 @@ def _weights(
     """
     if method is ResizeMethod.CUBIC_PYTORCH and antialias:
         method = ResizeMethod.CUBIC
-    old = to_host_array(np.arange(size).astype(fraction.type.dtype)[:, None])
+    old = expand_dims(_count(size, fraction.type.dtype), 1)
+    end = size_scalar(size, fraction.type.dtype)
     offsets = (expand_dims(integer_part, 0) - old) + expand_dims(fraction, 0)
     if method is ResizeMethod.AREA:
         half = inverse / 2
@@ -127,7 +130,7 @@ def _weights(
     usable = abs(total) > 1000 * float(dtypes.finfo(np.float32).eps)
     weights = arithmetic.where(usable, weights / arithmetic.where(usable, total, 1), 0)
     position = integer_part + fraction
-    return arithmetic.where((position >= -0.5) & (position <= size - 0.5), weights, 0)
+    return arithmetic.where((position >= -0.5) & (position <= end - 0.5), weights, 0)
 
 
 def _apply_weights(x: Array, axis: int, weights: Array, precision: object) -> Array:
@@ -142,6 +145,35 @@ def _widen_image(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
     return (convert(x, dtypes.float32) if dtype.itemsize < 4 else convert(x, dtype)), dtype
 
 
+def _count(size: int, dtype: dtypes.DType) -> Array:
+    if is_symbolic(size):
+        return convert(iota_along_axis((size,), 0), dtype)
+    return to_host_array(np.arange(size).astype(dtype))
+
+
+def _nearest_indices(n: int, m: int) -> Array:
+    """Returns for each of m elements the one of n that contains its middle."""
+    if is_symbolic(n) or is_symbolic(m):
+        return (2 * iota_along_axis((m,), 0) + 1) * n // (2 * m)
+    return to_host_array((2 * np.arange(m) + 1) * n // (2 * m))
+
+
+def _find_places(n: int, m: int, real: dtypes.DType) -> tuple[Array, Array, Array]:
+    """Returns where the middles of m elements are among those of n: whole parts and fractions, and the distance."""
+    if is_symbolic(n) or is_symbolic(m):
+        distance: Array = size_scalar(n, real) / size_scalar(m, real)
+        places = (_count(m, real) + 0.5) * distance - 0.5
+        whole = floor(places)
+        return whole, places - whole, distance
+    positions = (np.arange(m) + 0.5) * (n / max(m, 1)) - 0.5
+    integer_part = np.floor(positions)
+    return (
+        to_host_array(integer_part.astype(real)),
+        to_host_array((positions - integer_part).astype(real)),
+        scalar(n / max(m, 1), real),
+    )
+
+
 @jit(static_argnames=("shape", "method", "antialias", "precision"), inline=True)
 def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, precision: object) -> Array:
     if method is ResizeMethod.NEAREST:
@@ -149,22 +181,13 @@ def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, p
         for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
             if n != m:
                 # The old element that contains the middle of a new one.
-                x = take(x, to_host_array((2 * np.arange(m) + 1) * n // (2 * m)), axis=axis, mode="clip")
+                x = take(x, _nearest_indices(n, m), axis=axis, mode="clip")
         return x
     x, dtype = _widen_image("resize", image)
     real = dtypes.real_dtype(x.type.dtype)
     for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
         if n != m:
-            positions = (np.arange(m) + 0.5) * (n / max(m, 1)) - 0.5
-            integer_part = np.floor(positions)
-            weights = _weights(
-                method,
-                n,
-                to_host_array(integer_part.astype(real)),
-                to_host_array((positions - integer_part).astype(real)),
-                scalar(n / max(m, 1), real),
-                antialias,
-            )
+            weights = _weights(method, n, *_find_places(n, m, real), antialias)
             x = _apply_weights(x, axis, weights, precision)
     return convert(x, dtype)
 

@@ -17,8 +17,8 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
 from effx.lax.control.associative import associative_scan
 from effx.lax.index import GatherScatterMode
+from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import check_int
 from effx.numpy.sorting import argsort
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp

@@ -10,9 +10,9 @@ Reading and writing by index are one file, since they share one plan of the inde
 Never: wait for a device, except for boolean masks, whose number of true elements is a size of the result.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_int
-from typing import Any, final
+from typing import Any, cast, final
 
 import attrs
 import numpy as np
@@ -22,15 +22,21 @@ from effx.array import arithmetic
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, to_host_array
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
-from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape
+from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, stack
 from effx.array.windows import Window
-from effx.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError, ShapeError
+from effx.errors import (
+    ConcretizationError,
+    DTypeError,
+    IndexingError,
+    NonConcreteBooleanIndexError,
+    ShapeError,
+)
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.sizes.division import maximum, minimum
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.ir.values.array import Array, Index, Number, Operand
+from effx.ir.values.array import Array, HostData, Index, Operand
 
 MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 
@@ -140,7 +146,7 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
     expanded: list[Any] = []
     for part in index if isinstance(index, tuple) else [index]:
         if isinstance(part, list | tuple) and isinstance(index, tuple):
-            part = np.asarray(part) if len(part) else np.zeros(0, np.int32)
+            part = _join_list(part) if len(part) else np.zeros(0, np.int32)
         if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
             raise IndexingError(
                 f"getitem: an index must be an int, slice, None, Ellipsis or array, got {part!r}; "
@@ -184,6 +190,26 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
         entries.append(_resolve_entry(part, n, axis, x, mode, wraps))
         axis += 1
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
+
+
+def _join_list(part: "Sequence[object]") -> "HostData | Array":
+    """Returns a list in an index as an array; one that holds abstract values is joined by operations."""
+    if not any([isinstance(x, Array) and x.frame is not None for x in _leaves(part)]):
+        return np.asarray(part)
+    return stack(
+        [
+            _join_list(x) if isinstance(x, list | tuple) else as_operand(cast("Operand", x), "getitem")
+            for x in part
+        ]
+    )
+
+
+def _leaves(part: "Sequence[object]") -> "Iterator[object]":
+    for x in part:
+        if isinstance(x, list | tuple):
+            yield from _leaves(x)
+        else:
+            yield x
 
 
 def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:
@@ -298,7 +324,7 @@ def read_plan(
     x: Array,
     plan: IndexPlan,
     mode: str,
-    fill_value: Number | None,
+    fill_value: Operand | None,
     ordered: bool = False,
     unique: bool = False,
 ) -> Array:
@@ -343,30 +369,51 @@ def read_plan(
         inside, (*(1 for _ in range(insertion_axis)), *shape, *(1 for _ in range(window - insertion_axis)))
     )
     return arithmetic.where(
-        broadcast_to(inside, result.type.shape), result, _resolve_fill_value(x, fill_value)
+        broadcast_to(inside, result.type.shape), result, resolve_fill_value("take", x.type, fill_value)
     )
 
 
-def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Number | None) -> Array:
+def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Operand | None) -> Array:
     """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
-    return broadcast_to(_resolve_fill_value(x, fill_value), shape)
+    return broadcast_to(resolve_fill_value("take", x.type, fill_value), shape)
 
 
-def _resolve_fill_value(x: Array, value: Number | None) -> Array:
-    t = x.type
-    return scalar(_default_fill(x) if value is None else value, t.dtype, t.weak)
+def resolve_fill_value(function_name: str, t: ArrayType, value: Operand | None) -> Array:
+    """Returns what reading out of bounds gives in an array of a type: a scalar of the type's dtype.
+
+    Args:
+        function_name: for errors.
+        t: the type of the array that is read.
+        value: None for NaN, the smallest signed or the largest unsigned integer, True, or a key of ones.
+
+    Raises:
+        ShapeError: `value` has axes.
+        DTypeError: it is a number, and the array holds random keys.
+    """
+    if value is None:
+        return _default_fill(t)
+    if dtypes.is_key(t.dtype) and not isinstance(value, Array):
+        raise DTypeError(f"{function_name}: fill_value of {t!r} must be a key, got {value!r}")
+    if isinstance(value, int | float | complex):
+        return scalar(value, t.dtype, t.weak)
+    fill = as_operand(value, function_name)
+    if fill.type.ndim:
+        raise ShapeError(f"{function_name}: fill_value must be a scalar, got {fill.type!r}")
+    return convert(fill, t.dtype, t.weak)
 
 
-def _default_fill(x: Array) -> "Number":
-    kind, dtype = x.type.kind, x.type.dtype
-    if kind in "fc":
-        return float("nan")
-    if kind == "b":
-        return True
-    info = np.iinfo(dtype)
-    return int(info.min) if kind == "i" else int(info.max)
+def _default_fill(t: ArrayType) -> Array:
+    dtype = t.dtype
+    if t.kind in "fc":
+        return scalar(float("nan"), dtype, t.weak)
+    if t.kind == "b":
+        return scalar(True, dtype, t.weak)
+    if t.kind == "V":
+        return to_host_array(np.full(dtype.itemsize, 255, np.uint8).view(dtype).reshape(()), dtype)
+    info = dtypes.iinfo(dtype)
+    return scalar(int(info.min) if t.kind == "i" else int(info.max), dtype, t.weak)
 
 
 def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPlan]:
@@ -435,7 +482,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
 
     array: Array = as_operand(entry)
     t = array.type
-    if type(array) is HostArray:
+    if type(array) is HostArray and not is_symbolic(n):
         data = np.asarray(array.value)
         if mode == "wrap":
             data = np.mod(data, np.asarray(n).astype(np.promote_types(data.dtype, np.min_scalar_type(n))))
@@ -447,7 +494,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
         top = min(limits.max, np.iinfo(counted.dtype).max)
         return to_host_array(np.clip(counted, bottom, top).astype(dtype))
     if t.kind == "u":
-        wide = dtypes.int32 if n < 2**31 else dtypes.canonicalize(dtypes.int64)
+        wide = dtypes.int32 if is_symbolic(n) or n < 2**31 else dtypes.canonicalize(dtypes.int64)
         if dtypes.bits(t.dtype) >= dtypes.bits(wide):
             top = int(dtypes.iinfo(wide).max)
             array = arithmetic.remainder(array, n) if mode == "wrap" else arithmetic.minimum(array, top)
@@ -642,7 +689,7 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: In
     return result
 
 
-def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Number | None = None) -> Array:
+def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Operand | None = None) -> Array:
     """Reads `x[index]` with a mode for indices out of bounds."""
     chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
     plan = plan_index(x, index, how.mode and chosen, how.wraps)
@@ -663,7 +710,7 @@ def take(
     indices: Operand,
     axis: int | None = None,
     mode: str | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
     ordered: bool = False,
     unique: bool = False,
 ) -> Array:
@@ -681,6 +728,8 @@ def take(
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
     if mode == "clip":
         which = _clamp_negative_indices(which)
+    if which.type.size and x.type.shape[resolved_axis] == 0:
+        raise IndexingError(f"take: axis {resolved_axis} of {x.type!r} has no element to take")
     plan = IndexPlan(x.type.shape, [ResolvedSlice(0, n, 1) for n in x.type.shape])
     plan.entries[resolved_axis] = which
     return read_plan(x, plan, mode or "fill", fill_value, ordered, unique)
@@ -691,10 +740,12 @@ def take_along_axis(
     indices: Operand,
     axis: int | None,
     mode: str | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
     wrap_negative: bool = True,
 ) -> Array:
     """Reads `x[..., indices[..., k], ...]` along one axis, aligned in the others."""
+    if mode not in (None, *MODES):
+        raise IndexingError(f"take_along_axis: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take_along_axis: indices must be integers, got {which.type!r}")
@@ -723,7 +774,9 @@ def take_along_axis(
     op = Gather((), (k,), (k,), (1,) * (k + 1), axes, axes)
     result = op(moved, expand_dims(starts, -1))
     if mode in (None, "fill"):
-        result = arithmetic.where((starts >= 0) & (starts < n), result, _resolve_fill_value(x, fill_value))
+        result = arithmetic.where(
+            (starts >= 0) & (starts < n), result, resolve_fill_value("take_along_axis", x.type, fill_value)
+        )
     return moveaxis(result, -1, resolved_axis)
 
 
@@ -744,10 +797,15 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
         raise ShapeError(f"diagonal: needs two different axes of {t!r}, got {axis1} and {axis2}")
     moved = moveaxis(x, (a, b), (-2, -1))
     rows, columns = moved.type.shape[-2:]
-    size = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    i = to_host_array(np.arange(size, dtype=np.int32) + max(-offset, 0))
-    j = to_host_array(np.arange(size, dtype=np.int32) + max(offset, 0))
+    size = maximum(0, minimum(rows, columns - offset) if offset >= 0 else minimum(rows + offset, columns))
+    i, j = [_count_from(max(start, 0), size) for start in (-offset, offset)]
     return getitem(moved, (Ellipsis, i, j))
+
+
+def _count_from(start: int, size: int) -> Array:
+    if is_symbolic(size):
+        return Iota(array_type(dtypes.int32, (size,)), 0)() + start
+    return to_host_array(np.arange(start, start + size, dtype=np.int32))
 
 
 def iota_along_axis(shape: Shape, axis: int) -> Array:

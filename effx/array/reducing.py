@@ -13,7 +13,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
-from effx.errors import ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.sizes.dimensions import is_symbolic
@@ -34,9 +34,21 @@ def _apply_where(x: Array, where: Operand | None, fill: Operand | None, function
         return x
     if fill is None:
         raise ShapeError(f"{function_name}: where= needs initial=, because there may be no elements")
-    mask = as_operand(where)
+    mask = as_mask(function_name, where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
     return select_where(mask, broadcast_to(x, shape), _convert_initial(function_name, fill, x.type.dtype))
+
+
+def as_mask(function_name: str, where: Operand) -> Array:
+    """Returns the argument `where` as an array.
+
+    Raises:
+        OptionError: it is not boolean.
+    """
+    mask = as_operand(where, function_name)
+    if mask.type.kind != "b":
+        raise OptionError(f"{function_name}: where must be boolean, got {mask.type!r}")
+    return mask
 
 
 def refuse_out(function_name: str, out: object) -> None:
@@ -184,7 +196,7 @@ def _count_elements(x: Array, axes: tuple[int, ...], where: Operand | None, keep
         for a in axes:
             count *= x.type.shape[a]
         return count
-    return sum(broadcast_to(as_operand(where), x.type.shape), axes, dtypes.float32, keepdims)
+    return sum(broadcast_to(as_mask("mean", where), x.type.shape), axes, dtypes.float32, keepdims)
 
 
 def mean(
@@ -193,7 +205,7 @@ def mean(
     """The mean over axes; integers give floats, 16-bit floats are summed in f32."""
     result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     if where is not None:
-        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
+        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask("mean", where).type.shape))
     axes = normalize_axes("mean", axis, x.type)
     wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
     total = sum(convert(x, wide), axes, wide, keepdims, where=where)
@@ -218,7 +230,7 @@ def var(
         computed = dtypes.float32
     x = convert(x, computed)
     if where is not None:
-        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_operand(where).type.shape))
+        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask("var", where).type.shape))
     axes = normalize_axes("var", axis, x.type)
     centered = x - (mean(x, axes, keepdims=True, where=where) if around is None else around)
     if x.type.kind == "c":

@@ -1,6 +1,6 @@
 """Changing shapes with NumPy's semantics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
@@ -90,12 +90,13 @@ def reshape(x: Array, shape: Any, order: str = "C") -> Array:
     return x if sizes == t.shape else Reshape(sizes)(x)
 
 
-def transpose(x: Array, axes: "Sequence[int] | None") -> Array:
-    """Permutes the axes; None reverses them."""
+def transpose(x: Array, axes: "Iterable[int] | int | None") -> Array:
+    """Permutes the axes; None reverses them. One int is the axis of a vector."""
     t = x.type
     if axes is None:
         perm = tuple(range(t.ndim - 1, -1, -1))
     else:
+        axes = tuple(axes) if isinstance(axes, Iterable) else (axes,)
         if len(axes) != t.ndim:
             raise ShapeError(
                 f"transpose: axes must name each of the {t.ndim} axes of {t!r} once, got {axes!r}"
@@ -123,8 +124,8 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
 def moveaxis(x: Array, source: "int | Sequence[int]", destination: "int | Sequence[int]") -> Array:
     """Moves axes to other indices; the rest keep their order."""
     t = x.type
-    sources = [source] if isinstance(source, int) else list(source)
-    targets = [destination] if isinstance(destination, int) else list(destination)
+    sources = list(source) if isinstance(source, Sequence) else [source]
+    targets = list(destination) if isinstance(destination, Sequence) else [destination]
     if len(sources) != len(targets):
         raise ShapeError(f"moveaxis: {len(sources)} source axes and {len(targets)} destinations")
     start = [normalize_axis("moveaxis", a, t.ndim, t) for a in sources]

@@ -261,12 +261,13 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[object], operands: Sequence[object]
 
 
 def eval_jaxpr(
-    jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True
+    jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True
 ) -> list[Any]:
     """Evaluates a program operation by operation, under the current handlers.
 
     Args:
-        jaxpr: the program. consts, args: values of its `constvars` and `invars`.
+        jaxpr: the program, also one with values of its constants, which count no more. consts, args: values of its
+            `constvars` and `invars`.
         propagate_source_info: True for errors that name the lines of the program, where it is unchanged.
 
     Returns:
@@ -275,6 +276,8 @@ def eval_jaxpr(
     Raises:
         ProgramError: there are not as many values as it takes.
     """
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr = jaxpr.jaxpr
     if len(args) != len(jaxpr.invars) or len(consts) != len(jaxpr.constvars):
         raise ProgramError(
             f"eval_jaxpr: the program takes {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} operands, got "

@@ -13,7 +13,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, to_host_array
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, InconclusiveDimensionOperation, ShapeError
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -35,6 +35,7 @@ from effx.ir.ops.base import check_arity, check_int_tuple, check_kind
 from effx.ir.ops.elementwise import Conj
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_leading_axes
+from effx.ir.sizes.dimensions import has_symbolic
 
 __all__ = ["KINDS", "Fft"]
 
@@ -131,6 +132,10 @@ def _(body: Body, op: Fft, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -
     (x,), (y,) = inputs, outputs
     if 0 in x.type.shape:
         return body.constant(0, y.type)
+    if has_symbolic(op.lengths):
+        raise InconclusiveDimensionOperation(
+            f"fft: XLA transforms axes of known sizes only, got {list(op.lengths)}; pass n= or s="
+        )
     lengths = ", ".join(map(str, op.lengths))
     return body.line(
         f"stablehlo.fft {body.name(x)}, type = {op.kind}, length = [{lengths}] : ({x.type.mlir}) -> {y.type.mlir}"

@@ -141,8 +141,8 @@ class ArrayType:
         put(self, "weak", weak)
         put(self, "vma", vma)
         put(self, "explicit_sharding", sharding)
-        # jaxlib's C++ reads this name, and distinguishes keys from numbers by it.
-        put(self, "weak_type", weak or dtypes.is_key(dtype))
+        # jaxlib's C++ reads this name, and distinguishes keys from numbers by it, and float0 from bool.
+        put(self, "weak_type", weak or dtypes.is_stored_as_other(dtype))
         put(self, "kind", _kind_letter(dtype))
         put(self, "ndim", len(shape))
         put(self, "size", prod(shape))

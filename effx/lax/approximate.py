@@ -12,7 +12,7 @@ from effx.array.promotion import as_operand
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
 from effx.ir.types import array_type
-from effx.lax.operands import resolve_axis
+from effx.lax.operands import check_int, resolve_axis
 from effx.lax.sorting import sort_key_val, top_k
 
 __all__ = ["approx_max_k", "approx_min_k"]
@@ -123,8 +123,8 @@ def _check_approx_arguments(
     t = x.type
     if t.kind != "f":
         raise DTypeError(f"{function_name}: the operand must be floating, got {t!r}")
-    axis = resolve_axis(function_name, index(dimension), t)
-    size, count, full_size = t.shape[axis], index(k), index(override)
+    axis = resolve_axis(function_name, dimension, t)
+    size, count, full_size = t.shape[axis], check_int(function_name, "k", k), index(override)
     if not 1 <= count <= size:
         raise ShapeError(
             f"{function_name}: k must be from 1 to {size}, the size of axis {axis} of {t!r}, got {count}"

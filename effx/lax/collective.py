@@ -1,7 +1,6 @@
 """Collectives along named axes that give every index the same: sums, extremes, one index's value; and `pcast`."""
 
 from collections.abc import Callable
-from operator import index
 from typing import TypeVar, cast, overload
 
 import numpy as np
@@ -12,6 +11,7 @@ from effx.array.promotion import as_operand, convert
 from effx.errors import ShapeError, TransformError
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
+from effx.ir.ops.convert import Bitcast
 from effx.lax.named_axes import (
     AxisName,
     AxisNames,
@@ -21,6 +21,7 @@ from effx.lax.named_axes import (
     resolve_index_groups,
     total_size,
 )
+from effx.lax.operands import check_int
 
 __all__ = ["pbroadcast", "pcast", "pmax", "pmean", "pmin", "psum"]
 
@@ -183,13 +184,19 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
     >>> effx.vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i")(np.array([1., 3., 5.]))
     Array([3., 3., 3.], dtype=float32)
     """
-    size, source_index = total_size("pbroadcast", axis_names(axis_name)), index(source)
+    size, source_index = (
+        total_size("pbroadcast", axis_names(axis_name)),
+        check_int("pbroadcast", "source", source),
+    )
     if not 0 <= source_index < size:
         raise ShapeError(f"pbroadcast: source must be from 0 to {size - 1}, got {source_index}")
     mine = axis_index(axis_name) == source_index
 
     def leaf(value: Operand) -> Array:
         array: Array = as_operand(value, "pbroadcast")
+        if dtypes.is_key(array.type.dtype):
+            words: Array = leaf(Bitcast(dtypes.uint32)(array))
+            return Bitcast(array.type.dtype)(words)
         numeric = convert(array, dtypes.int8) if array.type.kind == "b" else array
         return convert(psum(arithmetic.where(mine, numeric, 0), axis_name), array.type.dtype, array.type.weak)
 

@@ -68,6 +68,8 @@ def padtype_to_pads(
             f"padtype_to_pads: in_shape, window_shape and window_strides must have equal lengths, "
             f"got {sizes}, {window} and {strides}"
         )
+    if any([stride < 1 for stride in strides]):
+        raise ShapeError(f"padtype_to_pads: strides must be at least 1, got {strides}")
     name = str(padding).upper()
     if name == "VALID":
         return [(0, 0)] * len(sizes)

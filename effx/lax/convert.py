@@ -13,6 +13,7 @@ from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import convert as v
+from effx.lax.operands import check_int
 
 __all__ = [
     "bitcast_convert_type", "convert_element_type", "dtype", "optimization_barrier", "reduce_precision",
@@ -88,7 +89,10 @@ def reduce_precision(operand: Operand, exponent_bits: int, mantissa_bits: int) -
     Array(1., dtype=float32, weak_type=True)
     """
     x = as_operand(operand, "reduce_precision")
-    return v.ReducePrecision(index(exponent_bits), index(mantissa_bits))(x)
+    return v.ReducePrecision(
+        check_int("reduce_precision", "exponent_bits", exponent_bits),
+        check_int("reduce_precision", "mantissa_bits", mantissa_bits),
+    )(x)
 
 
 def stop_gradient(x: T) -> T:
@@ -100,6 +104,9 @@ def stop_gradient(x: T) -> T:
     Returns:
         A tree like x.
 
+    Raises:
+        DTypeError: a leaf is neither an array nor a number.
+
     >>> import effx
     >>> effx.grad(lambda x: x * stop_gradient(x))(3.0)
     Array(3., dtype=float32, weak_type=True)
@@ -108,6 +115,7 @@ def stop_gradient(x: T) -> T:
     def stop(leaf: object) -> object:
         if isinstance(leaf, Array):
             return perform(STOP_GRADIENT, (leaf,)) if leaf.type.kind in "fc" else leaf
+        as_operand(cast("Operand", leaf), "stop_gradient")  # refuses what is no number
         return leaf  # numbers and NumPy data are constants
 
     return cast("T", tree.map(stop, x))

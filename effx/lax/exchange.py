@@ -74,7 +74,7 @@ def all_gather(
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_gather")
         result_type = array.type if tiled else array.type.with_shape((*array.type.shape, 1))
-        resolved_axis = resolve_axis("all_gather", index(axis), result_type)
+        resolved_axis = resolve_axis("all_gather", axis, result_type)
         # The last name runs fastest, so it is gathered first.
         for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
             array = c.AllGather(name, resolved_axis, size, tiled or i > 0, groups=rows)(array)
@@ -134,7 +134,7 @@ def psum_scatter(
 
     def leaf(value: Operand) -> Array:
         array = bool_to_int(as_operand(value, "psum_scatter"))
-        resolved_axis = resolve_axis("psum_scatter", index(scatter_dimension), array.type)
+        resolved_axis = resolve_axis("psum_scatter", scatter_dimension, array.type)
         check = _check_tiled if tiled else _check_untiled
         check("psum_scatter", array, resolved_axis, group_size, "scatter_dimension")
         for name, size in zip(names, sizes, strict=True):
@@ -197,8 +197,8 @@ def all_to_all(
 
     def leaf(value: Operand) -> Array:
         array = as_operand(value, "all_to_all")
-        split = resolve_axis("all_to_all", index(split_axis), array.type)
-        concat = resolve_axis("all_to_all", index(concat_axis), array.type)
+        split = resolve_axis("all_to_all", split_axis, array.type)
+        concat = resolve_axis("all_to_all", concat_axis, array.type)
         if tiled:
             _check_tiled("all_to_all", array, split, group_size, "split_axis")
             return exchange(array, split, concat)

@@ -2,12 +2,12 @@
 
 import enum
 from collections.abc import Sequence
-from operator import index
 
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand
 from effx.errors import OptionError
 from effx.families.fft import KINDS, Fft
+from effx.lax.operands import int_tuple
 
 __all__ = ["FftType", "fft"]
 
@@ -43,4 +43,4 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in KINDS:
         raise OptionError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
-    return Fft(name, tuple([index(n) for n in fft_lengths]))(as_operand(x, "fft"))
+    return Fft(name, int_tuple("fft", "fft_lengths", fft_lengths))(as_operand(x, "fft"))

@@ -4,16 +4,18 @@ the index vector on the last axis of the indices. `x[i]` and `x.at[i]` cover mos
 
 import enum
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import final
 
 import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, Number, Operand, arithmetic
+from effx.array import Array, Operand, arithmetic
+from effx.array.indexing import resolve_fill_value
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
 from effx.array.shaping import reshape
-from effx.errors import IndexingError
+from effx.errors import IndexingError, ShapeError
 from effx.ir.ops import index as i
 from effx.ir.ops.elementwise import Clamp
 from effx.ir.ops.reduce import ReduceAnd
@@ -135,7 +137,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
 ) -> Array:
     """Collects slices of an array at computed starts.
 
@@ -185,19 +187,8 @@ def gather(
     # The mask has the batch axes; those of a slice are at offset_dims.
     shape = tuple([1 if a in n.offset_dims else m for a, m in enumerate(result.type.shape)])
     mask = broadcast_to(reshape(inside, shape), result.type.shape)
-    value = _default_fill_value(x.type) if fill_value is None else fill_value
-    if chosen is GatherScatterMode.ONE_HOT:
-        value = 0
-    return arithmetic.where(mask, result, scalar(value, x.type.dtype))
-
-
-def _default_fill_value(t: ArrayType) -> Number:
-    if t.kind in "fc":
-        return float("nan")
-    if t.kind == "b":
-        return True
-    info = dtypes.iinfo(t.dtype)
-    return int(info.min) if t.kind == "i" else int(info.max)
+    fill = 0 if chosen is GatherScatterMode.ONE_HOT else fill_value
+    return arithmetic.where(mask, result, resolve_fill_value("gather", x.type, fill))
 
 
 def _check_numbers(function_name: str, numbers: object, expected_class: type[object]) -> None:
@@ -205,6 +196,16 @@ def _check_numbers(function_name: str, numbers: object, expected_class: type[obj
         raise IndexingError(
             f"{function_name}: dimension_numbers must be {expected_class.__name__}, got {type(numbers).__name__}"
         )
+    for name in (
+        "offset_dims",
+        "collapsed_slice_dims",
+        "update_window_dims",
+        "inserted_window_dims",
+        "operand_batching_dims",
+    ):
+        axes = getattr(numbers, name, ())
+        if any([a >= b for a, b in pairwise(axes)]):
+            raise ShapeError(f"{function_name}: {name} must increase, got {axes}")
 
 
 _COMBINERS = {

@@ -1,7 +1,6 @@
 """The cumulative logarithm of a sum of exponentials."""
 
 import math
-from operator import index
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import array_type
 from effx.lax.control.branches import platform_dependent
 from effx.lax.control.scans import scan
+from effx.lax.operands import check_int
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cumlogsumexp"]
@@ -52,7 +52,7 @@ def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Arra
     >>> cumlogsumexp(np.array([1000., -np.inf], np.float32))
     Array([1000., 1000.], dtype=float32)
     """
-    x, axis_index = as_operand(operand, "cumlogsumexp"), index(axis)
+    x, axis_index = as_operand(operand, "cumlogsumexp"), check_int("cumlogsumexp", "axis", axis)
     if x.type.kind != "f":
         raise DTypeError(f"cumlogsumexp: the operand must be floating, got {x.type!r}")
     if not 0 <= axis_index < x.type.ndim:

@@ -8,16 +8,16 @@ from effx.array import Array, Operand, ordering
 from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.effects import perform
-from effx.errors import ShapeError
+from effx.errors import ConversionError, ShapeError
 from effx.ir.ops.base import ArrayOperation, Elementwise
-from effx.ir.sizes.dimensions import as_size
+from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Number, Numeric
 from effx.ir.values.holding import A, OfOperand
 
 # What a number may become: an int any number, a float only a floating or complex one.
 _NUMBERS: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}
-_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "V": -1}
 
 
 class UnaryFunction(OfOperand, Protocol):
@@ -107,12 +107,40 @@ def int_tuple(function_name: str, name: str, values: Sequence[int]) -> tuple[int
         raise ShapeError(f"{function_name}: {name} must be a sequence of ints, got {values!r}") from None
 
 
+def check_int(function_name: str, name: str, value: object) -> int:
+    """Returns an argument that must be an int; a symbolic size is unchanged.
+
+    Raises:
+        ConversionError: it is none.
+    """
+    try:
+        return as_size(value)
+    except TypeError:
+        raise ConversionError(f"{function_name}: {name} must be an int, got {value!r}") from None
+
+
+def check_count(function_name: str, name: str, value: object) -> int:
+    """Returns an argument that must be an int from 0; a symbolic size is unchanged.
+
+    Raises:
+        ConversionError: it is no int.
+        ShapeError: it is negative.
+    """
+    count = check_int(function_name, name, value)
+    if not is_symbolic(count) and count < 0:
+        raise ShapeError(f"{function_name}: {name} must not be negative, got {count}")
+    return count
+
+
 def resolve_axis(function_name: str, axis: int, t: ArrayType) -> int:
     """Returns an axis, negative ones counted from the end.
 
     Raises:
         ShapeError: it is out of range.
+        ConversionError: it is no int.
     """
+    if type(axis) is not int:
+        axis = check_int(function_name, "an axis", axis)
     if not -t.ndim <= axis < t.ndim:
         raise ShapeError(f"{function_name}: axis {axis} is out of range for the {t.ndim} axes of {t!r}")
     return axis % t.ndim

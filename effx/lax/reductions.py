@@ -1,14 +1,13 @@
 """Reductions and cumulative reductions along axes."""
 
 from collections.abc import Sequence
-from operator import index
 
 from effx import dtypes
 from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand
 from effx.dtypes import DTypeLike
 from effx.ir.ops import reduce as r
-from effx.lax.operands import int_tuple
+from effx.lax.operands import check_int, int_tuple
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = [
@@ -184,7 +183,9 @@ def reduce_xor(operand: Operand, axes: Axes) -> Array:
 def _arg_reduction(
     op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index_dtype: DTypeLike
 ) -> Array:
-    return op(index(axis), dtypes.canonicalize(index_dtype))(as_operand(operand, op.name))
+    return op(check_int(op.name, "axis", axis), dtypes.canonicalize(index_dtype))(
+        as_operand(operand, op.name)
+    )
 
 
 def argmax(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
@@ -250,7 +251,7 @@ def cumsum(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cumsum(np.array([2, 3, 1], np.int32))
     Array([2, 5, 6], dtype=int32)
     """
-    return r.CumSum(index(axis), bool(reverse))(as_operand(operand, "cumsum"))
+    return r.CumSum(check_int("cumsum", "axis", axis), bool(reverse))(as_operand(operand, "cumsum"))
 
 
 def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
@@ -272,7 +273,7 @@ def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cumprod(np.array([2, 3, 1], np.int32))
     Array([2, 6, 6], dtype=int32)
     """
-    return r.CumProd(index(axis), bool(reverse))(as_operand(operand, "cumprod"))
+    return r.CumProd(check_int("cumprod", "axis", axis), bool(reverse))(as_operand(operand, "cumprod"))
 
 
 def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
@@ -294,7 +295,7 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cummax(np.array([2, 3, 1], np.int32))
     Array([2, 3, 3], dtype=int32)
     """
-    x, op = as_operand(operand, "cummax"), r.CumMax(index(axis), bool(reverse))
+    x, op = as_operand(operand, "cummax"), r.CumMax(check_int("cummax", "axis", axis), bool(reverse))
     return ordering.cumulative_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
@@ -317,5 +318,5 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cummin(np.array([2, 3, 1], np.int32))
     Array([2, 2, 1], dtype=int32)
     """
-    x, op = as_operand(operand, "cummin"), r.CumMin(index(axis), bool(reverse))
+    x, op = as_operand(operand, "cummin"), r.CumMin(check_int("cummin", "axis", axis), bool(reverse))
     return ordering.cumulative_extreme(op, x) if x.type.kind == "c" else op(x)

@@ -1,7 +1,6 @@
 """Making arrays, and changing shapes."""
 
 from collections.abc import Sequence
-from operator import index
 from typing import Protocol, runtime_checkable
 
 from effx import dtypes
@@ -10,10 +9,10 @@ from effx.array.promotion import as_operand, convert
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
-from effx.ir.sizes.dimensions import as_size
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import HostData
-from effx.lax.operands import adapt_operands, element_count, int_tuple
+from effx.lax.operands import adapt_operands, check_int, element_count, int_tuple
 from effx.transforms.placement.filling import fill_like
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -129,7 +128,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     >>> iota(int, 4)
     Array([0, 1, 2, 3], dtype=int32)
     """
-    return broadcasted_iota(dtype, (as_size(size),), 0)
+    return broadcasted_iota(dtype, (check_int("iota", "size", size),), 0)
 
 
 def broadcasted_iota(
@@ -157,7 +156,10 @@ def broadcasted_iota(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, broadcasted_iota, dtype, shape, dimension)
     sizes = int_tuple("broadcasted_iota", "shape", shape)
-    return s.Iota(array_type(dtypes.canonicalize_requested(dtype), sizes), index(dimension))()
+    return s.Iota(
+        array_type(dtypes.canonicalize_requested(dtype), sizes),
+        check_int("broadcasted_iota", "dimension", dimension),
+    )()
 
 
 def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutSharding = None) -> Array:
@@ -311,7 +313,7 @@ def concatenate(operands: Array | HostData | Sequence[Operand], dimension: int) 
     Array([0, 1, 0], dtype=int32)
     """
     arrays = [as_operand(x, "concatenate") for x in operands]
-    op = s.Concatenate(index(dimension))
+    op = s.Concatenate(check_int("concatenate", "dimension", dimension))
     if len(arrays) != 1:
         return op(*arrays)
     op.infer(arrays[0].type)  # checks the axis
@@ -523,12 +525,16 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     """Returns the shape to which shapes broadcast, by NumPy's rule.
 
     Raises:
-        ShapeError: they do not.
+        ShapeError: they do not, or a size is negative.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    return promotion.broadcast_shapes(*shapes)
+    checked = [int_tuple("broadcast_shapes", "a shape", s) for s in shapes]
+    for sizes in checked:
+        if any([not is_symbolic(n) and n < 0 for n in sizes]):
+            raise ShapeError(f"broadcast_shapes: sizes must not be negative, got {list(sizes)}")
+    return promotion.broadcast_shapes(*checked)
 
 
 def broadcast_to_rank(x: Operand, rank: int) -> Array:

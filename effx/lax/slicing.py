@@ -11,9 +11,8 @@ from effx.array.promotion import as_operand, convert, promote_dtypes, scalar
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
-from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import ArrayType
-from effx.lax.operands import adapt_operands, int_tuple, resolve_axis
+from effx.lax.operands import adapt_operands, check_int, int_tuple, resolve_axis
 
 __all__ = [
     "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
@@ -78,13 +77,21 @@ def slice_in_dim(
     resolved_axis = resolve_axis("slice_in_dim", axis, x.type)
     n = x.type.shape[resolved_axis]
     first, last = (
-        0 if start_index is None else as_size(start_index),
-        n if limit_index is None else as_size(limit_index),
+        0 if start_index is None else check_int("slice_in_dim", "start_index", start_index),
+        n if limit_index is None else check_int("slice_in_dim", "limit_index", limit_index),
     )
     first, last = first + n if first < 0 else first, last + n if last < 0 else last
     start = [first if i == resolved_axis else 0 for i in range(x.type.ndim)]
     limit = [last if i == resolved_axis else m for i, m in enumerate(x.type.shape)]
-    return slice(x, start, limit, [as_size(stride) if i == resolved_axis else 1 for i in range(x.type.ndim)])
+    return slice(
+        x,
+        start,
+        limit,
+        [
+            check_int("slice_in_dim", "stride", stride) if i == resolved_axis else 1
+            for i in range(x.type.ndim)
+        ],
+    )
 
 
 def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = True) -> Array:
@@ -108,7 +115,7 @@ def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = T
     """
     x = as_operand(operand, "index_in_dim")
     axis = resolve_axis("index_in_dim", axis, x.type)
-    n = x.type.shape[axis]
+    n, index = x.type.shape[axis], check_int("index_in_dim", "index", index)
     if not -n <= index < n:
         raise ShapeError(f"index_in_dim: index {index} is out of range for axis {axis} of {x.type!r}")
     result = slice_in_dim(x, index % n, index % n + 1, 1, axis)
@@ -141,17 +148,23 @@ def _convert_starts(
             f"{function_name}: allow_negative_indices must have one entry for each axis of {t!r}, got {len(allowed)}"
         )
     result: list[Array] = []
+    strong: set[dtypes.DType] = set()
     for part, n, wraps in zip(parts, t.shape, allowed, strict=True):
         if type(part) is int:
             result.append(scalar(part + n if part < 0 and wraps else part, dtypes.int32))
             continue
         start = as_operand(part, function_name)
+        start_dtype = start.type.dtype
         if start.type.kind not in "iu" or start.type.shape:
             raise DTypeError(f"{function_name}: start indices must be integer scalars, got {start.type!r}")
         if start.type.kind == "i" and wraps:
             wide = convert(start, dtypes.int32) if dtypes.bits(start.type.dtype) < 32 else start
             start = arithmetic.where(wide < 0, wide + n, wide)
         result.append(start)
+        strong.add(start_dtype)
+    if len(strong) > 1:
+        names = ", ".join(sorted([dtypes.short_name(d) for d in strong]))
+        raise DTypeError(f"{function_name}: start indices must have one dtype, got {names}")
     return promote_dtypes(*result) if result else []
 
 
@@ -175,7 +188,7 @@ def dynamic_slice(
         An array of the operand's dtype and the block's shape.
 
     Raises:
-        DTypeError: a start is no integer scalar.
+        DTypeError: a start is no integer scalar, or starts have several dtypes.
         ShapeError: a start is missing, or the block is larger than the operand.
 
     >>> import numpy as np

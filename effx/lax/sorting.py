@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import cast, overload
 
 from effx import dtypes
@@ -15,9 +14,8 @@ from effx.errors import ShapeError
 from effx.families.sort import Sort
 from effx.families.topk import TopIndices
 from effx.ir.ops import shape as s
-from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import array_type
-from effx.lax.operands import resolve_axis
+from effx.lax.operands import check_int, resolve_axis
 
 __all__ = ["sort", "sort_key_val", "top_k"]
 
@@ -60,8 +58,8 @@ def sort(
     arrays = [as_operand(x, "sort") for x in operands]
     if not arrays:
         raise ShapeError("sort: takes at least one operand, got none")
-    axis = resolve_axis("sort", index(dimension), arrays[0].type)
-    results = Sort(axis, bool(is_stable), index(num_keys))(*arrays)
+    axis = resolve_axis("sort", dimension, arrays[0].type)
+    results = Sort(axis, bool(is_stable), check_int("sort", "num_keys", num_keys))(*arrays)
     return results if several else results[0]
 
 
@@ -110,7 +108,7 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
     (Array([9, 5], dtype=int32), Array([1, 2], dtype=int32))
     """
     x = as_operand(operand, "top_k")
-    t, count = x.type, as_size(k)
+    t, count = x.type, check_int("top_k", "k", k)
     resolved_axis = resolve_axis("top_k", axis, t)
     if not 0 <= count <= t.shape[resolved_axis]:
         raise ShapeError(

@@ -10,11 +10,12 @@ from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import expand_dims, normalize_axes, normalize_axis
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Rsqrt
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
+from effx.lax.operands import check_count
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -58,10 +59,9 @@ def one_hot(
     if t.kind == "c":
         raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")
     resolved_axis = normalize_axis("one_hot", axis, t.ndim + 1)
-    if num_classes < 0:
-        raise ShapeError(f"one_hot: num_classes must not be negative, got {num_classes}")
+    num_classes = check_count("one_hot", "num_classes", num_classes)
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
-    return _one_hot(x, num_classes=int(num_classes), dtype=result_dtype, axis=resolved_axis)
+    return _one_hot(x, num_classes=num_classes, dtype=result_dtype, axis=resolved_axis)
 
 
 @jit(static_argnames=("num_classes", "dtype", "axis"))

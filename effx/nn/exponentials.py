@@ -106,7 +106,7 @@ def _logsumexp(
         x, factor = promote_dtypes(x, b)
         shape = broadcast_shapes(x.type.shape, factor.type.shape)
         x, factor = broadcast_to(x, shape), broadcast_to(factor, shape)
-    mask = None if where is None else as_operand(where)
+    mask = None if where is None else reducing.as_mask("logsumexp", where)
     if factor is not None:  # a factor of 0 excludes its element, even an infinite one
         nonzero = factor != 0
         mask = nonzero if mask is None else mask & nonzero
@@ -139,7 +139,7 @@ def _prepare_operands(function_name: str, x: Operand, where: Operand | None) -> 
         raise DTypeError(f"{function_name}: complex numbers have no order, got {x.type!r}")
     if where is None:
         return x, None
-    mask = as_operand(where)
+    mask = reducing.as_mask(function_name, where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
     return broadcast_to(x, shape), broadcast_to(mask, shape)
 
@@ -245,7 +245,7 @@ def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keep
     2.0
     """
     a = to_inexact(as_operand(x, "logmeanexp"))
-    counted = scalar(1.0, a.type.dtype) if where is None else as_operand(where, "logmeanexp")
+    counted = scalar(1.0, a.type.dtype) if where is None else reducing.as_mask("logmeanexp", where)
     counted = broadcast_to(counted, broadcast_shapes(a.type.shape, counted.type.shape))
     axes = _check_axes("logmeanexp", axis, counted)
     count = arithmetic.real(to_inexact(reducing.sum(counted, axes, keepdims=keepdims)))

@@ -14,10 +14,11 @@ from effx.dtypes import DType, DTypeLike
 from effx.effects import current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.sizes.dimensions import as_size, has_symbolic, is_symbolic
+from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lower.placement.concrete import device_put, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
+from effx.tracing.arguments import finalize_result
 from effx.transforms.placement.filling import fill_like, placement_of
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -85,12 +86,17 @@ def _nested_leaves(x: Any) -> Iterator[Any]:
 
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     leaves = [
-        leaf if not hasattr(leaf, "__jax_array__") else as_operand(leaf, "array")
+        as_operand(leaf, "array") if hasattr(leaf, "__jax_array__") or is_symbolic(leaf) else leaf
         for leaf in _nested_leaves(x)
     ]
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
-    if any([isinstance(leaf, Box) or (isinstance(leaf, Array) and leaf.ndim) for leaf in leaves]):
+    if any(
+        [
+            isinstance(leaf, Box) or (isinstance(leaf, Array) and (leaf.ndim or leaf.type.kind == "V"))
+            for leaf in leaves
+        ]
+    ):
         # Arrays are joined on their device, level by level.
         parts = [
             _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array")
@@ -176,8 +182,11 @@ def array(
         raise ShapeError(f"array: order must be 'K' or 'C', got {order!r}")
     requested_dtype = None if dtype is None else dtypes.canonicalize_requested(dtype)
     result = _convert_object(object, requested_dtype, copy)
-    if result.type.ndim < ndmin:
-        result = shaping.reshape(result, (1,) * (ndmin - result.type.ndim) + result.type.shape)
+    t = result.type
+    if t.ndim < ndmin:
+        result = shaping.reshape(result, (1,) * (ndmin - t.ndim) + t.shape)
+    if t.kind == "V":
+        result = cast("Array", finalize_result(result))
     return result if device is None else device_put(result, device)
 
 
@@ -488,11 +497,3 @@ def full_like(
         whole, sharding = broadcast_to(value, sizes), placement_of(a, sizes)
         return fill_like(a, sizes, lambda _: whole) if sharding is None else device_put(whole, sharding)
     return fill_like(a, sizes, lambda shape: broadcast_to(value, shape))
-
-
-def check_int(function_name: str, name: str, value: Any) -> int:
-    """Returns an argument that must be an int."""
-    try:
-        return as_size(value)
-    except TypeError:
-        raise ShapeError(f"{function_name}: {name} must be an int, got {value!r}") from None

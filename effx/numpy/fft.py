@@ -10,12 +10,15 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, shaping
-from effx.array.promotion import as_operand, convert
+from effx.array.indexing import iota_along_axis
+from effx.array.promotion import as_operand, convert, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
+from effx.ir.sizes.dimensions import is_symbolic
+from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import check_int, make_constant, to_device
+from effx.numpy.creation import make_constant, to_device
 from effx.numpy.elementwise import conj
 from effx.numpy.padding import pad
 from effx.numpy.shaping import roll
@@ -96,8 +99,15 @@ def _transform(
     factor = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm or "backward"]
     if factor:
         power = -factor if kind in ("FFT", "RFFT") else factor
-        x = x * math.prod(lengths) ** power
+        count = math.prod(lengths)
+        x = x * (size_scalar(count, dtypes.float32) ** power if is_symbolic(count) else count**power)
     return shaping.moveaxis(x, last, tuple(resolved_axes))
+
+
+def _check_two_axes(function_name: str, axes: Sequence[int] | int | None) -> Sequence[int]:
+    if not isinstance(axes, Sequence) or len(axes) != 2:
+        raise ShapeError(f"{function_name}: axes must be two axes, got {axes!r}")
+    return axes
 
 
 def _transform_last_axes(kind: str, x: Array, lengths: tuple[int, ...]) -> Array:
@@ -283,11 +293,14 @@ def fft2(
 ) -> Array:
     """`fftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> fft2(enp.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
-    return _transform("fft2", "FFT", a, s, axes, norm)
+    return _transform("fft2", "FFT", a, s, _check_two_axes("fft2", axes), norm)
 
 
 def ifft2(
@@ -295,11 +308,14 @@ def ifft2(
 ) -> Array:
     """`ifftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> ifft2(enp.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
-    return _transform("ifft2", "IFFT", a, s, axes, norm)
+    return _transform("ifft2", "IFFT", a, s, _check_two_axes("ifft2", axes), norm)
 
 
 def rfft2(
@@ -307,11 +323,14 @@ def rfft2(
 ) -> Array:
     """`rfftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> rfft2(enp.ones((3, 2, 4))).shape
     (3, 2, 3)
     """
-    return _transform("rfft2", "RFFT", a, s, axes, norm)
+    return _transform("rfft2", "RFFT", a, s, _check_two_axes("rfft2", axes), norm)
 
 
 def irfft2(
@@ -319,16 +338,19 @@ def irfft2(
 ) -> Array:
     """`irfftn` along two axes, by default the last. Arguments as for `fftn`.
 
+    Raises:
+        ShapeError: another number of axes.
+
     >>> import effx.numpy as enp
     >>> irfft2(enp.ones((3, 2, 3))).shape
     (3, 2, 4)
     """
-    return _transform("irfft2", "IRFFT", a, s, axes, norm)
+    return _transform("irfft2", "IRFFT", a, s, _check_two_axes("irfft2", axes), norm)
 
 
 def _frequencies(
     function_name: str,
-    counts: np.ndarray[tuple[int], np.dtype[np.intp]],
+    counts: np.ndarray[tuple[int], np.dtype[np.intp]] | Array,
     n: int,
     d: Operand,
     dtype: DTypeLike | None,
@@ -336,7 +358,16 @@ def _frequencies(
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
     if not dtypes.is_inexact(result_dtype):
         raise DTypeError(f"{function_name}: dtype must be floating or complex, got {result_dtype.name}")
-    return make_constant(counts.astype(result_dtype), result_dtype) / (as_operand(d, function_name) * n)
+    numbers = (
+        convert(counts, result_dtype)
+        if isinstance(counts, Array)
+        else make_constant(counts.astype(result_dtype), result_dtype)
+    )
+    return numbers / (as_operand(d, function_name) * n)
+
+
+def _count(size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]] | Array:
+    return iota_along_axis((size,), 0) if is_symbolic(size) else np.arange(size)
 
 
 def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
@@ -355,9 +386,8 @@ def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device:
     [0.0, 0.25, -0.5, -0.25]
     """
     size = _check_point_count("fftfreq", n)
-    return to_device(
-        _frequencies("fftfreq", (np.arange(size) + size // 2) % size - size // 2, size, d, dtype), device
-    )
+    counts = (_count(size) + size // 2) % size - size // 2
+    return to_device(_frequencies("fftfreq", counts, size, d, dtype), device)
 
 
 def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
@@ -370,7 +400,7 @@ def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device
     [0.0, 0.25, 0.5]
     """
     size = _check_point_count("rfftfreq", n)
-    return to_device(_frequencies("rfftfreq", np.arange(size // 2 + 1), size, d, dtype), device)
+    return to_device(_frequencies("rfftfreq", _count(size // 2 + 1), size, d, dtype), device)
 
 
 def _check_point_count(function_name: str, n: int) -> int:

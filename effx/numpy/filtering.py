@@ -12,7 +12,8 @@ from effx.array import Array
 from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert, promote_dtypes, to_host_array
 from effx.errors import DTypeError, OptionError, ShapeError
-from effx.numpy.creation import check_int, make_constant
+from effx.lax.operands import check_int
+from effx.numpy.creation import make_constant
 from effx.numpy.elementwise import conj, exp
 from effx.numpy.linear import dot
 from effx.numpy.padding import pad

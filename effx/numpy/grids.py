@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 from effx.array import Array, shaping
 from effx.array.promotion import as_operand, promote_dtypes
 from effx.errors import IndexingError, ShapeError
-from effx.numpy.creation import asarray, check_int, ones, returnable_operand
+from effx.lax.operands import check_int
+from effx.numpy.creation import asarray, ones, returnable_operand, zeros
 from effx.numpy.indexing import nonzero
 from effx.numpy.joining import concatenate
 from effx.numpy.ranges import arange, diag_indices, linspace, meshgrid
@@ -106,6 +107,8 @@ class _GridIndexer:
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
             return _slice_numbers(self.name, key)
+        if not key:
+            return [] if self.sparse else zeros((0,), int)
         axes = promote_dtypes(*[_slice_numbers(self.name, part) for part in key])
         coordinates = meshgrid(*axes, indexing="ij", sparse=self.sparse)
         return list(coordinates) if self.sparse else shaping.stack(list(coordinates), 0)

@@ -12,7 +12,8 @@ from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.errors import DTypeError, ShapeError
 from effx.ir.passes.sharding_propagation import allow_unresolved
-from effx.numpy.creation import asarray, check_int, make_filled
+from effx.lax.operands import check_int
+from effx.numpy.creation import asarray, make_filled
 from effx.numpy.ranges import linspace
 from effx.numpy.reductions import diff
 from effx.numpy.sorting import searchsorted

@@ -14,11 +14,12 @@ from effx.array.promotion import as_operand, convert, scalar
 from effx.array.reducing import refuse_out
 from effx.errors import IndexingError, ShapeError
 from effx.ir.types import Shape
-from effx.numpy.creation import check_int, make_constant, make_filled
+from effx.lax.operands import check_int
+from effx.numpy.creation import make_constant, make_filled
 from effx.numpy.known import bounded, known_data
 
 if TYPE_CHECKING:
-    from effx.array import Number, Operand
+    from effx.array import Operand
     from effx.dtypes import DTypeLike
 
 __all__ = [
@@ -35,7 +36,7 @@ def take(
     mode: str | None = None,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
 ) -> Array:
     """Elements along an axis by index.
 
@@ -62,7 +63,7 @@ def take_along_axis(
     indices: Operand,
     axis: int | None = -1,
     mode: str | None = None,
-    fill_value: Number | None = None,
+    fill_value: Operand | None = None,
     *,
     wrap_negative_indices: bool = True,
 ) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
+from effx.lax.operands import check_int
 from effx.numpy.creation import make_filled, returnable_operand
 from effx.numpy.indexing import nonzero
 from effx.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
@@ -138,8 +139,8 @@ def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equa
     a = returnable_operand(ary, function_name)
     resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
     n = a.type.shape[resolved_axis]
-    if isinstance(sections, int | np.integer):
-        count = int(sections)
+    if not isinstance(sections, Iterable) or (isinstance(sections, Array | np.ndarray) and not sections.ndim):
+        count = check_int(function_name, "the number of sections", sections)
         if count <= 0:
             raise ShapeError(f"{function_name}: the number of sections must be positive, got {count}")
         if equal and n % count:
@@ -156,7 +157,7 @@ def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equa
             if isinstance(sections, Array)
             else list(sections)
         )
-        cuts = [0, *[int(m) for m in marks], n]
+        cuts = [0, *[check_int(function_name, "an index", m) for m in marks], n]
     before = (slice(None),) * resolved_axis
     return [a[(*before, slice(low, high))] for low, high in pairwise(cuts)]
 

@@ -301,7 +301,7 @@ def tensordot(
             raise ShapeError(f"tensordot: cannot contract {n} axes of {x.type!r} and {y.type!r}")
         left, right = tuple(range(x.type.ndim - n, x.type.ndim)), tuple(range(n))
     else:
-        if len(axes) != 2:
+        if not hasattr(axes, "__len__") or len(axes) != 2:
             raise ShapeError(f"tensordot: axes must be an int or a pair, got {axes!r}")
         pair = [tuple(side) if isinstance(side, Sequence) else (side,) for side in axes]
         if len(pair[0]) != len(pair[1]):

@@ -284,13 +284,15 @@ def isscalar(element: object) -> bool:
 def isclose(
     a: Operand, b: Operand, rtol: Operand = 1e-5, atol: Operand = 1e-8, equal_nan: bool = False
 ) -> Array:
-    """Whether `|a - b| <= atol + rtol * |b|`, element by element; equal infinities are close.
+    """Whether `|a - b| <= atol + rtol * |b|`, element by element; equal infinities are close, and equal random keys.
 
     >>> bool(isclose(1.0, 1.0 + 1e-6))
     True
     """
     x, y = promote(a, b)
     kind = x.type.kind
+    if dtypes.is_key(x.type.dtype):
+        return perform(arithmetic.EQ, (x, y))
     if kind not in "fc":
         # The distance of integers is measured in the default float.
         dtype = arithmetic.inexact_dtype(x.type.dtype)

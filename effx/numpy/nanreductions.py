@@ -166,8 +166,8 @@ def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: b
 def _count_present(a: Operand, function_name: str, where: Operand | None) -> tuple[Array, Array | None]:
     x, present = _replace_nan(a, function_name, 0)
     if present is None:
-        return x, None if where is None else as_operand(where, function_name)
-    return x, present if where is None else present & as_operand(where, function_name)
+        return x, None if where is None else reducing.as_mask(function_name, where)
+    return x, present if where is None else present & reducing.as_mask(function_name, where)
 
 
 def nanmean(

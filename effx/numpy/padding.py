@@ -9,10 +9,11 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, indexing, reducing, shaping
-from effx.array.promotion import broadcast_to, convert, to_host_array
+from effx.array.promotion import broadcast_to, convert, size_scalar, to_host_array
 from effx.array.shaping import normalize_axis
 from effx.errors import ShapeError
 from effx.ir.ops.shape import Pad
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.numpy.applying import apply_along_axis
 from effx.numpy.creation import returnable_operand
 from effx.numpy.ranges import linspace
@@ -111,12 +112,28 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
             a = _pad_statistic(a, axis, width, mode, (n, n) if parts is None else parts[axis])
         elif mode == "linear_ramp":
             a = _pad_ramp(a, axis, width, ends(axis, 0), ends(axis, 1))
-        elif odd == "odd" and n > 1:
+        elif odd == "odd" and (is_symbolic(n) or n > 1):
             a = _pad_odd(a, axis, width, mode == "reflect")
         else:
-            source_indices = np.pad(np.arange(n, dtype=np.int32), width, mode)  # type: ignore[call-overload]  # a str, checked above
-            a = indexing.take(a, to_host_array(source_indices), axis, "clip")
+            a = indexing.take(a, _source_indices(n, width, mode), axis, "clip")
     return a
+
+
+def _source_indices(n: int, width: tuple[int, int], mode: str) -> Array:
+    """Returns for each element of the padded axis the index of the element of the axis that it repeats."""
+    if not is_symbolic(n):
+        return to_host_array(np.pad(np.arange(n, dtype=np.int32), width, mode))  # type: ignore[call-overload]  # a str
+    before, after = width
+    i = indexing.iota_along_axis((before + n + after,), 0) - before
+    last = size_scalar(n - 1, i.type.dtype)
+    if mode == "edge":
+        return arithmetic.minimum(arithmetic.maximum(i, 0), last)
+    if mode == "wrap":
+        return arithmetic.remainder(i, last + 1)
+    # There and back again: the period is 2 n, or 2 n - 2 where the ends are not repeated.
+    period = 2 * last + (2 if mode == "symmetric" else 0)
+    i = arithmetic.remainder(i, arithmetic.maximum(period, 1))
+    return arithmetic.minimum(i, period - i - (1 if mode == "symmetric" else 0))
 
 
 def _is_scalar(values: Any) -> bool:
@@ -137,8 +154,8 @@ def _side_values(values: Any, ndim: int) -> Callable[[int, int], Any]:
 
 def _end_slices(a: Array, axis: int) -> list[Array]:
     """Returns the first and the last slice along an axis, which remains with size 1."""
-    n = a.type.shape[axis]
-    return [indexing.take(a, to_host_array(np.array([i], np.int32)), axis, "clip") for i in (0, n - 1)]
+    before = (slice(None),) * axis
+    return [a[(*before, end)] for end in (slice(0, 1), slice(-1, None))]
 
 
 def _pad_statistic(a: Array, axis: int, width: tuple[int, int], mode: str, lengths: tuple[int, int]) -> Array:

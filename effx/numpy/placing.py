@@ -257,7 +257,7 @@ def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mod
 
 
 def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
-    """The array without zeros at the ends of its axes; it must be concrete.
+    """The array without zeros at the ends of its axes; it must be concrete. A scalar, without axes, is returned.
 
     Args:
         filt: the array.
@@ -275,6 +275,8 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None
     where = trim.lower()
     if where not in ("f", "b", "fb", "bf"):
         raise OptionError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
+    if not x.type.ndim:
+        return x
     data = known_data("trim_zeros", x, "how many zeros the abstract {} has is not known while it is traced")
     nonzero_indices: tuple[np.ndarray[Any, Any], ...] = np.nonzero(data)
     index = [slice(None)] * x.type.ndim

@@ -8,7 +8,8 @@ from effx import dtypes, lax
 from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes
 from effx.errors import ShapeError
-from effx.numpy.creation import check_int, make_filled
+from effx.lax.operands import check_int
+from effx.numpy.creation import make_filled
 from effx.numpy.filtering import convolve
 from effx.numpy.known import known_data
 from effx.numpy.padding import pad

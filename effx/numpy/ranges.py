@@ -22,7 +22,8 @@ from effx.ir.ops.shape import Iota
 from effx.ir.sizes.dimensions import is_size, is_symbolic
 from effx.ir.sizes.division import maximum
 from effx.ir.types import array_type
-from effx.numpy.creation import check_int, is_recorded, make_constant, to_device
+from effx.lax.operands import check_count, check_int
+from effx.numpy.creation import is_recorded, make_constant, to_device
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
@@ -462,7 +463,8 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     >>> [i.tolist() for i in diag_indices(2)]
     [[0, 1], [0, 1]]
     """
-    return (arange(n),) * ndim
+    size, count = check_count("diag_indices", "n", n), check_count("diag_indices", "ndim", ndim)
+    return (arange(size),) * count
 
 
 def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Array:
@@ -479,7 +481,7 @@ def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Array:
     a = as_operand(x, "vander")
     if a.type.ndim != 1:
         raise ShapeError(f"vander: takes a vector, got {a.type!r}")
-    count = a.type.size if N is None else check_int("vander", "N", N)
+    count = a.type.size if N is None else check_count("vander", "N", N)
     powers = range(count) if increasing else range(count - 1, -1, -1)
     ones = broadcast_to(scalar(1, a.type.dtype), a.type.shape)
     columns = [ones if p == 0 else arithmetic.integer_power(a, p) for p in powers]

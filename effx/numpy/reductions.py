@@ -15,6 +15,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, Dims, F
+from effx.lax.operands import check_int
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -484,6 +485,7 @@ def diff(
     [3, 5]
     """
     x = as_operand(a, "diff")
+    n = check_int("diff", "n", n)
     if n < 0:
         raise ShapeError(f"diff: n must not be negative, got {n}")
     resolved_axis = normalize_axis("diff", axis, x.type.ndim, x.type)

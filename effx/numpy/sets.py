@@ -11,9 +11,10 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
-from effx.errors import OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
-from effx.numpy.creation import check_int, make_constant, make_filled
+from effx.lax.operands import check_count
+from effx.numpy.creation import make_constant, make_filled
 from effx.numpy.indexing import nonzero
 from effx.numpy.known import known_data
 from effx.numpy.sorting import searchsorted, sort
@@ -29,6 +30,9 @@ __all__ = [
 
 # Without a `size`, sets of concrete arrays are NumPy's on the host.
 def _check_concrete(function_name: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
+    for x in arrays:
+        if dtypes.is_key(x.type.dtype):
+            raise DTypeError(f"{function_name}: random keys have no order, got {x.type!r}")
     unknown = "the number of distinct elements of the abstract {} is not known while it is traced; give size="
     return [known_data(function_name, x, unknown) for x in arrays]
 
@@ -145,7 +149,7 @@ def unique(
     if size is not None:
         x = shaping.reshape(a, -1) if axis is None else shaping.moveaxis(a, along, 0)
         values, counts, index, inverse = _unique_of_size(
-            x, check_int("unique", "size", size), fill_value, equal_nan, return_index or return_inverse
+            x, check_count("unique", "size", size), fill_value, equal_nan, return_index or return_inverse
         )
         if return_inverse and axis is None:
             inverse = shaping.reshape(inverse, a.type.shape)
@@ -324,7 +328,7 @@ def _gather_padded(values: Array, at: Array, is_present: Array, fill_value: Oper
 def _take_masked(
     function_name: str, values: Array, mask: Array, size: int, fill_value: Operand | None
 ) -> Array:
-    at, is_present = _masked_indices(mask, check_int(function_name, "size", size))
+    at, is_present = _masked_indices(mask, check_count(function_name, "size", size))
     return _gather_padded(values, at, is_present, fill_value)
 
 
@@ -366,7 +370,7 @@ def intersect1d(
             return elements
         return (elements, *[make_constant(i.astype(integer), integer) for i in indices])
     values, origin, group, in_x, in_y = _merge_sorted(x, y)
-    at, is_present = _masked_indices(in_x & in_y, check_int("intersect1d", "size", size))
+    at, is_present = _masked_indices(in_x & in_y, check_count("intersect1d", "size", size))
     result = _gather_padded(values, at, is_present, fill_value)
     if not return_indices:
         return result

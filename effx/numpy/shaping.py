@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,10 +12,12 @@ from effx.array import Array, arithmetic, indexing, promotion, reducing, shaping
 from effx.array.promotion import as_operand, to_host_array
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import current_frame
-from effx.errors import ShapeError
+from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
+from effx.lax.operands import check_int
 from effx.numpy.creation import returnable_operand
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -66,7 +68,7 @@ def ravel(a: Operand, order: str = "C", *, out_sharding: OutSharding = None) -> 
     return shaping.reshape(returnable_operand(a, "ravel"), -1, order)
 
 
-def transpose(a: Operand, axes: Sequence[int] | None = None) -> Array:
+def transpose(a: Operand, axes: Iterable[int] | int | None = None) -> Array:
     """The axes permuted; reversed without `axes`.
 
     >>> transpose(np.ones((2, 3))).shape
@@ -169,10 +171,17 @@ def broadcast_arrays(*args: Operand) -> tuple[Array, ...]:
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
     """The shape that shapes broadcast to.
 
+    Raises:
+        ShapeError: there is none, or a size is negative.
+
     >>> broadcast_shapes((2, 1), 3)
     (2, 3)
     """
-    return promotion.broadcast_shapes(*[shaping.to_shape("broadcast_shapes", s) for s in shapes])
+    checked = [shaping.to_shape("broadcast_shapes", s) for s in shapes]
+    for sizes in checked:
+        if any([not is_symbolic(n) and n < 0 for n in sizes]):
+            raise ShapeError(f"broadcast_shapes: sizes must not be negative, got {list(sizes)}")
+    return promotion.broadcast_shapes(*checked)
 
 
 def _at_least_ndim(function_name: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
@@ -262,7 +271,7 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
     if first == second:
         raise ShapeError(f"rot90: needs two different axes, got {axes!r}")
-    quarters = k % 4
+    quarters = check_int("rot90", "k", k) % 4
     if quarters == 0:
         return a
     if quarters == 2:
@@ -358,6 +367,7 @@ def repeat(
 
     Raises:
         ConcretizationError: `repeats` is abstract, without `total_repeat_length`.
+        DTypeError: `repeats` are no integers.
 
     >>> repeat(np.arange(2), 2).tolist(), repeat(np.arange(2), np.array([1, 2])).tolist()
     ([0, 0, 1, 1], [0, 1, 1])
@@ -374,6 +384,8 @@ def repeat(
     resolved_axis = normalize_axis("repeat", axis, x.type.ndim, x.type)
     n = x.type.shape[resolved_axis]
     counts = returnable_operand(repeats, "repeat")
+    if counts.type.kind not in "biu":
+        raise DTypeError(f"repeat: repeats must be integers, got {counts.type!r}")
     if counts.type.shape not in ((), (1,), (n,)):
         raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {resolved_axis} of {x.type!r}")
     counts = promotion.broadcast_to(counts, (n,))
@@ -468,6 +480,7 @@ def diagflat(v: Operand, k: int = 0) -> Array:
     [[1, 0], [0, 2]]
     """
     a = shaping.reshape(returnable_operand(v, "diagflat"), -1)
+    k = check_int("diag", "k", k)
     n = a.type.size + (k if k >= 0 else -k)
     t = array_type(dtypes.int32, (n, n))
     on = Iota(t, 1)() - Iota(t, 0)() == k

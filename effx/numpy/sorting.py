@@ -17,7 +17,8 @@ from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Reverse
 from effx.ir.sizes.dimensions import is_symbolic
-from effx.numpy.creation import check_int, make_filled
+from effx.lax.operands import check_int
+from effx.numpy.creation import make_filled
 from effx.numpy.known import known_data
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
@@ -347,6 +348,7 @@ def bincount(
         unknown = "the shape would depend on the values of the abstract {}; give length="
         data = known_data("bincount", a, unknown)
         length = max(check_int("bincount", "minlength", minlength), int(data.max()) + 1 if data.size else 0)
+    length = check_int("bincount", "length", length)
     integer = dtypes.canonicalize(int)
     counted = scalar(1, integer, False) if weights is None else as_operand(weights, "bincount")
     if counted.type.shape not in ((), a.type.shape):

@@ -366,7 +366,7 @@ def cov(
             weights = w if weights is None else weights * w
     if weights is None:
         centered = x - reducing.mean(x, 1, keepdims=True)
-        weighted, norm = centered, as_operand(float(n - less))
+        weighted, norm = centered, size_scalar(n - less, dtypes.real_dtype(x.type.dtype))
     else:
         total = reducing.sum(weights)
         centered = x - reducing.sum(x * weights, 1, keepdims=True) / total

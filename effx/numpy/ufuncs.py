@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from effx import dtypes, lax
-from effx.array import Array, arithmetic, indexing, shaping
+from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.reducing import refuse_out
@@ -31,18 +32,19 @@ Reduction = Callable[..., Array]
 _REFUSED = ("out", "where")
 
 
-def _signature_with_refused(func: Callable[..., Any]) -> inspect.Signature:
-    """The function's signature, with the parameters of NumPy's ufuncs that must be None."""
+def _signature_with_refused(func: Callable[..., Any]) -> tuple[inspect.Signature, tuple[str, ...]]:
+    """The function's signature, with the parameters of NumPy's ufuncs that must be None, and these."""
     try:
         own = inspect.signature(func)
     except ValueError:  # a builtin without one
         own = inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+    refused = tuple([name for name in _REFUSED if name not in own.parameters])
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=None)
-        for name in _REFUSED
+        for name in refused
     ]
     own_parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    return own.replace(parameters=[*own_parameters, *more])
+    return own.replace(parameters=[*own_parameters, *more]), refused
 
 
 def _load_by_name(name: str) -> object:
@@ -100,7 +102,7 @@ class ufunc(Generic[P, R]):
         self._apply: Callable[..., Any] = call or func
         self._reduce, self._accumulate, self._at, self._associative = reduce, accumulate, at, associative
         self._reduceat = reduceat
-        self.__signature__ = _signature_with_refused(func)
+        self.__signature__, self._refused = _signature_with_refused(func)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the function's part of the key of a program on disk."""
@@ -142,8 +144,8 @@ class ufunc(Generic[P, R]):
         Raises:
             TypeError: `out` or `where`, which NumPy takes to write into an array.
         """
-        if kwargs and not kwargs.keys().isdisjoint(_REFUSED):
-            for refused_name in _REFUSED:
+        if kwargs and not kwargs.keys().isdisjoint(self._refused):
+            for refused_name in self._refused:
                 if kwargs.pop(refused_name, None) is not None:
                     raise TypeError(
                         f"{self.__name__}: {refused_name} is not supported: arrays are immutable; use effx.numpy.where "
@@ -208,8 +210,10 @@ class ufunc(Generic[P, R]):
         remaining_axes = [i for i in range(x.type.ndim) if i not in axes]
         sizes = [x.type.shape[i] for i in remaining_axes]
 
+        count = math.prod([x.type.shape[i] for i in axes])
+
         def in_front(y: Array) -> Array:
-            return shaping.reshape(shaping.transpose(y, (*axes, *remaining_axes)), (-1, *sizes))
+            return shaping.reshape(shaping.transpose(y, (*axes, *remaining_axes)), (count, *sizes))
 
         y = self._start(in_front(x), dtype)
         first = self.identity if initial is None else initial
@@ -219,7 +223,7 @@ class ufunc(Generic[P, R]):
             )
         mask = None
         if where is not None:
-            mask = in_front(broadcast_to(as_operand(where, name), x.type.shape))
+            mask = in_front(broadcast_to(reducing.as_mask(name, where), x.type.shape))
         if first is None:
             carry, y = y[0], y[1:]
         else:

@@ -1,6 +1,7 @@
 """Drawing from arrays: permutations and choices."""
 
 import math
+from collections.abc import Iterable
 from operator import index
 
 import numpy as np
@@ -27,6 +28,12 @@ from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["choice", "permutation"]
+
+
+def _check_sequence(shape: ShapeLike) -> ShapeLike:
+    if not isinstance(shape, Iterable):
+        raise ShapeError(f"choice: shape must be a sequence of ints, got {shape!r}")
+    return shape
 
 
 def permutation(
@@ -146,7 +153,7 @@ def choice(
     """
     checked_key, sizes, fine = (
         check_key("choice", key),
-        check_sizes("choice", shape),
+        check_sizes("choice", _check_sequence(shape)),
         is_high_precision("choice", mode),
     )
     array = as_operand(a, "choice")

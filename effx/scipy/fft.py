@@ -16,8 +16,8 @@ from effx.array.shaping import concatenate, moveaxis, normalize_axis
 from effx.errors import OptionError, ShapeError
 from effx.families.fft import Fft
 from effx.ir.ops.elementwise import Complex
+from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import check_int
 from effx.numpy.padding import pad
 from effx.transforms.jit.jit import jit
 

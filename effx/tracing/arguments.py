@@ -5,9 +5,12 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from effx.array import Array, HostArray
+import numpy as np
+
+from effx.array import Array, Box, HostArray
 from effx.array.promotion import as_operand
 from effx.caching import WeakStore
 from effx.dtypes import canonicalize, float0
@@ -15,8 +18,9 @@ from effx.effects import current_frame
 from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.refs import ReferenceBase
-from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.concrete import ConcreteArray, to_concrete
 from effx.lower.placement.shardings import NamedSharding, type_sharding_of
+from effx.lower.runtime.dispatch import FastFunction
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import DictKey, PyTree, PyTreeDef, SequenceKey, flatten
@@ -267,12 +271,28 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
 
 
 def finalize_result(x: PyTree) -> PyTree:
-    """Returns a result in users' form: on a device; under a handler, constants remain on the host."""
-    if type(x) is not HostArray:
+    """Returns a result in users' form: on a device; under a handler, constants remain on the host.
+
+    Tangents of integers, of dtype float0, are NumPy arrays outside of programs, as in JAX.
+    """
+    kind = type(x)
+    if kind is ConcreteArray:
+        return _without_device(x) if x.type.kind == "V" else x
+    if kind is not HostArray:
         return x
     if x.type.dtype == float0:
-        return x.value  # tangents of integers are NumPy arrays: no device supports float0
+        return _without_device(x)
     return to_concrete(x) if current_frame() is None else x
+
+
+def finalize_results(arrays: Sequence[Array]) -> list[PyTree]:
+    """Returns an operation's results in users' form: those of float0 as NumPy arrays."""
+    return [_without_device(x) if x.type.kind == "V" else x for x in arrays]
+
+
+def _without_device(x: Array) -> PyTree:
+    is_constant = x.type.dtype == float0 and not isinstance(x, Box)
+    return np.zeros(x.type.shape, float0) if is_constant else x
 
 
 def normalize_argnums(function_name: str, numbers: "int | Iterable[int]", count: int) -> tuple[int, ...]:
@@ -332,12 +352,22 @@ def select_arguments(
 _signatures: WeakStore[Callable[..., object], inspect.Signature | None] = WeakStore()
 
 
+def _only_wraps(function: object) -> bool:
+    """Says whether a function has the signature of the one that it wraps."""
+    if type(function) is FunctionType:
+        return "__wrapped__" in vars(function) and "__signature__" not in vars(function)
+    return type(function) is FastFunction
+
+
 def function_signature(function: Callable[..., object]) -> inspect.Signature | None:
     """Returns a function's signature; None if Python has none."""
 
     def inspect_signature() -> inspect.Signature | None:
+        # C++ functions compute `__signature__` at each access, and inspect reads it twice: 2**n times for n nested
+        # jits. So what only wraps a function is unwrapped here.
+        inner = inspect.unwrap(function, stop=lambda f: not _only_wraps(f))
         try:
-            return inspect.signature(function)
+            return inspect.signature(inner)
         except (ValueError, TypeError):
             return None
 

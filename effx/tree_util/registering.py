@@ -150,7 +150,8 @@ def register_dataclass(
         drop_fields: names of fields that `__init__` fills in by default.
 
     Raises:
-        TreeError: `nodetype` is a node type already, or the names are not those of its fields.
+        TreeError: `nodetype` is a node type already, the names are not those of its fields, or `__init__` does not take
+            one of them.
 
     >>> import effx
     >>> @register_dataclass
@@ -166,6 +167,12 @@ def register_dataclass(
         raise TreeError("register_dataclass: got one of data_fields and meta_fields, expected both or none")
     if dataclasses.is_dataclass(nodetype):
         fields = {f.name: f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields}
+        lost = [f.name for f in dataclasses.fields(nodetype) if not f.init and f.name not in drop_fields]
+        if lost and data_fields is None:
+            raise TreeError(
+                f"register_dataclass: {name}: __init__ does not take {', '.join(lost)}, which would be lost when an "
+                f"object is rebuilt; name what __init__ fills in drop_fields"
+            )
         if data_fields is None or meta_fields is None:
             data_fields = [n for n, f in fields.items() if not f.metadata.get("static", False)]
             meta_fields = [n for n, f in fields.items() if f.metadata.get("static", False)]

@@ -38,6 +38,7 @@ def test_a_view_evaluates_to_what_the_function_does(fun: Any) -> None:
     expected = effx.tree.leaves(fun(enp.asarray(X)))
     evaluations: list[Any] = [
         lambda x: core.eval_jaxpr(view.jaxpr, view.consts, x),
+        lambda x: core.eval_jaxpr(view, view.consts, x),
         lambda x: core.eval_jaxpr(view.jaxpr, view.consts, x, propagate_source_info=False),
         effx.jit(core.jaxpr_as_fun(view)),
         lambda x: [y[1] for y in effx.vmap(core.jaxpr_as_fun(view))(enp.stack([x, x]))],

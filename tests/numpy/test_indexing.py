@@ -227,7 +227,8 @@ EMPTY: list[tuple[str, Callable[[], Any], object]] = [
     ("get fills an int", lambda: enp.ones(0).at[4].get(mode="fill", fill_value=2), 2.0),
     ("set drops", lambda: enp.ones(0).at[0].set(1.0, mode="drop"), []),
     ("add drops", lambda: enp.ones((0, 3)).at[np.zeros(2, int)].add(1.0), np.ones((0, 3))),
-    ("take fills", lambda: enp.take(enp.ones(0), np.zeros(3, int)), [nan] * 3),
+    ("get fills several", lambda: enp.ones(0).at[np.zeros(3, int)].get(mode="fill"), [nan] * 3),
+    ("take of nothing", lambda: enp.take(enp.ones(0), np.zeros(0, int)), []),
     ("nothing of nothing", lambda: enp.ones((0, 2))[np.zeros(0, int)], np.ones((0, 2))),
 ]
 

@@ -33,7 +33,7 @@ from effx.experimental.sparse.layout import (
 from effx.experimental.sparse.products import bcoo_dot_general, bcoo_multiply_dense, bcoo_multiply_sparse
 from effx.experimental.sparse.slicing import index_sparse
 from effx.ir.values.array import Index
-from effx.numpy.creation import check_int
+from effx.lax.operands import check_int
 from effx.tree_util import register_pytree_node_class
 
 __all__ = ["BCOO", "bcoo_fromdense"]

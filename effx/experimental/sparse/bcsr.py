@@ -18,9 +18,9 @@ from effx.experimental.sparse.entries import bcoo_extract
 from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_concatenate, bcoo_update_layout
 from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general, with_user_sharding
 from effx.ir.passes.sharding_propagation import allow_unresolved
+from effx.lax.operands import check_int
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
-from effx.numpy.creation import check_int
 from effx.transforms.placement.out_sharding import OutSharding
 from effx.tree_util import register_pytree_node_class
 

@@ -18,7 +18,7 @@ from effx.experimental.sparse.bcsr import BCSR
 from effx.experimental.sparse.compressed import COO, CSC, CSR
 from effx.experimental.sparse.entries import unravel_positions
 from effx.experimental.sparse.handler import Dense
-from effx.numpy.creation import check_int
+from effx.lax.operands import check_int
 
 __all__ = ["empty", "eye", "random_bcoo", "todense"]
 

@@ -10,7 +10,7 @@ from effx.array import Array
 from effx.errors import TransformError, check_function
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
-from effx.numpy.creation import check_int
+from effx.lax.operands import check_int
 from effx.transforms.autodiff import gradients, jacobians
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 

@@ -11,7 +11,7 @@ from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import ConcretizationError, ShapeError
 from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes, batch_and_coordinates
-from effx.numpy.creation import check_int
+from effx.lax.operands import check_int
 from effx.transforms.jit.jit import jit
 
 __all__ = ["bcoo_extract", "bcoo_sort_indices", "bcoo_sum_duplicates", "bcoo_todense"]

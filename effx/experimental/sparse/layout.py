@@ -14,7 +14,7 @@ from effx.errors import ShapeError
 from effx.experimental.sparse.base import SparseEfficiencyError, SparseEfficiencyWarning
 from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes
 from effx.experimental.sparse.entries import limit_nse, unravel_positions
-from effx.numpy.creation import check_int
+from effx.lax.operands import check_int
 
 __all__ = [
     "bcoo_broadcast_in_dim", "bcoo_concatenate", "bcoo_reduce_sum", "bcoo_reshape", "bcoo_squeeze",

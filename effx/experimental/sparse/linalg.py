@@ -14,8 +14,8 @@ from effx.errors import ConcretizationError, DTypeError, ShapeError
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.compressed import row_numbers
 from effx.lax.control.solves import custom_linear_solve
+from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import check_int
 from effx.scipy.linalg import lu_factor, lu_solve
 from effx.transforms.jit.jit import jit
 

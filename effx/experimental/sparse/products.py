@@ -20,8 +20,8 @@ from effx.experimental.sparse.coordinates import CoordinateArray, M, append_unit
 from effx.experimental.sparse.entries import is_in_bounds, limit_nse, sort_order, sum_duplicate_entries
 from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.ir.passes.sharding_propagation import allow_unresolved
+from effx.lax.operands import check_int
 from effx.lax.products import PrecisionLike
-from effx.numpy.creation import check_int
 from effx.transforms.placement.meshes import reshard_as
 from effx.transforms.placement.out_sharding import OutSharding
 

@@ -12,8 +12,8 @@ from effx.errors import DTypeError, ShapeError
 from effx.experimental.sparse.coordinates import M
 from effx.experimental.sparse.entries import limit_nse
 from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_squeeze, check_distinct_axes
+from effx.lax.operands import check_int
 from effx.lax.slicing import dynamic_slice_in_dim
-from effx.numpy.creation import check_int
 
 __all__ = ["bcoo_dynamic_slice", "bcoo_rev", "bcoo_slice"]
 

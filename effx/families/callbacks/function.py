@@ -111,6 +111,8 @@ class HostFunction:
 
 def _copy_as_dtype(x: HostData, dtype: DType) -> HostData:
     """Copies an operand from XLA, which may be wider: XLA's memory is valid only during the call."""
+    if dtype == dtypes.float0:
+        return np.zeros(x.shape, dtype)
     if dtypes.is_key(dtype) and x.dtype != dtype:
         return np.array(x).view(dtype)  # one element as wide as the key's words
     return np.array(x, dtype)

@@ -260,7 +260,7 @@ def write_permutation(body: Body, pivots: str, t: ArrayType, size: int) -> str:
         return body.line(f"stablehlo.add {i}, {body.constant(1, INDEX)} : {INDEX.mlir}"), changed, all_pivots
 
     def more(now: Names) -> str:
-        end = body.constant(k, INDEX)
+        end = sizes.write_size(body, k)
         return body.line(
             f"stablehlo.compare LT, {now[0]}, {end}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
         )

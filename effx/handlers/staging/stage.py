@@ -9,7 +9,7 @@ import attrs
 
 from effx import caching
 from effx.array import Array, Box, HostArray
-from effx.dtypes import KEYS
+from effx.dtypes import KEYS, float0
 from effx.effects import (
     Frame,
     Handler,
@@ -63,7 +63,9 @@ class Recorder:
         """Returns the atom for a value from outside: a literal for numbers, else a hidden input."""
         if type(x) is HostArray and not x.type.shape and x.type.dtype not in _KEYS:
             value = x.value
-            return Literal(value if isinstance(value, bool | int | float | complex) else value.item(), x.type)
+            if not isinstance(value, bool | int | float | complex):
+                value = value.item() if x.type.dtype != float0 else False
+            return Literal(value, x.type)
         var = self.variables.get(id(x))
         if var is None:
             if type(x) is Box and not is_in_scope(x.frame):

@@ -79,7 +79,7 @@ class Monotone(Operation[Array]):
     __slots__ = ()
 
 
-KIND_NAMES = {"b": "bool", "i": "signed", "u": "unsigned", "f": "floating", "c": "complex"}
+KIND_NAMES = {"b": "bool", "i": "signed", "u": "unsigned", "f": "floating", "c": "complex", "V": "keys"}
 
 
 class Elementwise(ArrayOperation):

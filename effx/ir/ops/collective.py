@@ -96,6 +96,7 @@ class PCast(Collective, Linear):
 
     __slots__ = ()
     name = "pcast"
+    kinds: ClassVar[str] = "biufcV"
 
 
 @final
@@ -169,7 +170,6 @@ class AllGather(Grouped, Linear):
         """The operand's type with an axis of `size`, or `axis` times `size`."""
         check_arity(self, types, 1)
         t = types[0]
-        check_kind(self, t, "biufc")
         if self.tiled:
             check_axis(self, self.axis, t)
             return t.with_shape(
@@ -251,5 +251,6 @@ class PPermute(Collective, Linear):
     """
 
     name = "ppermute"
+    kinds: ClassVar[str] = "biufcV"
 
     perm: tuple[tuple[int, int], ...]

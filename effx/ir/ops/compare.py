@@ -26,14 +26,14 @@ class Comparison(Singleton, Elementwise):
 
 
 class Equality(Comparison):
-    """Trait: compares values without an order too: complex numbers, and random keys of one generator."""
+    """Trait: compares values without an order too: complex numbers, random keys of one generator, and float0."""
 
     __slots__ = ()
     kinds = "biufc"
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operands' common shape with dtype bool."""
-        if not all([dtypes.is_key(t.dtype) for t in types]):
+        if not all([dtypes.is_stored_as_other(t.dtype) for t in types]):
             return super().infer(*types)
         if len({t.dtype for t in types}) > 1:
             raise DTypeError(f"{self.name}: keys of different generators: {', '.join(map(repr, types))}")

@@ -20,7 +20,7 @@ from typing_extensions import Unpack
 
 from effx import dtypes
 from effx.dtypes import ComplexFloating, DType, Floating, Integer, Narrow, Real
-from effx.errors import BackendError, ConversionError
+from effx.errors import BackendError, ConversionError, DTypeError
 from effx.ir.values.described import ArrayAttributes, HostData, Number, SupportsArray
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, D, Dims, F, Fl, I, K, M, N, R, Rest
@@ -442,7 +442,12 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         return methods.arithmetic.copy(self)
 
     def __contains__(self, value: Operand) -> bool:
-        return bool((self == value).any())
+        equal = self == value
+        if not isinstance(equal, Array):
+            raise DTypeError(
+                f"in: expected a number or an array, got {value!r} of type {type(value).__name__}"
+            )
+        return bool(equal.any())
 
     @property
     def flat(self) -> Array:
@@ -857,7 +862,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         mode: str | None = None,
         unique_indices: bool = False,
         indices_are_sorted: bool = False,
-        fill_value: Number | None = None,
+        fill_value: Operand | None = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Elements along an axis by index."""
         methods.reducing.refuse_out("take", out)
@@ -1069,7 +1074,7 @@ class IndexUpdate(Generic[DT, *Dims]):
         self,
         *,
         mode: str | None = None,
-        fill_value: Number | None = None,
+        fill_value: Operand | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         out_sharding: object = None,

@@ -88,10 +88,13 @@ class ArrayAttributes(Typed, Value):
         return self.host(asked)
 
     def _host_scalar(self, asked: str) -> HostData:
-        if self.type.size != 1:
+        t = self.type
+        if t.size != 1:
             raise ConversionError(
                 f"{asked}: only arrays of one element convert to Python scalars, got {self.type!r}"
             )
+        if t.kind == "V":
+            raise ConversionError(f"{asked}: {self.type!r} is no number")
         return self.host(asked).reshape(())
 
     def __bool__(self) -> bool:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from effx.dtypes import is_integer, is_key, short_name
+from effx.dtypes import float0, is_integer, is_key, short_name
 from effx.ir.values.array import Array, HostData
 
 
@@ -11,7 +11,8 @@ def array_repr(x: Array) -> str:
     data = x.host("repr(x)")
     if is_key(x.type.dtype):
         return f"Array({x.type.shape}, dtype={short_name(x.type.dtype)}) overlaying:\n{host_text(x)}"
-    suffix = f"dtype={x.type.dtype.name}{', weak_type=True' if x.type.weak else ''})"
+    name = "float0" if x.type.dtype == float0 else x.type.dtype.name
+    suffix = f"dtype={name}{', weak_type=True' if x.type.weak else ''})"
     text = np.array2string(
         _as_printable_dtype(data), separator=", ", prefix="Array(", suffix=",", threshold=1000
     )
@@ -32,7 +33,9 @@ def host_text(x: Array) -> str:
 
 
 def _as_printable_dtype(data: HostData) -> HostData:
-    """Returns data of ml_dtypes' types, which print as records, in a dtype of NumPy's own."""
+    """Returns data of ml_dtypes' types and float0, which print as records, in a dtype of NumPy's own."""
     if data.dtype.isbuiltin == 1:
         return data
+    if data.dtype == float0:
+        return np.zeros(data.shape, bool)
     return data.astype(np.int8 if is_integer(data.dtype) else np.float32)

@@ -1,6 +1,6 @@
 """Branches: `cond` and `switch`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, overload
 
 from typing_extensions import TypeVarTuple, Unpack
@@ -16,7 +16,7 @@ from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Cond, Platforms
 from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
 from effx.lax.elementwise.choose import clamp
-from effx.tracing.arguments import leaf_path
+from effx.tracing.arguments import finalize_results, leaf_path
 from effx.tracing.traces import FunctionTrace, call_tree, trace_cached
 from effx.tree.registry import PyTree
 
@@ -149,6 +149,8 @@ def switch(  # type: ignore[misc]  # as above
         if operands:
             raise TransformError("switch: operands were given by position and by the keyword operand")
         branch_operands = (operand,)
+    if not isinstance(branches, Iterable):
+        raise TransformError(f"switch: branches must be a sequence of functions, got {branches!r}")
     functions = tuple(branches)
     if not functions:
         raise TransformError("switch: needs at least one branch")
@@ -253,7 +255,8 @@ def _perform_branches(
     for name, branch_trace in zip(names, parts, strict=True):
         _check_same_results(function_name, names[first], parts[first], name, branch_trace)
     programs, constants = align_constants(parts)
-    return parts[0].out_tree.unflatten(Cond(tuple(programs), platforms)(index, *constants, *arrays))
+    results = Cond(tuple(programs), platforms)(index, *constants, *arrays)
+    return parts[0].out_tree.unflatten(finalize_results(results))
 
 
 def _check_same_results(

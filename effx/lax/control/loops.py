@@ -30,7 +30,7 @@ from effx.lax.control.closures import (
     infer_carry_types,
 )
 from effx.lax.control.scans import check_positive_int, unroll_count
-from effx.tracing.arguments import callable_name
+from effx.tracing.arguments import callable_name, finalize_results
 from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.tree.mapping import treedef_is_leaf
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -125,7 +125,7 @@ def while_loop(
         test = trace_cached("while_loop", cond_fun, inputs, types)
     (condition, iteration), constants = align_constants([test, body])
     results = perform_while(condition, iteration, constants, convert_to_types(carry, types), bound)
-    result: C = tree.unflatten(results)
+    result: C = tree.unflatten(finalize_results(results))
     return result
 
 
@@ -334,12 +334,12 @@ def fori_loop(
         results = Scan(counting, length, len(constants), 1 + len(values), False, unrolling)(
             *constants, first, *values
         )
-        result: C = tree.unflatten(results[1:])
+        result: C = tree.unflatten(finalize_results(results[1:]))
         return result
     # The upper bound is a constant of the loop, before the body's own.
     condition, iteration = _counter_loop_programs(body.program, len(constants))
     results = perform_while(condition, iteration, [last, *constants], [first, *values], bound)
-    last_val: C = tree.unflatten(results[1:])
+    last_val: C = tree.unflatten(finalize_results(results[1:]))
     return last_val
 
 

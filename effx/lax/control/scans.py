@@ -25,7 +25,7 @@ from effx.lax.control.closures import (
 )
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
-from effx.tracing.arguments import callable_name, leaf_path
+from effx.tracing.arguments import callable_name, finalize_results, leaf_path
 from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.transforms.maps.vmap import vmap
@@ -147,7 +147,7 @@ def scan(
     types, body = infer_carry_types("scan", name, init, array_types(carry), stage_body)
     op = Scan(body.program, steps, len(body.captured), n, bool(reverse), unrolling)
     results = op(*body.captured, *convert_to_types(carry, types), *slices)
-    last, ys = body.out_tree.unflatten(results)
+    last, ys = body.out_tree.unflatten(finalize_results(results))
     return last, ys
 
 
@@ -349,9 +349,8 @@ def _map_slices(
     # Not looked up again by the function: values that it reads may have changed since.
     step = partial(vmap(f) if batch_size else f)
     body = trace_cached("map", step, inputs, _row_types(slices))
-    result: Y = body.out_tree.unflatten(
-        Scan(body.program, steps, len(body.captured))(*body.captured, *slices)
-    )
+    op = Scan(body.program, steps, len(body.captured))
+    result: Y = body.out_tree.unflatten(finalize_results(op(*body.captured, *slices)))
     return result
 
 

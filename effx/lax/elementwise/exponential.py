@@ -1,14 +1,13 @@
 """Exponentials, logarithms, roots and powers."""
 
 import math
-from operator import index
 
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
 from effx.lax.accuracy import Accuracy, perform_with_accuracy, typed_as_accurate_unary
-from effx.lax.operands import perform_binary, perform_unary, typed_as_unary
+from effx.lax.operands import check_int, perform_binary, perform_unary, typed_as_unary
 
 __all__ = [
     "cbrt", "exp", "exp2", "expm1", "integer_pow", "log", "log1p", "log2", "logistic", "pow", "reciprocal", "rsqrt",
@@ -223,7 +222,7 @@ def integer_pow(x: Operand, y: int) -> Array:
     >>> integer_pow(3.0, 4)
     Array(81., dtype=float32, weak_type=True)
     """
-    return perform_unary(e.IntegerPow(index(y)), x)
+    return perform_unary(e.IntegerPow(check_int("integer_pow", "y", y)), x)
 
 
 def pow(x: Operand, y: Operand) -> Array:

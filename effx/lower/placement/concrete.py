@@ -27,7 +27,7 @@ from effx.errors import (
     ExchangeError,
     ShardingError,
 )
-from effx.ir.ops.convert import Bitcast
+from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.shape import Slice
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import HostData, Number
@@ -333,8 +333,10 @@ def _fetch(x: ConcreteArray) -> HostData:
         return _assemble_on_host(x)
     # jaxlib's own conversion imports jax where it is installed and nothing keeps it from that; the buffer protocol does
     # not, but it exists on CPUs only and has no ml_dtypes.
+    if t.dtype == dtypes.float0:
+        return np.zeros(t.shape, dtypes.float0)
     if dtypes.is_key(t.dtype):
-        stored = array_type(dtypes.key_storage(t.dtype), t.shape)
+        stored = array_type(dtypes.storage(t.dtype), t.shape)
         words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, buffer._sharding)))
         return words.view(t.dtype)
     if x.device.platform != "cpu":
@@ -462,13 +464,19 @@ def _place_on_device(
     if not (is_temporary or is_immutable(value)):
         value = value.copy()
     chosen = device is not None if committed is None else committed
-    if dtypes.is_key(type.dtype) and not chosen:
-        return _place_uncommitted_keys(value, type, target)
+    if dtypes.is_stored_as_other(type.dtype) and not chosen:
+        return _place_uncommitted(value, type, target)
     return ConcreteArray(assemble_buffer(type, sharding, [value], [target], chosen))
 
 
-def _place_uncommitted_keys(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
-    """Moves keys to a device, uncommitted: jaxlib commits arrays that it retypes, but not results of programs."""
+def _place_uncommitted(value: HostData, t: ArrayType, where: Device) -> ConcreteArray:
+    """Moves keys or float0 to a device, uncommitted: jaxlib commits arrays that it retypes, but not results of programs."""
+    if t.dtype == dtypes.float0:
+        with isolated():
+            falses = _place_on_device(
+                np.zeros(t.shape, bool), array_type(dtypes.bool_, t.shape), where, False
+            )
+            return cast("ConcreteArray", perform(Convert(t.dtype), (falses,)))
     words = value.reshape(-1).view(dtypes.uint32).reshape((*t.shape, t.dtype.itemsize // 4))
     with isolated():
         bits = _place_on_device(words, array_type(dtypes.uint32, words.shape), where, False)

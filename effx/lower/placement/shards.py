@@ -141,19 +141,23 @@ def assemble_buffer(
 ) -> ArrayImpl:
     """Returns a buffer of a type that is assembled of parts, one for each device."""
     t = type_with_sharding(t, sharding)
-    if not dtypes.is_key(t.dtype):
+    if not dtypes.is_stored_as_other(t.dtype):
         # The type is final: jaxlib would narrow 64-bit data by its own global setting.
         return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)
-    # jaxlib has no dtype of keys.
-    storage = dtypes.key_storage(t.dtype)
+    # jaxlib has neither keys nor float0.
+    storage = dtypes.storage(t.dtype)
     stored: list[HostData | np.generic | ArrayImpl] = [
-        np.asarray(x, order="C").view(storage)
+        _as_stored(np.asarray(x, order="C"), storage)
         if isinstance(x, np.ndarray | np.generic)
         else x._rewrap_with_aval_and_sharding(array_type(storage, x.aval.shape), x._sharding)
         for x in values
     ]
     storage_buffer = assemble_buffer(array_type(storage, t.shape), sharding, stored, devices, committed)
     return storage_buffer._rewrap_with_aval_and_sharding(t, sharding)
+
+
+def _as_stored(value: HostData, storage: dtypes.DType) -> HostData:
+    return np.zeros(value.shape, storage) if value.dtype == dtypes.float0 else value.view(storage)
 
 
 def reshard_to_mesh(

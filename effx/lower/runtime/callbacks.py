@@ -44,7 +44,7 @@ _FAILURE = re.compile(r"<effx callback failure (\d+)>")
 
 def _widen_to_bytes(t: ArrayType) -> ArrayType:
     """Returns a type of whole bytes: XLA gives Python no smaller elements."""
-    if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
+    if not dtypes.is_sub_byte(t.dtype):
         return t
     return array_type({"f": dtypes.float16, "i": dtypes.int8, "u": dtypes.uint8}[t.kind], t.shape)
 

@@ -73,7 +73,7 @@ def constant_text(value: Scalar, t: ArrayType) -> str:
         return "false"  # for an element without bytes
     if dtypes.is_key(t.dtype):
         # The zeros of memory before keys are written there.
-        return constant_text(0, array_type(dtypes.key_storage(t.dtype)))
+        return constant_text(0, array_type(dtypes.storage(t.dtype)))
     if kind == "b":
         return "true" if value else "false"
     if kind in "iu":
@@ -421,7 +421,7 @@ class Body:
     def widened(self, atom: Atom) -> tuple[str, ArrayType]:
         """Returns a value widened to a dtype of whole bytes, where XLA:CPU is wrong for smaller ones."""
         t = atom.type
-        if dtypes.bits(t.dtype) >= 8 or t.kind == "b":
+        if not dtypes.is_sub_byte(t.dtype):
             return self.name(atom), t
         wide = array_type({"f": dtypes.float16, "i": dtypes.int8, "u": dtypes.uint8}[t.kind], t.shape)
         return self.convert(self.name(atom), t, wide), wide

@@ -14,9 +14,10 @@ from effx.families.linalg.eigen import Pinv, Svd
 from effx.families.linalg.lu import Det, Slogdet, Solve, sign_and_log
 from effx.families.linalg.matrices import check_matrix, diagonal, multiply
 from effx.families.linalg.qr import Geqrf, Qr
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.lax.convert import stop_gradient
+from effx.lax.operands import check_int
 from effx.numpy import einsums
-from effx.numpy.creation import check_int
 from effx.numpy.linalg.factors import eigvalsh, svdvals
 from effx.numpy.linalg.operands import kernel_operands
 from effx.transforms.jit.jit import jit
@@ -108,7 +109,8 @@ def det(a: Operand) -> Array:
     """
     (x,), back = kernel_operands("det", a)
     check_matrix("det", x.type, square=True)
-    return back(_leibniz_determinant(x) if 1 <= x.type.shape[-1] <= 3 else Det()(x))
+    n = x.type.shape[-1]
+    return back(_leibniz_determinant(x) if not is_symbolic(n) and 1 <= n <= 3 else Det()(x))
 
 
 def _leibniz_determinant(a: Array) -> Array:

@@ -13,7 +13,8 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, pro
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.types import array_type
-from effx.numpy.creation import asarray, check_int
+from effx.lax.operands import check_int
+from effx.numpy.creation import asarray
 
 __all__ = [
     "block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler", "fiedler_companion", "hadamard",

@@ -14,8 +14,8 @@ from effx.array.arithmetic import conj, where
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, swapaxes
 from effx.errors import DTypeError, OptionError, ShapeError, warn_user
+from effx.lax.operands import check_int
 from effx.numpy import fft
-from effx.numpy.creation import check_int
 from effx.numpy.padding import pad
 from effx.numpy.sorting import sort
 from effx.scipy.signal.trends import subtract_line, subtract_mean

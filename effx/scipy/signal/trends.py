@@ -9,7 +9,7 @@ from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.promotion import as_operand, convert, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
 from effx.errors import OptionError, ShapeError
-from effx.numpy.creation import check_int
+from effx.lax.operands import check_int
 from effx.transforms.jit.jit import jit
 
 __all__ = ["detrend"]

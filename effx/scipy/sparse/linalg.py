@@ -20,8 +20,8 @@ from effx.flatten_util import ravel_pytree
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.control.solves import custom_linear_solve
 from effx.lax.linalg import qr, triangular_solve
+from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import check_int
 from effx.numpy.elementwise import sqrt
 from effx.transforms.autodiff.core import linear_transpose
 from effx.transforms.jit.jit import jit

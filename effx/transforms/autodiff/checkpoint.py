@@ -47,12 +47,27 @@ class CheckpointDecorator(Protocol):
         ...
 
 
+def _parse_prevent_cse(prevent_cse: bool | tuple[PyTree, ...]) -> bool:
+    """Says whether the second computation is protected for any argument.
+
+    Raises:
+        TransformError: it is neither a bool nor a tuple of pytrees of bools.
+    """
+    leaves = flatten(prevent_cse)[0] if isinstance(prevent_cse, tuple) else [prevent_cse]
+    for leaf in leaves:
+        if not isinstance(leaf, bool):
+            raise TransformError(
+                f"checkpoint: prevent_cse must be a bool or a tuple of bools for the arguments, got {prevent_cse!r}"
+            )
+    return any(leaves)
+
+
 @overload
 def checkpoint(
     fun: Callable[P, R],
     *,
     concrete: bool = False,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[PyTree, ...] = True,
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
     static_argnames: "str | Iterable[str]" = (),
@@ -62,7 +77,7 @@ def checkpoint(
     fun: None = None,
     *,
     concrete: bool = False,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[PyTree, ...] = True,
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
     static_argnames: "str | Iterable[str]" = (),
@@ -71,7 +86,7 @@ def checkpoint(
     fun: Callable[P, R] | None = None,
     *,
     concrete: bool = False,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[PyTree, ...] = True,
     static_argnums: "int | Iterable[int]" = (),
     policy: Policy | None = None,
     static_argnames: "str | Iterable[str]" = (),
@@ -87,7 +102,8 @@ def checkpoint(
         fun: takes and returns pytrees of arrays. Without it, `checkpoint(...)` is a decorator.
         concrete: must be False; make arguments that Python control flow reads static instead.
         prevent_cse: True to prevent XLA from merging the second computation with the first. Inside a scan,
-            where the loop does that already, False leaves XLA more freedom.
+            where the loop does that already, False leaves XLA more freedom. Or a tuple of bools, or of pytrees of them,
+            one for each argument; one True is then enough, for the computation is one.
         static_argnums, static_argnames: static arguments. With an unhashable one, the
             function is staged at each call.
         policy: `(op, *operand types) -> bool`, called for each operation: whether its results are saved.
@@ -97,7 +113,7 @@ def checkpoint(
         A function with the same values.
 
     Raises:
-        TransformError: `fun` cannot be called, or `concrete` is true.
+        TransformError: `fun` cannot be called, `concrete` is true, or `prevent_cse` holds something else.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.checkpoint
@@ -134,7 +150,8 @@ def checkpoint(
     if signature is not None and names:
         numbers, names = match_names_and_numbers("checkpoint", signature, fun, "static", numbers, names)
     options = Options(numbers, names, (), (), False, False, None)
-    function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, prevent_cse))
+    is_protected = _parse_prevent_cse(prevent_cse)
+    function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, is_protected))
 
     def call_checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         prepared = None

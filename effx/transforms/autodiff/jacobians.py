@@ -10,11 +10,11 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.array.shaping import moveaxis, reshape
-from effx.errors import DTypeError
+from effx.errors import DTypeError, check_function
 from effx.ir.ops.compare import Eq
 from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
-from effx.tracing.arguments import AuxiliaryData, as_arrays, callable_name, select_arguments
+from effx.tracing.arguments import AuxiliaryData, as_arrays, callable_name, finalize_result, select_arguments
 from effx.transforms.autodiff.core import jvp, vjp
 from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree, flatten
@@ -68,7 +68,7 @@ def _check_result(function_name: str, name: str, t: ArrayType, holomorphic: bool
             raise DTypeError(
                 f"{function_name}: with holomorphic=True {name} must return complex values, got {t!r}"
             )
-    elif t.kind != "f" and not (function_name == "jacfwd" and t.kind == "c"):
+    elif t.kind != "f" and not (function_name == "jacfwd" and (t.kind == "c" or t.dtype == dtypes.float0)):
         raise DTypeError(f"{function_name}: {name} must return floating values, got {t!r}")
 
 
@@ -102,14 +102,15 @@ def jacfwd(
 
     Returns:
         A function that returns, for each array of shape s in the result and each array of shape t in the argument,
-        an array of shape (*s, *t): the result's structure with the argument's as each leaf. With has_aux a
-        pair of that and the auxiliary data.
+        an array of shape (*s, *t): the result's structure with the argument's as each leaf, of dtype float0 for integer
+        results. With has_aux a pair of that and the auxiliary data.
 
     >>> import effx, effx.numpy as enp
     >>> print(effx.jacfwd(lambda x: enp.stack([x[0] * x[1], x[0] ** 2]))(enp.array([2., 3.])))
     [[3. 2.]
      [4. 0.]]
     """
+    check_function("jacfwd", fun)
     name = callable_name(fun)
 
     @wraps(fun)
@@ -133,13 +134,13 @@ def jacfwd(
         columns, aux_arrays = vmap(push, out_axes=(0, None))(*_standard_basis(types))
         out_leaves, out_tree = flatten(columns)
         parts = []
-        for column in out_leaves:
+        for column in as_arrays("jacfwd", out_leaves, (columns, {})):
             _check_result("jacfwd", name, column.type.with_shape(column.type.shape[1:]), holomorphic)
             columns_last = moveaxis(column, 0, -1)
             pieces, start = [], 0
             for t in types:
                 piece = columns_last[..., start : start + t.size]
-                pieces.append(reshape(piece, (*column.type.shape[1:], *t.shape)))
+                pieces.append(finalize_result(reshape(piece, (*column.type.shape[1:], *t.shape))))
                 start += t.size
             per_argument = tree.unflatten(pieces)
             parts.append(per_argument if isinstance(argnums, Sequence) else per_argument[0])
@@ -182,6 +183,7 @@ def jacrev(
     [[3. 2.]
      [4. 0.]]
     """
+    check_function("jacrev", fun)
     name = callable_name(fun)
 
     @wraps(fun)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from effx.array import Array, Box
 from effx.errors import DTypeError, ShapeError, TreeError, check_function
 from effx.handlers.staging.stage import run_program
-from effx.tracing.arguments import FlatFunction, as_arrays, callable_name, leaf_type
+from effx.tracing.arguments import FlatFunction, as_arrays, callable_name, finalize_results, leaf_type
 from effx.tracing.traces import trace
 from effx.tree.registry import PyTree, flatten
 
@@ -80,7 +80,7 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
         values = iter(as_arrays("closure_convert", list(args[n:]), (args[n:], {})))
         captured = [next(values) if h else x for x, h in zip(staged.captured, hoisted, strict=True)]
         results = run_program(staged.program, [*captured, *arrays])
-        result: R = staged.out_tree.unflatten(results)
+        result: R = staged.out_tree.unflatten(finalize_results(results))
         return result
 
     call_converted.__name__ = name

@@ -21,7 +21,14 @@ from effx.handlers.recursion import PayloadHandler
 from effx.handlers.staging.renewal import substitute_boxes
 from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
-from effx.tracing.arguments import FlatFunction, callable_name, flatten_output, function_signature, leaf_path
+from effx.tracing.arguments import (
+    FlatFunction,
+    callable_name,
+    finalize_results,
+    flatten_output,
+    function_signature,
+    leaf_path,
+)
 from effx.tracing.traces import trace
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
@@ -286,10 +293,10 @@ def perform_custom(call: Invocation, rules: CustomRules) -> PyTree:
         with use_frame(owner.frame.outer):
             outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)
         if outputs is not None:
-            return call.out_tree.unflatten(outputs)
+            return call.out_tree.unflatten(finalize_results(outputs))
     staged = trace(call, [x.type for x in (*call.boxes, *call.primals)])
     call.captured, call.out_types = staged.captured, staged.out_types
     constants = (*staged.captured, *call.boxes)
     outputs = CustomCall(staged.program, rules, len(constants))(*constants, *call.primals)
     call.release()
-    return call.out_tree.unflatten(outputs)
+    return call.out_tree.unflatten(finalize_results(outputs))

@@ -54,7 +54,14 @@ from effx.lower.runtime.dispatch import (
 )
 from effx.lower.runtime.executables import Executable, compile_program
 from effx.program_cache import NO_ENTRY, CacheEntry, find_entry
-from effx.tracing.arguments import StaticArguments, as_arrays, callable_name, function_signature, leaf_type
+from effx.tracing.arguments import (
+    StaticArguments,
+    as_arrays,
+    callable_name,
+    finalize_results,
+    function_signature,
+    leaf_type,
+)
 from effx.tracing.traces import FunctionTrace, trace_cached, trace_key, traces_of
 from effx.transforms.jit.call_arguments import CallArguments, bind_static_arguments
 from effx.transforms.jit.device_assignment import assign_devices, default_placement, plan_devices
@@ -365,7 +372,9 @@ class Function(Generic[P, R]):
         for x, is_consumed in zip(concrete, consumed, strict=True):
             if is_consumed:
                 x.delete()
-        result: R = out_tree.unflatten(results)
+        outputs = finalize_results(results)
+        result: R = out_tree.unflatten(outputs)
+        is_fast = is_fast and all([type(y) is ConcreteArray for y in outputs])  # C++ makes no others
         return result, fast_path(executable, result) if is_fast else None, False
 
     def call_with_refs(
@@ -429,7 +438,7 @@ class Function(Generic[P, R]):
             results = self.operation(trace.program)(*inputs)
         if shardings is not None:
             results = with_shardings(results, shardings.outputs)
-        result: R = trace.out_tree.unflatten(results)
+        result: R = trace.out_tree.unflatten(finalize_results(results))
         return result
 
     def find_executable(

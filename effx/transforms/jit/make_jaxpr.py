@@ -7,6 +7,7 @@ from typing import Any, ParamSpec
 import attrs
 
 from effx.effects import handle
+from effx.errors import check_function
 from effx.handlers.staging.compile_time_eval import EvaluateKnown
 from effx.ir.types import ArrayType
 from effx.ir.values.refs import has_refs
@@ -97,6 +98,7 @@ def make_jaxpr(
       return c
     }
     """
+    check_function("make_jaxpr", fun)
     axes = parse_axis_env("make_jaxpr", axis_env)
 
     @wraps(fun)

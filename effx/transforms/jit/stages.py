@@ -12,6 +12,7 @@ from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.ir.program import Program
 from effx.ir.refs import CellEffect
+from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
@@ -22,7 +23,7 @@ from effx.lower.runtime.executables import Executable, cost_estimate
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.text.module import module_text
-from effx.tracing.arguments import as_arrays, leaf_type
+from effx.tracing.arguments import as_arrays, finalize_results, leaf_type
 from effx.transforms.jit.donation import check_donated_once
 from effx.transforms.jit.options import parse_compiler_options
 from effx.transforms.refs.ref_arguments import RefArguments
@@ -42,6 +43,16 @@ class StructChanges(TypedDict, total=False):
     weak_type: bool
 
 
+def _check_shape(shape: Sequence[int]) -> Shape:
+    try:
+        sizes = tuple([n if type(n) is int else as_size(n) for n in shape])
+    except TypeError:
+        raise ShapeError(f"ShapeDtypeStruct: shape must be a sequence of ints, got {shape!r}") from None
+    if any([type(n) is int and n < 0 for n in sizes]):
+        raise ShapeError(f"ShapeDtypeStruct: sizes must not be negative, got {shape!r}")
+    return sizes
+
+
 @register_leaf
 @final
 class ShapeDtypeStruct:
@@ -51,6 +62,9 @@ class ShapeDtypeStruct:
         shape, dtype: of the array.
         sharding: its sharding; None if unspecified.
         weak_type: whether its type is weak, as that of a Python number.
+
+    Raises:
+        ShapeError: a size is no int, or negative.
 
     >>> import numpy as np
     >>> x = ShapeDtypeStruct((2, 3), np.float32)
@@ -69,7 +83,7 @@ class ShapeDtypeStruct:
         sharding: Sharding | None = None,
         weak_type: bool = False,
     ) -> None:
-        self.shape: Final[Shape] = tuple(shape)
+        self.shape: Final[Shape] = _check_shape(shape)
         self.dtype: Final[DType] = canonicalize(dtype)
         self.sharding: Final = sharding
         self.weak_type: Final = weak_type
@@ -465,7 +479,7 @@ class Compiled(CompilationStage):
             count = len(signature.out_types)
             self.contents.write(results[count:])
             results = results[:count]
-        return signature.out_tree.unflatten(results)
+        return signature.out_tree.unflatten(finalize_results(results))
 
     @property
     def out_avals(self) -> PyTree:

@@ -82,7 +82,7 @@ class MappedAxes:
                 f"{self.transform_name}: no argument of {self.name} is mapped; give axis_size, or an axis in in_axes for at "
                 f"least one"
             )
-        size = sizes[0] if self.axis_size is None else as_size(self.axis_size)
+        size = sizes[0] if self.axis_size is None else self._check_size(self.axis_size)
         if any([n != size for n in sizes]):
             parts = [
                 f"{argument_path((args, kwargs), i)} {x.type!r} axis {axis} is {n}"
@@ -93,6 +93,14 @@ class MappedAxes:
                 f"{self.transform_name}: sizes of the mapped axes of {self.name} differ: {', '.join(parts)}{size_note}"
             )
         return indices, arrays, axes, size
+
+    def _check_size(self, axis_size: int) -> int:
+        try:
+            return as_size(axis_size)
+        except TypeError:
+            raise TransformError(
+                f"{self.transform_name}: axis_size must be an int, got {axis_size!r}"
+            ) from None
 
     def input_axes(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[int | None]:
         """Returns the axis in `in_axes` for each leaf of a call's arguments; keyword arguments are mapped over axis 0.
@@ -133,8 +141,13 @@ class MappedAxes:
             ) from None
         axes: list[int | None] = []
         for axis in entries:
+            if axis is None or type(axis) is int:
+                axes.append(axis)
+                continue
             try:
-                axes.append(None if axis is None else index(axis))
+                if isinstance(axis, bool):
+                    raise TypeError
+                axes.append(index(axis))
             except TypeError:
                 raise TransformError(
                     f"{self.transform_name}: {which} must hold ints and None, got {axis!r}"
@@ -156,7 +169,7 @@ def make_mapped_axes(
     """
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, int | tuple)):
+    if isinstance(in_axes, bool) or not (in_axes is None or isinstance(in_axes, int | tuple)):
         raise TransformError(
             f"{transform_name}: in_axes must be an int, None, or a tuple with an entry for each argument, got {in_axes!r}"
         )
@@ -178,3 +191,15 @@ def parse_axis_names(transform_name: str, names: Hashable | Sequence[Hashable]) 
                 f"{transform_name}: reduce_axes must hold names of axes, got {name!r}"
             ) from None
     return parsed
+
+
+def check_hashable(transform_name: str, axis_name: object) -> None:
+    """Checks the name that a map gives its axis.
+
+    Raises:
+        TransformError: it is not hashable.
+    """
+    try:
+        hash(axis_name)
+    except TypeError:
+        raise TransformError(f"{transform_name}: axis_name must be hashable, got {axis_name!r}") from None

@@ -22,6 +22,7 @@ from effx.tracing.arguments import (
     FlatFunction,
     adapt_arguments,
     callable_name,
+    finalize_results,
     function_origin,
     function_signature,
 )
@@ -231,9 +232,10 @@ class PmapParameters:
             self.backend,
         )
         results = op(*staged.captured, *operands)
-        return replica.out_tree.unflatten(
-            [x if w is None else self.move_replica_axis(x, w) for x, w in zip(results, out_axes, strict=True)]
-        )
+        outputs = [
+            x if w is None else self.move_replica_axis(x, w) for x, w in zip(results, out_axes, strict=True)
+        ]
+        return replica.out_tree.unflatten(finalize_results(outputs))
 
     def check_devices(self, size: int) -> None:
         """Checks that there is a replica, and a device for each."""

@@ -21,7 +21,13 @@ from effx.ir.ops.sharding import Constrain
 from effx.ir.passes.sharding_propagation import mesh_axes_by_dimension
 from effx.ir.types import ArrayType, axis_name_texts, drop_mesh_axes, type_sharding
 from effx.lower.placement.meshes import Mesh, ambient
-from effx.tracing.arguments import FlatFunction, argument_path, callable_name, function_origin
+from effx.tracing.arguments import (
+    FlatFunction,
+    argument_path,
+    callable_name,
+    finalize_results,
+    function_origin,
+)
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import Options
 from effx.transforms.placement.meshes import make_mesh_constraint, manual_axes
@@ -320,9 +326,8 @@ class ShardMapParameters:
         )
         parts = [c.split_array(x) for c, x in zip(in_partitioners, operands, strict=True)]
         results = op(*staged.captured, *parts)
-        return replica.out_tree.unflatten(
-            [j.join_shards(y) for j, y in zip(out_partitioners, results, strict=True)]
-        )
+        joined = [j.join_shards(y) for j, y in zip(out_partitioners, results, strict=True)]
+        return replica.out_tree.unflatten(finalize_results(joined))
 
     def resolve_mesh(self) -> tuple[Mesh | AbstractMesh, NamedSizes]:
         """Returns the mesh, and the names and sizes of the axes to bind."""

@@ -10,7 +10,7 @@ from effx import dtypes, handlers
 from effx.array import Array
 from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis
-from effx.errors import RefGivenError, ShapeError
+from effx.errors import RefGivenError, ShapeError, check_function
 from effx.ir.meshes import entry_axes
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tracing.arguments import (
@@ -20,7 +20,7 @@ from effx.tracing.arguments import (
     finalize_result,
     function_origin,
 )
-from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, make_mapped_axes
+from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, check_hashable, make_mapped_axes
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
@@ -120,8 +120,10 @@ def vmap(
     >>> print(effx.vmap(lambda x: 2 * x, out_axes=None, sum_match=True)(enp.arange(3.)))
     6.0
     """
+    check_function("vmap", fun)
     name, origin = callable_name(fun), function_origin(fun)
     mapping = make_mapped_axes("vmap", name, in_axes, out_axes, axis_size)
+    check_hashable("vmap", axis_name)
     spmd_axes = entry_axes(spmd_axis_name)
 
     @wraps(fun)
@@ -142,11 +144,13 @@ def vmap(
             element, arrays, axes, size, axis_name, origin, spmd_axes
         )
         result_out_axes = mapping.output_axes(element.out_tree.unflatten(results))
-        outputs = [
+        outputs: list[PyTree] = [
             # An unbatched result is returned unchanged, a Python number as a number.
-            finalize_result(mapped_inputs)
-            if axis is None and out_axis is None
-            else _move_batch_axis(mapping, x, axis, out_axis, size, sum_match)
+            finalize_result(
+                mapped_inputs
+                if axis is None and out_axis is None
+                else _move_batch_axis(mapping, x, axis, out_axis, size, sum_match)
+            )
             for x, axis, out_axis, mapped_inputs in zip(
                 results, result_axes, result_out_axes, element.returned, strict=True
             )

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
+from effx.dtypes import float0
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.checkpoint import Offload
@@ -19,6 +20,7 @@ from effx.lower.placement.shardings import (
     device_name,
     grid_sharding,
 )
+from effx.tracing.arguments import finalize_result
 from effx.transforms.placement.meshes import broadcast_shardings, sharding_on_current_mesh, with_sharding
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
@@ -61,12 +63,14 @@ def device_put(
     if donate and may_alias:
         raise TransformError("device_put: a donated array cannot be shared; leave out donate or may_alias")
 
-    def move_leaf(leaf: PyTree, target: object) -> Array:
+    def move_leaf(leaf: PyTree, target: object) -> PyTree:
         if isinstance(target, PartitionSpec):
             target = sharding_on_current_mesh("device_put", target)
         if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):
             return _in_program(leaf, target)
         y = concrete.device_put(leaf, target)
+        if y.type.dtype == float0:
+            return finalize_result(y)
         if type(leaf) is not concrete.ConcreteArray or type(y) is not concrete.ConcreteArray:
             return y
         shared = concrete.shares_memory(leaf, y)

@@ -252,7 +252,7 @@ def clamp(body: Body, op: e.Clamp, inputs: Inputs, outputs: Outputs) -> str:
     )
 
 
-COMPARE_KIND = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}
+COMPARE_KIND = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED", "V": "UNSIGNED"}
 
 
 @emits(c.Comparison)

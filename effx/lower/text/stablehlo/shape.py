@@ -46,7 +46,7 @@ def reverse(body: Body, op: s.Reverse, inputs: Inputs, outputs: Outputs) -> str:
 @emits(s.Concatenate)
 def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs) -> str:
     t = outputs[0].type
-    if dtypes.bits(t.dtype) >= 8:
+    if not dtypes.is_sub_byte(t.dtype):
         return emit_line(body, "concatenate", inputs, outputs, f", dim = {op.axis}")
     # XLA:CPU ends the process on elements of less than a byte.
     pairs = [body.widened(x) for x in inputs]
