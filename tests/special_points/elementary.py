@@ -147,27 +147,11 @@ TRIGONOMETRY = [
         (*TINY, *signed(0.3, 0.5, 0.63, 0.64, 1.0, 2.5)),
         zero_scale=(8.0, 32.0),
     ),
-    unary(
-        "sinc''",
-        lambda x: _twice_differentiated_sinc(x),
-        lambda x: mp.diff(lambda t: mp.sinc(mp.pi * t), x, 2),
-        (*TINY, *signed(0.3, 0.5, 0.63, 0.64)),
-        digits=40,
-        slack=8.0,
-        zero_scale=(100.0, 1000.0),
-    ),
 ]
 
 
-def _twice_differentiated_sinc(x: Any) -> Any:
-    import effx
-
-    one = enp.ones_like(x)
-    return effx.jvp(lambda u: effx.jvp(enp.sinc, (u,), (one,))[1], (x,), (one,))[1]
-
-
 KINKS: list[Row] = [
-    unary("absolute", enp.absolute, abs, NONZERO, {0.0: (1.0, 0.0), -0.0: (1.0, 0.0), **flat_ends(-1.0, 1.0)}),
+    unary("absolute", enp.absolute, abs, NONZERO, {0.0: (1.0, 0.0), **flat_ends(-1.0, 1.0)}),
     unary("sign", enp.sign, mp.sign, NONZERO, {0.0: (0.0, 0.0), **flat_ends()}),
     unary("floor", enp.floor, lambda x: x * 0, NONZERO, {1.0: (0.0, 0.0), **flat_ends()}),
     unary("relu", nn.relu, lambda x: max(x, x * 0), NONZERO, {0.0: (0.0, 0.0), **flat_ends(0.0, 1.0)}),

@@ -67,23 +67,37 @@ def _scaled_bessel_kink(order: int) -> dict[float, tuple[float, float]]:
     return {0.0: (NAN, NAN)}
 
 
+def _dawson(x: Any) -> Any:
+    return mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x)
+
+
+def _dawson_slopes() -> dict[tuple[int, ...], Callable[..., Any]]:
+    def first(x: Any) -> Any:
+        return 1 - 2 * x * _dawson(x)
+
+    def second(x: Any) -> Any:
+        return -2 * _dawson(x) - 2 * x * first(x)
+
+    return {(0,): first, (0, 0): second, (0, 0, 0): lambda x: -4 * first(x) - 2 * x * second(x)}
+
+
 ERROR_FUNCTIONS = [
     unary("erf", sp.erf, mp.erf, TAILS, flat_ends()),
     unary("erfc", sp.erfc, mp.erfc, TAILS, flat_ends()),
-    unary("erfcx", sp.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (*TINY, -3.0, 0.5, 3.0, 10.0, 1e3, 1e6), {INF: (0.0, 0.0)}, slack=4.0),
+    unary("erfcx", sp.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (*TINY, -3.0, 0.5, 3.0, 10.0, 1e3, 1e6), {INF: (0.0, 0.0)}, slack=512.0),
     unary("erfinv", sp.erfinv, mp.erfinv, INSIDE, {1.0: (INF, INF), -1.0: (INF, -INF)}, slack=4.0),
     unary("erfcinv", sp.erfcinv, lambda y: mp.erfinv(1 - y), (1e-30, 1e-8, 1e-3, 0.5, 1.0, 1.5), {0.0: (-INF, INF)}, slack=8.0),
     unary("ndtr", sp.ndtr, _normal, TAILS, flat_ends()),
     unary("ndtri", sp.ndtri, _inverse_normal, PROBABILITIES, {0.0: (INF, -INF), 1.0: (INF, INF)}, slopes=_quantile_slopes(), slack=8.0),
-    unary("log_ndtr", sp.log_ndtr, lambda x: mp.log(_normal(x)), (*TAILS, -30.0, -1e3, 10.0, 1e4), {INF: (0.0, 0.0), -INF: (INF, -1.0)}, slack=8.0),
-    unary("dawsn", sp.dawsn, lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x), (*NEAR, 2.4999, 5.0001, 11.9, 12.1, 40.0), flat_ends(), slack=8.0, zero_scale=(4.0, 16.0)),
+    unary("log_ndtr", sp.log_ndtr, lambda x: mp.log(_normal(x)), (*TAILS, -30.0, -1e3, 10.0, 1e4), {INF: (0.0, 0.0), -INF: (INF, NAN)}, slack=64.0),
+    unary("dawsn", sp.dawsn, _dawson, (*NEAR, 2.4999, 5.0001, 11.9, 12.1, 40.0), flat_ends(), slopes=_dawson_slopes(), slack=64.0, zero_scale=(4.0, 16.0), digits=60),
     unary("fresnel s", lambda x: sp.fresnel(x)[0], mp.fresnels, (*NEAR, 1.5999, 1.6001, 10.0), slack=8.0, zero_scale=(8.0, 64.0)),
     unary("fresnel c", lambda x: sp.fresnel(x)[1], mp.fresnelc, (*NEAR, 1.5999, 1.6001, 10.0), slack=8.0, zero_scale=(8.0, 64.0)),
 ]  # fmt: skip
 
 GAMMA_FUNCTIONS = [
-    unary("gammaln", sp.gammaln, lambda x: mp.log(abs(mp.gamma(x))), (1e-30, 1e-8, 1e-3, 0.5, 1.0, 1.4616, 2.0, 3.0, 40.0, 1e4, 1e10), {INF: (INF, 0.0)}, slopes={(0,): lambda x: mp.psi(0, x), (0, 0): lambda x: mp.psi(1, x), (0, 0, 0): lambda x: mp.psi(2, x)}, slack=8.0),
-    unary("digamma", sp.digamma, lambda x: mp.psi(0, x), (1e-8, 1e-3, 0.5, 1.0, 2.0, 3.0, 40.0, 1e4), {INF: (0.0, 0.0)}, slopes={(0,): lambda x: mp.psi(1, x), (0, 0): lambda x: mp.psi(2, x), (0, 0, 0): lambda x: mp.psi(3, x)}, slack=8.0),
+    unary("gammaln", sp.gammaln, lambda x: mp.log(abs(mp.gamma(x))), (1e-30, 1e-8, 1e-3, 0.5, 1.0, 1.4616, 2.0, 3.0, 40.0, 1e4, 1e10), slopes={(0,): lambda x: mp.psi(0, x), (0, 0): lambda x: mp.psi(1, x), (0, 0, 0): lambda x: mp.psi(2, x)}, slack=8.0),
+    unary("digamma", sp.digamma, lambda x: mp.psi(0, x), (1e-8, 1e-3, 0.5, 1.0, 2.0, 3.0, 40.0, 1e4), slopes={(0,): lambda x: mp.psi(1, x), (0, 0): lambda x: mp.psi(2, x), (0, 0, 0): lambda x: mp.psi(3, x)}, slack=8.0),
     unary("gamma", sp.gamma, mp.gamma, (1e-3, 0.5, 1.0, 1.4616, 2.0, 3.0, 10.0, -0.5, -1.5), slack=32.0, zero_scale=(8.0, 32.0)),
     unary("polygamma 1", lambda x: sp.polygamma(1, x), lambda x: mp.psi(1, x), (1e-3, 0.5, 1.0, 3.0, 40.0), slopes={(0,): lambda x: mp.psi(2, x), (0, 0): lambda x: mp.psi(3, x), (0, 0, 0): lambda x: mp.psi(4, x)}, slack=8.0),
     unary("riemann zeta", sp.zeta, mp.zeta, (1.01, 1.5, 2.0, 3.0, 10.0, 30.0), digits=30, slack=32.0),
@@ -123,6 +137,10 @@ INCOMPLETE_FUNCTIONS = [
     Row("betainc", sp.betainc, _beta_cdf, BETA_POINTS, digits=20, slack=64.0, zero_scale=(16.0, 256.0)),
 ]  # fmt: skip
 
+def _expn_slopes(n: int) -> dict[tuple[int, ...], Callable[..., Any]]:
+    return {(0,) * k: lambda x, k=k: (-1) ** k * mp.expint(n - k, x) for k in (1, 2, 3)}
+
+
 BESSEL_FUNCTIONS = [
     unary("i0", sp.i0, _bessel(0, False), FAR, slack=2.0),
     unary("i1", sp.i1, _bessel(1, False), FAR, slack=2.0),
@@ -134,11 +152,11 @@ BESSEL_FUNCTIONS = [
 INTEGRALS = [
     unary("exp1", sp.exp1, mp.e1, (1e-30, 1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0), {0.0: (-INF, INF), INF: (0.0, 0.0)}),
     unary("expi", sp.expi, mp.ei, (*signed(1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0),), {-INF: (0.0, 0.0)}),
-    unary("expn 2", lambda x: sp.expn(2, x), lambda x: mp.expint(2, x), (1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0), {0.0: (-INF, INF)}, slack=8.0),
-    unary("expn 3", lambda x: sp.expn(3, x), lambda x: mp.expint(3, x), (1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0), {0.0: (-1.0, INF)}, slack=8.0),
+    unary("expn 2", lambda x: sp.expn(2, x), lambda x: mp.expint(2, x), (1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0), {0.0: (-INF, INF)}, slopes=_expn_slopes(2), slack=8.0),
+    unary("expn 3", lambda x: sp.expn(3, x), lambda x: mp.expint(3, x), (1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0), {0.0: (-1.0, INF)}, slopes=_expn_slopes(3), slack=8.0),
     unary("si", lambda x: sp.sici(x)[0], mp.si, FAR, flat_ends(), zero_scale=(2.0, 4.0)),
     unary("ci", lambda x: sp.sici(x)[1], lambda x: mp.ci(abs(x)), [x for x in FAR if x], zero_scale=(2.0, 4.0)),
-    unary("spence", sp.spence, lambda x: mp.polylog(2, 1 - x).real, (1e-8, 1e-3, 0.5, 0.99, 1 - 1e-4, 1.01, 1.5, 2.0, 3.0, 40.0), {0.0: (-INF, INF), 1.0: (-1.0, 0.5)}, slopes={(0,): lambda x: mp.log(x) / (1 - x), (0, 0): lambda x: (1 / x * (1 - x) + mp.log(x)) / (1 - x) ** 2, (0, 0, 0): lambda x: mp.diff(lambda t: mp.log(t) / (1 - t), x, 2)}, slack=2.0),
+    unary("spence", sp.spence, lambda x: mp.polylog(2, 1 - x).real, (1e-8, 1e-3, 0.5, 0.99, 1 - 1e-4, 1.01, 1.5, 2.0, 3.0, 40.0), {0.0: (-INF, NAN), 1.0: (-1.0, 0.5)}, slopes={(0,): lambda x: mp.log(x) / (1 - x), (0, 0): lambda x: (1 / x * (1 - x) + mp.log(x)) / (1 - x) ** 2, (0, 0, 0): lambda x: mp.diff(lambda t: mp.log(t) / (1 - t), x, 2)}, slack=2.0),
 ]  # fmt: skip
 
 ENTROPIES = [
@@ -176,8 +194,8 @@ def _owens_slopes() -> dict[tuple[int, ...], Callable[..., Any]]:
 
 OTHERS = [
     binary("owens_t", sp.owens_t, None, [(1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (2.0, -0.5), (-1.0, 3.0), (1e-8, 1.0)], slopes=_owens_slopes(), slack=2.0),
-    unary("hyp1f1 in x", lambda x: sp.hyp1f1(1.5, 2.5, x), lambda x: mp.hyp1f1(1.5, 2.5, x), [*TINY, *signed(1.0, 10.0)], digits=40, slack=32.0),
-    unary("hyp2f1 in x", lambda x: sp.hyp2f1(1.0, 1.5, 2.5, x), lambda x: mp.hyp2f1(1, 1.5, 2.5, x), [*TINY, 0.5, -0.5, 0.9, -3.0], digits=40, slack=64.0),
+    unary("hyp1f1 in x", lambda x: sp.hyp1f1(1.5, 2.5, x), lambda x: mp.hyp1f1(1.5, 2.5, x), [0.0, *signed(1e-3, 1.0, 10.0)], digits=40, slack=32.0),
+    unary("hyp2f1 in x", lambda x: sp.hyp2f1(1.0, 1.5, 2.5, x), lambda x: mp.hyp2f1(1, 1.5, 2.5, x), [0.0, 1e-3, 0.5, -0.5, 0.9, -3.0], digits=40, slack=64.0),
     unary("hyp1f1 in a", lambda a: sp.hyp1f1(a, 2.5, 0.5), lambda a: mp.hyp1f1(a, 2.5, 0.5), [0.0, 1.0, -1.0, -2.0, 2.5, 0.5], digits=40, slack=32.0),
 ]  # fmt: skip
 
