@@ -31,7 +31,7 @@ __all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "Rando
 LIMIT = 10_000
 # From here on the expansion for large a has the digits of float64 with two terms, and series need LIMIT iterations.
 LARGE = 1e6
-EXP, LOG, LOG1P, SQRT, ABS, SIGN = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(), e.Sign()
+EXP, LOG, LOG1P, SQRT, ABS, SIGN, POW = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(), e.Sign(), e.Pow()
 LGAMMA, DIGAMMA, ERFC = Lgamma(), Digamma(), Erfc()
 
 
@@ -367,12 +367,9 @@ def _slope_by(function: Callable[..., Array], op: Elementwise, operands: tuple[A
 
 def _gamma_density(a: Array, x: Array) -> Array:
     """Returns x^(a-1) exp(-x) / gamma(a)."""
-    return EXP(_log_power(x, a) - x - LGAMMA(a))
-
-
-def _log_power(x: Array, a: Array) -> Array:
-    """Returns log(x^(a-1)), where 0^0 is 1."""
-    return (a - 1.0) * LOG(where((x == 0.0) & (a == 1.0), 1.0, x))
+    # Up to 1 as a power, which is differentiable at 0.
+    small = x <= 1.0
+    return POW(where(small, x, 1.0), a - 1.0) * EXP((a - 1.0) * LOG(where(small, 1.0, x)) - x - LGAMMA(a))
 
 
 def _times_logarithm(density: Array, logarithm: Array) -> Array:
@@ -475,8 +472,11 @@ decomposes(BetaincGradA)(decompose_in_wide_floats(_betainc_grad_a))
 
 def _beta_density(a: Array, b: Array, x: Array) -> Array:
     """Returns x^(a-1) (1-x)^(b-1) / B(a, b)."""
-    rest = where((x == 1.0) & (b == 1.0), 0.0, x)
-    return EXP(_log_power(x, a) + (b - 1.0) * LOG1P(-rest) + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b)))
+    # At 0 and 1 as powers, which are differentiable there; large ones could be 0 times infinity.
+    low, high = (x == 0.0) & (a <= 3.0), (x == 1.0) & (b <= 3.0)
+    powers = POW(where(low, x, 1.0), a - 1.0) * POW(where(high, 1.0 - x, 1.0), b - 1.0)
+    logarithm = (a - 1.0) * LOG(where(low, 1.0, x)) + (b - 1.0) * LOG1P(-where(high, 0.0, x))
+    return powers * EXP(logarithm + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b)))
 
 
 @jvp_rule(BetaincGradA)

@@ -555,7 +555,9 @@ def divide_sine(x: Array) -> Array:
     """
     near = perform(arithmetic.ABS, (x,)) < 2
     square = arithmetic.where(near, x * x, scalar(0, x.type.dtype))
-    series = arithmetic.horner(square, _SINE_SERIES[: 15 if x.type.dtype.itemsize >= 8 else 10])
+    # In 16 bits higher powers would overflow.
+    terms = {2: 6, 4: 10}.get(x.type.dtype.itemsize, 15)
+    series = arithmetic.horner(square, _SINE_SERIES[:terms])
     safe = arithmetic.where(near, scalar(1, x.type.dtype, x.type.weak), x)
     return arithmetic.where(near, series, perform(trigonometric.SIN, (safe,)) / safe)
 
