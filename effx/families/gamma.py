@@ -30,7 +30,15 @@ from effx.handling import (
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
-__all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "decompose_in_wide_floats", "elementwise_derivative", "forward_slope"]
+__all__ = [
+    "Digamma",
+    "Lgamma",
+    "Polygamma",
+    "Zeta",
+    "decompose_in_wide_floats",
+    "elementwise_derivative",
+    "forward_slope",
+]
 
 N = TypeVar("N", Array, float)
 

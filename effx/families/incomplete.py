@@ -106,7 +106,10 @@ Step = Callable[..., list[Array]]
 
 
 def _iterate_while(
-    step: Step, differs: Callable[[list[Array], list[Array]], Array], carry: Sequence[Array], fixed: Sequence[Array]
+    step: Step,
+    differs: Callable[[list[Array], list[Array]], Array],
+    carry: Sequence[Array],
+    fixed: Sequence[Array],
 ) -> list[Array]:
     """Replaces the carry by `step(n, *carry, *fixed)` for n = 1, 2, … as long as an element `differs(old, new)`."""
     shape = max([x.type.shape for x in (*carry, *fixed)], key=len)
@@ -152,7 +155,9 @@ def _converge_with_slopes(
     """
     m = len(fixed)
 
-    def push(function: Step, parts: Sequence[tuple[Array, ...]], parameters: tuple[Array, ...]) -> list[Array]:
+    def push(
+        function: Step, parts: Sequence[tuple[Array, ...]], parameters: tuple[Array, ...]
+    ) -> list[Array]:
         # The value, and the slope along each of the first parameters.
         results: list[Array] = []
         for i, part in enumerate(parts[1:]):

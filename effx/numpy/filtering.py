@@ -11,8 +11,8 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert, promote_dtypes, to_host_array
-from effx.families.bessel import bessel
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.families.bessel import bessel
 from effx.numpy.creation import check_int, make_constant
 from effx.numpy.elementwise import conj
 from effx.numpy.linear import dot

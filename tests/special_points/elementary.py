@@ -100,7 +100,9 @@ ROOTS_AND_POWERS = [
     unary("x**1.5", lambda x: x**1.5, lambda x: x * mp.sqrt(x), POSITIVE, {0.0: (0.0, INF)}),
     unary("x**2.0", lambda x: x**2.0, lambda x: x**2, WHOLE),
     unary("1.0**x", lambda x: 1.0**x, lambda x: x * 0 + 1, FAR),
-    unary("2.0**x", lambda x: 2.0**x, lambda x: mpmath.mpf(2) ** x, WHOLE, {-INF: (0.0, 0.0), INF: (INF, INF)}),
+    unary(
+        "2.0**x", lambda x: 2.0**x, lambda x: mpmath.mpf(2) ** x, WHOLE, {-INF: (0.0, 0.0), INF: (INF, INF)}
+    ),
     unary("integer_pow 5", lambda x: lax.integer_pow(x, 5), lambda x: x**5, WHOLE),
 ]
 
@@ -183,7 +185,9 @@ KINKS: list[Row] = [
         [x for x in WHOLE if abs(x) != 1],
         {1.0: (1.0, 0.0), -1.0: (0.0, 0.0), **flat_ends(0.0, 1.0)},
     ),
-    unary("nan_to_num", enp.nan_to_num, lambda x: x, WHOLE, {INF: (0.0, 0.0), -INF: (0.0, 0.0), NAN: (0.0, 0.0)}),
+    unary(
+        "nan_to_num", enp.nan_to_num, lambda x: x, WHOLE, {INF: (0.0, 0.0), -INF: (0.0, 0.0), NAN: (0.0, 0.0)}
+    ),
 ]
 
 ACTIVATIONS = [
@@ -268,7 +272,7 @@ UNBOUNDED: tuple[Point, ...] = ((1e20, 1e20), (1e20, 1.0), (1.0, 1e20), (1e-30, 
 
 
 def _wins(x: Any, y: Any) -> Any:
-    return x if x > y else y
+    return max(y, x)
 
 
 def _angle(y: Any, x: Any) -> Any:
@@ -322,6 +326,8 @@ TWO_OPERANDS = [
         _stacked(lambda v: enp.linalg.norm(v, axis=0)),
         mp.hypot,
         PAIRS,
+        # Its derivative is that of a root: 1 - (x / length)² cancels where y is small.
+        zero_scale=(0.0, 4.0),
     ),
     binary("arctan2", enp.arctan2, _angle, [p for p in (*PAIRS, *UNBOUNDED) if p[0] or p[1] > 0]),
     binary(
@@ -329,8 +335,20 @@ TWO_OPERANDS = [
         enp.power,
         lambda x, y: x**y,
         (
-            (2.0, 3.0), (2.0, 0.0), (0.5, 0.0), (3.0, 1.0), (3.0, 2.0), (1e-8, 0.0), (1e-3, 0.5), (1.0, 0.0), (1.0, 5.0),
-            (1e10, 0.0), (1e10, -1.0), (2.0, -3.0), (3.0, 1e-8), (3.0, 1e-30),
+            (2.0, 3.0),
+            (2.0, 0.0),
+            (0.5, 0.0),
+            (3.0, 1.0),
+            (3.0, 2.0),
+            (1e-8, 0.0),
+            (1e-3, 0.5),
+            (1.0, 0.0),
+            (1.0, 5.0),
+            (1e10, 0.0),
+            (1e10, -1.0),
+            (2.0, -3.0),
+            (3.0, 1e-8),
+            (3.0, 1e-30),
         ),
         {
             (0.0, 2.0): every(0.0, 0.0, 2.0, 0.0, 0.0),
@@ -390,7 +408,8 @@ TWO_OPERANDS = [
         _stacked(lambda v: nn.softmax(v, axis=0)[0]),
         lambda x, y: _logistic(x - y),
         [p for p in PAIRS if abs(p[0]) < 1e9],
-        zero_scale=(0.0, 1.0),
+        # All elements' tangents are summed, which cancels where one has nearly all of the weight.
+        zero_scale=(4.0, 4.0),
         digits=110,
     ),
     binary(

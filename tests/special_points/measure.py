@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
@@ -37,6 +38,7 @@ class Row:
         slack: a factor of the tolerance.
         zero_scale: errors in units of the precision that are allowed near zeros of derivatives, first and second.
         digits: of mpmath's numbers.
+        heavy: whether its derivatives take long to compile, so that all modes are measured in deep tests only.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Row:
     slack: float = 1.0
     zero_scale: tuple[float, float] = (0.0, 0.0)
     digits: int = DIGITS
+    heavy: bool = False
 
     @property
     def arity(self) -> int:
@@ -82,8 +85,8 @@ def _reverse(f: Callable[..., Any], i: int) -> Callable[..., Any]:
     return effx.grad(lambda *xs: f(*xs).sum(), i)
 
 
-def measure(row: Row, dtype: str) -> dict[tuple[Order, str], np.ndarray[Any, Any]]:
-    """Returns the derivatives at all points of a row, in every mode, from one compiled function."""
+def measure(row: Row, dtype: str, in_one_mode: bool = False) -> dict[tuple[Order, str], np.ndarray[Any, Any]]:
+    """Returns the derivatives at all points of a row, in every mode or in one, from one compiled function."""
     f, n = row.function, row.arity
     operands = [np.array(column, dtype) for column in zip(*row.points, *row.limits, strict=True)]
 
@@ -91,10 +94,14 @@ def measure(row: Row, dtype: str) -> dict[tuple[Order, str], np.ndarray[Any, Any
         values: dict[tuple[Order, str], Any] = {}
         for i in range(n):
             forward, reverse = _forward(f, i), _reverse(f, i)
-            values[(i,), "forward"], values[(i,), "reverse"] = forward(*xs), reverse(*xs)
+            values[(i,), "reverse"] = reverse(*xs)
+            for j in range(i if in_one_mode else 0, n):
+                values[(i, j), "forward over reverse"] = _forward(reverse, j)(*xs)
+            if in_one_mode:
+                continue
+            values[(i,), "forward"] = forward(*xs)
             for j in range(n):
                 values[(i, j), "forward over forward"] = _forward(forward, j)(*xs)
-                values[(i, j), "forward over reverse"] = _forward(reverse, j)(*xs)
                 values[(i, j), "reverse over reverse"] = _reverse(reverse, j)(*xs)
         return values
 
@@ -135,40 +142,33 @@ def differentiate_oracle(row: Row, point: Sequence[Any], order: Order) -> Any:
     return value
 
 
-def explain_difference(
-    row: Row, dtype: str, point: Point, order: Order, got: float, cache: dict[Any, Any]
-) -> str | None:
-    """Returns what is wrong with a derivative, None if nothing is."""
-    info = np.finfo(dtype)
+Bounds = tuple[float, float]
+
+
+def find_truth(row: Row, dtype: str, point: Point, order: Order) -> Bounds:
+    """Returns a derivative of a row's oracle, and by how much it changes when all operands change by their own size."""
     if point in row.limits:
-        want, allowed = row.limits[point].get(order, row.limits[point].get(tuple(sorted(order)))), 0.0
-        if want is None:
-            return None
-    else:
-        key = (row.name, dtype, point, tuple(sorted(order)))
-        if key not in cache:
-            with mp.workdps(row.digits):
-                exact = [mpmath.mpf(float(np.dtype(dtype).type(x))) for x in point]
-                value = differentiate_oracle(row, exact, order)
-                condition = mpmath.mpf(0)
-                for i, x in enumerate(exact):
-                    if x:
-                        longer = tuple(sorted((*order, i)))
-                        condition += abs(x * differentiate_oracle(row, exact, longer))
-                limit = mpmath.mpf(float(info.max))
-                cache[key] = float(min(max(value, -2 * limit), 2 * limit)) if dtype == "f4" else float(value), float(
-                    condition
-                )
-        want, allowed = cache[key]
-    if np.isnan(want):
-        return None
-    if abs(want) > float(info.max):
-        right = got == np.copysign(np.inf, want)
-    else:
-        eps = float(info.eps)
-        bound = eps * UNITS * row.slack * abs(want) + 2 * eps * allowed + float(info.tiny) + 10.0 ** (-row.digits / 2)
-        bound += float(info.eps) * row.zero_scale[len(order) - 1]
-        right = abs(got - want) <= bound
-        if not np.isfinite(bound) or abs(want) > float(info.max) / 2:
-            right = right or bool(np.isinf(got))
-    return None if right else f"{got:.9g}, not {want:.9g}"
+        limits = row.limits[point]
+        return limits.get(order, limits.get(tuple(sorted(order)), math.nan)), 0.0
+    with mp.workdps(row.digits):
+        exact = [mpmath.mpf(float(np.dtype(dtype).type(x))) for x in point]
+        condition = mpmath.mpf(0)
+        for i, x in enumerate(exact):
+            if x:
+                condition += abs(x * differentiate_oracle(row, exact, tuple(sorted((*order, i)))))
+        return float(differentiate_oracle(row, exact, order)), float(condition)
+
+
+def is_right(row: Row, dtype: str, order: Order, value: float, truth: Bounds) -> bool:
+    """Says whether a derivative is the oracle's but for roundings; a truth of NaN says that there is none."""
+    want, condition = truth
+    info = np.finfo(dtype)
+    eps, largest = float(info.eps), float(info.max)
+    if math.isnan(want):
+        return True
+    if abs(want) > largest:
+        return value == math.copysign(math.inf, want)
+    allowed = UNITS * row.slack * abs(want) + 2 * condition + row.zero_scale[len(order) - 1]
+    if abs(want) > largest / 2 and math.isinf(value):
+        return True
+    return abs(value - want) <= eps * allowed + float(info.tiny) + 10.0 ** (-row.digits / 2)

@@ -103,9 +103,7 @@ tangent_of(e.Asinh)(lambda op, dx, x, y: dx * _asinh_slope(x))
 tangent_of(e.Acosh)(lambda op, dx, x, y: dx * (e.Rsqrt()(x - 1.0) * e.Rsqrt()(x + 1.0)))
 tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, _one_minus_square(x)))
 # 1 - y has no digits where y is near 1; it is the logistic function of -x.
-tangent_of(e.Logistic)(
-    lambda op, dx, x, y: dx * _with_derivatives_of(y * (1.0 - y), y * op(NEG(x)))
-)
+tangent_of(e.Logistic)(lambda op, dx, x, y: dx * _with_derivatives_of(y * (1.0 - y), y * op(NEG(x))))
 tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_power_tangent(op, dx, x))
 
 
