@@ -463,11 +463,13 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
 
 def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
     swap, p, q, y = _swap_beta_operands(a, b, x)
-    fraction, (by_p, by_q) = _converge_with_slopes(_start_beta_fraction, _extend_beta_fraction, [p, q, y], 2)
+    fraction, (by_first, by_second) = _converge_with_slopes(
+        _start_beta_fraction, _extend_beta_fraction, [p, q, y], 2
+    )
     # Where the operands are swapped, a is the second parameter, and the result is 1 minus the fraction's.
-    by_p = by_p + fraction * (LOG(y) + DIGAMMA(p + q) - DIGAMMA(p) - 1.0 / p)
-    by_q = by_q + fraction * (LOG1P(-y) + DIGAMMA(p + q) - DIGAMMA(q))
-    slope = _beta_front(p, q, y) * where(swap, -by_q, by_p)
+    by_first = by_first + fraction * (LOG(y) + DIGAMMA(p + q) - DIGAMMA(p) - 1.0 / p)
+    by_second = by_second + fraction * (LOG1P(-y) + DIGAMMA(p + q) - DIGAMMA(q))
+    slope = _beta_front(p, q, y) * where(swap, -by_second, by_first)
     return _apply_beta_limits(a, b, x, 0.0, 0.0, slope)
 
 

@@ -11,7 +11,7 @@ from mpmath import mp
 
 import effx.numpy as enp
 from effx import lax, nn
-from tests.special_points.measure import Point, Row
+from tests.special_points.measure import Order, Point, Row
 
 INF, NAN = math.inf, math.nan
 ROOT = math.sqrt(0.5)
@@ -42,7 +42,9 @@ def unary(
     **more: Any,
 ) -> Row:
     """Returns a row of a function of one number; limits are the first and second derivative."""
-    at = {(x,): {(0,): first, (0, 0): second} for x, (first, second) in (limits or {}).items()}
+    at: dict[Point, dict[Order, float]] = {
+        (x,): {(0,): first, (0, 0): second} for x, (first, second) in (limits or {}).items()
+    }
     return Row(name, function, oracle, [(x,) for x in points], at, **more)
 
 
@@ -252,14 +254,14 @@ def binary(
     function: Callable[..., Any],
     oracle: Callable[..., Any],
     points: Sequence[Point],
-    limits: dict[Point, dict[tuple[int, ...], float]] | None = None,
+    limits: dict[Point, dict[Order, float]] | None = None,
     **more: Any,
 ) -> Row:
     """Returns a row of a function of two numbers."""
     return Row(name, function, oracle, points, limits or {}, **more)
 
 
-def every(*values: float) -> dict[tuple[int, ...], float]:
+def every(*values: float) -> dict[Order, float]:
     """Returns the five derivatives of a function of two numbers: by first, second, first twice, mixed, second twice."""
     return dict(zip([(0,), (1,), (0, 0), (0, 1), (1, 1)], values, strict=True))
 

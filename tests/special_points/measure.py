@@ -167,8 +167,8 @@ def is_right(row: Row, dtype: str, order: Order, value: float, truth: Bounds) ->
     if math.isnan(want):
         return True
     if abs(want) > largest:
-        return value == math.copysign(math.inf, want)
+        return math.isinf(value) and (value > 0) == (want > 0)
     allowed = UNITS * row.slack * abs(want) + 2 * condition + row.zero_scale[len(order) - 1]
     if abs(want) > largest / 2 and math.isinf(value):
         return True
-    return abs(value - want) <= eps * allowed + float(info.tiny) + 10.0 ** (-row.digits / 2)
+    return bool(abs(value - want) <= eps * allowed + float(info.tiny) + 10.0 ** (-row.digits / 2))

@@ -54,6 +54,21 @@ def _quantile_slopes() -> dict[tuple[int, ...], Callable[..., Any]]:
     }
 
 
+def _inverse_error_slopes(
+    argument: Callable[[Any], Any], sign: int
+) -> dict[tuple[int, ...], Callable[..., Any]]:
+    """Of y = erfinv(argument), whose slope is a sign times s: s' = 2 y s², s'' = 2 s³ (1 + 4 y²)."""
+
+    def slope(x: Any) -> Any:
+        return mp.sqrt(mp.pi) / 2 * mp.exp(mp.erfinv(argument(x)) ** 2)
+
+    return {
+        (0,): lambda x: sign * slope(x),
+        (0, 0): lambda x: 2 * mp.erfinv(argument(x)) * slope(x) ** 2,
+        (0, 0, 0): lambda x: sign * 2 * slope(x) ** 3 * (1 + 4 * mp.erfinv(argument(x)) ** 2),
+    }
+
+
 def _bessel(order: int, scaled: bool) -> Callable[[Any], Any]:
     return lambda x: mp.besseli(order, x) * (mp.exp(-abs(x)) if scaled else 1)
 
@@ -83,13 +98,24 @@ ERROR_FUNCTIONS = [
         {INF: (0.0, 0.0)},
         slack=512.0,
     ),
-    unary("erfinv", sp.erfinv, mp.erfinv, INSIDE, {1.0: (INF, INF), -1.0: (INF, -INF)}, slack=4.0),
+    unary(
+        "erfinv",
+        sp.erfinv,
+        mp.erfinv,
+        INSIDE,
+        {1.0: (INF, INF), -1.0: (INF, -INF)},
+        slopes=_inverse_error_slopes(lambda x: x, 1),
+        digits=60,
+        slack=4.0,
+    ),
     unary(
         "erfcinv",
         sp.erfcinv,
         lambda y: mp.erfinv(1 - y),
         (1e-30, 1e-8, 1e-3, 0.5, 1.0, 1.5),
         {0.0: (-INF, INF)},
+        slopes=_inverse_error_slopes(lambda x: 1 - x, -1),
+        digits=60,
         slack=8.0,
     ),
     unary("ndtr", sp.ndtr, _normal, TAILS, flat_ends()),
@@ -492,7 +518,7 @@ OTHERS = [
     binary(
         "owens_t",
         sp.owens_t,
-        None,
+        lambda h, a: mp.quad(lambda t: mp.exp(-h * h * (1 + t * t) / 2) / (1 + t * t), [0, a]) / (2 * mp.pi),
         [(1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (2.0, -0.5), (-1.0, 3.0), (1e-8, 1.0)],
         slopes=_owens_slopes(),
         slack=2.0,

@@ -119,17 +119,17 @@ def _rel_entr(p: Array, q: Array) -> Array:
     return where((p == p) & (q == q), result, float("nan"))
 
 
-def _rel_entr_by_p(dp: Array, entropy: Array, p: Array, q: Array) -> Array:
+def _rel_entr_by_first(dp: Array, entropy: Array, p: Array, q: Array) -> Array:
     inside, u, v = _operands_inside(p, q)
     return dp * where(inside, _log_ratio(u, v) + 1.0, 0.0)
 
 
-def _rel_entr_by_q(dq: Array, entropy: Array, p: Array, q: Array) -> Array:
+def _rel_entr_by_second(dq: Array, entropy: Array, p: Array, q: Array) -> Array:
     inside, u, v = _operands_inside(p, q)
     return dq * where(inside, -u / v, 0.0)
 
 
-_rel_entr.defjvps(_rel_entr_by_p, _rel_entr_by_q)
+_rel_entr.defjvps(_rel_entr_by_first, _rel_entr_by_second)
 
 
 @custom_jvp
@@ -138,17 +138,17 @@ def _kl_div(p: Array, q: Array) -> Array:
     return where(entropy == INFINITY, entropy, entropy - p + q)
 
 
-def _kl_div_by_p(dp: Array, divergence: Array, p: Array, q: Array) -> Array:
+def _kl_div_by_first(dp: Array, divergence: Array, p: Array, q: Array) -> Array:
     inside, u, v = _operands_inside(p, q)
     return dp * where(inside, _log_ratio(u, v), 0.0)
 
 
-def _kl_div_by_q(dq: Array, divergence: Array, p: Array, q: Array) -> Array:
+def _kl_div_by_second(dq: Array, divergence: Array, p: Array, q: Array) -> Array:
     inside, u, v = _operands_inside(p, q)
     return dq * where(inside, 1.0 - u / v, 0.0)
 
 
-_kl_div.defjvps(_kl_div_by_p, _kl_div_by_q)
+_kl_div.defjvps(_kl_div_by_first, _kl_div_by_second)
 
 
 def rel_entr(p: Operand, q: Operand) -> Array:
