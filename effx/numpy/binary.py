@@ -283,8 +283,8 @@ def _direction(x: Array, y: Array) -> tuple[Array, Array]:
 @_length.defjvp
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (x, y), (dx, dy) = primals, tangents
-    u, v = _direction(x, y)
-    return _length(x, y), u * dx + v * dy
+    u, v = _jitted_direction(x, y)
+    return _jitted_length(x, y), u * dx + v * dy
 
 
 @_direction.defjvp
@@ -292,14 +292,14 @@ def _(
     primals: tuple[Array, Array], tangents: tuple[Array, Array]
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     (x, y), (dx, dy) = primals, tangents
-    u, v = _direction(x, y)
-    length = _length(x, y)
+    u, v = _jitted_direction(x, y)
+    length = _jitted_length(x, y)
     # The angle's change; the derivatives of x / length by the quotient's rule would cancel where it is near 1.
     turn = (v * dx - u * dy) / arithmetic.where(length == 0, scalar(1, length.type.dtype), length)
     return (u, v), (v * turn, -u * turn)
 
 
-_jitted_length = jit(_length, inline=True)
+_jitted_length, _jitted_direction = jit(_length, inline=True), jit(_direction, inline=True)
 
 
 @make_ufunc(-math.inf)

@@ -21,6 +21,7 @@ from effx.lax.elementwise import exponential, trigonometric
 from effx.numpy.creation import returnable_operand
 from effx.numpy.signatures import typed_as_inexact, typed_as_numeric, typed_as_real, typed_as_type_preserving
 from effx.numpy.ufuncs import make_ufunc
+from effx.transforms.jit.jit import jit
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -548,6 +549,7 @@ def sinc(x: Operand, /) -> Array:
 _SINE_SERIES = tuple([(-1) ** k / math.factorial(2 * k + 1) for k in range(15)])
 
 
+@jit(inline=True)
 def divide_sine(x: Array) -> Array:
     """Returns sin(x) / x of floating or complex numbers, and 1 at 0.
 

@@ -34,16 +34,7 @@ from effx.ir.ops.sizes import SizeValue
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
 SELECT, SIN, COS, STOP = e.Select(), e.Sin(), e.Cos(), v.StopGradient()
-
-
-def _with_derivatives_of(formula: Array, value: Array) -> Array:
-    """Returns a value that is exact, with the derivatives of a formula that loses its digits but not its slopes'."""
-    return ADD(STOP(value), SUB(formula, STOP(formula)))
-
-
-def _one_minus_square(x: Array) -> Array:
-    # The product has its digits near 1 and -1, but would have an infinite cotangent times 0 there.
-    return _with_derivatives_of(NEG(x * x), (1.0 - x) * (x + 1.0))
+ONE_MINUS_SQUARE, SECH_SQUARED = e.OneMinusSquare(), e.SechSquared()
 
 
 def _scaled_one_plus_square(x: Array) -> tuple[Array, Array]:
@@ -69,16 +60,6 @@ def _asinh_slope(x: Array) -> Array:
     return e.Abs()(inverse) * e.Rsqrt()(total)
 
 
-def _tanh_slope(x: Array, y: Array) -> Array:
-    slope = 1.0 - y * y
-    if x.type.kind == "c":
-        return slope
-    # sech(x)² = 4 e / (1 + e)² with e = exp(-2 |x|), where y is rounded to 1.
-    decay = e.Exp()(e.Abs()(x) * -2.0)
-    half = DIV(scalar(2, x.type.dtype), decay + 1.0)
-    return _with_derivatives_of(slope, decay * half * half)
-
-
 tangent_of(e.Exp)(lambda op, dx, x, y: dx * y)
 tangent_of(e.Exp2)(lambda op, dx, x, y: dx * y * math.log(2))
 # Not y + 1, which has no digits where exp(x) is small.
@@ -89,21 +70,23 @@ tangent_of(e.Sqrt)(lambda op, dx, x, y: DIV(dx * 0.5, y))
 tangent_of(e.Rsqrt)(lambda op, dx, x, y: DIV(dx * y * -0.5, x))
 tangent_of(e.Cbrt)(lambda op, dx, x, y: dx * (e.IntegerPow(-2)(y) * (1 / 3)))
 tangent_of(e.Square)(lambda op, dx, x, y: dx * (x * 2.0))
+tangent_of(e.OneMinusSquare)(lambda op, dx, x, y: dx * (x * -2.0))
 tangent_of(e.Sin)(lambda op, dx, x, y: dx * COS(x))
 tangent_of(e.Cos)(lambda op, dx, x, y: dx * NEG(SIN(x)))
 tangent_of(e.Tan)(lambda op, dx, x, y: dx * (y * y + 1.0))
-tangent_of(e.Asin)(lambda op, dx, x, y: dx * e.Rsqrt()(_one_minus_square(x)))
-tangent_of(e.Acos)(lambda op, dx, x, y: NEG(dx * e.Rsqrt()(_one_minus_square(x))))
+tangent_of(e.Asin)(lambda op, dx, x, y: dx * e.Rsqrt()(ONE_MINUS_SQUARE(x)))
+tangent_of(e.Acos)(lambda op, dx, x, y: NEG(dx * e.Rsqrt()(ONE_MINUS_SQUARE(x))))
 tangent_of(e.Atan)(lambda op, dx, x, y: dx * _atan_slope(x))
 tangent_of(e.Sinh)(lambda op, dx, x, y: dx * e.Cosh()(x))
 tangent_of(e.Cosh)(lambda op, dx, x, y: dx * e.Sinh()(x))
-tangent_of(e.Tanh)(lambda op, dx, x, y: dx * _tanh_slope(x, y))
+tangent_of(e.Tanh)(lambda op, dx, x, y: dx * SECH_SQUARED(x))
+tangent_of(e.SechSquared)(lambda op, dx, x, y: dx * (y * e.Tanh()(x) * -2.0))
 tangent_of(e.Asinh)(lambda op, dx, x, y: dx * _asinh_slope(x))
 # (x - 1)(x + 1) keeps its digits near 1, where x * x - 1 loses them.
 tangent_of(e.Acosh)(lambda op, dx, x, y: dx * (e.Rsqrt()(x - 1.0) * e.Rsqrt()(x + 1.0)))
-tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, _one_minus_square(x)))
+tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, ONE_MINUS_SQUARE(x)))
 # 1 - y has no digits where y is near 1; it is the logistic function of -x.
-tangent_of(e.Logistic)(lambda op, dx, x, y: dx * _with_derivatives_of(y * (1.0 - y), y * op(NEG(x))))
+tangent_of(e.Logistic)(lambda op, dx, x, y: dx * (y * op(NEG(x))))
 tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_power_tangent(op, dx, x))
 
 
