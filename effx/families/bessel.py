@@ -1,17 +1,22 @@
 """Modified Bessel functions of the first kind, scaled by exp(-|x|)."""
 
+import functools
+import math
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 
+from effx import dtypes
 from effx.array import Array
-from effx.array.arithmetic import where
-from effx.array.promotion import scalar
+from effx.array.arithmetic import horner, where
+from effx.array.promotion import convert, scalar
 from effx.families.gamma import decompose_in_wide_floats
 from effx.handling import Atom, Body, Unary, Var, decomposes, emits, reference_rule, tangent_of
 from effx.ir.ops import elementwise as e
+from effx.transforms.custom.custom_derivatives import custom_jvp
 
-__all__ = ["BesselI0e", "BesselI1e"]
+__all__ = ["BesselI0e", "BesselI1e", "bessel", "scaled_bessel"]
 
 
 @final
@@ -34,7 +39,7 @@ class BesselI1e(Unary):
     domain = (0.2, 9.0)
 
 
-I0E, I1E = BesselI0e(), BesselI1e()
+I0E, I1E, NEG = BesselI0e(), BesselI1e(), e.Neg()
 
 # Chebyshev coefficients of exp(-x) I0(x) in x / 4 - 1 for x up to 8, and of sqrt(x) exp(-x) I0(x) in 16 / x - 1
 # beyond. They are the cosine transform of values at 80 Chebyshev points; there I0 is the mean of exp(x cos(t)) over
@@ -87,16 +92,64 @@ def _(body: Body, op: BesselI1e, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     return body.line(f"chlo.bessel_i1e {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
 
 
-def _i1e_derivative(x: Array, y: Array) -> Array:
-    # I1(x) / x tends to 1/2 at 0.
-    zero = x == 0.0
-    quotient = where(zero, 0.5, y / where(zero, 1.0, x))
-    return I0E(x) - quotient - e.Sign()(x) * y
+@functools.cache
+def scaled_bessel(order: int) -> Callable[[Array], Array]:
+    """Returns the function exp(-|x|) I_n(x) of an order n >= 0.
+
+    It has derivatives of all orders: I_n' is half the sum of its neighbours, which divides by nothing (DLMF, 10.29.1).
+    The factor's slope at 0 is taken to be 0.
+    """
+    if order < 2:
+        return (I0E, I1E)[order]
+    function = custom_jvp(lambda x: _scaled_bessel(order, x))
+
+    @function.defjvp
+    def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        (x,), (dx,) = primals, tangents
+        y = function(x)
+        return y, dx * _scaled_bessel_slope(order, x, y)
+
+    return function
+
+
+def _scaled_bessel_slope(order: int, x: Array, y: Array) -> Array:
+    above = scaled_bessel(order + 1)(x)
+    mean = above if order == 0 else (scaled_bessel(order - 1)(x) + above) * 0.5
+    return mean - e.Sign()(x) * y
+
+
+def _scaled_bessel(order: int, x: Array) -> Array:
+    """Returns exp(-|x|) I_n(x) for n >= 2: by its power series near 0, else by recurrence, which cancels near 0."""
+    if x.type.dtype.itemsize < 4:
+        return convert(_scaled_bessel(order, convert(x, dtypes.float32)), x.type.dtype, x.type.weak)
+    near = e.Abs()(x) <= 2.0 * order
+    inner, outer = where(near, x, 0.0), where(near, 2.0 * order, x)
+    half = inner * 0.5
+    terms = range(16 + 4 * order)
+    series = horner(half * half, [1 / (math.factorial(k) * math.factorial(k + order)) for k in terms])
+    below, here = I0E(outer), I1E(outer)
+    for n in range(1, order):
+        below, here = here, below - here * (2.0 * n) / outer
+    return where(near, e.Exp()(NEG(e.Abs()(inner))) * half**order * series, here)
+
+
+@functools.cache
+def bessel(order: int) -> Callable[[Array], Array]:
+    """Returns the modified Bessel function of the first kind I_n, of an order n >= 0, with derivatives of all orders."""
+    function = custom_jvp(lambda x: e.Exp()(e.Abs()(x)) * scaled_bessel(order)(x))
+
+    @function.defjvp
+    def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        (x,), (dx,) = primals, tangents
+        above = bessel(order + 1)(x)
+        return function(x), dx * (above if order == 0 else (bessel(order - 1)(x) + above) * 0.5)
+
+    return function
 
 
 decomposes(BesselI0e)(decompose_in_wide_floats(_i0e))
-tangent_of(BesselI0e)(lambda op, dx, x, y: dx * (I1E(x) - e.Sign()(x) * y))
-tangent_of(BesselI1e)(lambda op, dx, x, y: dx * _i1e_derivative(x, y))
+tangent_of(BesselI0e)(lambda op, dx, x, y: dx * _scaled_bessel_slope(0, x, y))
+tangent_of(BesselI1e)(lambda op, dx, x, y: dx * _scaled_bessel_slope(1, x, y))
 
 
 @reference_rule(BesselI0e, BesselI1e)

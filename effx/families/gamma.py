@@ -28,8 +28,17 @@ from effx.handling import (
     tangent_of,
 )
 from effx.transforms.autodiff.core import jvp
+from effx.transforms.custom.custom_derivatives import custom_jvp
 
-__all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "decompose_in_wide_floats", "elementwise_derivative"]
+__all__ = [
+    "Digamma",
+    "Lgamma",
+    "Polygamma",
+    "Zeta",
+    "decompose_in_wide_floats",
+    "elementwise_derivative",
+    "forward_slope",
+]
 
 N = TypeVar("N", Array, float)
 
@@ -106,6 +115,23 @@ def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Ar
 def elementwise_derivative(function: Callable[[Array], Array], x: Array) -> Array:
     """Returns the derivative of an elementwise function by its one argument, by forward mode."""
     return jvp(function, (x,), (zeros_like(x) + 1.0,))[1]
+
+
+def forward_slope(function: Callable[..., Array], index: int, arity: int) -> Callable[..., Array]:
+    """Returns the derivative of an elementwise function by one of its operands, which has derivatives of all orders.
+
+    All are taken in forward mode, so that reverse mode goes through loops whose number of iterations is not known.
+    """
+
+    def differentiate(*operands: Array) -> Array:
+        before, after = operands[:index], operands[index + 1 :]
+        return elementwise_derivative(lambda x: function(*before, x, *after), operands[index])
+
+    slope = custom_jvp(differentiate)
+    slope.defjvps(
+        *[lambda dx, y, *xs, k=k: dx * forward_slope(differentiate, k, arity)(*xs) for k in range(arity)]
+    )
+    return slope
 
 
 SHIFT = 10

@@ -15,7 +15,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import horner, where
 from effx.array.promotion import broadcast_to, convert, scalar
-from effx.families.gamma import Digamma, Lgamma, decompose_in_wide_floats, elementwise_derivative
+from effx.families.gamma import Digamma, Lgamma, decompose_in_wide_floats, forward_slope
 from effx.families.special import Erfc
 from effx.handlers.jvp.handler import Tangent, add_tangents, register_partial_derivatives, strengthen_tangents
 from effx.handlers.staging.stage import stage
@@ -31,7 +31,7 @@ __all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "Rando
 LIMIT = 10_000
 # From here on the expansion for large a has the digits of float64 with two terms, and series need LIMIT iterations.
 LARGE = 1e6
-EXP, LOG, LOG1P, SQRT, ABS, SIGN = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(), e.Sign()
+EXP, LOG, LOG1P, SQRT, ABS, SIGN, POW = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(), e.Sign(), e.Pow()
 LGAMMA, DIGAMMA, ERFC = Lgamma(), Digamma(), Erfc()
 
 
@@ -102,10 +102,16 @@ IGAMMA, IGAMMAC, IGAMMA_GRAD_A, RANDOM_GAMMA_GRAD = Igamma(), Igammac(), IgammaG
 BETAINC, BETAINC_GRAD_A = Betainc(), BetaincGradA()
 
 
+Step = Callable[..., list[Array]]
+
+
 def _iterate_while(
-    iterate: Callable[[Array, list[Array]], Sequence[Array]], carry: Sequence[Array], fixed: Sequence[Array]
+    step: Step,
+    differs: Callable[[list[Array], list[Array]], Array],
+    carry: Sequence[Array],
+    fixed: Sequence[Array],
 ) -> list[Array]:
-    """Calls `iterate(n, [*carry, *fixed])` for n = 1, 2, … as long as an element of its last result is True."""
+    """Replaces the carry by `step(n, *carry, *fixed)` for n = 1, 2, … as long as an element `differs(old, new)`."""
     shape = max([x.type.shape for x in (*carry, *fixed)], key=len)
     first = [broadcast_to(convert(x, x.type.dtype), shape) for x in (*carry, *fixed)]
     k, dtype = len(carry), first[0].type.dtype
@@ -118,8 +124,8 @@ def _iterate_while(
         return [e.And()(more, xs[0] <= float(LIMIT))]
 
     def iteration(xs: list[Array]) -> list[Array]:
-        *results, more = iterate(xs[0], xs[2:])
-        return [xs[0] + 1.0, more, *results, *xs[2 + k :]]
+        results = step(xs[0], *xs[2:])
+        return [xs[0] + 1.0, differs(xs[2 : 2 + k], results), *results, *xs[2 + k :]]
 
     loop = While(stage(condition, types, "goes_on").program, stage(iteration, types, "iteration").program)
     return list(loop(counter, going, *first)[2 : 2 + k])
@@ -129,17 +135,66 @@ def _machine_epsilon(x: Array) -> float:
     return float(dtypes.finfo(x.type.dtype).eps)
 
 
-def _power_series(a: Array, x: Array) -> Array:
-    """Returns 1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + … (DLMF, 8.7.1)."""
+def _converge(start: Step, step: Step, fixed: Sequence[Array]) -> Array:
+    """Returns the limit of the first part of a carry, which begins as `start(*fixed)`."""
 
-    def iterate(n: Array, xs: list[Array]) -> list[Array]:
-        term, total, a, x = xs
-        term = term * x / (a + n)
-        # The derivative's terms are larger by about log(n).
-        return [term, total + term, term > total * (_machine_epsilon(x) / 16)]
+    def differs(old: list[Array], new: list[Array]) -> Array:
+        return ABS(new[0] - old[0]) > ABS(new[0]) * (_machine_epsilon(new[0]) * 2)
 
-    one = x * 0.0 + 1.0
-    return _iterate_while(iterate, [one + a * 0.0, one + a * 0.0], [a, x])[1]
+    return _iterate_while(step, differs, start(*fixed), fixed)[0]
+
+
+def _converge_with_slopes(
+    start: Step, step: Step, fixed: Sequence[Array], count: int
+) -> tuple[Array, list[Array]]:
+    """Returns the limit of `_converge` and its slopes in the first parameters.
+
+    The slopes are carried along and must converge too: where a fraction or a series ends, at integer parameters, its value
+    is found at once, while a slope still changes (the value's own loop, differentiated, would stop). A slope in one
+    parameter may end where that in the other does not; so all are computed, for the sake of mixed derivatives.
+    """
+    m = len(fixed)
+
+    def push(
+        function: Step, parts: Sequence[tuple[Array, ...]], parameters: tuple[Array, ...]
+    ) -> list[Array]:
+        # The value, and the slope along each of the first parameters.
+        results: list[Array] = []
+        for i, part in enumerate(parts[1:]):
+            direction = [x * 0.0 + float(i == j) for j, x in enumerate(parameters)]
+            value, slope = jvp(function, (*parts[0], *parameters), (*part, *direction))
+            results = [*(results or value), *slope]
+        return results
+
+    def step_with_slopes(n: Array, *xs: Array) -> list[Array]:
+        carry = [xs[i : i + k] for i in range(0, len(xs) - m, k)]
+        return push(lambda *ys: step(n, *ys), carry, xs[-m:])
+
+    def differs(old: list[Array], new: list[Array]) -> Array:
+        eps = _machine_epsilon(new[0]) * 2
+        size = ABS(new[0])
+        more = ABS(new[0] - old[0]) > size * eps
+        for i in range(k, len(new), k):
+            more = more | (ABS(new[i] - old[i]) > (ABS(new[i]) + size) * eps)
+        return more
+
+    first = push(start, [()] * (count + 1), tuple(fixed))
+    k = len(first) // (count + 1)
+    results = _iterate_while(step_with_slopes, differs, first, fixed)
+    return results[0], results[k::k]
+
+
+# The series 1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + … (DLMF, 8.7.1): its sum and last term.
+
+
+def _start_series(a: Array, x: Array) -> list[Array]:
+    one = x * 0.0 + 1.0 + a * 0.0
+    return [one, one]
+
+
+def _add_term(n: Array, total: Array, term: Array, a: Array, x: Array) -> list[Array]:
+    term = term * x / (a + n)
+    return [total + term, term]
 
 
 def _lentz_step(h: Array, c: Array, d: Array, an: Array, b: Array) -> list[Array]:
@@ -151,18 +206,24 @@ def _lentz_step(h: Array, c: Array, d: Array, an: Array, b: Array) -> list[Array
     return [h * (c * d), c, d]
 
 
-def _gamma_fraction(a: Array, x: Array) -> Array:
-    """Returns 1 / (x + 1 - a - (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - …))) (DLMF, 8.9.2)."""
+# The fraction 1 / (x + 1 - a - (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - …))) (DLMF, 8.9.2).
 
-    def iterate(n: Array, xs: list[Array]) -> list[Array]:
-        h, c, d, a, x = xs
-        new = _lentz_step(h, c, d, n * (a - n), x + 1.0 - a + n * 2.0)
-        return [*new, ABS(new[0] - h) > ABS(h) * (_machine_epsilon(x) * 2)]
 
+def _start_gamma_fraction(a: Array, x: Array) -> list[Array]:
     b = x + 1.0 - a
-    return _iterate_while(
-        iterate, [1.0 / b, b * 0.0 + 1 / float(dtypes.finfo(b.type.dtype).tiny) ** 0.75, 1.0 / b], [a, x]
-    )[0]
+    return [1.0 / b, b * 0.0 + 1 / float(dtypes.finfo(b.type.dtype).tiny) ** 0.75, 1.0 / b]
+
+
+def _extend_gamma_fraction(n: Array, h: Array, c: Array, d: Array, a: Array, x: Array) -> list[Array]:
+    return _lentz_step(h, c, d, n * (a - n), x + 1.0 - a + n * 2.0)
+
+
+def _power_series(a: Array, x: Array) -> Array:
+    return _converge(_start_series, _add_term, [a, x])
+
+
+def _gamma_fraction(a: Array, x: Array) -> Array:
+    return _converge(_start_gamma_fraction, _extend_gamma_fraction, [a, x])
 
 
 def log_excess(u: Array) -> Array:
@@ -277,11 +338,12 @@ def _igammac(a: Array, x: Array) -> Array:
 def _gamma_sample_derivative(a: Array, x: Array) -> Array:
     """Returns the slope of igamma in a, divided by the density of x."""
     large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
-    series, fraction = _power_series(a1, x1), _gamma_fraction(a2, x2)
-    below = elementwise_derivative(lambda v: _power_series(v, x1), a1) + series * (
-        LOG(x1) - DIGAMMA(a1 + 1.0)
+    series, (series_slope,) = _converge_with_slopes(_start_series, _add_term, [a1, x1], 1)
+    fraction, (fraction_slope,) = _converge_with_slopes(
+        _start_gamma_fraction, _extend_gamma_fraction, [a2, x2], 1
     )
-    above = elementwise_derivative(lambda v: _gamma_fraction(v, x2), a2) + fraction * (LOG(x2) - DIGAMMA(a2))
+    below = series_slope + series * (LOG(x1) - DIGAMMA(a1 + 1.0))
+    above = fraction_slope + fraction * (LOG(x2) - DIGAMMA(a2))
     return where(large, _uniform_expansion(a0, x0)[2], where(near, x1 / a1 * below, -x2 * above))
 
 
@@ -302,38 +364,41 @@ for _kind, _function in (
     decomposes(_kind)(decompose_in_wide_floats(_function))
 
 
-def _register_derivatives(kind: type[Elementwise], function: Callable[..., Array]) -> None:
-    """Registers derivatives of an operation as its slopes in forward mode, so that they can be transposed."""
+def _slope_by(function: Callable[..., Array], op: Elementwise, operands: tuple[Array, ...], i: int) -> Array:
+    """Returns the slope of a formula in its operand i."""
     of = decompose_in_wide_floats(function)
-
-    @jvp_rule(kind)
-    def _(
-        op: Elementwise, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-    ) -> tuple[Array, Tangent]:
-        z: Array = op(*primals)
-        dz: Tangent = None
-        for i, d in enumerate(strengthen_tangents(tangents, z)):
-            if d is not None:
-                before, after = primals[:i], primals[i + 1 :]
-
-                def section(
-                    v: Array, before: tuple[Array, ...] = before, after: tuple[Array, ...] = after
-                ) -> Array:
-                    return of(op, *before, v, *after)
-
-                dz = add_tangents(z, dz, d * elementwise_derivative(section, primals[i]))
-        return z, dz
-
-
-_register_derivatives(IgammaGradA, _igamma_grad_a)
-_register_derivatives(RandomGammaGrad, _random_gamma_grad)
+    return forward_slope(lambda *xs: of(op, *xs), i, len(operands))(*operands)
 
 
 def _gamma_density(a: Array, x: Array) -> Array:
     """Returns x^(a-1) exp(-x) / gamma(a)."""
-    return EXP((a - 1.0) * LOG(x) - x - LGAMMA(a))
+    # Up to 1 as a power, which is differentiable at 0.
+    small = x <= 1.0
+    return POW(where(small, x, 1.0), a - 1.0) * EXP((a - 1.0) * LOG(where(small, 1.0, x)) - x - LGAMMA(a))
 
 
+def _times_logarithm(density: Array, logarithm: Array) -> Array:
+    """Returns the product, and 0 at an end of the domain where the density vanishes and the logarithm is infinite."""
+    vanishes = density == 0.0
+    return where(vanishes, 0.0, density * where(vanishes, 0.0, logarithm))
+
+
+def _log_density_slope(a: Array, x: Array) -> Array:
+    """Returns the slope in a of the logarithm of the density."""
+    return LOG(x) - DIGAMMA(a)
+
+
+register_partial_derivatives(
+    IgammaGradA,
+    lambda op, da, a, x, z: da * _slope_by(_igamma_grad_a, op, (a, x), 0),
+    lambda op, dx, a, x, z: dx * _times_logarithm(_gamma_density(a, x), _log_density_slope(a, x)),
+)
+register_partial_derivatives(
+    RandomGammaGrad,
+    lambda op, da, a, x, z: da * _slope_by(_random_gamma_grad, op, (a, x), 0),
+    # z is minus igamma's slope in a, divided by the density.
+    lambda op, dx, a, x, z: dx * (z * (1.0 - (a - 1.0) / x) - _log_density_slope(a, x)),
+)
 register_partial_derivatives(
     Igamma,
     lambda op, da, a, x, z: da * IGAMMA_GRAD_A(a, x),
@@ -346,26 +411,32 @@ register_partial_derivatives(
 )
 
 
-def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
-    """Returns the continued fraction 1 / (1 + d1 / (1 + d2 / (1 + …))) (DLMF, 8.17.22), two steps an iteration."""
+# The fraction 1 / (1 + d1 / (1 + d2 / (1 + …))) (DLMF, 8.17.22), two steps an iteration.
 
-    def iterate(m: Array, xs: list[Array]) -> list[Array]:
-        before, c, d, a, b, x = xs
-        one = before * 0.0 + 1.0
-        even = m * (b - m) * x / ((a + m * 2.0 - 1.0) * (a + m * 2.0))
-        odd = -(a + m) * (a + b + m) * x / ((a + m * 2.0) * (a + m * 2.0 + 1.0))
-        h, c, d = _lentz_step(before, c, d, even, one)
-        new = _lentz_step(h, c, d, odd, one)
-        return [*new, ABS(new[0] - before) > ABS(before) * (_machine_epsilon(x) * 2)]
 
+def _start_beta_fraction(a: Array, b: Array, x: Array) -> list[Array]:
     first = 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    return _iterate_while(iterate, [first, first * 0.0 + 1.0, first], [a, b, x])[0]
+    return [first, first * 0.0 + 1.0, first]
+
+
+def _extend_beta_fraction(
+    m: Array, h: Array, c: Array, d: Array, a: Array, b: Array, x: Array
+) -> list[Array]:
+    one = h * 0.0 + 1.0
+    even = m * (b - m) * x / ((a + m * 2.0 - 1.0) * (a + m * 2.0))
+    odd = -(a + m) * (a + b + m) * x / ((a + m * 2.0) * (a + m * 2.0 + 1.0))
+    h, c, d = _lentz_step(h, c, d, even, one)
+    return _lentz_step(h, c, d, odd, one)
+
+
+def _beta_front(a: Array, b: Array, x: Array) -> Array:
+    """Returns x^a (1 - x)^b / (a B(a, b)), by which the fraction is multiplied."""
+    return EXP(a * LOG(x) + b * LOG1P(-x) + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b))) / a
 
 
 def _lower_beta(a: Array, b: Array, x: Array) -> Array:
     """Returns betainc where x is below the mean."""
-    front = a * LOG(x) + b * LOG1P(-x) + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b))
-    return EXP(front) / a * _beta_fraction(a, b, x)
+    return _beta_front(a, b, x) * _converge(_start_beta_fraction, _extend_beta_fraction, [a, b, x])
 
 
 def _swap_beta_operands(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array, Array]:
@@ -392,21 +463,40 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
 
 def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
     swap, p, q, y = _swap_beta_operands(a, b, x)
-    ones = p * 0.0 + 1.0
-    # The first parameter of the fraction is b where it is swapped.
-    dp, dq = where(swap, 0.0, ones), where(swap, ones, 0.0)
-    derivative = jvp(lambda p, q: _lower_beta(p, q, y), (p, q), (dp, dq))[1]
-    return _apply_beta_limits(a, b, x, 0.0, 0.0, where(swap, -derivative, derivative))
+    fraction, (by_first, by_second) = _converge_with_slopes(
+        _start_beta_fraction, _extend_beta_fraction, [p, q, y], 2
+    )
+    # Where the operands are swapped, a is the second parameter, and the result is 1 minus the fraction's.
+    by_first = by_first + fraction * (LOG(y) + DIGAMMA(p + q) - DIGAMMA(p) - 1.0 / p)
+    by_second = by_second + fraction * (LOG1P(-y) + DIGAMMA(p + q) - DIGAMMA(q))
+    slope = _beta_front(p, q, y) * where(swap, -by_second, by_first)
+    return _apply_beta_limits(a, b, x, 0.0, 0.0, slope)
 
 
 decomposes(Betainc)(decompose_in_wide_floats(_betainc))
 decomposes(BetaincGradA)(decompose_in_wide_floats(_betainc_grad_a))
-_register_derivatives(BetaincGradA, _betainc_grad_a)
 
 
 def _beta_density(a: Array, b: Array, x: Array) -> Array:
     """Returns x^(a-1) (1-x)^(b-1) / B(a, b)."""
-    return EXP((a - 1.0) * LOG(x) + (b - 1.0) * LOG1P(-x) + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b)))
+    # At 0 and 1 as powers, which are differentiable there; large ones could be 0 times infinity.
+    low, high = (x == 0.0) & (a <= 3.0), (x == 1.0) & (b <= 3.0)
+    powers = POW(where(low, x, 1.0), a - 1.0) * POW(where(high, 1.0 - x, 1.0), b - 1.0)
+    logarithm = (a - 1.0) * LOG(where(low, 1.0, x)) + (b - 1.0) * LOG1P(-where(high, 0.0, x))
+    return powers * EXP(logarithm + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b)))
+
+
+@jvp_rule(BetaincGradA)
+def _(op: BetaincGradA, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    a, b, x = primals
+    z = op(a, b, x)
+    da, db, dx = strengthen_tangents(tangents, z)
+    by_a = None if da is None else da * _slope_by(_betainc_grad_a, op, primals, 0)
+    by_b = None if db is None else db * _slope_by(_betainc_grad_a, op, primals, 1)
+    by_x = None
+    if dx is not None:
+        by_x = dx * _times_logarithm(_beta_density(a, b, x), LOG(x) - DIGAMMA(a) + DIGAMMA(a + b))
+    return z, add_tangents(z, add_tangents(z, by_a, by_b), by_x)
 
 
 @jvp_rule(Betainc)
@@ -417,5 +507,4 @@ def _(op: Betainc, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) ->
     by_a = None if da is None else da * BETAINC_GRAD_A(a, b, x)
     by_b = None if db is None else db * -BETAINC_GRAD_A(b, a, 1.0 - x)
     by_x = None if dx is None else dx * _beta_density(a, b, x)
-    first = by_a if by_b is None else add_tangents(z, by_a, by_b)
-    return z, add_tangents(z, first, by_x)
+    return z, add_tangents(z, add_tangents(z, by_a, by_b), by_x)

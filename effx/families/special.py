@@ -10,8 +10,9 @@ from typing import final
 import numpy as np
 
 from effx.array import Array
+from effx.array.promotion import scalar
 from effx.handling import Body, Monotone, Unary, decomposes, emits, reference_rule, tangent_of
-from effx.ir.ops.elementwise import Exp
+from effx.ir.ops.elementwise import Clamp, Exp
 from effx.ir.program import Atom, Var
 
 __all__ = ["Erf", "ErfInv", "Erfc"]
@@ -54,7 +55,9 @@ def _(body: Body, op: Unary, inputs: tuple[Atom, ...], outputs: tuple[Var, ...])
 
 def erf_derivative(x: Array) -> Array:
     """Returns 2 / sqrt(pi) * exp(-x^2), the slope of erf."""
-    return EXP(-(x * x)) * (2 / math.sqrt(math.pi))
+    # Beyond 30 it is 0 in every dtype, and so are its derivatives, at infinity too.
+    bounded = Clamp()(scalar(-30.0, x.type.dtype), x, scalar(30.0, x.type.dtype))
+    return EXP(-(bounded * bounded)) * (2 / math.sqrt(math.pi))
 
 
 tangent_of(Erf)(lambda op, dx, x, y: dx * erf_derivative(x))

@@ -133,10 +133,12 @@ def _in_blocks(x: Array) -> Array:
 
 
 def _log_add_exp(x: Array, y: Array) -> Array:
-    # max + log1p(exp(-|x - y|)); equal operands, infinite ones too, are log 2 above their maximum.
-    larger = perform(e.Max(), (x, y))
-    equal = x == y
-    distance = perform(e.Select(), (equal, perform(e.Sub(), (x, y)), scalar(0.0, x.type.dtype)))
-    return perform(
-        e.Add(), (larger, perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (distance,)),)),)))
-    )
+    # One comparison for both: where the operands are equal, the derivatives of the larger one, (1, 0), and of the
+    # logarithm, (-1/2, 1/2), sum to halves. Equal infinities are their own sum.
+    less = x < y
+    high, low = perform(e.Select(), (less, x, y)), perform(e.Select(), (less, y, x))
+    decay = low - high
+    undefined = decay != decay
+    decay = perform(e.Select(), (undefined, decay, scalar(0.0, x.type.dtype)))
+    total = high + perform(e.Log1p(), (perform(e.Exp(), (decay,)),))
+    return perform(e.Select(), (undefined, total, x + y))

@@ -6,6 +6,7 @@ argument is bounded first, so that a branch not selected gives no NaN in the der
 
 import math
 
+from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, to_inexact, where
 from effx.array.promotion import as_operand, scalar
@@ -161,6 +162,17 @@ def log_sigmoid(x: Operand) -> Array:
     return -softplus(-to_inexact(x))
 
 
+@custom_jvp
+def _soft_sign(x: Array) -> Array:
+    return x / (perform(e.Abs(), (x,)) + 1.0)
+
+
+@_soft_sign.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (dx,) = primals, tangents
+    return _soft_sign(x), dx * (perform(e.Abs(), (x,)) + 1.0) ** -2
+
+
 @jit
 def soft_sign(x: Operand) -> Array:
     """Returns x / (1 + abs(x)).
@@ -177,8 +189,7 @@ def soft_sign(x: Operand) -> Array:
     >>> soft_sign(1.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    x = to_inexact(x)
-    return x / (perform(e.Abs(), (x,)) + 1.0)
+    return _soft_sign(to_inexact(x))
 
 
 @jit
@@ -383,27 +394,27 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
     return where(x >= 0, x, negative_slope * x)
 
 
-def _tanh_of_cubic(x: Array) -> tuple[Array, Array]:
-    """Returns the tanh in gelu's formula, and the slope of its argument."""
-    # Beyond |x| = 20 it is ±1 in any dtype, while the square may overflow.
+def _gate_of_cubic(x: Array) -> tuple[Array, Array, Array]:
+    """Returns (1 + tanh(u)) / 2 and (1 - tanh(u)) / 2 of the cubic u in gelu's formula, and the slope of 2 u."""
+    # Beyond |x| = 20 they are 0 or 1 in any dtype, while the square may overflow.
     near = perform(e.Clamp(), (scalar(-20.0, x.dtype), x, scalar(20.0, x.dtype)))
-    square, scale = perform(e.Square(), (near,)), math.sqrt(2 / math.pi)
+    square, scale = perform(e.Square(), (near,)), 2 * math.sqrt(2 / math.pi)
     cubic = near * (scale + (0.044715 * scale) * square)
-    return perform(e.Tanh(), (cubic,)), scale + (3 * 0.044715 * scale) * square
+    gate, rest = [perform(e.Logistic(), (z,)) for z in (cubic, -cubic)]
+    return gate, rest, scale + (3 * 0.044715 * scale) * square
 
 
 @custom_jvp
 def _gelu_by_tanh(x: Array) -> Array:
-    return 0.5 * x * (1.0 + _tanh_of_cubic(x)[0])
+    return x * _gate_of_cubic(x)[0]
 
 
 @_gelu_by_tanh.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
-    tanh, slope = _tanh_of_cubic(x)
-    half, twice = 0.5 * x, 1.0 + tanh
-    # The square of the tanh first: times x the slope may overflow.
-    return half * twice, dx * (0.5 * twice + half * (1.0 - tanh * tanh) * slope)
+    gate, rest, slope = _gate_of_cubic(x)
+    # The gates first: times x the slope may overflow.
+    return x * gate, dx * (gate + x * (gate * rest) * slope)
 
 
 @jit(static_argnames=("approximate",))
@@ -431,6 +442,46 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
     return 0.5 * x * perform(Erfc(), (x * -math.sqrt(0.5),))
 
 
+def _root_with_direction(x: Array, b: Array) -> tuple[Array, Array]:
+    """Returns sqrt(x² + b) without overflow of the square, and x divided by it."""
+    largest = math.sqrt(float(dtypes.finfo(x.dtype).max)) / 4
+    size = perform(e.Abs(), (x,))
+    far = size > largest
+    near = where(far, 0.0, x)
+    root = perform(e.Sqrt(), (near * near + b,))
+    direction = near / where(root == 0.0, 1.0, root)
+    return where(far, size, root), where(far, perform(e.Sign(), (x,)), direction)
+
+
+@custom_jvp
+def _squareplus(x: Array, b: Array) -> Array:
+    root, _ = _root_with_direction(x, b)
+    # For negative x the sum cancels; times its conjugate root + |x| it is b.
+    return where(x < 0, b / (2.0 * (root + perform(e.Abs(), (x,)))), 0.5 * (x + root))
+
+
+@custom_jvp
+def _squareplus_slope(x: Array, b: Array) -> Array:
+    # squareplus divided by the root.
+    root, direction = _root_with_direction(x, b)
+    below = b / root / (2.0 * (root + perform(e.Abs(), (x,))))
+    return where(x < 0, below, 0.5 + 0.5 * direction)
+
+
+_squareplus.defjvps(
+    lambda dx, y, x, b: dx * _squareplus_slope(x, b),
+    lambda db, y, x, b: db * (0.25 / _root_with_direction(x, b)[0]),
+)
+
+
+@_squareplus_slope.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (x, b), (dx, db) = primals, tangents
+    root, direction = _root_with_direction(x, b)
+    change = dx * (0.5 * b / root) - db * (0.25 * direction)
+    return _squareplus_slope(x, b), change * root**-2
+
+
 @jit
 def squareplus(x: Operand, b: Operand = 4) -> Array:
     """Returns (x + sqrt(x^2 + b)) / 2, a smooth relu without exponentials.
@@ -450,10 +501,7 @@ def squareplus(x: Operand, b: Operand = 4) -> Array:
     >>> squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    x, b = promote_inexact(x, b)
-    root = perform(e.Sqrt(), (x * x + b,))
-    # For negative x the sum cancels; times its conjugate root + |x| it is b.
-    return where(x < 0, b / (2.0 * (root + perform(e.Abs(), (x,)))), 0.5 * (x + root))
+    return _squareplus(*promote_inexact(x, b))
 
 
 @jit(static_argnames=("axis",))
@@ -527,7 +575,8 @@ def sparse_plus(x: Operand) -> Array:
     Array([0.  , 0.25, 3.  ], dtype=float32)
     """
     x = to_inexact(x)
-    return where(x <= -1, 0.0, where(x >= 1, x, (x + 1.0) ** 2 / 4))
+    inner = perform(e.Clamp(), (scalar(-1.0, x.dtype), x, scalar(1.0, x.dtype)))
+    return where(x <= -1, 0.0, where(x >= 1, x, (inner + 1.0) ** 2 / 4))
 
 
 @jit

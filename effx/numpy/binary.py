@@ -16,6 +16,7 @@ from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
 from effx.numpy.ufuncs import make_ufunc
+from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
 if TYPE_CHECKING:
@@ -244,8 +245,12 @@ def hypot(x: Operand, y: Operand, /) -> Array:
     a, b = arithmetic.promote_inexact(x, y)
     if a.type.kind == "c":
         raise DTypeError(f"hypot: takes real numbers only, got {a.type!r} and {b.type!r}")
-    # |a| whose derivative at 0 is 0.
-    a, b = perform(arithmetic.MAX, (a, -a)), perform(arithmetic.MAX, (b, -b))
+    return _jitted_length(a, b)
+
+
+@custom_jvp
+def _length(x: Array, y: Array) -> Array:
+    a, b = perform(arithmetic.ABS, (x,)), perform(arithmetic.ABS, (y,))
     high, low = perform(arithmetic.MAX, (a, b)), perform(arithmetic.MIN, (a, b))
     # An infinite side gives an infinite length, even if the other is NaN.
     infinite = (a == math.inf) | (b == math.inf)
@@ -255,6 +260,46 @@ def hypot(x: Operand, y: Operand, /) -> Array:
     zero, one = scalar(0, high.type.dtype), scalar(1, high.type.dtype)
     ratio = arithmetic.where(plain, zero, low / arithmetic.where(plain, one, high))
     return high * perform(_SQRT, (1 + ratio * ratio,))
+
+
+@custom_jvp
+def _direction(x: Array, y: Array) -> tuple[Array, Array]:
+    """Returns the unit vector along (x, y): zeros at the origin, where the length has 0 as its smallest subgradient."""
+    a, b = perform(arithmetic.ABS, (x,)), perform(arithmetic.ABS, (y,))
+    infinite = (a == math.inf) | (b == math.inf)
+    high = perform(arithmetic.MAX, (a, b))
+    unit = arithmetic.where(infinite | (high == 0), scalar(1, high.type.dtype), high)
+    u, v = [
+        arithmetic.where(
+            infinite, arithmetic.where(size == math.inf, perform(arithmetic.SIGN, (side,)), 0.0), side / unit
+        )
+        for side, size in ((x, a), (y, b))
+    ]
+    square = u * u + v * v
+    root = perform(e.Rsqrt(), (arithmetic.where(square == 0, scalar(1, square.type.dtype), square),))
+    return u * root, v * root
+
+
+@_length.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (x, y), (dx, dy) = primals, tangents
+    u, v = _jitted_direction(x, y)
+    return _jitted_length(x, y), u * dx + v * dy
+
+
+@_direction.defjvp
+def _(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (x, y), (dx, dy) = primals, tangents
+    u, v = _jitted_direction(x, y)
+    length = _jitted_length(x, y)
+    # The angle's change; the derivatives of x / length by the quotient's rule would cancel where it is near 1.
+    turn = (v * dx - u * dy) / arithmetic.where(length == 0, scalar(1, length.type.dtype), length)
+    return (u, v), (v * turn, -u * turn)
+
+
+_jitted_length, _jitted_direction = jit(_length, inline=True), jit(_direction, inline=True)
 
 
 @make_ufunc(-math.inf)
@@ -270,14 +315,14 @@ def logaddexp(x: Operand, y: Operand, /) -> Array:
         size = perform(arithmetic.MAX, (perform(arithmetic.REAL, (a,)), perform(arithmetic.REAL, (b,))))
         out = convert(arithmetic.where(abs(size) < math.inf, size, 0.0), a.type.dtype)
         return perform(_LOG, (perform(_EXP, (a - out,)) + perform(_EXP, (b - out,)),)) + out
-    # Where both are equal, the derivatives of this term, (1, 0), and of the other, (-1/2, 1/2), sum to
-    # halves.
-    high = arithmetic.where(a < b, b, a)
-    difference = a - b
+    # One comparison for both: where the operands are equal, the derivatives of the larger one, (1, 0), and of the
+    # logarithm, (-1/2, 1/2), sum to halves, whatever roundings XLA makes of the difference.
+    less = a < b
+    high, low = arithmetic.where(less, b, a), arithmetic.where(less, a, b)
+    decay = low - high
     # inf - inf: the sum of both is the result, and the branch not selected must stay finite.
-    undefined = difference != difference
-    difference = arithmetic.where(undefined, scalar(0, high.type.dtype), difference)
-    decay = perform(arithmetic.NEG, (perform(arithmetic.ABS, (difference,)),))
+    undefined = decay != decay
+    decay = arithmetic.where(undefined, scalar(0, high.type.dtype), decay)
     return arithmetic.where(undefined, a + b, high + perform(_LOG1P, (perform(_EXP, (decay,)),)))
 
 

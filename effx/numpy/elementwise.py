@@ -21,6 +21,7 @@ from effx.lax.elementwise import exponential, trigonometric
 from effx.numpy.creation import returnable_operand
 from effx.numpy.signatures import typed_as_inexact, typed_as_numeric, typed_as_real, typed_as_type_preserving
 from effx.numpy.ufuncs import make_ufunc
+from effx.transforms.jit.jit import jit
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -541,12 +542,26 @@ def sinc(x: Operand, /) -> Array:
     >>> float(sinc(0.0))
     1.0
     """
-    a = arithmetic.to_inexact(as_operand(x, "sinc")) * math.pi
-    at_zero = a == scalar(0, a.type.dtype)
-    # Both branches stay finite at 0, and the series gives the derivatives there.
-    safe = arithmetic.where(at_zero, scalar(1, a.type.dtype, a.type.weak), a)
-    series = 1 - a * a * (1 / 6)
-    return arithmetic.where(at_zero, series, perform(trigonometric.SIN, (safe,)) / safe)
+    return divide_sine(arithmetic.to_inexact(as_operand(x, "sinc")) * math.pi)
+
+
+# (-1)^k / (2 k + 1)!, as many as sin(x) / x and its derivatives up to the fourth need for |x| < 2.
+_SINE_SERIES = tuple([(-1) ** k / math.factorial(2 * k + 1) for k in range(15)])
+
+
+@jit(inline=True)
+def divide_sine(x: Array) -> Array:
+    """Returns sin(x) / x of floating or complex numbers, and 1 at 0.
+
+    Near 0 it is the power series: there derivatives of the quotient are differences of large numbers.
+    """
+    near = perform(arithmetic.ABS, (x,)) < 2
+    square = arithmetic.where(near, x * x, scalar(0, x.type.dtype))
+    # In 16 bits higher powers would overflow.
+    terms = {2: 6, 4: 10}.get(x.type.dtype.itemsize, 15)
+    series = arithmetic.horner(square, _SINE_SERIES[:terms])
+    safe = arithmetic.where(near, scalar(1, x.type.dtype, x.type.weak), x)
+    return arithmetic.where(near, series, perform(trigonometric.SIN, (safe,)) / safe)
 
 
 def nan_to_num(

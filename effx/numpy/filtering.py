@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from effx import dtypes, lax
+from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert, promote_dtypes, to_host_array
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.families.bessel import bessel
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_constant
-from effx.numpy.elementwise import conj, exp
+from effx.numpy.elementwise import conj
 from effx.numpy.linear import dot
 from effx.numpy.padding import pad
 from effx.numpy.shaping import flip
@@ -164,8 +165,7 @@ def i0(x: Operand) -> Array:
     a = to_inexact(as_operand(x, "i0"))
     if a.type.kind == "c":
         raise DTypeError(f"i0: takes real numbers, got {a.type!r}")
-    # The slope of a * sign(a) at 0 is 0, as that of bessel_i0e is.
-    return exp(a * lax.sign(a)) * lax.bessel_i0e(a)
+    return bessel(0)(a)
 
 
 def kaiser(M: int, beta: Operand) -> Array:

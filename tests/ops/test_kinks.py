@@ -38,6 +38,8 @@ CASES: list[tuple[Any, tuple[float, ...], tuple[float, ...]]] = [
     (enp.hypot, (0.0, 0.0), (0.0, 0.0)),
     (enp.hypot, (0.0, 1.0), (0.0, 1.0)),
     (enp.hypot, (1.0, 1.0), (0.5**0.5, 0.5**0.5)),
+    (lambda x, y: enp.linalg.norm(enp.stack([x, y])), (0.0, 0.0), (0.0, 0.0)),
+    (lambda x, y: enp.linalg.norm(enp.stack([x, y]), 3), (0.0, 0.0), (0.0, 0.0)),
     (enp.logaddexp, (1.0, 1.0), (0.5, 0.5)),
     (enp.logaddexp, (-inf, -inf), (1.0, 1.0)),
     # x**0 is 1 for every x, so that its derivative is 0; JAX's is NaN at 0.

@@ -33,31 +33,60 @@ from effx.ir.ops.sharding import Constrain, Release
 from effx.ir.ops.sizes import SizeValue
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
-SELECT, SIN, COS = e.Select(), e.Sin(), e.Cos()
+SELECT, SIN, COS, STOP = e.Select(), e.Sin(), e.Cos(), v.StopGradient()
+ONE_MINUS_SQUARE, SECH_SQUARED = e.OneMinusSquare(), e.SechSquared()
+
+
+def _scaled_one_plus_square(x: Array) -> tuple[Array, Array]:
+    """Returns 1 + x² where |x| is at most 1, else 1 + 1 / x², and the factor 1 or 1 / x: so nothing overflows."""
+    one = scalar(1, x.type.dtype)
+    near = c.Le()(e.Abs()(x), one)
+    inverse = e.IntegerPow(-1)(SELECT(near, x, one))
+    smaller = SELECT(near, inverse, x)
+    return smaller * smaller + 1.0, SELECT(near, inverse, one)
+
+
+def _atan_slope(x: Array) -> Array:
+    if x.type.kind == "c":
+        return e.IntegerPow(-1)(x * x + 1.0)
+    total, inverse = _scaled_one_plus_square(x)
+    return DIV(inverse * inverse, total)
+
+
+def _asinh_slope(x: Array) -> Array:
+    if x.type.kind == "c":
+        return e.Rsqrt()(x * x + 1.0)
+    total, inverse = _scaled_one_plus_square(x)
+    return e.Abs()(inverse) * e.Rsqrt()(total)
+
 
 tangent_of(e.Exp)(lambda op, dx, x, y: dx * y)
 tangent_of(e.Exp2)(lambda op, dx, x, y: dx * y * math.log(2))
-tangent_of(e.Expm1)(lambda op, dx, x, y: dx * (y + 1.0))
+# Not y + 1, which has no digits where exp(x) is small.
+tangent_of(e.Expm1)(lambda op, dx, x, y: dx * e.Exp()(x))
 tangent_of(e.Log)(lambda op, dx, x, y: DIV(dx, x))
 tangent_of(e.Log1p)(lambda op, dx, x, y: DIV(dx, x + 1.0))
 tangent_of(e.Sqrt)(lambda op, dx, x, y: DIV(dx * 0.5, y))
 tangent_of(e.Rsqrt)(lambda op, dx, x, y: DIV(dx * y * -0.5, x))
-tangent_of(e.Cbrt)(lambda op, dx, x, y: DIV(dx * (1 / 3), y * y))
+tangent_of(e.Cbrt)(lambda op, dx, x, y: dx * (e.IntegerPow(-2)(y) * (1 / 3)))
 tangent_of(e.Square)(lambda op, dx, x, y: dx * (x * 2.0))
+tangent_of(e.OneMinusSquare)(lambda op, dx, x, y: dx * (x * -2.0))
 tangent_of(e.Sin)(lambda op, dx, x, y: dx * COS(x))
 tangent_of(e.Cos)(lambda op, dx, x, y: dx * NEG(SIN(x)))
 tangent_of(e.Tan)(lambda op, dx, x, y: dx * (y * y + 1.0))
-tangent_of(e.Asin)(lambda op, dx, x, y: dx * e.Rsqrt()(1.0 - x * x))
-tangent_of(e.Acos)(lambda op, dx, x, y: NEG(dx * e.Rsqrt()(1.0 - x * x)))
-tangent_of(e.Atan)(lambda op, dx, x, y: DIV(dx, x * x + 1.0))
+tangent_of(e.Asin)(lambda op, dx, x, y: dx * e.Rsqrt()(ONE_MINUS_SQUARE(x)))
+tangent_of(e.Acos)(lambda op, dx, x, y: NEG(dx * e.Rsqrt()(ONE_MINUS_SQUARE(x))))
+tangent_of(e.Atan)(lambda op, dx, x, y: dx * _atan_slope(x))
 tangent_of(e.Sinh)(lambda op, dx, x, y: dx * e.Cosh()(x))
 tangent_of(e.Cosh)(lambda op, dx, x, y: dx * e.Sinh()(x))
-tangent_of(e.Tanh)(lambda op, dx, x, y: dx * (1.0 - y * y))
-tangent_of(e.Asinh)(lambda op, dx, x, y: dx * e.Rsqrt()(x * x + 1.0))
+tangent_of(e.Tanh)(lambda op, dx, x, y: dx * SECH_SQUARED(x))
+tangent_of(e.SechSquared)(lambda op, dx, x, y: dx * (y * e.Tanh()(x) * -2.0))
+tangent_of(e.Asinh)(lambda op, dx, x, y: dx * _asinh_slope(x))
 # (x - 1)(x + 1) keeps its digits near 1, where x * x - 1 loses them.
 tangent_of(e.Acosh)(lambda op, dx, x, y: dx * (e.Rsqrt()(x - 1.0) * e.Rsqrt()(x + 1.0)))
-tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, (1.0 - x) * (x + 1.0)))
-tangent_of(e.Logistic)(lambda op, dx, x, y: dx * (y * (1.0 - y)))
+tangent_of(e.Atanh)(lambda op, dx, x, y: DIV(dx, ONE_MINUS_SQUARE(x)))
+# 1 - y has no digits where y is near 1; it is the logistic function of -x.
+tangent_of(e.Logistic)(lambda op, dx, x, y: dx * (y * op(NEG(x))))
 tangent_of(e.IntegerPow)(lambda op, dx, x, y: _integer_power_tangent(op, dx, x))
 
 
@@ -117,26 +146,33 @@ def jvp_div(op: e.Div, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
     return z, broadcast_tangent(op(NEG(scaled) if dx is None else SUB(dx, scaled), y), z)
 
 
-# x rem y = x - y * trunc(x / y)
+# x rem y = x - n y, where the integer n is that of the remainder: x / y itself may be rounded to the next one.
 register_partial_derivatives(
     e.Rem,
     lambda op, dx, x, y, z: dx,
-    lambda op, dy, x, y, z: MUL(dy, NEG(_truncate(DIV(x, y)))),
+    lambda op, dy, x, y, z: MUL(dy, NEG(e.RoundToEven()(DIV(SUB(x, z), y)))),
 )
+
+
+def _angle_slope(x: Array, y: Array) -> Array:
+    # y / (x² + y²), in units of the larger one: squares over- and underflow.
+    largest = scalar(float(dtypes.finfo(x.type.dtype).max), x.type.dtype)
+    unit = STOP(e.Min()(e.Max()(e.Abs()(x), e.Abs()(y)), largest))
+    p, q = DIV(x, unit), DIV(y, unit)
+    # A product with 1 / unit: XLA would make of a second division one by unit², which overflows.
+    return MUL(DIV(q, ADD(MUL(p, p), MUL(q, q))), e.IntegerPow(-1)(unit))
+
+
 register_partial_derivatives(
     e.Atan2,
-    lambda op, dx, x, y, z: MUL(dx, DIV(y, ADD(MUL(x, x), MUL(y, y)))),
-    lambda op, dy, x, y, z: MUL(dy, NEG(DIV(x, ADD(MUL(x, x), MUL(y, y))))),
+    lambda op, dx, x, y, z: MUL(dx, _angle_slope(x, y)),
+    lambda op, dy, x, y, z: MUL(dy, NEG(_angle_slope(y, x))),
 )
-
-
-def _truncate(x: Array) -> Array:
-    return MUL(e.Sign()(x), e.Floor()(e.Abs()(x)))
 
 
 def _power_by_base(op: e.Pow, dx: Array, x: Array, y: Array, z: Array) -> Array:
-    # y x^(y-1), and 0 where y = 0, also at x = 0 and infinite x.
-    zero = c.Eq()(y, scalar(0, y.type.dtype))
+    # y x^(y-1), and 0 where both are 0.
+    zero = e.And()(c.Eq()(y, scalar(0, y.type.dtype)), c.Eq()(x, scalar(0, x.type.dtype)))
     exponent = SELECT(zero, SUB(y, scalar(1, y.type.dtype)), scalar(0, y.type.dtype))
     return MUL(dx, MUL(y, op(x, exponent)))
 

@@ -143,6 +143,14 @@ class Square(Unary):
 
 
 @final
+class OneMinusSquare(Unary):
+    """1 - x * x, as a product that has its digits near 1 and -1. StableHLO: multiply."""
+
+    __slots__ = ()
+    kinds = "iufc"
+
+
+@final
 class Sin(Unary):
     """The sine of x radians. StableHLO: sine."""
 
@@ -209,6 +217,14 @@ class Cosh(Unary):
 @final
 class Tanh(Unary, Monotone):
     """The hyperbolic tangent. StableHLO: tanh."""
+
+    __slots__ = ()
+    kinds = "fc"
+
+
+@final
+class SechSquared(Unary):
+    """1 / cosh(x)**2, the slope of tanh, with its digits where tanh(x) is rounded to 1. StableHLO: exponential."""
 
     __slots__ = ()
     kinds = "fc"

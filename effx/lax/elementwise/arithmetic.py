@@ -19,6 +19,7 @@ __all__ = [
 CEIL = e.Ceil()
 MULHI = Mulhi()
 SQUARE = e.Square()
+ONE_MINUS_SQUARE = e.OneMinusSquare()
 IS_FINITE = e.IsFinite()
 NEXT_AFTER = e.NextAfter()
 ROUND_AWAY_FROM_ZERO = e.RoundAwayFromZero()
@@ -362,8 +363,7 @@ def one_minus_square(x: Operand) -> Array:
     >>> one_minus_square(0.5)
     Array(0.75, dtype=float32, weak_type=True)
     """
-    one = as_operand(x, "one_minus_square")
-    return (1 - one) * (1 + one)
+    return perform_unary(ONE_MINUS_SQUARE, x)
 
 
 def mulhi(x: Operand, y: Operand, /) -> Array:

@@ -107,7 +107,15 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro") ->
 
 def _root_of_square_sum(a: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     squares = arithmetic.real(a * arithmetic.conj(a)) if a.type.kind == "c" else a * a
-    return arithmetic.unary(SQRT, reducing.sum(squares, axes, keepdims=keepdims))
+    return _root(reducing.sum(squares, axes, keepdims=keepdims), 2)
+
+
+def _root(total: Array, order: float) -> Array:
+    """Returns a root of what is not negative, whose derivative at 0 is taken to be 0: the smallest subgradient of a norm."""
+    zero = total == 0.0
+    safe = arithmetic.where(zero, 1.0, total)
+    root = arithmetic.unary(SQRT, safe) if order == 2 else safe ** (1.0 / order)
+    return arithmetic.where(zero, 0.0, root)
 
 
 def _vector_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -124,7 +132,8 @@ def _vector_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, ...]
         return reducing.sum(convert(a != 0, sizes.type.dtype), axes, keepdims=keepdims)
     if ord == 1:
         return reducing.sum(sizes, axes, keepdims=keepdims)
-    return reducing.sum(sizes**ord, axes, keepdims=keepdims) ** (1.0 / ord)
+    total = reducing.sum(sizes**ord, axes, keepdims=keepdims)
+    return _root(total, ord) if ord > 0 else total ** (1.0 / ord)
 
 
 def _matrix_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:

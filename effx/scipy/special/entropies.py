@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
 from effx.lax.elementwise import exponential
@@ -92,17 +93,71 @@ def entr(x: Operand) -> Array:
     return where(a < 0.0, -INFINITY, -xlogy(a, where(a < 0.0, 1.0, a)))
 
 
+@custom_jvp
+def _log_ratio(x: Array, y: Array) -> Array:
+    """Returns log(x / y) of positive numbers, whose quotient may over- or underflow."""
+    ratio = x / y
+    representable = (ratio >= float(dtypes.finfo(x.dtype).tiny)) & (ratio < INFINITY)
+    near = exponential.log(where(representable, ratio, 1.0))
+    return where(representable, near, exponential.log(x) - exponential.log(y))
+
+
+_log_ratio.defjvps(lambda dx, ratio, x, y: dx / x, lambda dy, ratio, x, y: -dy / y)
+
+
+def _operands_inside(p: Array, q: Array) -> tuple[Array, Array, Array]:
+    """Returns where a relative entropy is finite and may be differentiated, and the operands; 1 elsewhere."""
+    inside = (p >= 0.0) & (q > 0.0)
+    return inside, where(inside, p, 1.0), where(inside, q, 1.0)
+
+
+@custom_jvp
+def _rel_entr(p: Array, q: Array) -> Array:
+    inside, zero = (p > 0.0) & (q > 0.0), (p == 0.0) & (q >= 0.0)
+    u, v = where(inside, p, 1.0), where(inside, q, 1.0)
+    result = where(inside, u * _log_ratio(u, v), where(zero, 0.0, INFINITY))
+    return where((p == p) & (q == q), result, float("nan"))
+
+
+def _rel_entr_by_first(dp: Array, entropy: Array, p: Array, q: Array) -> Array:
+    inside, u, v = _operands_inside(p, q)
+    return dp * where(inside, _log_ratio(u, v) + 1.0, 0.0)
+
+
+def _rel_entr_by_second(dq: Array, entropy: Array, p: Array, q: Array) -> Array:
+    inside, u, v = _operands_inside(p, q)
+    return dq * where(inside, -u / v, 0.0)
+
+
+_rel_entr.defjvps(_rel_entr_by_first, _rel_entr_by_second)
+
+
+@custom_jvp
+def _kl_div(p: Array, q: Array) -> Array:
+    entropy = _rel_entr(p, q)
+    return where(entropy == INFINITY, entropy, entropy - p + q)
+
+
+def _kl_div_by_first(dp: Array, divergence: Array, p: Array, q: Array) -> Array:
+    inside, u, v = _operands_inside(p, q)
+    return dp * where(inside, _log_ratio(u, v), 0.0)
+
+
+def _kl_div_by_second(dq: Array, divergence: Array, p: Array, q: Array) -> Array:
+    inside, u, v = _operands_inside(p, q)
+    return dq * where(inside, 1.0 - u / v, 0.0)
+
+
+_kl_div.defjvps(_kl_div_by_first, _kl_div_by_second)
+
+
 def rel_entr(p: Operand, q: Operand) -> Array:
     """P log(p / q), 0 where p is 0 and q >= 0, and infinity outside of the domain.
 
     >>> float(rel_entr(2.0, 2.0))
     0.0
     """
-    a, b = promote_inexact(p, q)
-    inside, zero = (a > 0.0) & (b > 0.0), (a == 0.0) & (b >= 0.0)
-    u, v = where(inside, a, 1.0), where(inside, b, 1.0)
-    result = where(inside, u * exponential.log(u / v), where(zero, 0.0, INFINITY))
-    return where((a == a) & (b == b), result, float("nan"))
+    return _rel_entr(*promote_inexact(p, q))
 
 
 def kl_div(p: Operand, q: Operand) -> Array:
@@ -111,6 +166,4 @@ def kl_div(p: Operand, q: Operand) -> Array:
     >>> float(kl_div(2.0, 2.0))
     0.0
     """
-    a, b = promote_inexact(p, q)
-    entropy = rel_entr(a, b)
-    return where(entropy == INFINITY, entropy, entropy - a + b)
+    return _kl_div(*promote_inexact(p, q))

@@ -14,6 +14,7 @@ from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import digamma, lgamma
 from effx.lax.elementwise.trigonometric import cos, sin
+from effx.numpy.elementwise import divide_sine
 from effx.scipy.operands import cast_strong_like, real_floats, with_derivative
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
@@ -275,13 +276,12 @@ def _cosine_integral(x: Array) -> Array:
     return where(finite, result, where(x > 0.0, 0.0, math.nan))
 
 
-def _sinc(x: Array) -> Array:
-    zero = absolute(x) < 1e-4
-    a = where(zero, 1.0, x)
-    return where(zero, 1.0 - x * x * (1 / 6), sin(a) / a)
+def _sine_integral_slope(x: Array) -> Array:
+    finite = absolute(x) < math.inf
+    return where(finite, divide_sine(where(finite, x, 0.0)), 0.0)
 
 
-_differentiable_si = with_derivative(_sine_integral, _sinc)
+_differentiable_si = with_derivative(_sine_integral, _sine_integral_slope)
 _differentiable_ci = with_derivative(_cosine_integral, lambda x: cos(x) / x)
 
 

@@ -53,6 +53,8 @@ FAR = (
     2.035722701521081e-10, 1.189068843387986e-10, 8.317613264807733e-11, 1.1475265182525618e-12,
     -1.7053025658242404e-11, 6.146194664324867e-12, -4.547473508864641e-13, -4.547473508864641e-12,
 )  # fmt: skip
+# Odd factorials, of the expansion for x > 12 of 1 - 2 x dawsn(x) in 1 / (2 x²).
+EXPANSION = tuple([float(math.prod(range(1, 2 * k + 2, 2))) for k in range(13)])
 # S(x) / x³ for x in [0, 1.6], in 2 x⁴ / 1.6⁴ - 1.
 SINES = (
     0.28893936264084613, -0.17613565013954566, 0.05013295259229217, -0.007629278744874338, 0.0007142320313939956,
@@ -127,8 +129,9 @@ def _dawson(x: Array) -> Array:
 def _dawson_slope(x: Array) -> Array:
     # 1 - 2 x dawsn(x) cancels for large x, where the expansion 1 / (2 x²) (1 + 3 / (2 x²) + …) begins with its result.
     far = absolute(x) > 12.0
-    u = 0.5 / where(far, x, 12.0) ** 2
-    expansion = -u * horner(u, (1.0, 3.0, 15.0, 105.0, 945.0, 10395.0, 135135.0))
+    inverse = where(far, x, 12.0) ** -1
+    u = 0.5 * inverse * inverse
+    expansion = -u * horner(u, EXPANSION)
     near = where(far, 0.0, x)
     return where(far, expansion, 1.0 - 2.0 * near * _differentiable_dawson(near))
 

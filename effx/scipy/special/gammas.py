@@ -2,9 +2,10 @@
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
+from effx.families.bessel import bessel
 from effx.lax.elementwise import gamma as of_gamma
 from effx.lax.elementwise import special
-from effx.lax.elementwise.arithmetic import floor, sign
+from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp
 
 __all__ = [
@@ -158,8 +159,7 @@ def i0(x: Operand) -> Array:
     >>> float(i0(0.0))
     1.0
     """
-    (a,) = promote_inexact(x)
-    return exp(_even_abs(a)) * special.bessel_i0e(a)
+    return bessel(0)(*promote_inexact(x))
 
 
 def i1e(x: Operand) -> Array:
@@ -177,10 +177,4 @@ def i1(x: Operand) -> Array:
     >>> float(i1(0.0))
     0.0
     """
-    (a,) = promote_inexact(x)
-    return exp(_even_abs(a)) * special.bessel_i1e(a)
-
-
-def _even_abs(x: Array) -> Array:
-    """Returns abs(x) with the slope 0 at 0, as that of `bessel_i0e` is."""
-    return x * sign(x)
+    return bessel(1)(*promote_inexact(x))

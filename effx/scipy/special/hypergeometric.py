@@ -7,13 +7,13 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, where
 from effx.array.promotion import broadcast_arrays
+from effx.families.gamma import forward_slope
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.operands import cast_strong_like, real_floats
 from effx.scipy.special.gammas import gammasgn
-from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -95,28 +95,19 @@ def _kummer(a: Array, b: Array, x: Array) -> Array:
     return where(defined, result, where(pole, math.inf, math.nan))
 
 
-def _with_derivatives(function: Callable[..., Array], by_x: Callable[..., Array]) -> Callable[..., Array]:
+def _with_derivatives(
+    function: Callable[..., Array], arity: int, by_x: Callable[..., Array]
+) -> Callable[..., Array]:
     """Returns a function with a given derivative in its last operand, and that of the computation in the others."""
     differentiable = custom_jvp(function)
-
-    @differentiable.defjvp
-    def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
-        *parameters, x = primals
-        *changes, dx = tangents
-        y = differentiable(*primals)
-        dy = dx * by_x(differentiable, *primals)
-        for i, change in enumerate(changes):
-
-            def section(p: Array, i: int = i) -> Array:
-                return function(*parameters[:i], p, *parameters[i + 1 :], x)
-
-            dy = dy + change * jvp(section, (parameters[i],), (x * 0.0 + 1.0,))[1]
-        return y, dy
-
+    differentiable.defjvps(
+        *[lambda dp, y, *xs, i=i: dp * forward_slope(function, i, arity)(*xs) for i in range(arity - 1)],
+        lambda dx, y, *xs: dx * by_x(differentiable, *xs),
+    )
     return differentiable
 
 
-_hyp1f1 = _with_derivatives(_kummer, lambda f, a, b, x: a / b * f(a + 1.0, b + 1.0, x))
+_hyp1f1 = _with_derivatives(_kummer, 3, lambda f, a, b, x: a / b * f(a + 1.0, b + 1.0, x))
 
 
 @jit
@@ -225,7 +216,7 @@ def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
     return where(inside, result, where(finite, terms, where(one, at_one, beyond)))
 
 
-_hyp2f1 = _with_derivatives(_gauss, lambda f, a, b, c, x: a * b / c * f(a + 1.0, b + 1.0, c + 1.0, x))
+_hyp2f1 = _with_derivatives(_gauss, 4, lambda f, a, b, c, x: a * b / c * f(a + 1.0, b + 1.0, c + 1.0, x))
 
 
 @jit

@@ -3,12 +3,13 @@
 import math
 
 from effx.array import Array, Operand
-from effx.array.arithmetic import horner, promote_inexact, where
+from effx.array.arithmetic import horner, minimum, promote_inexact, where
 from effx.errors import ShapeError
+from effx.families.gamma import forward_slope
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
-from effx.scipy.operands import cast_strong_like, real_floats
+from effx.scipy.operands import cast_strong_like, real_floats, with_derivative
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -76,13 +77,30 @@ def ndtri(p: Operand) -> Array:
     return NDTRI(*promote_inexact(p))
 
 
-def scaled_erfc(x: Array) -> Array:
-    """Returns exp(x²) erfc(x) of floats."""
+def _scaled_erfc(x: Array) -> Array:
     positive = where(x < 0.0, -x, x)
     # 1 - 6 / (x + 3) is 1 at infinity, where (x - 3) / (x + 3) is NaN.
     near = horner(1.0 - 6.0 / (positive + 3.0), SCALED) / (positive + 0.5)
     below = where(x < 0.0, x, 0.0)
     return where(x < 0.0, 2.0 * exp(below * below) - near, near)
+
+
+_polynomial_slope = forward_slope(_scaled_erfc, 0, 1)
+
+
+def _scaled_erfc_slope(x: Array) -> Array:
+    # Near its end the polynomial's derivatives have fewer digits than its values; beyond 2 this difference would.
+    near = x < 2.0
+    a, b = where(near, x, 0.0), where(near, 3.0, x)
+    return where(near, 2.0 * a * scaled_erfc(a) - 2 / math.sqrt(math.pi), _polynomial_slope(b))
+
+
+_differentiable_erfc = with_derivative(_scaled_erfc, _scaled_erfc_slope)
+
+
+def scaled_erfc(x: Array) -> Array:
+    """Returns exp(x²) erfc(x) of floats."""
+    return _differentiable_erfc(x)
 
 
 @jit
@@ -142,7 +160,8 @@ def log_normal_cdf(x: Array) -> Array:
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
     # The density divided by the distribution function; below 0 both are scaled, as they underflow.
-    upper, lower = where(x > 0.0, x, 0.0), where(x > 0.0, 0.0, x)
+    # Beyond 40 the density is 0 in every dtype, and so are its derivatives.
+    upper, lower = where(x > 0.0, minimum(x, 40.0), 0.0), where(x > 0.0, 0.0, x)
     density = exp(upper * upper * -0.5) * math.sqrt(0.5 / math.pi)
     above = density / (1.0 - special.erfc(upper * math.sqrt(0.5)) * 0.5)
     below = math.sqrt(2 / math.pi) / scaled_erfc(lower * -math.sqrt(0.5))

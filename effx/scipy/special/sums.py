@@ -3,7 +3,7 @@
 import math
 
 from effx.array import Array, Operand
-from effx.array.arithmetic import promote_inexact, where
+from effx.array.arithmetic import absolute, horner, promote_inexact, where
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert
 from effx.array.reducing import sum as total
@@ -122,7 +122,16 @@ def boxcox1p(x: Operand, lmbda: Operand) -> Array:
     return _power_transform(log1p(a), b)
 
 
+# 1 / (k + 1)!, as many as (exp(t) - 1) / t and its second derivatives need for |t| < 1.
+_EXPM1_SERIES = tuple([1 / math.factorial(k + 1) for k in range(22)])
+
+
 def _power_transform(logarithm: Array, power: Array) -> Array:
-    zero = power == 0.0
-    divisor = where(zero, 1.0, power)
-    return where(zero, logarithm, expm1(divisor * logarithm) / divisor)
+    # With t = power * logarithm it is logarithm * (exp(t) - 1) / t. Near 0 this quotient is its power series: there its
+    # derivatives would be differences of large numbers.
+    undefined = (power == 0.0) & (absolute(logarithm) == math.inf)
+    t = power * where(undefined, 0.0, logarithm)
+    near = absolute(t) < 1.0
+    series = horner(where(near, t, 0.0), _EXPM1_SERIES[: 22 if t.dtype.itemsize >= 8 else 12])
+    far = expm1(where(near, 1.0, t)) / where(near, 1.0, power)
+    return where(near, logarithm * series, far)

@@ -1,0 +1,174 @@
+"""First and second derivatives of functions, in every mode, and what mpmath says of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import attrs
+import mpmath
+import numpy as np
+from mpmath import mp
+
+import effx
+
+Point = tuple[float, ...]
+# Positions of the operands by which a function is differentiated, in order: (0,), (0, 1).
+Order = tuple[int, ...]
+
+DIGITS = 130
+# Errors in units of the dtype's precision that every row is allowed; a row's `slack` multiplies it.
+UNITS = 64.0
+
+
+@final
+@attrs.frozen
+class Row:
+    """A function with its oracle, and the points at which its derivatives are compared.
+
+    Attributes:
+        name: of the function.
+        function: effx's, of arrays of one shape.
+        oracle: the same of numbers of mpmath.
+        points: where the oracle is differentiated numerically.
+        limits: derivatives by calculus, at points where numbers cannot tell them: ends of domains, ties, infinities.
+        slopes: closed forms of derivatives, for oracles that are slow or lose digits.
+        excused: derivatives that may be anything, with the reason; at a point, or None for all points.
+        slack: a factor of the tolerance.
+        zero_scale: errors in units of the precision that are allowed near zeros of derivatives, first and second.
+        digits: of mpmath's numbers.
+        heavy: whether its derivatives take long to compile, so that all modes are measured in deep tests only.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    oracle: Callable[..., Any]
+    points: Sequence[Point]
+    limits: Mapping[Point, Mapping[Order, float]] = attrs.field(factory=dict)
+    slopes: Mapping[Order, Callable[..., Any]] = attrs.field(factory=dict)
+    excused: Mapping[tuple[Point | None, Order | None], str] = attrs.field(factory=dict)
+    slack: float = 1.0
+    zero_scale: tuple[float, float] = (0.0, 0.0)
+    digits: int = DIGITS
+    heavy: bool = False
+
+    @property
+    def arity(self) -> int:
+        """The number of operands."""
+        return len(next(iter([*self.points, *self.limits])))
+
+    @property
+    def orders(self) -> list[Order]:
+        """All first and second derivatives."""
+        firsts = [(i,) for i in range(self.arity)]
+        return [*firsts, *[(i, j) for i in range(self.arity) for j in range(self.arity)]]
+
+    def reason(self, point: Point, order: Order) -> str | None:
+        """Returns why a derivative is excused at a point, None if it is not."""
+        for place in (point, None):
+            for derivative in (order, tuple(sorted(order)), None):
+                if (place, derivative) in self.excused:
+                    return self.excused[place, derivative]
+        return None
+
+
+def _forward(f: Callable[..., Any], i: int) -> Callable[..., Any]:
+    def derivative(*xs: Any) -> Any:
+        # Other operands have no tangent: a tangent of 0 times an infinite slope would be NaN.
+        return effx.jvp(lambda v: f(*xs[:i], v, *xs[i + 1 :]), (xs[i],), (effx.numpy.ones_like(xs[i]),))[1]
+
+    return derivative
+
+
+def _reverse(f: Callable[..., Any], i: int) -> Callable[..., Any]:
+    return effx.grad(lambda *xs: f(*xs).sum(), i)
+
+
+def measure(row: Row, dtype: str, in_one_mode: bool = False) -> dict[tuple[Order, str], np.ndarray[Any, Any]]:
+    """Returns the derivatives at all points of a row, in every mode or in one, from one compiled function."""
+    f, n = row.function, row.arity
+    operands = [np.array(column, dtype) for column in zip(*row.points, *row.limits, strict=True)]
+
+    def differentiate(*xs: Any) -> dict[tuple[Order, str], Any]:
+        values: dict[tuple[Order, str], Any] = {}
+        for i in range(n):
+            forward, reverse = _forward(f, i), _reverse(f, i)
+            values[(i,), "reverse"] = reverse(*xs)
+            for j in range(i if in_one_mode else 0, n):
+                values[(i, j), "forward over reverse"] = _forward(reverse, j)(*xs)
+            if in_one_mode:
+                continue
+            values[(i,), "forward"] = forward(*xs)
+            for j in range(n):
+                values[(i, j), "forward over forward"] = _forward(forward, j)(*xs)
+                values[(i, j), "reverse over reverse"] = _reverse(reverse, j)(*xs)
+        return values
+
+    labels: list[tuple[Order, str]] = []
+
+    def flat(*xs: Any) -> list[Any]:
+        values = differentiate(*xs)
+        labels[:] = list(values)
+        return list(values.values())
+
+    with effx.enable_x64(dtype == "f8"):
+        results = effx.jit(flat)(*operands)
+        return {label: np.asarray(y, np.float64) for label, y in zip(labels, results, strict=True)}
+
+
+def differentiate_oracle(row: Row, point: Sequence[Any], order: Order) -> Any:
+    """Returns a derivative of a row's oracle, as a number of mpmath."""
+    if order in row.slopes:
+        return row.slopes[order](*point)
+    if tuple(sorted(order)) in row.slopes:
+        return row.slopes[tuple(sorted(order))](*point)
+    counts = [order.count(i) for i in range(len(point))]
+    steps = [i for i, count in enumerate(counts) if count]
+    scale = [abs(x) if x else mpmath.mpf(1) for x in point]
+
+    # As a function of the operands' relative changes, so that steps fit to tiny and large ones.
+    def moved(*changes: Any) -> Any:
+        xs = list(point)
+        for i, change in zip(steps, changes, strict=True):
+            xs[i] = xs[i] + scale[i] * change
+        return row.oracle(*xs)
+
+    zeros = tuple([mpmath.mpf(0)] * len(steps))
+    times = tuple([counts[i] for i in steps])
+    value = mp.diff(moved, zeros if len(steps) > 1 else zeros[0], times if len(steps) > 1 else times[0])
+    for i in steps:
+        value /= scale[i] ** counts[i]
+    return value
+
+
+Bounds = tuple[float, float]
+
+
+def find_truth(row: Row, dtype: str, point: Point, order: Order) -> Bounds:
+    """Returns a derivative of a row's oracle, and by how much it changes when all operands change by their own size."""
+    if point in row.limits:
+        limits = row.limits[point]
+        return limits.get(order, limits.get(tuple(sorted(order)), math.nan)), 0.0
+    with mp.workdps(row.digits):
+        exact = [mpmath.mpf(float(np.dtype(dtype).type(x))) for x in point]
+        condition = mpmath.mpf(0)
+        for i, x in enumerate(exact):
+            if x:
+                condition += abs(x * differentiate_oracle(row, exact, tuple(sorted((*order, i)))))
+        return float(differentiate_oracle(row, exact, order)), float(condition)
+
+
+def is_right(row: Row, dtype: str, order: Order, value: float, truth: Bounds) -> bool:
+    """Says whether a derivative is the oracle's but for roundings; a truth of NaN says that there is none."""
+    want, condition = truth
+    info = np.finfo(dtype)
+    eps, largest = float(info.eps), float(info.max)
+    if math.isnan(want):
+        return True
+    if abs(want) > largest:
+        return math.isinf(value) and (value > 0) == (want > 0)
+    allowed = UNITS * row.slack * abs(want) + 2 * condition + row.zero_scale[len(order) - 1]
+    if abs(want) > largest / 2 and math.isinf(value):
+        return True
+    return bool(abs(value - want) <= eps * allowed + float(info.tiny) + 10.0 ** (-row.digits / 2))

@@ -1,0 +1,110 @@
+"""First, second and mixed derivatives at special points are those of mpmath, in every mode and in both precisions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mp
+
+import effx
+import effx.numpy as enp
+from effx import nn
+from effx.numpy import binary, elementwise
+from effx.scipy import special as sp
+from tests.special_points import elementary, special
+from tests.special_points.measure import Row, find_truth, is_right, measure
+
+ROWS: list[Row] = [*elementary.ROWS, *special.ROWS]
+
+
+def _cases() -> list[Any]:
+    """Quick ones: in every mode where that compiles fast, and in the longer precision in one mode."""
+    cases = []
+    for row in ROWS:
+        cases.append(pytest.param(row, "f8", True, id=f"{row.name}-f8-in one mode"))
+        for dtype in ("f4", "f8"):
+            marks = [pytest.mark.deep] if row.heavy or dtype == "f8" else []
+            cases.append(pytest.param(row, dtype, False, id=f"{row.name}-{dtype}", marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize(("row", "dtype", "in_one_mode"), _cases())
+def test_derivatives(row: Row, dtype: str, in_one_mode: bool) -> None:
+    points = [*row.points, *row.limits]
+    truth = functools.cache(lambda point, order: find_truth(row, dtype, point, order))
+    wrong = []
+    for (order, mode), values in measure(row, dtype, in_one_mode).items():
+        for point, value in zip(points, np.broadcast_to(values, len(points)), strict=True):
+            if row.reason(point, order) is not None:
+                continue
+            expected = truth(point, tuple(sorted(order)))
+            if not is_right(row, dtype, order, float(value), expected):
+                wrong.append(f"at {point} by {order}, {mode}: {value:.9g}, not {expected[0]:.9g}")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("f", "oracle"),
+    [(enp.sinc, lambda x: mp.sinc(mp.pi * x)), (sp.i0, lambda x: mp.besseli(0, x)), (enp.tanh, mp.tanh)],
+    ids=["sinc", "i0", "tanh"],
+)
+def test_fourth_derivatives(f: Callable[..., Any], oracle: Callable[..., Any], dtype: str) -> None:
+    points = np.array([0.0, 1e-3, -0.3, 0.63, 1.5], dtype)
+    for _ in range(4):
+        f = functools.partial(lambda g, x: effx.jvp(g, (x,), (enp.ones_like(x),))[1], f)
+    with effx.enable_x64(dtype == "f8"), mp.workdps(40):
+        wanted = [float(mp.diff(oracle, mpmath.mpf(float(x)), 4)) for x in points]
+        np.testing.assert_allclose(
+            effx.jit(f)(points), wanted, rtol=1e-4 if dtype == "f4" else 1e-12, atol=1e-13
+        )
+
+
+ALIASES = {
+    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+    "atan2": "arctan2", "atanh": "arctanh", "true_divide": "divide", "mod": "remainder", "pow": "power",
+    "float_power": "power", "swish": "silu", "hard_swish": "hard_silu", "loggamma": "gammaln", "minimum": "maximum",
+    "fmin": "fmax", "hard_sigmoid": "relu6", "fabs": "absolute", "log_softmax": "log_softmax",
+}  # fmt: skip
+LINEAR, CONSTANT, WHOLE = (
+    "linear",
+    "piecewise constant or linear: see tests/ops/test_kinks.py",
+    "of whole numbers",
+)
+WITHOUT_ROW = {
+    **dict.fromkeys(
+        ["add", "subtract", "negative", "positive", "degrees", "radians", "rad2deg", "deg2rad", "real", "imag", "conj",
+         "conjugate", "identity"],
+        LINEAR,
+    ),
+    **dict.fromkeys(
+        ["around", "ceil", "fix", "rint", "round", "trunc", "floor_divide", "divmod", "heaviside", "clip", "nextafter",
+         "gammasgn", "sparse_sigmoid"],
+        CONSTANT,
+    ),
+    **dict.fromkeys(
+        ["bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+         "bitwise_right_shift", "bitwise_xor", "invert", "left_shift", "right_shift", "bernoulli", "comb"],
+        WHOLE,
+    ),
+    "multiply": "bilinear",
+    "angle": "arctan2 of the parts",
+    "glu": "a product with the sigmoid",
+    "wofz": "complex: erfcx and dawsn are its values on the axes",
+    "sph_harm_y": "complex: see tests/scipy/test_harmonics.py",
+}  # fmt: skip
+
+
+def test_every_function_has_a_row() -> None:
+    """A function of one or two numbers has a row, or its reason to have none."""
+    names = {row.name.split()[0] for row in ROWS}
+    functions = {*elementwise.__all__, *binary.__all__, *nn.activations.__all__}
+    functions |= {name for name in dir(sp) if not name.startswith("_")}
+    missing = {name for name in functions if ALIASES.get(name, name) not in names and name not in WITHOUT_ROW}
+    assert not missing
+    assert not {name for name in WITHOUT_ROW if name in names}
