@@ -15,7 +15,7 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.ops.sizes import SizeValue
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.ir.values.array import Array, Number, Operand
+from effx.ir.values.array import Array, HostData, Number, Operand
 from effx.ir.values.boxes import HostArray
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def to_host_array(
     return HostArray(data, array_type(canonical, data.shape))
 
 
-def narrow_data(function_name: str, data: "np.ndarray[Any, Any]", dtype: DType) -> "np.ndarray[Any, Any]":
+def narrow_data(function_name: str, data: HostData, dtype: DType) -> HostData:
     """Converts NumPy data of 64 bits to the dtype that stands for theirs without `enable_x64`.
 
     Raises:

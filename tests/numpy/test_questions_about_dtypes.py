@@ -47,12 +47,13 @@ def test_promote_types_makes_no_64_bits() -> None:
 
 
 def test_instances() -> None:
-    for dtype in (enp.float32, enp.int8, enp.bool_, enp.complex64, enp.bfloat16):
+    dtypes: tuple[Any, ...] = (enp.float32, enp.int8, enp.bool_, enp.complex64, enp.bfloat16)
+    for dtype in dtypes:
         scalar = np.zeros((), dtype.dtype)[()]
         assert isinstance(scalar, dtype)
         assert not isinstance(dtype(0), dtype)
         assert not isinstance(np.float16(0), dtype)
-    assert not isinstance(1.0, enp.float32)
+    assert not isinstance(float("1"), enp.float32.dtype.type)
 
 
 @pytest.mark.parametrize("kind", ["threefry2x32", "rbg", "unsafe_rbg"])

@@ -1,5 +1,7 @@
 """Derivatives of singular vectors scale with the matrix: those of c m are those of m, over c."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ def test_scale(scale: float, shape: tuple[int, int], dtype: str) -> None:
     m = rng.normal(size=shape) + 1j * (dtype == "complex64") * rng.normal(size=shape)
     m = (m if dtype == "complex64" else m.real).astype(dtype)
 
-    gradient = effx.grad(weigh_vectors)
+    gradient: Any = effx.grad(weigh_vectors)
     with effx.enable_x64():
         exact = np.asarray(gradient(m.astype("complex128" if dtype == "complex64" else "float64")))
     scaled = np.asarray(gradient(m * np.float32(scale))) * scale

@@ -66,10 +66,11 @@ def test_symbolic_zeros_of_another_shape(transform: Callable[[Any], Any]) -> Non
 
 @pytest.mark.parametrize("tangent", [1, True, np.int32(1), 1j])
 def test_tangents_of_another_kind(tangent: Any) -> None:
+    sine: Any = enp.sin
     applications: dict[str, Callable[[], Any]] = {
-        "jvp": lambda: effx.jvp(enp.sin, (1.0,), (tangent,)),
-        "linearize": lambda: effx.linearize(enp.sin, 1.0)[1](tangent),
-        "vjp": lambda: effx.vjp(enp.sin, 1.0)[1](tangent),
+        "jvp": lambda: effx.jvp(sine, (1.0,), (tangent,)),
+        "linearize": lambda: effx.linearize(sine, 1.0)[1](tangent),
+        "vjp": lambda: effx.vjp(sine, 1.0)[1](tangent),
     }
     for name, apply in applications.items():
         with pytest.raises(

@@ -5,7 +5,7 @@ fail; so these look at a mask, which is True where the program's results count.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 
@@ -20,18 +20,20 @@ from effx.ir.ops.elementwise import And
 from effx.ir.program import Program
 from effx.ir.types import array_type
 
-O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
-MaskedForm = Callable[[O, Array, tuple[Array, ...]], Any]
-"""Performs an operation where a mask, `bool[]`, is True: from the operation, the mask and the operands to its results."""
+MaskedForm = Callable[..., tuple[Array, ...]]
+"""Performs an operation where a mask, `bool[]`, is True: from the operation, the mask and the tuple of operands to its
+results.
+"""
 
+F = TypeVar("F", bound=MaskedForm)
 _BOOL = array_type(dtypes.bool_)
-_masked_forms: dict[type[Operation[Any]], MaskedForm[Any]] = {}
+_masked_forms: dict[type[Operation[object]], MaskedForm] = {}
 
 
-def masked_form(*kinds: type[O]) -> Callable[[MaskedForm[O]], MaskedForm[O]]:
+def masked_form(*kinds: type[Operation[object]]) -> Callable[[F], F]:
     """Registers how operations are performed in vain: where the mask is False they must do nothing."""
 
-    def register(form: MaskedForm[O]) -> MaskedForm[O]:
+    def register(form: F) -> F:
         _masked_forms.update(dict.fromkeys(kinds, form))
         return form
 
@@ -69,7 +71,7 @@ def mask_program(program: Program) -> Program:
 
 
 def _run_masked(program: Program, mask: Array, arguments: Sequence[Array]) -> list[Array]:
-    def mask_operation(op: Operation[Any]) -> Callable[..., Any]:
+    def mask_operation(op: Operation[object]) -> Callable[..., object]:
         form = _masked_forms.get(type(op))
         return op if form is None else lambda *operands: form(op, mask, operands)
 
