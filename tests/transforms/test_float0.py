@@ -236,7 +236,10 @@ def test_float0_under_settings(setting: str) -> None:
     with SETTINGS[setting]():
         check(effx.jit(gradients)(N, X), (ZERO, N))
         check(effx.vmap(gradients)(N[None], X[None]), (ZERO[None], N[None]))
-        check(lax.scan(lambda c, t: (c, t), 0.0, ZERO)[1], ZERO)
+        check(lax.scan(lambda c, t: (c, t), ZERO, ZERO), (ZERO, ZERO))
+        check(lax.fori_loop(0, 3, lambda i, c: c, ZERO), ZERO)
+        check(lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0], c[1] + 1), (ZERO, 0))[0], ZERO)
+        check(lax.map(lambda t: t, ZERO), ZERO)
 
 
 def test_float0_is_exported() -> None:
