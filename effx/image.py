@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
-from effx.array.indexing import iota_along_axis
+from effx.array.indexing import count_up, iota_along_axis
 from effx.array.promotion import as_operand, convert, scalar, size_scalar, to_host_array
 from effx.array.shaping import expand_dims, moveaxis, normalize_axis, to_shape
 from effx.errors import DTypeError, OptionError, ShapeError
@@ -111,7 +111,7 @@ def _weights(
     """
     if method is ResizeMethod.CUBIC_PYTORCH and antialias:
         method = ResizeMethod.CUBIC
-    old = expand_dims(_count(size, fraction.type.dtype), 1)
+    old = expand_dims(convert(count_up(size), fraction.type.dtype), 1)
     end = size_scalar(size, fraction.type.dtype)
     offsets = (expand_dims(integer_part, 0) - old) + expand_dims(fraction, 0)
     if method is ResizeMethod.AREA:
@@ -145,13 +145,7 @@ def _widen_image(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
     return (convert(x, dtypes.float32) if dtype.itemsize < 4 else convert(x, dtype)), dtype
 
 
-def _count(size: int, dtype: dtypes.DType) -> Array:
-    if is_symbolic(size):
-        return convert(iota_along_axis((size,), 0), dtype)
-    return to_host_array(np.arange(size).astype(dtype))
-
-
-def _nearest_indices(n: int, m: int) -> Array:
+def _find_nearest_indices(n: int, m: int) -> Array:
     """Returns for each of m elements the one of n that contains its middle."""
     if is_symbolic(n) or is_symbolic(m):
         return (2 * iota_along_axis((m,), 0) + 1) * n // (2 * m)
@@ -162,7 +156,7 @@ def _find_places(n: int, m: int, real: dtypes.DType) -> tuple[Array, Array, Arra
     """Returns where the middles of m elements are among those of n: whole parts and fractions, and the distance."""
     if is_symbolic(n) or is_symbolic(m):
         distance: Array = size_scalar(n, real) / size_scalar(m, real)
-        places = (_count(m, real) + 0.5) * distance - 0.5
+        places = (convert(count_up(m), real) + 0.5) * distance - 0.5
         whole = floor(places)
         return whole, places - whole, distance
     positions = (np.arange(m) + 0.5) * (n / max(m, 1)) - 0.5
@@ -181,7 +175,7 @@ def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, p
         for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
             if n != m:
                 # The old element that contains the middle of a new one.
-                x = take(x, _nearest_indices(n, m), axis=axis, mode="clip")
+                x = take(x, _find_nearest_indices(n, m), axis=axis, mode="clip")
         return x
     x, dtype = _widen_image("resize", image)
     real = dtypes.real_dtype(x.type.dtype)

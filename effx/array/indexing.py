@@ -798,11 +798,12 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
     moved = moveaxis(x, (a, b), (-2, -1))
     rows, columns = moved.type.shape[-2:]
     size = maximum(0, minimum(rows, columns - offset) if offset >= 0 else minimum(rows + offset, columns))
-    i, j = [_count_from(max(start, 0), size) for start in (-offset, offset)]
+    i, j = [count_up(size, max(start, 0)) for start in (-offset, offset)]
     return getitem(moved, (Ellipsis, i, j))
 
 
-def _count_from(start: int, size: int) -> Array:
+def count_up(size: int, start: int = 0) -> Array:
+    """Returns `start`, `start + 1`, … as i32: a constant, or an iota where the size is symbolic."""
     if is_symbolic(size):
         return Iota(array_type(dtypes.int32, (size,)), 0)() + start
     return to_host_array(np.arange(start, start + size, dtype=np.int32))

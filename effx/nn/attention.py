@@ -8,11 +8,13 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
+from effx.array.indexing import count_up
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
-from effx.array.shaping import reshape, transpose
+from effx.array.shaping import expand_dims, reshape, transpose
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
+from effx.ir.sizes.dimensions import has_symbolic
 from effx.nn.exponentials import logsumexp, softmax
 from effx.nn.streaming import AttentionPairs, attend_in_blocks
 
@@ -208,7 +210,20 @@ def _is_within_length(name: str, lengths: Operand, b: int, size: int) -> Array:
     array = as_operand(lengths, WHAT)
     if array.type.shape != (b,) or array.type.dtype != dtypes.int32:
         raise ShapeError(f"{WHAT}: {name} must be i32[{b}], got {array.type!r}")
-    return to_host_array(np.arange(size, dtype=np.int32)[None]) < reshape(array, (b, 1))
+    return expand_dims(count_up(size), 0) < reshape(array, (b, 1))
+
+
+def _find_near_pairs(t: int, s: int, is_causal: bool, window: int | tuple[int, int] | None) -> Array:
+    """Says which keys `[t, s]` are near a query and, if causal, not ahead of it: a constant where sizes are known."""
+    before, after = (None, 0) if window is None else _window_sizes(window)
+    farthest = min(after, 0) if is_causal else after
+    if has_symbolic((t, s)):
+        ahead: Array = expand_dims(count_up(s), 0) - expand_dims(count_up(t), 1)
+        near: Array = ahead <= farthest
+        return near if before is None else near & (ahead >= -before)
+    distance = np.arange(s)[None, :] - np.arange(t)[:, None]
+    allowed = distance <= farthest
+    return to_host_array(allowed if before is None else allowed & (distance >= -before))
 
 
 def _attention_mask(
@@ -225,12 +240,7 @@ def _attention_mask(
     if mask is not None:
         parts.append(_to_bool(_broadcast_to_pairs("mask", mask, shape)))
     if is_causal or window is not None:
-        behind = np.arange(s)[None, :] - np.arange(t)[:, None]
-        near = behind <= 0 if is_causal else np.ones((t, s), bool)
-        if window is not None:
-            before, after = _window_sizes(window)
-            near = near & (behind >= -before) & (behind <= after)
-        parts.append(broadcast_to(to_host_array(near), shape))
+        parts.append(broadcast_to(_find_near_pairs(t, s, is_causal, window), shape))
     for name, lengths, size, target_shape in (
         ("query_seq_lengths", query_lengths, t, (b, 1, t, 1)),
         ("key_value_seq_lengths", key_lengths, s, (b, 1, 1, s)),

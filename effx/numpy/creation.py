@@ -388,6 +388,13 @@ def full(
     return to_device(broadcast_to(value, sizes), device)
 
 
+def _refuse_complex_fill(function_name: str, fill_value: object, dtype: DType) -> None:
+    if isinstance(fill_value, complex) and not dtypes.is_complex(dtype):
+        raise DTypeError(
+            f"{function_name}: {dtypes.short_name(dtype)} cannot hold the fill value {fill_value}"
+        )
+
+
 def _like_arguments(
     function_name: str, a: Operand | HasTypeAndShape, dtype: DTypeLike | None, shape: Any
 ) -> tuple[Shape, DType, bool]:
@@ -488,6 +495,7 @@ def full_like(
     if type(fill_value) in (bool, int, float):
         number = cast("Number", fill_value)
         return _make_filled_like("full_like", a, device, number, sizes, result_dtype, weak)
+    _refuse_complex_fill("full_like", fill_value, result_dtype)
     value = convert(
         arithmetic.astype(returnable_operand(fill_value, "full_like"), result_dtype), result_dtype, weak
     )

@@ -366,7 +366,7 @@ def _frequencies(
     return numbers / (as_operand(d, function_name) * n)
 
 
-def _count(size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]] | Array:
+def _count_up(size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]] | Array:
     return iota_along_axis((size,), 0) if is_symbolic(size) else np.arange(size)
 
 
@@ -386,7 +386,7 @@ def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device:
     [0.0, 0.25, -0.5, -0.25]
     """
     size = _check_point_count("fftfreq", n)
-    counts = (_count(size) + size // 2) % size - size // 2
+    counts = (_count_up(size) + size // 2) % size - size // 2
     return to_device(_frequencies("fftfreq", counts, size, d, dtype), device)
 
 
@@ -400,7 +400,7 @@ def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device
     [0.0, 0.25, 0.5]
     """
     size = _check_point_count("rfftfreq", n)
-    return to_device(_frequencies("rfftfreq", _count(size // 2 + 1), size, d, dtype), device)
+    return to_device(_frequencies("rfftfreq", _count_up(size // 2 + 1), size, d, dtype), device)
 
 
 def _check_point_count(function_name: str, n: int) -> int:

@@ -15,6 +15,7 @@ from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.values.parameters import DT, K, M, N
+from effx.lax.operands import check_int
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 if TYPE_CHECKING:
@@ -380,4 +381,5 @@ def trace(
     """
     if out is not None:
         raise ShapeError("trace: arrays are immutable, so out= is not supported; use the result")
-    return reducing.sum(indexing.diagonal(as_operand(a, "trace"), offset, axis1, axis2), -1, dtype)
+    first = check_int("trace", "offset", offset)
+    return reducing.sum(indexing.diagonal(as_operand(a, "trace"), first, axis1, axis2), -1, dtype)

@@ -115,11 +115,11 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
         elif odd == "odd" and (is_symbolic(n) or n > 1):
             a = _pad_odd(a, axis, width, mode == "reflect")
         else:
-            a = indexing.take(a, _source_indices(n, width, mode), axis, "clip")
+            a = indexing.take(a, _find_source_indices(n, width, mode), axis, "clip")
     return a
 
 
-def _source_indices(n: int, width: tuple[int, int], mode: str) -> Array:
+def _find_source_indices(n: int, width: tuple[int, int], mode: str) -> Array:
     """Returns for each element of the padded axis the index of the element of the axis that it repeats."""
     if not is_symbolic(n):
         return to_host_array(np.pad(np.arange(n, dtype=np.int32), width, mode))  # type: ignore[call-overload]  # a str

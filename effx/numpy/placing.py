@@ -272,7 +272,7 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None
     [1, 0, 2]
     """
     x = returnable_operand(filt, "trim_zeros")
-    where = trim.lower()
+    where = str(trim).lower()
     if where not in ("f", "b", "fb", "bf"):
         raise OptionError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     if not x.type.ndim:

@@ -437,7 +437,7 @@ def tril_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     6
     """
     n, m = _check_matrix_shape("tril_indices_from", arr)
-    return tril_indices(n, k, m)
+    return tril_indices(n, check_int("tril_indices_from", "k", k), m)
 
 
 def triu_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
@@ -447,7 +447,7 @@ def triu_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     6
     """
     n, m = _check_matrix_shape("triu_indices_from", arr)
-    return triu_indices(n, k, m)
+    return triu_indices(n, check_int("triu_indices_from", "k", k), m)
 
 
 def _check_matrix_shape(function_name: str, x: Operand) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
-from effx.lax.operands import check_int
+from effx.lax.operands import check_count, check_int
 from effx.numpy.creation import returnable_operand
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -266,7 +266,7 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     [[1, 3], [0, 2]]
     """
     a = returnable_operand(m, "rot90")
-    if len(axes) != 2:
+    if not hasattr(axes, "__len__") or len(axes) != 2:
         raise ShapeError(f"rot90: needs two axes, got {axes!r}")
     first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
     if first == second:
@@ -384,6 +384,8 @@ def repeat(
     resolved_axis = normalize_axis("repeat", axis, x.type.ndim, x.type)
     n = x.type.shape[resolved_axis]
     counts = returnable_operand(repeats, "repeat")
+    if total_repeat_length is not None:
+        total_repeat_length = check_count("repeat", "total_repeat_length", total_repeat_length)
     if counts.type.kind not in "biu":
         raise DTypeError(f"repeat: repeats must be integers, got {counts.type!r}")
     if counts.type.shape not in ((), (1,), (n,)):
@@ -456,7 +458,8 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arr
     >>> diagonal(np.eye(2)).tolist()
     [1.0, 1.0]
     """
-    return indexing.diagonal(returnable_operand(a, "diagonal"), offset, axis1, axis2)
+    first = check_int("diagonal", "offset", offset)
+    return indexing.diagonal(returnable_operand(a, "diagonal"), first, axis1, axis2)
 
 
 def diag(v: Operand, k: int = 0) -> Array:
@@ -470,7 +473,7 @@ def diag(v: Operand, k: int = 0) -> Array:
         return diagflat(a, k)
     if a.type.ndim != 2:
         raise ShapeError(f"diag: takes a vector or a matrix, got {a.type!r}")
-    return indexing.diagonal(a, k)
+    return indexing.diagonal(a, check_int("diag", "k", k))
 
 
 def diagflat(v: Operand, k: int = 0) -> Array:

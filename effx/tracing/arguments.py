@@ -277,20 +277,20 @@ def finalize_result(x: PyTree) -> PyTree:
     """
     kind = type(x)
     if kind is ConcreteArray:
-        return _without_device(x) if x.type.kind == "V" else x
+        return _as_numpy_if_float0(x) if x.type.kind == "V" else x
     if kind is not HostArray:
         return x
     if x.type.dtype == float0:
-        return _without_device(x)
+        return _as_numpy_if_float0(x)
     return to_concrete(x) if current_frame() is None else x
 
 
 def finalize_results(arrays: Sequence[Array]) -> list[PyTree]:
     """Returns an operation's results in users' form: those of float0 as NumPy arrays."""
-    return [_without_device(x) if x.type.kind == "V" else x for x in arrays]
+    return [_as_numpy_if_float0(x) if x.type.kind == "V" else x for x in arrays]
 
 
-def _without_device(x: Array) -> PyTree:
+def _as_numpy_if_float0(x: Array) -> PyTree:
     is_constant = x.type.dtype == float0 and not isinstance(x, Box)
     return np.zeros(x.type.shape, float0) if is_constant else x
 

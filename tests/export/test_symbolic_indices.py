@@ -90,6 +90,28 @@ def test_a_variable_size_gives_what_a_known_one_does(name: str) -> None:
             np.testing.assert_allclose(y, e, rtol=2e-4, atol=2e-5)
 
 
+ATTENTION: dict[str, dict[str, Any]] = {
+    "causal": {"is_causal": True},
+    "window": {"local_window_size": (1, 2)},
+    "causal window": {"is_causal": True, "local_window_size": 1},
+}
+
+
+@pytest.mark.parametrize("name", [*ATTENTION, "lengths"])
+def test_attention_of_a_variable_length(name: str) -> None:
+    """Masks by position hold for sequences of any length."""
+
+    def attend(x: Any) -> Any:
+        lengths = {"key_value_seq_lengths": enp.full(x.shape[0], 2)} if name == "lengths" else ATTENTION[name]
+        return effx.nn.dot_product_attention(x, x, x, **lengths)
+
+    spec = effx.ShapeDtypeStruct(export.symbolic_shape("b, t, 2, 4"), np.float32)
+    exported = export.export(effx.jit(attend))(spec)
+    for shape in ((1, 3, 2, 4), (2, 5, 2, 4)):
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        np.testing.assert_allclose(exported.call(x), attend(enp.asarray(x)), rtol=1e-5, atol=1e-6)
+
+
 def test_a_fourier_transform_needs_a_known_size() -> None:
     """XLA writes its lengths into the program: the error says so, and what to pass."""
     spec = effx.ShapeDtypeStruct(export.symbolic_shape("n, m"), np.float32)

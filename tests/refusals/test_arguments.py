@@ -223,6 +223,38 @@ NUMPY: dict[str, Refusal] = {
     ),
     "split at a string": (lambda: enp.split(V, "a"), TypeError, "split: an index must be an int, got 'a'"),
     "repeat": (lambda: enp.repeat(V, 1.0), DTypeError, "repeat: repeats must be integers, got f32[]~"),
+    "diagonal": (
+        lambda: enp.diagonal(M, as_any(1.0)),
+        TypeError,
+        "diagonal: offset must be an int, got 1.0",
+    ),
+    "diag of a matrix": (lambda: enp.diag(M, as_any("a")), TypeError, "diag: k must be an int, got 'a'"),
+    "trace": (lambda: enp.trace(M, as_any(0.5)), TypeError, "trace: offset must be an int, got 0.5"),
+    "triu_indices_from": (
+        lambda: enp.triu_indices_from(M, as_any(1.5)),
+        TypeError,
+        "triu_indices_from: k must be an int, got 1.5",
+    ),
+    "trim_zeros": (
+        lambda: enp.trim_zeros(V, as_any(None)),
+        OptionError,
+        "trim_zeros: trim must be 'f', 'b' or 'fb', got None",
+    ),
+    "repeat to a length": (
+        lambda: enp.repeat(V, N, total_repeat_length=as_any(2.5)),
+        TypeError,
+        "repeat: total_repeat_length must be an int, got 2.5",
+    ),
+    "rot90 in no plane": (
+        lambda: enp.rot90(M, axes=as_any(None)),
+        ShapeError,
+        "rot90: needs two axes, got None",
+    ),
+    "full_like of a complex number": (
+        lambda: enp.full_like(V, 1j),
+        DTypeError,
+        "full_like: f32 cannot hold the fill value 1j",
+    ),
     "diag_indices": (
         lambda: enp.diag_indices(-1),
         ShapeError,

@@ -8,7 +8,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import lax
+from effx import export, flags, lax
 from effx.dtypes import float0
 from effx.errors import DTypeError
 from effx.sharding import PartitionSpec as P
@@ -205,6 +205,53 @@ def test_float0_under_a_custom_vjp() -> None:
     batched = effx.vmap(effx.grad(times, argnums=(0, 1), allow_int=True))
     check(batched(X, N), (N.astype(np.float32), ZERO))
     check(effx.jit(batched)(X, N), (N.astype(np.float32), ZERO))
+
+
+def test_float0_on_several_devices() -> None:
+    """Each device has a part of the shape: parallel maps and shardings take and give float0."""
+    many = effx.make_mesh((4,), ("i",), axis_types=(effx.sharding.AxisType.Auto,))
+    x, zero = np.arange(8, dtype=np.float32), np.zeros(8, float0)
+    pair = effx.shard_map(lambda t, y: (t, push(y)), mesh=many, in_specs=P("i"), out_specs=P("i"))
+    for call in (pair, effx.jit(pair)):
+        check(call(zero, x), (zero, (2 * np.arange(8, dtype=np.int32), zero)))
+    check(
+        effx.pmap(lambda t, y: (t, y))(zero.reshape(4, 2), x.reshape(4, 2)),
+        (zero.reshape(4, 2), x.reshape(4, 2)),
+    )
+    sharding = effx.NamedSharding(many, P("i"))
+    check(effx.jit(lambda t: t, out_shardings=sharding)(zero), zero)
+    check(effx.jit(push)(effx.device_put(x, sharding))[1], zero)
+
+
+SETTINGS: dict[str, Callable[[], Any]] = {
+    "disable_jit": effx.disable_jit,
+    "enable_checks": lambda: flags.enable_checks(True),
+    "debug_nans": lambda: flags.debug_nans(True),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_float0_under_settings(setting: str) -> None:
+    """The checks of results let float0 pass."""
+    with SETTINGS[setting]():
+        check(effx.jit(gradients)(N, X), (ZERO, N))
+        check(effx.vmap(gradients)(N[None], X[None]), (ZERO[None], N[None]))
+        check(lax.scan(lambda c, t: (c, t), ZERO, ZERO), (ZERO, ZERO))
+        check(lax.fori_loop(0, 3, lambda i, c: c, ZERO), ZERO)
+        check(lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0], c[1] + 1), (ZERO, 0))[0], ZERO)
+        check(lax.map(lambda t: t, ZERO), ZERO)
+
+
+def test_float0_is_exported() -> None:
+    """Results, operands and constants of float0 go through an exported program and its bytes."""
+    for f, args, expected in (
+        (gradients, (N, X), (ZERO, N)),
+        (lambda t, x: (t, x), (ZERO, X), (ZERO, X)),
+        (lambda x: (x, ZERO), (X,), (X, ZERO)),
+    ):
+        exported = export.export(effx.jit(f))(*args)
+        check(exported.call(*args), expected)
+        check(export.deserialize(exported.serialize()).call(*args), expected)
 
 
 def test_bool_and_float0_are_other_signatures() -> None:

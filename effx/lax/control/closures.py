@@ -10,7 +10,7 @@ from effx.array.promotion import as_operand, convert
 from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
-from effx.tracing.arguments import leaf_path
+from effx.tracing.arguments import finalize_results, leaf_path
 from effx.tracing.traces import FunctionTrace, Types
 from effx.tree.prefixes import prefix_errors
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -164,4 +164,4 @@ def check_next_carry(function_name: str, name: str, init: PyTree, before: PyTree
         if not t.matches(out) and not (t.weak and t.shape == out.shape):
             raise carry_error(function_name, name, init, i, t, out)
         types.append(out if t.weak else t)
-    return tree.unflatten(convert_to_types(new, tuple(types)))
+    return tree.unflatten(finalize_results(convert_to_types(new, tuple(types))))

@@ -362,4 +362,4 @@ def _stack_outputs(function_name: str, name: str, outputs: Sequence[PyTree]) -> 
         row, tree = flatten_to_arrays(function_name, f"the output of {name}", y)
         columns.append(row)
     assert tree is not None
-    return tree.unflatten([stack(column) for column in zip(*columns, strict=True)])
+    return tree.unflatten(finalize_results([stack(column) for column in zip(*columns, strict=True)]))

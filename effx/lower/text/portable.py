@@ -143,8 +143,10 @@ def _write_constant(body: Body, x: ConcreteArray) -> str:
     t, data = x.type, x.host("export")
     if not t.size:
         return body.line(f"stablehlo.constant dense<> : {t.mlir}")
+    if t.dtype == dtypes.float0:
+        return body.constant(False, t)
     stored = t
-    if dtypes.bits(t.dtype) < 8 or t.kind == "b":
+    if dtypes.is_sub_byte(t.dtype) or t.kind == "b":
         stored = array_type(
             {"f": dtypes.float16, "u": dtypes.uint8, "b": dtypes.uint8}.get(t.kind, dtypes.int8), t.shape
         )
