@@ -226,13 +226,17 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
     return _converge(_start_gamma_fraction, _extend_gamma_fraction, [a, x])
 
 
+def _divide_excess(u: Array) -> Array:
+    """Returns (u - log(1 + u)) / u² for abs(u) < 0.2."""
+    s = u / (u + 2.0)  # log(1 + u) = 2 artanh(s)
+    return (1.0 - 2.0 * s * horner(s * s, [1 / k for k in range(3, 21, 2)]) / (u + 2.0)) / (u + 2.0)
+
+
 def log_excess(u: Array) -> Array:
     """Returns u - log(1 + u), without loss of digits for small u."""
     near = ABS(u) < 0.2
     v = where(near, u, 0.0)
-    s = v / (v + 2.0)  # log(1 + v) = 2 artanh(s)
-    series = s * v - 2.0 * s**3 * horner(s * s, [1 / k for k in range(3, 21, 2)])
-    return where(near, series, u - LOG1P(u))
+    return where(near, v * v * _divide_excess(v), u - LOG1P(u))
 
 
 def _scaled_gamma_density(a: Array, x: Array) -> Array:
@@ -268,7 +272,12 @@ def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     """
     mu = (x - a) / a
     half = log_excess(mu)
-    eta = SIGN(mu) * SQRT(2.0 * half)
+    # Near 0 eta is mu times a smooth function.
+    central = ABS(mu) < 0.2
+    v = where(central, mu, 0.0)
+    quotient = _divide_excess(v)
+    factor = SQRT(2.0 * quotient)
+    eta = where(central, v * factor, SIGN(mu) * SQRT(2.0 * where(central, 1.0, half)))
     near = ABS(eta) < 0.3
     m, n, small = where(near, 1.0, mu), where(near, 1.0, eta), where(near, eta, 0.0)
     c0 = where(near, horner(small, C0), 1.0 / m - 1.0 / n)
@@ -283,8 +292,8 @@ def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     rest = EXP(-a * half) / SQRT(a * (2.0 * math.pi)) * total
     root = eta * SQRT(a * 0.5)
     logarithm = LOG1P(mu)
-    # log(1 + mu) / eta is 1 at 0; eta's slope in a is -(log(1 + mu) / eta + eta / 2) / a.
-    ratio = where(eta == 0.0, 1.0, logarithm / where(eta == 0.0, 1.0, eta))
+    # eta's slope in a is -(log(1 + mu) / eta + eta / 2) / a.
+    ratio = where(central, (1.0 - v * quotient) / factor, logarithm / where(central, 1.0, eta))
     slope_of_total = -c0_slope * (ratio + eta * 0.5) / a - c1 / (a * a)
     bracket = total / (a * 2.0) - ratio - logarithm * total - slope_of_total
     return ERFC(-root) * 0.5 - rest, ERFC(root) * 0.5 + rest, (mu + 1.0) * EXP(1.0 / (a * 12.0)) * bracket
