@@ -77,8 +77,12 @@ def test_incomplete_gamma_function_of_large_parameters() -> None:
         [[-1.037422878e-7, 1.037163825e-7], [1.037163825e-7, -1.036904642e-7]],
         [[1.09893619e-7, -1.098661433e-7], [-1.098661433e-7, 1.098386333e-7]],
     ]
+
+    def probability(point: effx.Array) -> effx.Array:
+        return sp.gammainc(point[0], point[1])
+
     with effx.enable_x64(True):
-        hessians = effx.vmap(effx.hessian(lambda p: sp.gammainc(p[0], p[1])))(points)
+        hessians = effx.vmap(effx.hessian(probability))(points)
         np.testing.assert_allclose(hessians, wanted, rtol=1e-6)
 
 
