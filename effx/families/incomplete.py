@@ -135,17 +135,25 @@ def _machine_epsilon(x: Array) -> float:
     return float(dtypes.finfo(x.type.dtype).eps)
 
 
-def _converge(start: Step, step: Step, fixed: Sequence[Array]) -> Array:
+def _is_changing(old: Sequence[Array], new: Sequence[Array], size: Array, is_series: bool) -> Array:
+    """Says where a carry's first part, a fraction's value or a series' sum with its last term behind it, still changes."""
+    eps = _machine_epsilon(size)
+    if is_series:  # of positive terms, where many may follow that are a little smaller
+        return ABS(new[1]) > size * (eps / 16)
+    return ABS(new[0] - old[0]) > size * (eps * 2)
+
+
+def _converge(start: Step, step: Step, fixed: Sequence[Array], is_series: bool = False) -> Array:
     """Returns the limit of the first part of a carry, which begins as `start(*fixed)`."""
 
     def differs(old: list[Array], new: list[Array]) -> Array:
-        return ABS(new[0] - old[0]) > ABS(new[0]) * (_machine_epsilon(new[0]) * 2)
+        return _is_changing(old, new, ABS(new[0]), is_series)
 
     return _iterate_while(step, differs, start(*fixed), fixed)[0]
 
 
 def _converge_with_slopes(
-    start: Step, step: Step, fixed: Sequence[Array], count: int
+    start: Step, step: Step, fixed: Sequence[Array], count: int, is_series: bool = False
 ) -> tuple[Array, list[Array]]:
     """Returns the limit of `_converge` and its slopes in the first parameters.
 
@@ -171,11 +179,10 @@ def _converge_with_slopes(
         return push(lambda *ys: step(n, *ys), carry, xs[-m:])
 
     def differs(old: list[Array], new: list[Array]) -> Array:
-        eps = _machine_epsilon(new[0]) * 2
         size = ABS(new[0])
-        more = ABS(new[0] - old[0]) > size * eps
+        more = _is_changing(old, new, size, is_series)
         for i in range(k, len(new), k):
-            more = more | (ABS(new[i] - old[i]) > (ABS(new[i]) + size) * eps)
+            more = more | _is_changing(old[i:], new[i:], ABS(new[i]) + size, is_series)
         return more
 
     first = push(start, [()] * (count + 1), tuple(fixed))
@@ -219,7 +226,7 @@ def _extend_gamma_fraction(n: Array, h: Array, c: Array, d: Array, a: Array, x: 
 
 
 def _power_series(a: Array, x: Array) -> Array:
-    return _converge(_start_series, _add_term, [a, x])
+    return _converge(_start_series, _add_term, [a, x], is_series=True)
 
 
 def _gamma_fraction(a: Array, x: Array) -> Array:
@@ -347,7 +354,7 @@ def _igammac(a: Array, x: Array) -> Array:
 def _gamma_sample_derivative(a: Array, x: Array) -> Array:
     """Returns the slope of igamma in a, divided by the density of x."""
     large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
-    series, (series_slope,) = _converge_with_slopes(_start_series, _add_term, [a1, x1], 1)
+    series, (series_slope,) = _converge_with_slopes(_start_series, _add_term, [a1, x1], 1, is_series=True)
     fraction, (fraction_slope,) = _converge_with_slopes(
         _start_gamma_fraction, _extend_gamma_fraction, [a2, x2], 1
     )
