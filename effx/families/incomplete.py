@@ -135,17 +135,25 @@ def _machine_epsilon(x: Array) -> float:
     return float(dtypes.finfo(x.type.dtype).eps)
 
 
-def _converge(start: Step, step: Step, fixed: Sequence[Array]) -> Array:
+def _is_changing(old: Sequence[Array], new: Sequence[Array], size: Array, is_series: bool) -> Array:
+    """Says where a carry's first part, a fraction's value or a series' sum with its last term behind it, still changes."""
+    eps = _machine_epsilon(size)
+    if is_series:  # of positive terms, where many may follow that are a little smaller
+        return ABS(new[1]) > size * (eps / 16)
+    return ABS(new[0] - old[0]) > size * (eps * 2)
+
+
+def _converge(start: Step, step: Step, fixed: Sequence[Array], is_series: bool = False) -> Array:
     """Returns the limit of the first part of a carry, which begins as `start(*fixed)`."""
 
     def differs(old: list[Array], new: list[Array]) -> Array:
-        return ABS(new[0] - old[0]) > ABS(new[0]) * (_machine_epsilon(new[0]) * 2)
+        return _is_changing(old, new, ABS(new[0]), is_series)
 
     return _iterate_while(step, differs, start(*fixed), fixed)[0]
 
 
 def _converge_with_slopes(
-    start: Step, step: Step, fixed: Sequence[Array], count: int
+    start: Step, step: Step, fixed: Sequence[Array], count: int, is_series: bool = False
 ) -> tuple[Array, list[Array]]:
     """Returns the limit of `_converge` and its slopes in the first parameters.
 
@@ -171,11 +179,10 @@ def _converge_with_slopes(
         return push(lambda *ys: step(n, *ys), carry, xs[-m:])
 
     def differs(old: list[Array], new: list[Array]) -> Array:
-        eps = _machine_epsilon(new[0]) * 2
         size = ABS(new[0])
-        more = ABS(new[0] - old[0]) > size * eps
+        more = _is_changing(old, new, size, is_series)
         for i in range(k, len(new), k):
-            more = more | (ABS(new[i] - old[i]) > (ABS(new[i]) + size) * eps)
+            more = more | _is_changing(old[i:], new[i:], ABS(new[i]) + size, is_series)
         return more
 
     first = push(start, [()] * (count + 1), tuple(fixed))
@@ -219,20 +226,24 @@ def _extend_gamma_fraction(n: Array, h: Array, c: Array, d: Array, a: Array, x: 
 
 
 def _power_series(a: Array, x: Array) -> Array:
-    return _converge(_start_series, _add_term, [a, x])
+    return _converge(_start_series, _add_term, [a, x], is_series=True)
 
 
 def _gamma_fraction(a: Array, x: Array) -> Array:
     return _converge(_start_gamma_fraction, _extend_gamma_fraction, [a, x])
 
 
+def _divide_excess(u: Array) -> Array:
+    """Returns (u - log(1 + u)) / u² for abs(u) < 0.2."""
+    s = u / (u + 2.0)  # log(1 + u) = 2 artanh(s)
+    return (1.0 - 2.0 * s * horner(s * s, [1 / k for k in range(3, 21, 2)]) / (u + 2.0)) / (u + 2.0)
+
+
 def log_excess(u: Array) -> Array:
     """Returns u - log(1 + u), without loss of digits for small u."""
     near = ABS(u) < 0.2
     v = where(near, u, 0.0)
-    s = v / (v + 2.0)  # log(1 + v) = 2 artanh(s)
-    series = s * v - 2.0 * s**3 * horner(s * s, [1 / k for k in range(3, 21, 2)])
-    return where(near, series, u - LOG1P(u))
+    return where(near, v * v * _divide_excess(v), u - LOG1P(u))
 
 
 def _scaled_gamma_density(a: Array, x: Array) -> Array:
@@ -268,7 +279,12 @@ def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     """
     mu = (x - a) / a
     half = log_excess(mu)
-    eta = SIGN(mu) * SQRT(2.0 * half)
+    # Near 0 eta is mu times a smooth function.
+    central = ABS(mu) < 0.2
+    v = where(central, mu, 0.0)
+    quotient = _divide_excess(v)
+    factor = SQRT(2.0 * quotient)
+    eta = where(central, v * factor, SIGN(mu) * SQRT(2.0 * where(central, 1.0, half)))
     near = ABS(eta) < 0.3
     m, n, small = where(near, 1.0, mu), where(near, 1.0, eta), where(near, eta, 0.0)
     c0 = where(near, horner(small, C0), 1.0 / m - 1.0 / n)
@@ -283,8 +299,8 @@ def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     rest = EXP(-a * half) / SQRT(a * (2.0 * math.pi)) * total
     root = eta * SQRT(a * 0.5)
     logarithm = LOG1P(mu)
-    # log(1 + mu) / eta is 1 at 0; eta's slope in a is -(log(1 + mu) / eta + eta / 2) / a.
-    ratio = where(eta == 0.0, 1.0, logarithm / where(eta == 0.0, 1.0, eta))
+    # eta's slope in a is -(log(1 + mu) / eta + eta / 2) / a.
+    ratio = where(central, (1.0 - v * quotient) / factor, logarithm / where(central, 1.0, eta))
     slope_of_total = -c0_slope * (ratio + eta * 0.5) / a - c1 / (a * a)
     bracket = total / (a * 2.0) - ratio - logarithm * total - slope_of_total
     return ERFC(-root) * 0.5 - rest, ERFC(root) * 0.5 + rest, (mu + 1.0) * EXP(1.0 / (a * 12.0)) * bracket
@@ -338,7 +354,7 @@ def _igammac(a: Array, x: Array) -> Array:
 def _gamma_sample_derivative(a: Array, x: Array) -> Array:
     """Returns the slope of igamma in a, divided by the density of x."""
     large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
-    series, (series_slope,) = _converge_with_slopes(_start_series, _add_term, [a1, x1], 1)
+    series, (series_slope,) = _converge_with_slopes(_start_series, _add_term, [a1, x1], 1, is_series=True)
     fraction, (fraction_slope,) = _converge_with_slopes(
         _start_gamma_fraction, _extend_gamma_fraction, [a2, x2], 1
     )

@@ -37,6 +37,7 @@ SLOPES: list[tuple[str, Callable[..., Any], tuple[float, ...], tuple[float, ...]
     ("spence", special.spence, (1.0,), (-1.0,)),
     ("vonmises", stats.vonmises.logpdf, (0.0, 0.0), (0.0, 1.0)),
     ("vonmises", stats.vonmises.logpdf, (1.0, 0.0), (0.0, math.cos(1.0))),
+    ("gennorm", stats.gennorm.cdf, (0.0, 2.0), (1 / math.sqrt(math.pi), 0.0)),
     ("beta", stats.beta.logpdf, (0.3, 1.0, 1.0), (0.0, math.log(0.3) + 1.0, math.log(0.7) + 1.0)),
 ]
 
@@ -60,7 +61,14 @@ def test_slopes(
         )
 
 
-@pytest.mark.parametrize(("f", "values"), [(special.i0, (0.0, 0.5)), (special.i1, (0.5, 0.0))])
+@pytest.mark.parametrize(
+    ("f", "values"),
+    [
+        (special.i0, (0.0, 0.5)),
+        (special.i1, (0.5, 0.0)),
+        (lambda x: stats.gennorm.logpdf(x, 2.0), (0.0, -2.0)),
+    ],
+)
 def test_higher_slopes_of_bessel_functions(f: Callable[..., Any], values: tuple[float, ...]) -> None:
     """At 0, by the power series."""
     g = f

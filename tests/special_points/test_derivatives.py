@@ -48,6 +48,10 @@ def test_derivatives(row: Row, dtype: str, in_one_mode: bool) -> None:
     assert not wrong, "\n" + "\n".join(wrong)
 
 
+def _differentiate(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: effx.jvp(f, (x,), (enp.ones_like(x),))[1]
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(
     ("f", "oracle"),
@@ -57,12 +61,55 @@ def test_derivatives(row: Row, dtype: str, in_one_mode: bool) -> None:
 def test_fourth_derivatives(f: Callable[..., Any], oracle: Callable[..., Any], dtype: str) -> None:
     points = np.array([0.0, 1e-3, -0.3, 0.63, 1.5], dtype)
     for _ in range(4):
-        f = functools.partial(lambda g, x: effx.jvp(g, (x,), (enp.ones_like(x),))[1], f)
+        f = _differentiate(f)
     with effx.enable_x64(dtype == "f8"), mp.workdps(40):
         wanted = [float(mp.diff(oracle, mpmath.mpf(float(x)), 4)) for x in points]
         np.testing.assert_allclose(
             effx.jit(f)(points), wanted, rtol=1e-4 if dtype == "f4" else 1e-12, atol=1e-13
         )
+
+
+def test_incomplete_gamma_function_of_large_parameters() -> None:
+    """The expansion for large a has its derivatives where x is a, around which it is centred; numbers of mpmath."""
+    points = np.array([[1e6, 1e6], [2e6, 2.002e6], [2e6, 1.999e6]])
+    wanted = [
+        [[3.324519834e-17, 1.994711568e-10], [1.994711568e-10, -3.989422472e-10]],
+        [[-1.037422878e-7, 1.037163825e-7], [1.037163825e-7, -1.036904642e-7]],
+        [[1.09893619e-7, -1.098661433e-7], [-1.098661433e-7, 1.098386333e-7]],
+    ]
+
+    def probability(point: effx.Array) -> effx.Array:
+        return sp.gammainc(point[0], point[1])
+
+    with effx.enable_x64(True):
+        hessians = effx.vmap(effx.hessian(probability))(points)
+        np.testing.assert_allclose(hessians, wanted, rtol=1e-6)
+
+
+def test_densities_at_the_ends_of_their_domains() -> None:
+    for a, first, second in [(0.5, np.inf, -np.inf), (1.0, 1.0, -1.0), (2.0, 0.0, 1.0), (3.0, 0.0, 0.0)]:
+        slope = effx.grad(sp.gammainc, 1)
+        np.testing.assert_allclose(slope(a, 0.0), first, rtol=1e-5)
+        if np.isfinite(second):
+            np.testing.assert_allclose(effx.grad(slope, 1)(a, 0.0), second, rtol=1e-5)
+    for a, first in [(0.5, np.inf), (1.0, 2.0), (2.0, 0.0)]:
+        np.testing.assert_allclose(effx.grad(sp.betainc, 2)(a, 2.0, 0.0), first, rtol=1e-5)
+        np.testing.assert_allclose(effx.grad(sp.betainc, 2)(2.0, a, 1.0), first, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "f",
+    [enp.tanh, enp.arctan, enp.expm1, enp.sinc, nn.gelu, nn.squareplus, nn.soft_sign, sp.i1],
+    ids=lambda f: f.__name__,
+)
+def test_short_floats(f: Callable[..., Any], dtype: str) -> None:
+    """In 16 bits powers and reciprocals overflow soon: second derivatives are still those of 32 bits."""
+    x = enp.asarray([0.0, 1e-3, 0.5, 0.62, 1.0, 3.0, -3.0, 8.0]).astype(dtype)
+    second = effx.vmap(effx.grad(effx.grad(f)))
+    short, long = [np.asarray(second(v), np.float32) for v in (x, x.astype("f4"))]
+    assert second(x).dtype == x.dtype
+    np.testing.assert_allclose(short, long, rtol=0.04, atol=0.02)
 
 
 ALIASES = {

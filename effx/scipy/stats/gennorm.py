@@ -18,9 +18,9 @@ GENERALISED = DistributionFamily("gennorm", allowed=lambda beta: beta > 0.0)
 
 
 def power(x: Array, beta: Array) -> Array:
-    """Returns abs(x)^beta, with derivative 0 where x is 0."""
-    zero = x == 0.0
-    return where(zero, 0.0, exp(beta * log(absolute(where(zero, 1.0, x)))))
+    """Returns abs(x)^beta, with derivative 0 where x is 0, at kinks and cusps too."""
+    cusp = (x == 0.0) & (beta <= 1.0)
+    return where(cusp, 0.0, absolute(where(cusp, 1.0, x)) ** beta)
 
 
 def log_density(x: Array, beta: Array) -> Array:
@@ -30,10 +30,11 @@ def log_density(x: Array, beta: Array) -> Array:
 
 def lower(x: Array, beta: Array) -> Array:
     """Returns the probability of smaller numbers."""
-    half = igammac(*broadcast_arrays([1.0 / beta, power(x, beta)])) * 0.5
-    # The power has no slope at 0, where the function's is the density: so it is a line there.
+    zero = x == 0.0
+    half = igammac(*broadcast_arrays([1.0 / beta, power(where(zero, 1.0, x), beta)])) * 0.5
+    # At 0 the slope of the power is 0, and that of igammac infinite; the function's is the density: it is a line there.
     line = 0.5 + x * exp(log_density(x, beta))
-    return where(x == 0.0, line, where(x < 0.0, half, 1.0 - half))
+    return where(zero, line, where(x < 0.0, half, 1.0 - half))
 
 
 @jit
