@@ -1,5 +1,6 @@
 """Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -245,16 +246,43 @@ def round_(x: Operand, decimals: int = 0) -> Array:
     if kind in "biu":
         if decimals >= 0:
             return x
-        tens = 10.0**-decimals
-        return convert(perform(ROUND_TO_EVEN, (to_inexact(x) / tens,)), x.type.dtype) * int(tens)
+        return _round_integers(x, 10**-decimals)
     if decimals == 0:
         return perform(ROUND_TO_EVEN, (x,))
-    factor = float(10 ** abs(decimals))
     if x.type.dtype.itemsize == 2:  # 16-bit floats lose the scaled value
         return convert(round_(convert(x, dtypes.float32), decimals), x.type.dtype)
-    scaled = x * factor if decimals > 0 else x / factor
+    info = dtypes.finfo(x.type.dtype)
+    largest_power = int(math.log10(float(info.max)))
+    if decimals < 0:
+        if -decimals > largest_power:  # half of that power of ten is above all numbers
+            return where(perform(e.IsFinite(), (x,)), x * 0.0, x)
+        factor = 10.0**-decimals
+        return perform(ROUND_TO_EVEN, (x / factor,)) * factor
+    # No number has digits behind those of the smallest one. The power of ten may be larger than all floats.
+    decimals = min(decimals, largest_power + int(info.precision) + 2)
+    factors = [10.0 ** min(decimals, largest_power), 10.0 ** max(decimals - largest_power, 0)]
+    scaled = x * factors[0]
+    if factors[1] > 1.0:
+        scaled = scaled * factors[1]
     rounded = perform(ROUND_TO_EVEN, (scaled,))
-    return rounded / factor if decimals > 0 else rounded * factor
+    if factors[1] > 1.0:
+        rounded = rounded / factors[1]
+    # Large numbers have no such digits, and what is scaled may overflow.
+    is_whole = perform(ABS, (scaled,)) >= 2.0**info.nmant
+    return where(is_whole, x, rounded / factors[0])
+
+
+def _round_integers(x: Array, tens: int) -> Array:
+    """Rounds integers to multiples of a power of ten, halves to even, exactly."""
+    t = x.type
+    if tens > (1 if t.kind == "b" else dtypes.iinfo(t.dtype).max):
+        return x * scalar(0, t.dtype)
+    unit = scalar(tens, t.dtype)
+    quotient = floor_divide(x, unit)
+    rest = x - quotient * unit
+    less = unit - rest
+    odd = perform(REM, tuple(promote(quotient, 2))) != 0
+    return where((rest > less) | ((rest == less) & odd), quotient + 1, quotient) * unit
 
 
 def real(x: Operand) -> Array:

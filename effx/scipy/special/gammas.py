@@ -42,7 +42,8 @@ def gammasgn(x: Operand) -> Array:
     even = floored * 0.5 == floor(floored * 0.5)
     sign = where((a > 0.0) | even, 1.0 + a * 0.0, -1.0)
     sign = where(a == 0.0, where(1.0 / where(a == 0.0, a, 1.0) > 0.0, 1.0, -1.0), sign)
-    return where((a < 0.0) & (a == floored), float("nan"), where(a > 0.0, 1.0, sign))
+    undefined = ((a < 0.0) & (a == floored)) | (a != a)
+    return where(undefined, float("nan"), where(a > 0.0, 1.0, sign))
 
 
 def gamma(x: Operand) -> Array:

@@ -3,9 +3,10 @@
 import math
 
 from effx.array import Array, Operand
-from effx.array.arithmetic import horner, promote_inexact, where
+from effx.array.arithmetic import promote_inexact, where
 from effx.errors import ShapeError
 from effx.families.quantiles import NDTRI
+from effx.families.special import scaled_erfc
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.scipy.operands import cast_strong_like, real_floats
@@ -13,16 +14,6 @@ from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
 __all__ = ["erf", "erfc", "erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
-
-# (x + 1/2) erfcx(x) for x >= 0 as a polynomial in (x - 3) / (x + 3).
-SCALED = (
-    0.6265040291348647, -0.06781055306229844, -0.023781147176733748, 0.06482257935169408, -0.05963683170710831,
-    0.03415401366763362, -0.011885257468443057, 0.0012646959406562531, 0.0009443452450429389,
-    -0.00038991629229371936, -5.2580120407128564e-05, 6.25501939134665e-05, 2.474972216077732e-06,
-    -1.0051502522401281e-05, -3.649871723609976e-07, 1.7382279474986716e-06, 1.7521553672850134e-07,
-    -3.106120857410133e-07, -6.548536475747824e-08, 5.260400939732792e-08, 1.615379005670547e-08,
-    -7.3667615652084435e-09, -2.0023435354232787e-09, 6.239861249923706e-10,
-)  # fmt: skip
 
 
 def erf(x: Operand) -> Array:
@@ -74,15 +65,6 @@ def ndtri(p: Operand) -> Array:
     0.0
     """
     return NDTRI(*promote_inexact(p))
-
-
-def scaled_erfc(x: Array) -> Array:
-    """Returns exp(x²) erfc(x) of floats."""
-    positive = where(x < 0.0, -x, x)
-    # 1 - 6 / (x + 3) is 1 at infinity, where (x - 3) / (x + 3) is NaN.
-    near = horner(1.0 - 6.0 / (positive + 3.0), SCALED) / (positive + 0.5)
-    below = where(x < 0.0, x, 0.0)
-    return where(x < 0.0, 2.0 * exp(below * below) - near, near)
 
 
 @jit
