@@ -1,6 +1,7 @@
-"""The gamma function's logarithm, its derivatives, and the Hurwitz zeta function.
+"""The gamma function, its logarithm and the derivatives of that, and the Hurwitz zeta function.
 
-XLA computes them itself (CHLO `lgamma`, `digamma`, `polygamma`, `zeta`).
+XLA's own functions (CHLO `lgamma`, `digamma`) have 30 roundings near their zeros: only samplers use that `lgamma`, since
+its rounding decides which samples JAX accepts.
 """
 
 import math
@@ -13,6 +14,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
 from effx.errors import TransformError
+from effx.families import gamma_formulas as formulas
 from effx.handlers.jvp.handler import register_partial_derivatives, zeros_like
 from effx.handling import (
     Atom,
@@ -21,7 +23,6 @@ from effx.handling import (
     Elementwise,
     Unary,
     Var,
-    array_type,
     decomposes,
     emits,
     reference_rule,
@@ -29,14 +30,41 @@ from effx.handling import (
 )
 from effx.transforms.autodiff.core import jvp
 
-__all__ = ["Digamma", "Lgamma", "Polygamma", "Zeta", "decompose_in_wide_floats", "elementwise_derivative"]
+__all__ = [
+    "CoarseLgamma",
+    "Digamma",
+    "Gamma",
+    "Lgamma",
+    "Polygamma",
+    "Zeta",
+    "decompose_in_wide_floats",
+    "elementwise_derivative",
+]
 
 N = TypeVar("N", Array, float)
 
 
 @final
+class Gamma(Unary):
+    """The gamma function; NaN at negative integers."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 6.0)
+
+
+@final
 class Lgamma(Unary):
-    """The logarithm of |gamma(x)|. CHLO: lgamma."""
+    """The logarithm of |gamma(x)|."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+
+
+@final
+class CoarseLgamma(Unary):
+    """The logarithm of |gamma(x)| with XLA's rounding, for samplers. CHLO: lgamma."""
 
     __slots__ = ()
     kinds = "f"
@@ -45,7 +73,7 @@ class Lgamma(Unary):
 
 @final
 class Digamma(Unary):
-    """The slope of lgamma. CHLO: digamma."""
+    """The slope of lgamma."""
 
     __slots__ = ()
     kinds = "f"
@@ -69,26 +97,21 @@ class Zeta(Binary):
     domain = (1.4, 5.0)
 
 
+GAMMA, LGAMMA, COARSE_LGAMMA = Gamma(), Lgamma(), CoarseLgamma()
 DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
 
 
-@emits(Lgamma, Polygamma, Zeta)
+@emits(CoarseLgamma)
+def _(body: Body, op: CoarseLgamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    x = inputs[0]
+    return body.line(f"chlo.lgamma {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
+
+
+@emits(Polygamma, Zeta)
 def _(body: Body, op: Elementwise, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     t = outputs[0].type
     names = ", ".join([body.fit(x, t.shape) for x in inputs])
     return body.line(f"chlo.{op.name} {names} : {', '.join([t.mlir] * len(inputs))} -> {t.mlir}")
-
-
-@emits(Digamma)
-def _(body: Body, op: Digamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    # Older releases of XLA give NaN at 0, newer ones -infinity.
-    x, t = body.name(inputs[0]), inputs[0].type
-    mask, low = array_type(dtypes.bool_, t.shape).mlir, body.constant(-math.inf, t)
-    value = body.line(f"chlo.digamma {x} : {t.mlir} -> {t.mlir}")
-    zero = body.line(
-        f"stablehlo.compare EQ, {x}, {body.constant(0.0, t)}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}"
-    )
-    return body.line(f"stablehlo.select {zero}, {low}, {value} : {mask}, {t.mlir}")
 
 
 def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -133,7 +156,12 @@ def zeta_sum(s: N, q: N) -> N:
 
 
 decomposes(Zeta)(decompose_in_wide_floats(zeta_sum))
+decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))
+decomposes(Lgamma)(decompose_in_wide_floats(formulas.log_gamma))
+decomposes(Digamma)(decompose_in_wide_floats(formulas.digamma))
+tangent_of(Gamma)(lambda op, dx, x, y: dx * y * DIGAMMA(x))
 tangent_of(Lgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
+tangent_of(CoarseLgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
 tangent_of(Digamma)(lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x))
 register_partial_derivatives(
     Zeta,
@@ -153,6 +181,15 @@ register_partial_derivatives(
 )
 
 
+def _gamma(x: float) -> float:
+    if x < 0 and (x == -math.inf or x == int(x)):
+        return math.nan
+    try:
+        return math.gamma(x) if x else math.copysign(math.inf, x)
+    except OverflowError:
+        return math.inf
+
+
 def _lgamma(x: float) -> float:
     if x <= 0 and (x == -math.inf or x == int(x)):
         return math.inf
@@ -161,7 +198,7 @@ def _lgamma(x: float) -> float:
 
 def _digamma(x: float) -> float:
     if x == 0:
-        return -math.inf
+        return -math.copysign(math.inf, x)
     if math.isinf(x):
         return x if x > 0 else math.nan
     if x < 0:
@@ -199,7 +236,7 @@ def _zeta(s: float, q: float) -> float:
 
 
 REFERENCES: dict[type[Elementwise], Callable[..., float]] = {
-    Lgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: _zeta,
+    Gamma: _gamma, Lgamma: _lgamma, CoarseLgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: _zeta,
 }  # fmt: skip
 
 

@@ -2,14 +2,15 @@
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
+from effx.families.gamma import GAMMA
 from effx.lax.elementwise import gamma as of_gamma
 from effx.lax.elementwise import special
 from effx.lax.elementwise.arithmetic import floor, sign
 from effx.lax.elementwise.exponential import exp
 
 __all__ = [
-    "beta", "betainc", "betaln", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
-    "i1e", "loggamma", "poch", "polygamma", "zeta",
+    "betainc", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
+    "i1e", "loggamma", "polygamma", "zeta",
 ]  # fmt: skip
 
 
@@ -52,8 +53,7 @@ def gamma(x: Operand) -> Array:
     >>> f"{float(gamma(5.0)):.3f}"
     '24.000'
     """
-    (a,) = promote_inexact(x)
-    return gammasgn(a) * exp(of_gamma.lgamma(a))
+    return GAMMA(*promote_inexact(x))
 
 
 def digamma(x: Operand) -> Array:
@@ -83,26 +83,6 @@ def zeta(x: Operand, q: Operand | None = None) -> Array:
     return of_gamma.zeta(*promote_inexact(x, 1.0 if q is None else q))
 
 
-def betaln(a: Operand, b: Operand) -> Array:
-    """The logarithm of abs(beta(a, b)).
-
-    >>> f"{float(betaln(2.0, 3.0)):.4f}"
-    '-2.4849'
-    """
-    p, q = promote_inexact(a, b)
-    return of_gamma.lgamma(p) + of_gamma.lgamma(q) - of_gamma.lgamma(p + q)
-
-
-def beta(a: Operand, b: Operand) -> Array:
-    """The beta function.
-
-    >>> f"{float(beta(2.0, 3.0)):.4f}"
-    '0.0833'
-    """
-    p, q = promote_inexact(a, b)
-    return gammasgn(p) * gammasgn(q) * gammasgn(p + q) * exp(betaln(p, q))
-
-
 def betainc(a: Operand, b: Operand, x: Operand) -> Array:
     """The regularised incomplete beta function.
 
@@ -128,20 +108,6 @@ def gammaincc(a: Operand, x: Operand) -> Array:
     '0.1353'
     """
     return of_gamma.igammac(*promote_inexact(a, x))
-
-
-def poch(z: Operand, m: Operand) -> Array:
-    """gamma(z + m) / gamma(z), for z > 0 and z + m > 0.
-
-    >>> f"{float(poch(2.0, 3.0)):.3f}"
-    '24.000'
-    """
-    a, b = promote_inexact(z, m)
-    # At a pole there is no difference of logarithms.
-    pole = (b == 0.0) & (a <= 0.0)
-    return where(
-        pole, 1.0, exp(of_gamma.lgamma(where(pole, 1.0, a + b)) - of_gamma.lgamma(where(pole, 1.0, a)))
-    )
 
 
 def i0e(x: Operand) -> Array:

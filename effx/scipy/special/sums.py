@@ -9,14 +9,14 @@ from effx.array.promotion import as_operand, convert
 from effx.array.reducing import sum as total
 from effx.array.shaping import expand_dims
 from effx.errors import DTypeError, ShapeError
-from effx.lax.elementwise import arithmetic as lax_arithmetic
-from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+from effx.families.gamma import GAMMA
+from effx.lax.elementwise.exponential import expm1, log, log1p
 from effx.lax.elementwise.gamma import lgamma
 from effx.nn import exponentials
 from effx.nn.exponentials import logsumexp
 
 __all__ = [
-    "boxcox", "boxcox1p", "comb", "factorial", "log_softmax", "logsumexp", "multigammaln", "softmax",
+    "boxcox", "boxcox1p", "factorial", "log_softmax", "logsumexp", "multigammaln", "softmax",
 ]  # fmt: skip
 
 Axis = int | tuple[int, ...] | None
@@ -58,27 +58,10 @@ def factorial(n: Operand, exact: bool = False) -> Array:
     if exact:
         raise DTypeError("factorial: exact=True needs integers of any size; use math.factorial")
     (a,) = promote_inexact(n)
-    return where(a < 0.0, 0.0, exp(lgamma(where(a < 0.0, 0.0, a) + 1.0)))
-
-
-def comb(N: Operand, k: Operand, *, repetition: bool = False) -> Array:
-    """The number of choices of k out of N things, as a floating number; 0 outside of 0 <= k <= N.
-
-    Args:
-        N, k: whole numbers, which broadcast.
-        repetition: True to choose a thing as often as wanted.
-
-    >>> float(comb(5, 2))
-    10.0
-    """
-    n, m = promote_inexact(N, k)
-    if repetition:
-        n = n + m - 1.0
-    inside = (m >= 0.0) & (m <= n)
-    a, b = where(inside, n, 1.0), where(inside, m, 1.0)
-    result = exp(lgamma(a + 1.0) - lgamma(b + 1.0) - lgamma(a - b + 1.0))
-    are_integers = (lax_arithmetic.floor(a) == a) & (lax_arithmetic.floor(b) == b)
-    return where(inside, where(are_integers, lax_arithmetic.round(result), result), 0.0)
+    # Not the gamma function of n + 1, which is rounded.
+    above = where(a > 1.0, a, 1.0)
+    low = where((a >= 0.0) & (a <= 1.0), a, 0.0)
+    return where(a < 0.0, 0.0, where(a > 1.0, above * GAMMA(above), GAMMA(low + 1.0) + (a - a)))
 
 
 def multigammaln(a: Operand, d: Operand) -> Array:

@@ -5,8 +5,8 @@ from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_arrays
 from effx.lax.elementwise.gamma import betainc
 from effx.lazy import list_names
+from effx.scipy.special.betas import log_beta
 from effx.scipy.stats.families import DistributionFamily, log_of_probability, weighted_log, weighted_log1p
-from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -1,4 +1,4 @@
-"""Beta functions and probabilities of counts, without the differences of large logarithms of gamma functions.
+"""Probabilities of counts, without the differences of large logarithms of gamma functions.
 
 Source: Loader, "Fast and accurate computation of binomial probabilities", 2000.
 """
@@ -8,7 +8,7 @@ import math
 from effx.array import Array
 from effx.array.arithmetic import horner, where
 from effx.families.incomplete import log_excess
-from effx.lax.elementwise.exponential import log, log1p
+from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.stats.families import apply_each, weighted_log, weighted_log1p
 
@@ -22,14 +22,6 @@ def stirling_rest(x: Array) -> Array:
     far, near = where(large, x, 10.0), where(large, 1.0, x)
     exact = lgamma(near + 1.0) - (near + 0.5) * log(near) + near - 0.5 * math.log(2 * math.pi)
     return where(large, horner(1.0 / (far * far), STIRLING) / far, exact)
-
-
-def log_beta(a: Array, b: Array) -> Array:
-    """Returns log(B(a, b)) for a, b > 0."""
-    of_a, of_b, of_sum = apply_each(stirling_rest, a, b, a + b)
-    less_a, less_b = apply_each(log1p, a / b, b / a)
-    root = 0.5 * (math.log(2 * math.pi) + less_a - log(a))
-    return of_a + of_b - of_sum + root - a * less_b - b * less_a
 
 
 def log_binomial(k: Array, n: Array, p: Array) -> Array:
