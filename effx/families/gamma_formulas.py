@@ -7,6 +7,7 @@ reflection formula to negative numbers (DLMF, 5.5.3).
 
 import math
 
+from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import horner, minimum, where
 from effx.ir.ops import elementwise as e
@@ -190,10 +191,12 @@ def log_excess(u: Array) -> Array:
     return where(near, series, u - LOG1P(u))
 
 
-def log_excess_of_ratio(u: Array, ratio: Array) -> Array:
-    """Returns u - log(1 + u) where 1 + u is known as a ratio, with all digits where that is small."""
+def deviation_from_peak(a: Array, distance: Array, ratio: Array) -> Array:
+    """Returns distance - a log(1 + distance / a), where 1 + distance / a is known as a ratio, with all digits if small."""
+    u = distance / a
     near = ABS(u) < 0.2
-    return where(near, log_excess(where(near, u, 0.0)), u - LOG(where(near, 1.0, ratio)))
+    finite = minimum(where(near, 1.0, ratio), float(dtypes.finfo(a.type.dtype).max))
+    return where(near, a * log_excess(where(near, u, 0.0)), distance - a * LOG(finite))
 
 
 def log_gamma_growth(q: Array, p: Array) -> Array:

@@ -7,7 +7,7 @@ import math
 
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.families.incomplete import log_excess
+from effx.families.gamma_formulas import log_excess
 from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.stats.families import apply_each, weighted_log, weighted_log1p
