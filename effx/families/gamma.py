@@ -15,6 +15,7 @@ from effx.array import Array
 from effx.array.promotion import convert, scalar
 from effx.errors import TransformError
 from effx.families import gamma_formulas as formulas
+from effx.families import zeta_formulas
 from effx.handlers.jvp.handler import register_partial_derivatives, zeros_like
 from effx.handling import (
     Atom,
@@ -82,7 +83,7 @@ class Digamma(Unary):
 
 @final
 class Polygamma(Binary):
-    """The m-th slope of digamma at x, for whole m. CHLO: polygamma."""
+    """The m-th slope of digamma at x, for whole m."""
 
     __slots__ = ()
     kinds = "f"
@@ -90,7 +91,7 @@ class Polygamma(Binary):
 
 @final
 class Zeta(Binary):
-    """The sum of (q + k)^-s over all k from 0, for s > 1. CHLO: zeta."""
+    """The sum of (q + k)^-s over all k from 0, for s > 1."""
 
     __slots__ = ()
     kinds = "f"
@@ -105,13 +106,6 @@ DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
 def _(body: Body, op: CoarseLgamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     x = inputs[0]
     return body.line(f"chlo.lgamma {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
-
-
-@emits(Polygamma, Zeta)
-def _(body: Body, op: Elementwise, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    t = outputs[0].type
-    names = ", ".join([body.fit(x, t.shape) for x in inputs])
-    return body.line(f"chlo.{op.name} {names} : {', '.join([t.mlir] * len(inputs))} -> {t.mlir}")
 
 
 def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -155,7 +149,8 @@ def zeta_sum(s: N, q: N) -> N:
     return total
 
 
-decomposes(Zeta)(decompose_in_wide_floats(zeta_sum))
+decomposes(Zeta)(decompose_in_wide_floats(zeta_formulas.hurwitz_zeta))
+decomposes(Polygamma)(decompose_in_wide_floats(zeta_formulas.polygamma))
 decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))
 decomposes(Lgamma)(decompose_in_wide_floats(formulas.log_gamma))
 decomposes(Digamma)(decompose_in_wide_floats(formulas.digamma))
@@ -222,13 +217,19 @@ def _polygamma(m: float, x: float) -> float:
 
 
 def _zeta(s: float, q: float) -> float:
-    if s <= 1:
-        return math.inf if s == 1 else math.nan
+    if math.isnan(s) or math.isnan(q) or s < 1 or (s == 1 and q < 0 and q != q // 1):
+        return math.nan
+    if s == 1:
+        return math.inf
     is_integer = s == s // 1
     if q > 0:
+        if math.isinf(s) or math.isinf(q):
+            return 0.0 if q > 1 else 1.0 if q == 1 else math.inf
         return zeta_sum(s, q)
+    if q == 0 or (q == q // 1 and is_integer and s % 2 == 0):
+        return math.inf
     if q == q // 1:
-        return math.inf if is_integer and s % 2 == 0 else math.nan
+        return math.nan
     if not is_integer or math.isnan(q):
         return math.nan
     negative = range(math.ceil(-q))

@@ -3,10 +3,12 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
 from effx.families.gamma import GAMMA
+from effx.families.zeta_formulas import riemann_zeta_below_one
 from effx.lax.elementwise import gamma as of_gamma
 from effx.lax.elementwise import special
 from effx.lax.elementwise.arithmetic import floor, sign
 from effx.lax.elementwise.exponential import exp
+from effx.scipy.operands import cast_like, real_floats
 
 __all__ = [
     "betainc", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
@@ -75,12 +77,20 @@ def polygamma(n: Operand, x: Operand) -> Array:
 
 
 def zeta(x: Operand, q: Operand | None = None) -> Array:
-    """The Hurwitz zeta function; Riemann's where q is None.
+    """The Hurwitz zeta function, NaN for x < 1; where q is None Riemann's, for all real x.
 
     >>> f"{float(zeta(2.0)):.4f}"
     '1.6449'
+    >>> f"{float(zeta(-1.0)):.4f}"
+    '-0.0833'
     """
-    return of_gamma.zeta(*promote_inexact(x, 1.0 if q is None else q))
+    if q is not None:
+        return of_gamma.zeta(*promote_inexact(x, q))
+    (s,), _ = real_floats("zeta", x)
+    above = s > 1.0
+    below = riemann_zeta_below_one(where(above, 0.0, s))
+    value = where(above, of_gamma.zeta(where(above, s, 2.0), where(above, 1.0, 2.0)), below)
+    return cast_like(promote_inexact(x)[0], where(s == s, value, s))
 
 
 def betainc(a: Operand, b: Operand, x: Operand) -> Array:
