@@ -33,7 +33,15 @@ from effx.ir.ops.control import While
 from effx.ir.ops.reduce import ReduceOr
 from effx.transforms.autodiff.core import jvp
 
-__all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "RandomGammaGrad"]
+__all__ = [
+    "Betainc",
+    "BetaincGradA",
+    "Igamma",
+    "IgammaGradA",
+    "Igammac",
+    "RandomGammaGrad",
+    "beta_deviations",
+]
 
 LIMIT = 10_000
 # From here on the expansion for large a has the digits of float64 with two terms, and series need LIMIT iterations.
@@ -399,11 +407,11 @@ def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
     return 1.0 / _iterate_while(iterate, [first, first, first * 0.0], [a, b, x, y, above])[0]
 
 
-def _beta_deviations(a: Array, b: Array, x: Array, y: Array) -> Array:
+def beta_deviations(a: Array, b: Array, x: Array, y: Array) -> Array:
     """Returns -log((x / p)^a (y / q)^b), where x + y = 1 and p = a / (a + b), q = b / (a + b) is the peak."""
     n, distance = a + b, _distance_from_mean(a, b, x, y)
-    of_a = deviation_from_peak(a, distance, x / a * n)
-    return of_a + deviation_from_peak(b, -distance, y / b * n)
+    of_a = deviation_from_peak(a, distance, x * (n / a))
+    return of_a + deviation_from_peak(b, -distance, y * (n / b))
 
 
 def _distance_from_mean(a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -414,7 +422,7 @@ def _distance_from_mean(a: Array, b: Array, x: Array, y: Array) -> Array:
 
 def _scaled_beta_density(a: Array, b: Array, x: Array, y: Array) -> Array:
     """Returns x^a y^b / (a B(a, b)), where x + y = 1."""
-    deviation = _beta_deviations(a, b, x, y)
+    deviation = beta_deviations(a, b, x, y)
     return EXP(-deviation) * _peak(a) * (_peak(b) / _peak(a + b)) * (b / (a + b))
 
 
@@ -431,7 +439,7 @@ def _uniform_beta_expansion(a: Array, b: Array, x: Array, y: Array) -> Array:
     p, q = a / n, b / n
     spread = SQRT(p * q)
     distance = _distance_from_mean(a, b, x, y) / n / spread
-    half = _beta_deviations(a, b, x, y)
+    half = beta_deviations(a, b, x, y)
     eta = SIGN(distance) * SQRT(2.0 * half / n)
     # Around the peak, both terms of the function are infinite.
     skew = (p - q) / spread

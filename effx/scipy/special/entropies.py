@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
+from effx.families.gamma_formulas import deviation_from_peak
 from effx.lax.elementwise import exponential
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
@@ -101,7 +102,15 @@ def rel_entr(p: Operand, q: Operand) -> Array:
     a, b = promote_inexact(p, q)
     inside, zero = (a > 0.0) & (b > 0.0), (a == 0.0) & (b >= 0.0)
     u, v = where(inside, a, 1.0), where(inside, b, 1.0)
-    result = where(inside, u * exponential.log(u / v), where(zero, 0.0, INFINITY))
+    quotient = u / v
+    # The quotient of very different numbers under- or overflows, not its logarithm.
+    ordinary = (quotient > 0.0) & (quotient < INFINITY)
+    logarithm = where(
+        ordinary,
+        exponential.log(where(ordinary, quotient, 1.0)),
+        exponential.log(where(ordinary, 1.0, u)) - exponential.log(where(ordinary, 1.0, v)),
+    )
+    result = where(inside, u * logarithm, where(zero, 0.0, INFINITY))
     return where((a == a) & (b == b), result, float("nan"))
 
 
@@ -112,5 +121,13 @@ def kl_div(p: Operand, q: Operand) -> Array:
     0.0
     """
     a, b = promote_inexact(p, q)
-    entropy = rel_entr(a, b)
-    return where(entropy == INFINITY, entropy, entropy - a + b)
+    inside = (a > 0.0) & (b > 0.0) & (a < INFINITY) & (b < INFINITY)
+    u, v = where(inside, a, 1.0), where(inside, b, 1.0)
+    # As a deviation from the peak, since numbers that are alike cancel in the sum.
+    quotient = v / u
+    ordinary = inside & (quotient > 0.0) & (quotient < INFINITY)
+    near = deviation_from_peak(
+        where(ordinary, u, 1.0), where(ordinary, v - u, 0.0), where(ordinary, quotient, 1.0)
+    )
+    entropy = rel_entr(where(ordinary, 1.0, a), where(ordinary, 1.0, b))
+    return where(ordinary, near, where(entropy == INFINITY, entropy, entropy - a + b))

@@ -9,6 +9,7 @@ from effx.lax.elementwise import special
 from effx.lax.elementwise.arithmetic import floor, sign
 from effx.lax.elementwise.exponential import exp
 from effx.scipy.operands import cast_like, real_floats
+from effx.scipy.special.complex_gammas import complex_digamma, complex_gamma, complex_log_gamma
 
 __all__ = [
     "betainc", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
@@ -26,12 +27,17 @@ def gammaln(x: Operand) -> Array:
 
 
 def loggamma(x: Operand) -> Array:
-    """The same as `gammaln`.
+    """The same as `gammaln` of real numbers; of complex ones the principal branch of log(gamma(z)), NaN at poles.
+
+    It has no cut but the real axis below 0, and so differs from the logarithm of `gamma(z)` by a multiple of 2 pi i.
 
     >>> f"{float(loggamma(3.0)):.4f}"
     '0.6931'
+    >>> f"{complex(loggamma(3.0 + 4.0j)):.4f}"
+    '-1.7566+4.7427j'
     """
-    return gammaln(x)
+    (a,) = promote_inexact(x)
+    return complex_log_gamma(a) if a.type.kind == "c" else of_gamma.lgamma(a)
 
 
 def gammasgn(x: Operand) -> Array:
@@ -50,21 +56,25 @@ def gammasgn(x: Operand) -> Array:
 
 
 def gamma(x: Operand) -> Array:
-    """The gamma function.
+    """The gamma function of real or complex numbers; NaN at negative integers.
 
-    >>> f"{float(gamma(5.0)):.3f}"
-    '24.000'
+    >>> gamma(5.0)
+    Array(24., dtype=float32, weak_type=True)
+    >>> f"{complex(gamma(1j)):.4f}"
+    '-0.1549-0.4980j'
     """
-    return GAMMA(*promote_inexact(x))
+    (a,) = promote_inexact(x)
+    return complex_gamma(a) if a.type.kind == "c" else GAMMA(a)
 
 
 def digamma(x: Operand) -> Array:
-    """The slope of `gammaln`.
+    """The slope of `gammaln`; of complex numbers that of `loggamma`.
 
     >>> f"{float(digamma(1.0)):.4f}"
     '-0.5772'
     """
-    return of_gamma.digamma(*promote_inexact(x))
+    (a,) = promote_inexact(x)
+    return complex_digamma(a) if a.type.kind == "c" else of_gamma.digamma(a)
 
 
 def polygamma(n: Operand, x: Operand) -> Array:

@@ -4,12 +4,14 @@ import math
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
+from effx.array.promotion import as_operand
 from effx.errors import ShapeError
 from effx.families.quantiles import NDTRI
 from effx.families.special import scaled_erfc
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.scipy.operands import cast_strong_like, real_floats
+from effx.scipy.special.faddeeva import faddeeva
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -75,10 +77,10 @@ def erfcx(x: Operand) -> Array:
     adds to it.
 
     Args:
-        x: real numbers of any shape.
+        x: real or complex numbers of any shape. Of complex ones it is `wofz(1j * x)`.
 
     Raises:
-        DTypeError: x is complex, or no array.
+        DTypeError: x is no array.
 
     Source: Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x²) erfc x in 0 <= x < infinity",
     Mathematics of Computation 36, 1981; the coefficients are our own.
@@ -86,7 +88,10 @@ def erfcx(x: Operand) -> Array:
     >>> f"{float(erfcx(10.0)):.4f}"
     '0.0561'
     """
-    (a,), first = real_floats("erfcx", x)
+    z = as_operand(x, "erfcx")
+    if z.type.kind == "c":
+        return faddeeva(z * 1j)
+    (a,), first = real_floats("erfcx", z)
     return cast_strong_like(first, scaled_erfc(a))
 
 

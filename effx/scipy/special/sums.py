@@ -3,14 +3,14 @@
 import math
 
 from effx.array import Array, Operand
-from effx.array.arithmetic import promote_inexact, where
+from effx.array.arithmetic import absolute, promote_inexact, where
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert
 from effx.array.reducing import sum as total
 from effx.array.shaping import expand_dims
 from effx.errors import DTypeError, ShapeError
 from effx.families.gamma import GAMMA
-from effx.lax.elementwise.exponential import expm1, log, log1p
+from effx.lax.elementwise.exponential import exp, expm1, log, log1p, pow
 from effx.lax.elementwise.gamma import lgamma
 from effx.nn import exponentials
 from effx.nn.exponentials import logsumexp
@@ -92,7 +92,8 @@ def boxcox(x: Operand, lmbda: Operand) -> Array:
     2.0
     """
     a, b = promote_inexact(x, lmbda)
-    return _power_transform(log(a), b)
+    # A power has more digits than the exponential of a logarithm. Its half does not overflow where the quotient does not.
+    return _power_transform(log(a), b, pow(a, 0.5 * b))
 
 
 def boxcox1p(x: Operand, lmbda: Operand) -> Array:
@@ -102,10 +103,20 @@ def boxcox1p(x: Operand, lmbda: Operand) -> Array:
     2.0
     """
     a, b = promote_inexact(as_operand(x, "boxcox1p"), lmbda)
-    return _power_transform(log1p(a), b)
+    logarithm = log1p(a)
+    return _power_transform(logarithm, b, exp(0.5 * b * logarithm))
 
 
-def _power_transform(logarithm: Array, power: Array) -> Array:
-    zero = power == 0.0
-    divisor = where(zero, 1.0, power)
-    return where(zero, logarithm, expm1(divisor * logarithm) / divisor)
+def _power_transform(logarithm: Array, power: Array, half: Array) -> Array:
+    """Returns (exp(power * logarithm) - 1) / power, where the root of the exponential is given."""
+    exponent = power * logarithm
+    size = absolute(exponent)
+    # Below the rounding of 1, the exponent may underflow.
+    linear = (size < 1e-18) | (power == 0.0)
+    divisor = where(linear, 1.0, power)
+    small = expm1(where(size < 1.0, exponent, 0.5)) / divisor
+    # Of an infinite logarithm the half of the power may underflow.
+    root = where(exponent == -math.inf, 0.0, where(exponent == math.inf, math.inf, half))
+    large = root / divisor * root - 1.0 / divisor
+    value = where(linear, logarithm, where(size < 1.0, small, large))
+    return where(logarithm == logarithm, value, logarithm)
