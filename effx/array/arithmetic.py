@@ -22,7 +22,7 @@ from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
-from effx.ir.ops.convert import Bitcast, Copy
+from effx.ir.ops.convert import Bitcast, Copy, OptimizationBarrier
 from effx.ir.ops.linalg import PRESETS, DotGeneral, Precision
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
@@ -252,24 +252,29 @@ def round_(x: Operand, decimals: int = 0) -> Array:
     if x.type.dtype.itemsize == 2:  # 16-bit floats lose the scaled value
         return convert(round_(convert(x, dtypes.float32), decimals), x.type.dtype)
     info = dtypes.finfo(x.type.dtype)
-    largest_power = int(math.log10(float(info.max)))
-    if decimals < 0:
-        if -decimals > largest_power:  # half of that power of ten is above all numbers
-            return where(perform(e.IsFinite(), (x,)), x * 0.0, x)
-        factor = 10.0**-decimals
-        return perform(ROUND_TO_EVEN, (x / factor,)) * factor
-    # No number has digits behind those of the smallest one. The power of ten may be larger than all floats.
+    # XLA multiplies by the inverse of a constant, which must not be subnormal.
+    largest_power = int(math.log10(float(info.max))) - 1
+    if decimals < -largest_power - 1:  # half of that power of ten is above all numbers
+        return where(perform(e.IsFinite(), (x,)), x * 0.0, x)
+    # No number has digits behind those of the smallest one.
     decimals = min(decimals, largest_power + int(info.precision) + 2)
-    factors = [10.0 ** min(decimals, largest_power), 10.0 ** max(decimals - largest_power, 0)]
-    scaled = x * factors[0]
-    if factors[1] > 1.0:
-        scaled = scaled * factors[1]
-    rounded = perform(ROUND_TO_EVEN, (scaled,))
-    if factors[1] > 1.0:
-        rounded = rounded / factors[1]
+    scaled = _scale_by_ten(x, decimals, largest_power)
+    rounded = _scale_by_ten(perform(ROUND_TO_EVEN, (scaled,)), -decimals, largest_power)
     # Large numbers have no such digits, and what is scaled may overflow.
     is_whole = perform(ABS, (scaled,)) >= 2.0**info.nmant
-    return where(is_whole, x, rounded / factors[0])
+    return where(is_whole, x, rounded) if decimals > 0 else rounded
+
+
+def _scale_by_ten(x: Array, power: int, largest_power: int) -> Array:
+    """Returns x times a power of ten, which may be larger than a constant can be."""
+    first = min(abs(power), largest_power)
+    second = abs(power) - first
+    factors = [10.0**first, 10.0**second] if second else [10.0**first]
+    for i, factor in enumerate(factors):
+        if i:  # XLA would multiply the constants
+            (x,) = OptimizationBarrier()(x)
+        x = x * factor if power > 0 else x / factor
+    return x
 
 
 def _round_integers(x: Array, tens: int) -> Array:

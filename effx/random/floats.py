@@ -109,13 +109,17 @@ def truncated_normal_floats(
     """
     root = scalar(float(np.array(math.sqrt(2), dtype)), dtype)
     low, high = _convert_bound(lower, shape, dtype), _convert_bound(upper, shape, dtype)
-    points = uniform_floats(key, shape, dtype, perform(ERF, (low / root,)), perform(ERF, (high / root,)))
-    x = root * perform(ERF_INV, (points,))
+    first, last = low, high
     if not is_central:
         nearest = perform(MAX, tuple(broadcast_arrays([low, -high])))
         in_tail = (nearest > CENTRAL) & (
             perform(ERFC, (nearest / root,)) < math.sqrt(float(dtypes.finfo(dtype).eps))
         )
+        # Harmless bounds: the slopes of others are infinite.
+        first, last = where(in_tail, -1.0, low), where(in_tail, 1.0, high)
+    points = uniform_floats(key, shape, dtype, perform(ERF, (first / root,)), perform(ERF, (last / root,)))
+    x = root * perform(ERF_INV, (points,))
+    if not is_central:
         x = cond(
             in_tail.any(),
             lambda: where(in_tail, _tail_floats(unit_floats(key, shape, dtype), low, high, dtype), x),
