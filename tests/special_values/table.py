@@ -54,22 +54,32 @@ class Row:
             return list(np.array(list(itertools.product(*self.grids)), dtype).T)
 
 
-def precise(function: Oracle, otherwise: Oracle, most: float = 2e3, least: float = 1e-30) -> Oracle:
+@attrs.frozen
+class Precise:
     """An oracle that asks mpmath, with 40 digits, for ordinary points and SciPy for infinities, zeros and huge numbers."""
 
-    def evaluate(*operands: Any) -> Any:
-        values = np.array(otherwise(*operands), np.float64)
+    function: Oracle
+    otherwise: Oracle
+    most: float
+    least: float
+
+    def __call__(self, *operands: Any) -> Any:
+        """The values at points; NaN where there is none."""
+        values = np.array(self.otherwise(*operands), np.float64)
         for i, xs in enumerate(zip(*operands, strict=True)):
-            if all([least < abs(x) < most for x in xs]) and np.isfinite(values[i]):
+            if all([self.least < abs(x) < self.most for x in xs]) and np.isfinite(values[i]):
                 with mpmath.workdps(40):
                     try:
-                        result = function(*[mpmath.mpf(float(x)) for x in xs])
+                        result = self.function(*[mpmath.mpf(float(x)) for x in xs])
                         values[i] = float(result.real if isinstance(result, mpmath.mpc) else result)
                     except (ValueError, ZeroDivisionError, mpmath.libmp.NoConvergence, OverflowError):
                         pass
         return values
 
-    return evaluate
+
+def precise(function: Oracle, otherwise: Oracle, most: float = 2e3, least: float = 1e-30) -> Precise:
+    """Returns an oracle by a function of mpmath and one of SciPy."""
+    return Precise(function, otherwise, most, least)
 
 
 TINY, MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)

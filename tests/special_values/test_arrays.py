@@ -73,9 +73,7 @@ def test_no_variance_is_left(dtype: np.dtype[Any], ddof: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, HALVES[1]], ids=str)
-@pytest.mark.parametrize(
-    "decimals", [-400, -310, -40, -39, -38, -5, -1, 0, 1, 2, 5, 30, 37, 38, 40, 44, 60, 310, 330, 700]
-)
+@pytest.mark.parametrize("decimals", [-400, -40, -38, -1, 1, 5, 38, 44, 310])
 def test_round_to_any_number_of_decimals(dtype: np.dtype[Any], decimals: int) -> None:
     """The result is the number that is nearest to Python's, which is exact, and x where it has no such digits."""
     info = ml_dtypes.finfo(dtype)

@@ -18,7 +18,7 @@ N = 20_000
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("lower", "upper"),
-    [(5.5, math.inf), (5.5, 1e4), (-math.inf, -9.0), (4.0, 5.0), (-7.0, -6.5), (100.0, 101.0)],
+    [(5.5, math.inf), (-math.inf, -9.0), (4.0, 5.0), (-7.0, -6.5), (100.0, 101.0)],
 )
 def test_truncated_normal_in_tails(lower: float, upper: float, dtype: str) -> None:
     """The numbers have the distribution of the tail, also where the normal distribution function is 0 or 1."""
@@ -101,10 +101,8 @@ def test_uniform_over_all_floats(dtype: str) -> None:
             first, last = float(np.min(low)) / most, float(high) / most
             assert (drawn >= first).all()
             assert (drawn <= last).all()
-            assert (
-                abs(drawn.mean() - (first + last) / 2) < 0.02
-                and abs(drawn.std() - (last - first) / math.sqrt(12)) < 0.02
-            )
+            assert abs(drawn.mean() - (first + last) / 2) < 0.02
+            assert abs(drawn.std() - (last - first) / math.sqrt(12)) < 0.02
             assert (
                 dtype == "float16"
                 or stats.kstest(drawn, stats.uniform(first, last - first).cdf).pvalue > 1e-3

@@ -175,7 +175,9 @@ def _pochhammer(z: Array, m: Array) -> Array:
 _differentiable_pochhammer = custom_jvp(_pochhammer)
 _differentiable_pochhammer.defjvps(
     lambda dz, result, z, m: dz * where(m == 0.0, 0.0, result * (DIGAMMA(z + m) - DIGAMMA(z))),
-    lambda dm, result, z, m: dm * result * DIGAMMA(z + m),
+    lambda dm, result, z, m: (
+        dm * where((m == 0.0) & (floor(z) == z) & (z <= 0.0), 0.0, result * DIGAMMA(z + m))
+    ),
 )
 
 
