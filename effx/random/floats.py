@@ -110,6 +110,7 @@ def truncated_normal_floats(
     root = scalar(float(np.array(math.sqrt(2), dtype)), dtype)
     low, high = _convert_bound(lower, shape, dtype), _convert_bound(upper, shape, dtype)
     first, last = low, high
+    in_tail: Array | None = None
     if not is_central:
         nearest = perform(MAX, tuple(broadcast_arrays([low, -high])))
         in_tail = (nearest > CENTRAL) & (
@@ -119,7 +120,7 @@ def truncated_normal_floats(
         first, last = where(in_tail, -1.0, low), where(in_tail, 1.0, high)
     points = uniform_floats(key, shape, dtype, perform(ERF, (first / root,)), perform(ERF, (last / root,)))
     x = root * perform(ERF_INV, (points,))
-    if not is_central:
+    if in_tail is not None:
         x = cond(
             in_tail.any(),
             lambda: where(in_tail, _tail_floats(unit_floats(key, shape, dtype), low, high, dtype), x),

@@ -12,7 +12,7 @@ import effx
 from effx.scipy import special, stats
 from tests.special_values.table import DISTRIBUTIONS, FUNCTIONS, Precise, Row
 
-DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
+DTYPES: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
 
 
 def count_errors(row: Row, points: list[Any], got: Any, want: Any) -> Any:
