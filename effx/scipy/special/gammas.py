@@ -60,8 +60,8 @@ def gamma(x: Operand) -> Array:
 
     >>> gamma(5.0)
     Array(24., dtype=float32, weak_type=True)
-    >>> f"{complex(gamma(1j)):.4f}"
-    '-0.1549-0.4980j'
+    >>> f"{complex(gamma(1j)):.3f}"
+    '-0.155-0.498j'
     """
     (a,) = promote_inexact(x)
     return complex_gamma(a) if a.type.kind == "c" else GAMMA(a)

@@ -93,7 +93,7 @@ def boxcox(x: Operand, lmbda: Operand) -> Array:
     """
     a, b = promote_inexact(x, lmbda)
     # A power has more digits than the exponential of a logarithm. Its half does not overflow where the quotient does not.
-    return _power_transform(log(a), b, pow(a, 0.5 * b))
+    return _power_transform(log(a), b, pow(a, 0.5 * b), 1.0)
 
 
 def boxcox1p(x: Operand, lmbda: Operand) -> Array:
@@ -104,19 +104,19 @@ def boxcox1p(x: Operand, lmbda: Operand) -> Array:
     """
     a, b = promote_inexact(as_operand(x, "boxcox1p"), lmbda)
     logarithm = log1p(a)
-    return _power_transform(logarithm, b, exp(0.5 * b * logarithm))
+    return _power_transform(logarithm, b, exp(0.5 * b * logarithm), 80.0)
 
 
-def _power_transform(logarithm: Array, power: Array, half: Array) -> Array:
-    """Returns (exp(power * logarithm) - 1) / power, where the root of the exponential is given."""
+def _power_transform(logarithm: Array, power: Array, half: Array, bound: float) -> Array:
+    """Returns (exp(power * logarithm) - 1) / power, by `half`, the root of the exponential, from a bound on."""
     exponent = power * logarithm
     size = absolute(exponent)
     # Below the rounding of 1, the exponent may underflow.
     linear = (size < 1e-18) | (power == 0.0)
     divisor = where(linear, 1.0, power)
-    small = expm1(where(size < 1.0, exponent, 0.5)) / divisor
+    small = expm1(where(size < bound, exponent, 0.5)) / divisor
     # Of an infinite logarithm the half of the power may underflow.
     root = where(exponent == -math.inf, 0.0, where(exponent == math.inf, math.inf, half))
     large = root / divisor * root - 1.0 / divisor
-    value = where(linear, logarithm, where(size < 1.0, small, large))
+    value = where(linear, logarithm, where(size < bound, small, large))
     return where(logarithm == logarithm, value, logarithm)
