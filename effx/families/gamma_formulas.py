@@ -159,6 +159,12 @@ def digamma(x: Array) -> Array:
 PRODUCT = 24
 
 
+def product_gamma(x: Array) -> Array:
+    """Returns gamma(x) for 1 <= x < PRODUCT."""
+    t = _fraction_of(x)
+    return (1.0 + t * (t - 1.0) * _from_unit_interval(GAMMA, t)) * _multiply_down(x, PRODUCT - 2)
+
+
 def gamma_function(x: Array) -> Array:
     """Returns gamma(x); infinite at 0, of its sign, and NaN at negative integers."""
     size = ABS(x)

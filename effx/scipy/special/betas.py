@@ -6,7 +6,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import maximum, minimum, promote_inexact, where
 from effx.array.promotion import convert
 from effx.families.gamma import DIGAMMA, GAMMA, LGAMMA
-from effx.families.gamma_formulas import STIRLING, log_gamma_1p, log_gamma_growth, stirling_rest
+from effx.families.gamma_formulas import STIRLING, log_gamma_growth, product_gamma, stirling_rest
 from effx.lax.elementwise.arithmetic import abs as absolute
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.arithmetic import round as round_half_away
@@ -23,22 +23,7 @@ INFINITY = math.inf
 def _small_beta(p: Array, q: Array) -> Array:
     """Returns the beta function for 0 < p <= q < STIRLING, as a product."""
     n = p + q
-    return GAMMA(1.0 + p) * GAMMA(1.0 + q) / GAMMA(1.0 + n) * (n / q) / p
-
-
-def _log_positive_beta(p: Array, q: Array) -> Array:
-    """Returns the logarithm of the beta function for 0 < p <= q < inf."""
-    small, both_large = q < STIRLING, p >= STIRLING
-    a, b = where(small, p, 1.0), where(small, q, 1.0)
-    product = _small_beta(a, b)
-    # Γ(p) Γ(q) / Γ(p + q), where the quotient is q^-p up to a factor.
-    c, d = where(small | both_large, 1.0, p), where(small, STIRLING, q)
-    mixed = log_gamma_1p(c) - log(c) - c * log(d) - log_gamma_growth(d, c)
-    e, f = where(both_large, p, STIRLING), where(both_large, q, STIRLING)
-    less = log1p(e / f)
-    rest = stirling_rest(e) + stirling_rest(f) - stirling_rest(e + f)
-    large = rest + 0.5 * (math.log(2 * math.pi) + less - log(e)) - e * log1p(f / e) - f * less
-    return where(small, log(product), where(both_large, large, mixed))
+    return product_gamma(1.0 + p) * product_gamma(1.0 + q) / product_gamma(1.0 + n) * (n / q) / p
 
 
 def _log_beta(a: Array, b: Array) -> Array:
@@ -47,21 +32,26 @@ def _log_beta(a: Array, b: Array) -> Array:
     # At a pole of Γ(p), B is finite where Γ(p + q) has one too: B(p, q) = ±B(1 - p - q, q).
     turned = _is_turned(p, q)
     p, q = where(turned, minimum(1.0 - p - q, q), p), where(turned, maximum(1.0 - p - q, q), q)
-    inside = (p > 0.0) & (q < INFINITY)
-    positive = _log_positive_beta(where(inside, p, 1.0), where(inside, q, 1.0))
-    # A small negative p and a large q.
-    unequal = (p <= 0.0) & (q >= 2 * STIRLING) & (q < INFINITY) & (p > -0.5 * q)
-    big, less = where(unequal, q, STIRLING), where(unequal, p, 1.0)
-    total = where(unequal | inside, 1.0, p + q)
-    other = where(
-        unequal,
-        LGAMMA(less) - less * log(big) - log_gamma_growth(big, less),
-        LGAMMA(where(inside, 1.0, p)) + LGAMMA(where(inside, 1.0, q)) - LGAMMA(total),
-    )
+    small = (p > 0.0) & (q < STIRLING)
+    both_large = (p >= STIRLING) & (q < INFINITY)
+    # Γ(p) Γ(q) / Γ(p + q), where the quotient is q^-p up to a factor; p may be negative if it is small.
+    unequal = ~(small | both_large) & (q >= 2 * STIRLING) & (q < INFINITY) & (p > -0.5 * q)
+    unequal = unequal | ((p > 0.0) & (p < STIRLING) & (q >= STIRLING) & (q < INFINITY))
+    other = ~(small | both_large | unequal)
+    product = log(_small_beta(where(small, p, 1.0), where(small, q, 1.0)))
+    of_p = LGAMMA(where(unequal | other, p, 1.0))
+    u, v = where(unequal, p, 1.0), where(unequal, q, STIRLING)
+    mixed = of_p - u * log(v) - log_gamma_growth(v, u)
+    e, f = where(both_large, p, STIRLING), where(both_large, q, STIRLING)
+    less = log1p(e / f)
+    rest = stirling_rest(e) + stirling_rest(f) - stirling_rest(e + f)
+    large = rest + 0.5 * (math.log(2 * math.pi) + less - log(e)) - e * log1p(f / e) - f * less
+    general = of_p + LGAMMA(where(other, q, 1.0)) - LGAMMA(where(other, p + q, 1.0))
+    pole = other & (p <= 0.0) & (floor(p) == p)
     at_infinity = where(p > 0.0, -INFINITY, where(p < 0.0, INFINITY, math.nan))
-    pole = (p <= 0.0) & (floor(p) == p) & (q < INFINITY)
-    other = where(q == INFINITY, at_infinity, where(pole, INFINITY, other))
-    return where(inside, positive, where((a == a) & (b == b), other, math.nan))
+    general = where(q == INFINITY, at_infinity, where(pole, INFINITY, general))
+    value = where(small, product, where(both_large, large, where(unequal, mixed, general)))
+    return where((a == a) & (b == b), value, math.nan)
 
 
 def _is_turned(p: Array, q: Array) -> Array:
