@@ -1,5 +1,6 @@
 """Arithmetic with NumPy's semantics, for the operators of `Array` and for `effx.numpy`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
-from effx.ir.ops.convert import Bitcast, Copy
+from effx.ir.ops.convert import Bitcast, Copy, OptimizationBarrier
 from effx.ir.ops.linalg import PRESETS, DotGeneral, Precision
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
@@ -245,16 +246,48 @@ def round_(x: Operand, decimals: int = 0) -> Array:
     if kind in "biu":
         if decimals >= 0:
             return x
-        tens = 10.0**-decimals
-        return convert(perform(ROUND_TO_EVEN, (to_inexact(x) / tens,)), x.type.dtype) * int(tens)
+        return _round_integers(x, 10**-decimals)
     if decimals == 0:
         return perform(ROUND_TO_EVEN, (x,))
-    factor = float(10 ** abs(decimals))
     if x.type.dtype.itemsize == 2:  # 16-bit floats lose the scaled value
         return convert(round_(convert(x, dtypes.float32), decimals), x.type.dtype)
-    scaled = x * factor if decimals > 0 else x / factor
-    rounded = perform(ROUND_TO_EVEN, (scaled,))
-    return rounded / factor if decimals > 0 else rounded * factor
+    info = dtypes.finfo(x.type.dtype)
+    # XLA multiplies by the inverse of a constant, which must not be subnormal.
+    largest_power = int(math.log10(float(info.max))) - 1
+    if decimals < -largest_power - 1:  # half of that power of ten is above all numbers
+        return where(perform(e.IsFinite(), (x,)), x * 0.0, x)
+    # No number has digits behind those of the smallest one.
+    decimals = min(decimals, largest_power + int(info.precision) + 2)
+    scaled = _scale_by_ten(x, decimals, largest_power)
+    rounded = _scale_by_ten(perform(ROUND_TO_EVEN, (scaled,)), -decimals, largest_power)
+    # Large numbers have no such digits, and what is scaled may overflow.
+    is_whole = perform(ABS, (scaled,)) >= 2.0**info.nmant
+    return where(is_whole, x, rounded) if decimals > 0 else rounded
+
+
+def _scale_by_ten(x: Array, power: int, largest_power: int) -> Array:
+    """Returns x times a power of ten, which may be larger than a constant can be."""
+    first = min(abs(power), largest_power)
+    second = abs(power) - first
+    factors = [10.0**first, 10.0**second] if second else [10.0**first]
+    for i, factor in enumerate(factors):
+        if i:  # XLA would multiply the constants
+            (x,) = OptimizationBarrier()(x)
+        x = x * factor if power > 0 else x / factor
+    return x
+
+
+def _round_integers(x: Array, tens: int) -> Array:
+    """Rounds integers to multiples of a power of ten, halves to even, exactly."""
+    t = x.type
+    if tens > (1 if t.kind == "b" else dtypes.iinfo(t.dtype).max):
+        return x * scalar(0, t.dtype)
+    unit = scalar(tens, t.dtype)
+    quotient = floor_divide(x, unit)
+    rest = x - quotient * unit
+    less = unit - rest
+    odd = perform(REM, tuple(promote(quotient, 2))) != 0
+    return where((rest > less) | ((rest == less) & odd), quotient + 1, quotient) * unit
 
 
 def real(x: Operand) -> Array:

@@ -2,6 +2,7 @@
 
 # The public names are NumPy's; inside this module they shadow the builtins on purpose.
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,11 @@ def refuse_out(function_name: str, out: object) -> None:
         raise ShapeError(f"{function_name}: arrays are immutable, so out= is not supported; use the result")
 
 
+def accumulation_dtype(dtype: DType) -> DType:
+    """Returns the dtype in which numbers of a dtype are added up: f32 for floats of 16 bits, else the dtype itself."""
+    return dtypes.float32 if dtype.itemsize == 2 and dtypes.is_floating(dtype) else dtype
+
+
 def sum_dtype(dtype: DType) -> DType:
     """Returns the dtype of NumPy's sum: integers at least as wide as the default integer."""
     if dtype.kind == "u":
@@ -82,7 +88,7 @@ def sum(
     if result_dtype == dtypes.bool_:  # as in NumPy
         truth = any(x, axis, keepdims)
         return truth if initial is None else truth | convert(as_operand(initial, "sum"), dtypes.bool_)
-    wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
+    wide = accumulation_dtype(result_dtype)
     total = _restore_axes(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total + initial, result_dtype)
 
@@ -103,7 +109,7 @@ def prod(
     if result_dtype == dtypes.bool_:  # as in NumPy
         truth = all(x, axis, keepdims)
         return truth if initial is None else truth & convert(as_operand(initial, "prod"), dtypes.bool_)
-    wide = dtypes.float32 if result_dtype.itemsize == 2 and dtypes.is_floating(result_dtype) else result_dtype
+    wide = accumulation_dtype(result_dtype)
     total = _restore_axes(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
     return total if initial is None else convert(total * initial, result_dtype)
 
@@ -207,7 +213,7 @@ def mean(
     if where is not None:
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask("mean", where).type.shape))
     axes = normalize_axes("mean", axis, x.type)
-    wide = dtypes.float32 if result.itemsize == 2 and dtypes.is_floating(result) else result
+    wide = accumulation_dtype(result)
     total = sum(convert(x, wide), axes, wide, keepdims, where=where)
     count = _count_elements(x, axes, where, keepdims)
     number = convert(count, wide) if isinstance(count, Array) else size_scalar(count, wide)
@@ -223,7 +229,10 @@ def var(
     where: Operand | None = None,
     around: Operand | None = None,
 ) -> Array:
-    """The variance over axes, divided by the count less `ddof`; real for complex numbers. `around` is the mean."""
+    """The variance over axes, divided by the count less `ddof`; real for complex numbers. `around` is the mean.
+
+    NaN where that divisor is not positive.
+    """
     computed = inexact_dtype(x.type.dtype)
     result = dtypes.real_dtype(computed) if dtype is None else dtypes.canonicalize_requested(dtype)
     if computed.itemsize == 2:
@@ -239,13 +248,18 @@ def var(
     else:
         squared = centered * centered
     count = _count_elements(x, axes, where, keepdims)
-    if isinstance(count, Array):
-        divisor: Array | float = convert(count, squared.type.dtype) - ddof
-    elif is_symbolic(count):
-        divisor = size_scalar(count, squared.type.dtype) - ddof
-    else:
-        divisor = float(count - ddof)
-    return convert(sum(squared, axes, None, keepdims, where=where) / divisor, result)
+    return convert(
+        sum(squared, axes, None, keepdims, where=where) / free_count(count, ddof, squared.type.dtype),
+        result,
+    )
+
+
+def free_count(count: Array | int, ddof: float, dtype: DType) -> Array | float:
+    """Returns the count of observations less `ddof`; NaN where none is left, since there is no variance then."""
+    if not isinstance(count, Array) and not is_symbolic(count):
+        return float(count - ddof) if count > ddof else math.nan
+    rest = (convert(count, dtype) if isinstance(count, Array) else size_scalar(count, dtype)) - ddof
+    return select_where(rest > 0, rest, math.nan)
 
 
 def std(
@@ -258,7 +272,14 @@ def std(
     around: Operand | None = None,
 ) -> Array:
     """The standard deviation over axes. Arguments as for `var`."""
-    return perform(e.Sqrt(), (var(x, axis, dtype, ddof, keepdims, where, around),))
+    result = (
+        dtypes.real_dtype(inexact_dtype(x.type.dtype))
+        if dtype is None
+        else dtypes.canonicalize_requested(dtype)
+    )
+    # The square of a deviation of 16 bits overflows where its root does not.
+    wide = accumulation_dtype(result)
+    return convert(perform(e.Sqrt(), (var(x, axis, wide, ddof, keepdims, where, around),)), result)
 
 
 def _arg_reduction(

@@ -1,6 +1,7 @@
-"""The gamma function's logarithm, its derivatives, and the Hurwitz zeta function.
+"""The gamma function, its logarithm and the derivatives of that, and the Hurwitz zeta function.
 
-XLA computes them itself (CHLO `lgamma`, `digamma`, `polygamma`, `zeta`).
+XLA's own functions (CHLO `lgamma`, `digamma`) have 30 roundings near their zeros: only samplers use that `lgamma`, since
+its rounding decides which samples JAX accepts.
 """
 
 import math
@@ -13,6 +14,8 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import convert, scalar
 from effx.errors import TransformError
+from effx.families import gamma_formulas as formulas
+from effx.families import zeta_formulas
 from effx.handlers.jvp.handler import register_partial_derivatives, zeros_like
 from effx.handling import (
     Atom,
@@ -21,7 +24,6 @@ from effx.handling import (
     Elementwise,
     Unary,
     Var,
-    array_type,
     decomposes,
     emits,
     reference_rule,
@@ -31,7 +33,9 @@ from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
 __all__ = [
+    "CoarseLgamma",
     "Digamma",
+    "Gamma",
     "Lgamma",
     "Polygamma",
     "Zeta",
@@ -44,8 +48,26 @@ N = TypeVar("N", Array, float)
 
 
 @final
+class Gamma(Unary):
+    """The gamma function; NaN at negative integers."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 6.0)
+
+
+@final
 class Lgamma(Unary):
-    """The logarithm of |gamma(x)|. CHLO: lgamma."""
+    """The logarithm of |gamma(x)|."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+
+
+@final
+class CoarseLgamma(Unary):
+    """The logarithm of |gamma(x)| with XLA's rounding, for samplers. CHLO: lgamma."""
 
     __slots__ = ()
     kinds = "f"
@@ -54,7 +76,7 @@ class Lgamma(Unary):
 
 @final
 class Digamma(Unary):
-    """The slope of lgamma. CHLO: digamma."""
+    """The slope of lgamma."""
 
     __slots__ = ()
     kinds = "f"
@@ -63,7 +85,7 @@ class Digamma(Unary):
 
 @final
 class Polygamma(Binary):
-    """The m-th slope of digamma at x, for whole m. CHLO: polygamma."""
+    """The m-th slope of digamma at x, for whole m."""
 
     __slots__ = ()
     kinds = "f"
@@ -71,33 +93,21 @@ class Polygamma(Binary):
 
 @final
 class Zeta(Binary):
-    """The sum of (q + k)^-s over all k from 0, for s > 1. CHLO: zeta."""
+    """The sum of (q + k)^-s over all k from 0, for s > 1."""
 
     __slots__ = ()
     kinds = "f"
     domain = (1.4, 5.0)
 
 
+GAMMA, LGAMMA, COARSE_LGAMMA = Gamma(), Lgamma(), CoarseLgamma()
 DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
 
 
-@emits(Lgamma, Polygamma, Zeta)
-def _(body: Body, op: Elementwise, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    t = outputs[0].type
-    names = ", ".join([body.fit(x, t.shape) for x in inputs])
-    return body.line(f"chlo.{op.name} {names} : {', '.join([t.mlir] * len(inputs))} -> {t.mlir}")
-
-
-@emits(Digamma)
-def _(body: Body, op: Digamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    # Older releases of XLA give NaN at 0, newer ones -infinity.
-    x, t = body.name(inputs[0]), inputs[0].type
-    mask, low = array_type(dtypes.bool_, t.shape).mlir, body.constant(-math.inf, t)
-    value = body.line(f"chlo.digamma {x} : {t.mlir} -> {t.mlir}")
-    zero = body.line(
-        f"stablehlo.compare EQ, {x}, {body.constant(0.0, t)}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}"
-    )
-    return body.line(f"stablehlo.select {zero}, {low}, {value} : {mask}, {t.mlir}")
+@emits(CoarseLgamma)
+def _(body: Body, op: CoarseLgamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+    x = inputs[0]
+    return body.line(f"chlo.lgamma {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
 
 
 def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -158,8 +168,14 @@ def zeta_sum(s: N, q: N) -> N:
     return total
 
 
-decomposes(Zeta)(decompose_in_wide_floats(zeta_sum))
+decomposes(Zeta)(decompose_in_wide_floats(zeta_formulas.hurwitz_zeta))
+decomposes(Polygamma)(decompose_in_wide_floats(zeta_formulas.polygamma))
+decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))
+decomposes(Lgamma)(decompose_in_wide_floats(formulas.log_gamma))
+decomposes(Digamma)(decompose_in_wide_floats(formulas.digamma))
+tangent_of(Gamma)(lambda op, dx, x, y: dx * y * DIGAMMA(x))
 tangent_of(Lgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
+tangent_of(CoarseLgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
 tangent_of(Digamma)(lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x))
 register_partial_derivatives(
     Zeta,
@@ -179,6 +195,15 @@ register_partial_derivatives(
 )
 
 
+def _gamma(x: float) -> float:
+    if x < 0 and (x == -math.inf or x == int(x)):
+        return math.nan
+    try:
+        return math.gamma(x) if x else math.copysign(math.inf, x)
+    except OverflowError:
+        return math.inf
+
+
 def _lgamma(x: float) -> float:
     if x <= 0 and (x == -math.inf or x == int(x)):
         return math.inf
@@ -187,7 +212,7 @@ def _lgamma(x: float) -> float:
 
 def _digamma(x: float) -> float:
     if x == 0:
-        return -math.inf
+        return -math.copysign(math.inf, x)
     if math.isinf(x):
         return x if x > 0 else math.nan
     if x < 0:
@@ -211,13 +236,19 @@ def _polygamma(m: float, x: float) -> float:
 
 
 def _zeta(s: float, q: float) -> float:
-    if s <= 1:
-        return math.inf if s == 1 else math.nan
+    if math.isnan(s) or math.isnan(q) or s < 1 or (s == 1 and q < 0 and q != q // 1):
+        return math.nan
+    if s == 1:
+        return math.inf
     is_integer = s == s // 1
     if q > 0:
+        if math.isinf(s) or math.isinf(q):
+            return 0.0 if q > 1 else 1.0 if q == 1 else math.inf
         return zeta_sum(s, q)
+    if q == 0 or (q == q // 1 and is_integer and s % 2 == 0):
+        return math.inf
     if q == q // 1:
-        return math.inf if is_integer and s % 2 == 0 else math.nan
+        return math.nan
     if not is_integer or math.isnan(q):
         return math.nan
     negative = range(math.ceil(-q))
@@ -225,7 +256,7 @@ def _zeta(s: float, q: float) -> float:
 
 
 REFERENCES: dict[type[Elementwise], Callable[..., float]] = {
-    Lgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: _zeta,
+    Gamma: _gamma, Lgamma: _lgamma, CoarseLgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: _zeta,
 }  # fmt: skip
 
 

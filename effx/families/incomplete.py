@@ -13,9 +13,17 @@ from typing import final
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.arithmetic import horner, where
+from effx.array.arithmetic import horner, maximum, minimum, where
 from effx.array.promotion import broadcast_to, convert, scalar
-from effx.families.gamma import Digamma, Lgamma, decompose_in_wide_floats, forward_slope
+from effx.families.gamma import GAMMA, Digamma, Lgamma, decompose_in_wide_floats, forward_slope
+from effx.families.gamma_formulas import (
+    STIRLING,
+    deviation_from_peak,
+    divide_excess,
+    log_excess,
+    log_gamma_1p,
+    stirling_rest,
+)
 from effx.families.special import Erfc
 from effx.handlers.jvp.handler import Tangent, add_tangents, register_partial_derivatives, strengthen_tangents
 from effx.handlers.staging.stage import stage
@@ -26,12 +34,21 @@ from effx.ir.ops.control import While
 from effx.ir.ops.reduce import ReduceOr
 from effx.transforms.autodiff.core import jvp
 
-__all__ = ["Betainc", "BetaincGradA", "Igamma", "IgammaGradA", "Igammac", "RandomGammaGrad", "log_excess"]
+__all__ = [
+    "Betainc",
+    "BetaincGradA",
+    "Igamma",
+    "IgammaGradA",
+    "Igammac",
+    "RandomGammaGrad",
+    "beta_deviations",
+]
 
 LIMIT = 10_000
 # From here on the expansion for large a has the digits of float64 with two terms, and series need LIMIT iterations.
 LARGE = 1e6
-EXP, LOG, LOG1P, SQRT, ABS, SIGN, POW = e.Exp(), e.Log(), e.Log1p(), e.Sqrt(), e.Abs(), e.Sign(), e.Pow()
+EXP, EXPM1, LOG, LOG1P, POW = e.Exp(), e.Expm1(), e.Log(), e.Log1p(), e.Pow()
+SQRT, ABS, SIGN = e.Sqrt(), e.Abs(), e.Sign()
 LGAMMA, DIGAMMA, ERFC = Lgamma(), Digamma(), Erfc()
 
 
@@ -233,17 +250,12 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
     return _converge(_start_gamma_fraction, _extend_gamma_fraction, [a, x])
 
 
-def _divide_excess(u: Array) -> Array:
-    """Returns (u - log(1 + u)) / u² for abs(u) < 0.2."""
-    s = u / (u + 2.0)  # log(1 + u) = 2 artanh(s)
-    return (1.0 - 2.0 * s * horner(s * s, [1 / k for k in range(3, 21, 2)]) / (u + 2.0)) / (u + 2.0)
-
-
-def log_excess(u: Array) -> Array:
-    """Returns u - log(1 + u), without loss of digits for small u."""
-    near = ABS(u) < 0.2
-    v = where(near, u, 0.0)
-    return where(near, v * v * _divide_excess(v), u - LOG1P(u))
+def _peak(a: Array) -> Array:
+    """Returns a^a exp(-a) / gamma(a + 1)."""
+    large = a >= STIRLING
+    far, near = where(large, a, STIRLING), where(large, 1.0, a)
+    by_series = EXP(-stirling_rest(far)) / (SQRT(far) * math.sqrt(2 * math.pi))
+    return where(large, by_series, POW(near, near) * EXP(-near) / GAMMA(near + 1.0))
 
 
 def _scaled_gamma_density(a: Array, x: Array) -> Array:
@@ -252,14 +264,13 @@ def _scaled_gamma_density(a: Array, x: Array) -> Array:
     For large a as a deviation from the peak, which loses no digits (Loader, "Fast and accurate computation of
     binomial probabilities", 2000).
     """
-    large = a >= 10.0
-    far = where(large, a, 10.0)
-    u, w = (x - far) / far, 1.0 / (far * far)
-    rest = (
-        1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188 - w * (691 / 360360)))))
-    ) / far
-    peak = EXP(-far * log_excess(u) - rest) / SQRT(far * (2 * math.pi))
-    return where(large, peak, EXP(a * LOG(x) - x - LGAMMA(a + 1.0)))
+    large = a >= STIRLING
+    far, near = where(large, a, STIRLING), where(large, 1.0, a)
+    deviation = deviation_from_peak(far, x - far, x / far)
+    # Halves, which underflow only where the product does; beyond the bound it is 0.
+    bound = minimum(x, 2.9 * math.log(float(dtypes.finfo(x.type.dtype).max)))
+    half = POW(bound, 0.5 * near) * EXP(-0.5 * bound)
+    return where(large, EXP(-deviation) * _peak(far), half * half / GAMMA(near + 1.0))
 
 
 # The first functions of the expansion around eta = 0: 1 / mu - 1 / eta = C0[0] + C0[1] eta + …, and the next.
@@ -282,7 +293,7 @@ def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     # Near 0 eta is mu times a smooth function.
     central = ABS(mu) < 0.2
     v = where(central, mu, 0.0)
-    quotient = _divide_excess(v)
+    quotient = divide_excess(v)
     factor = SQRT(2.0 * quotient)
     eta = where(central, v * factor, SIGN(mu) * SQRT(2.0 * where(central, 1.0, half)))
     near = ABS(eta) < 0.3
@@ -344,10 +355,35 @@ def _igamma(a: Array, x: Array) -> Array:
     return _apply_gamma_limits(a, x, 0.0, 1.0, where(large, _uniform_expansion(a0, x0)[0], value))
 
 
+def _alternating_series(a: Array, x: Array) -> Array:
+    """Returns -x / (a + 1) + x² / (2! (a + 2)) - … (DLMF, 8.7.1)."""
+
+    def iterate(n: Array, xs: list[Array]) -> list[Array]:
+        power, total, a, x = xs
+        power = -power * x / n
+        term = power / (a + n)
+        return [power, total + term, ABS(term) > ABS(total) * (_machine_epsilon(x) / 16)]
+
+    zero = x * 0.0 + a * 0.0
+    return _iterate_while(iterate, [zero + 1.0, zero], [a, x])[1]
+
+
+def _small_igammac(a: Array, x: Array) -> Array:
+    """Returns igammac for a and x of at most 1, where igamma is nearly 1 for small a."""
+    logarithm = a * LOG(x) - log_gamma_1p(a)
+    return -EXPM1(logarithm) - EXP(logarithm) * a * _alternating_series(a, x)
+
+
 def _igammac(a: Array, x: Array) -> Array:
     large, a0, x0, near, a1, x1, a2, x2 = _split_by_method(a, x)
     below = _scaled_gamma_density(a1, x1) * _power_series(a1, x1)
-    value = where(near, 1.0 - below, _scaled_gamma_density(a2, x2) * a2 * _gamma_fraction(a2, x2))
+    both_small = (a1 <= 1.0) & (x1 <= 1.0)
+    rest = _small_igammac(where(both_small, a1, 1.0), where(both_small, x1, 0.5))
+    value = where(
+        near,
+        where(both_small, rest, 1.0 - below),
+        _scaled_gamma_density(a2, x2) * a2 * _gamma_fraction(a2, x2),
+    )
     return _apply_gamma_limits(a, x, 1.0, 0.0, where(large, _uniform_expansion(a0, x0)[1], value))
 
 
@@ -450,17 +486,85 @@ def _beta_front(a: Array, b: Array, x: Array) -> Array:
     return EXP(a * LOG(x) + b * LOG1P(-x) + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b))) / a
 
 
-def _lower_beta(a: Array, b: Array, x: Array) -> Array:
-    """Returns betainc where x is below the mean."""
-    return _beta_front(a, b, x) * _converge(_start_beta_fraction, _extend_beta_fraction, [a, b, x])
+def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Returns 1 / (b0 + a1 / (b1 + a2 / (b2 + …))), where x + y = 1 and x is below the mean.
+
+    Its terms do not cancel where y is tiny (Didonato and Morris, "Algorithm 708", ACM Transactions on Mathematical
+    Software 18, 1992, formula 9). Quotients come first: products of large parameters overflow.
+    """
+    above = _distance_from_mean(a, b, x, y)
+
+    def iterate(m: Array, xs: list[Array]) -> list[Array]:
+        before, c, d, a, b, x, y, above = xs
+        wide = a + m * 2.0 - 1.0
+        product = m * (b - m) * x
+        # All is divided by a, which is a factor of the first numerator.
+        numerator = where(m == 1.0, 1.0, a + m - 1.0) / wide * ((a + b + m - 1.0) * x / wide) * product
+        denominator = m + product / wide + (a + m) / (wide + 2.0) * (1.0 - above + m * (1.0 + y))
+        new = _lentz_step(before, c, d, numerator, denominator)
+        return [*new, ABS(new[0] - before) > ABS(before) * (_machine_epsilon(x) * 2)]
+
+    first = maximum((1.0 - above) / (a + 1.0), float(dtypes.finfo(a.type.dtype).tiny) * 2.0**10)
+    return 1.0 / _iterate_while(iterate, [first, first, first * 0.0], [a, b, x, y, above])[0]
 
 
-def _swap_beta_operands(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array, Array]:
-    """Returns where 1 - betainc(b, a, 1 - x) is computed, and the operands; harmless ones outside the domain."""
+def beta_deviations(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Returns -log((x / p)^a (y / q)^b), where x + y = 1 and p = a / (a + b), q = b / (a + b) is the peak."""
+    n, distance = a + b, _distance_from_mean(a, b, x, y)
+    of_a = deviation_from_peak(a, distance, x * (n / a))
+    return of_a + deviation_from_peak(b, -distance, y * (n / b))
+
+
+def _distance_from_mean(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Returns b x - a y; from 1/2, near which parameters that are alike leave more digits."""
+    middle = ABS(x - 0.5) < 0.25
+    return where(middle, (b - a) * 0.5 + (a + b) * (where(middle, x, 0.5) - 0.5), b * x - a * y)
+
+
+def _scaled_beta_density(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Returns x^a y^b / (a B(a, b)), where x + y = 1."""
+    deviation = beta_deviations(a, b, x, y)
+    return EXP(-deviation) * _peak(a) * (_peak(b) / _peak(a + b)) * (b / (a + b))
+
+
+def _lower_beta(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Returns betainc where x is below the mean, and y = 1 - x."""
+    density = _scaled_beta_density(a, b, x, y)
+    # Where it underflows, the fraction of large parameters overflows.
+    return where(density == 0.0, 0.0, density * _beta_fraction(a, b, x, y))
+
+
+def _uniform_beta_expansion(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Returns betainc for large a and b (DLMF, 8.18.9), with the first function of the expansion."""
+    n = a + b
+    p, q = a / n, b / n
+    spread = SQRT(p * q)
+    distance = _distance_from_mean(a, b, x, y) / n / spread
+    half = beta_deviations(a, b, x, y)
+    eta = SIGN(distance) * SQRT(2.0 * half / n)
+    # Around the peak, both terms of the function are infinite.
+    skew = (p - q) / spread
+    near = ABS(skew * distance) < 0.05
+    near = near & (ABS(distance) < 0.05)
+    away, height = where(near, 1.0, distance), where(near, 1.0, eta)
+    curvature = (1.0 - 3.0 * p * q) / (p * q)
+    series = -skew / 3.0 + where(near, distance, 0.0) * (skew * skew / 6.0 - curvature * 0.25)
+    first = where(near, series, 1.0 / height - 1.0 / away)
+    return ERFC(-SIGN(distance) * SQRT(half)) * 0.5 + EXP(-half) / SQRT(2 * math.pi * n) * first
+
+
+BetaOperands = tuple[Array, Array, Array, Array, Array]
+
+
+def _swap_beta_operands(a: Array, b: Array, x: Array) -> BetaOperands:
+    """Returns where 1 - betainc(b, a, 1 - x) is computed, the operands, and 1 - x; harmless ones outside the domain."""
     inside = (a > 0.0) & (b > 0.0) & (a < math.inf) & (b < math.inf) & (x > 0.0) & (x < 1.0)
     a, b, x = where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5)
-    swap = x > (a + 1.0) / (a + b + 2.0)
-    return swap, where(swap, b, a), where(swap, a, b), where(swap, 1.0 - x, x)
+    y = 1.0 - x
+    # From about the mean on, the complement converges faster; of a tiny b it would cancel, and x may be nearer to 1.
+    bound = maximum((a + 1.0) / (a + b + 2.0), minimum(a / (a + b), 0.9))
+    swap = x > bound
+    return swap, where(swap, b, a), where(swap, a, b), where(swap, y, x), where(swap, x, y)
 
 
 def _apply_beta_limits(a: Array, b: Array, x: Array, zero: float, one: float, value: Array) -> Array:
@@ -472,13 +576,22 @@ def _apply_beta_limits(a: Array, b: Array, x: Array, zero: float, one: float, va
 
 
 def _betainc(a: Array, b: Array, x: Array) -> Array:
-    swap, p, q, y = _swap_beta_operands(a, b, x)
-    value = _lower_beta(p, q, y)
-    return _apply_beta_limits(a, b, x, 0.0, 1.0, where(swap, 1.0 - value, value))
+    swap, p, q, u, v = _swap_beta_operands(a, b, x)
+    # The error of the expansion is about a^(-3/2) / 10. The fraction needs about sqrt(a) iterations.
+    bound = 1e4 if x.type.dtype.itemsize == 4 else 1e7
+    large = (p >= bound) & (q >= bound)
+    fraction = _lower_beta(
+        where(large, 1.0, p), where(large, 1.0, q), where(large, 0.5, u), where(large, 0.5, v)
+    )
+    expansion = _uniform_beta_expansion(
+        where(large, p, bound), where(large, q, bound), where(large, u, 0.5), where(large, v, 0.5)
+    )
+    value = where(large, expansion, fraction)
+    return _apply_beta_limits(a, b, x, 0.0, 1.0, where(swap, maximum(1.0 - value, 0.0), value))
 
 
 def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
-    swap, p, q, y = _swap_beta_operands(a, b, x)
+    swap, p, q, y, _ = _swap_beta_operands(a, b, x)
     fraction, (by_first, by_second) = _converge_with_slopes(
         _start_beta_fraction, _extend_beta_fraction, [p, q, y], 2
     )

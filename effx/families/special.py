@@ -10,12 +10,13 @@ from typing import final
 import numpy as np
 
 from effx.array import Array
+from effx.array.arithmetic import horner, where
 from effx.array.promotion import scalar
 from effx.handling import Body, Monotone, Unary, decomposes, emits, reference_rule, tangent_of
 from effx.ir.ops.elementwise import Clamp, Exp
 from effx.ir.program import Atom, Var
 
-__all__ = ["Erf", "ErfInv", "Erfc"]
+__all__ = ["Erf", "ErfInv", "Erfc", "scaled_erfc"]
 
 EXP = Exp()
 
@@ -99,3 +100,23 @@ REFERENCES: dict[type[Unary], Callable[[float], float]] = {
 def _(op: Unary, x: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
     each = np.vectorize(REFERENCES[type(op)], otypes=[np.float64])
     return each(x.astype(np.float64)).astype(x.dtype)
+
+
+# (x + 1/2) erfcx(x) for x >= 0 as a polynomial in (x - 3) / (x + 3).
+SCALED = (
+    0.6265040291348647, -0.06781055306229844, -0.023781147176733748, 0.06482257935169408, -0.05963683170710831,
+    0.03415401366763362, -0.011885257468443057, 0.0012646959406562531, 0.0009443452450429389,
+    -0.00038991629229371936, -5.2580120407128564e-05, 6.25501939134665e-05, 2.474972216077732e-06,
+    -1.0051502522401281e-05, -3.649871723609976e-07, 1.7382279474986716e-06, 1.7521553672850134e-07,
+    -3.106120857410133e-07, -6.548536475747824e-08, 5.260400939732792e-08, 1.615379005670547e-08,
+    -7.3667615652084435e-09, -2.0023435354232787e-09, 6.239861249923706e-10,
+)  # fmt: skip
+
+
+def scaled_erfc(x: Array) -> Array:
+    """Returns exp(x²) erfc(x) of floats."""
+    positive = where(x < 0.0, -x, x)
+    # 1 - 6 / (x + 3) is 1 at infinity, where (x - 3) / (x + 3) is NaN.
+    near = horner(1.0 - 6.0 / (positive + 3.0), SCALED) / (positive + 0.5)
+    below = where(x < 0.0, x, 0.0)
+    return where(x < 0.0, 2.0 * EXP(below * below) - near, near)

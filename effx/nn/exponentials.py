@@ -1,9 +1,9 @@
 """Sums of exponentials: logsumexp, softmax and log_softmax, safe against overflow.
 
-The largest element is subtracted before exponentiation, and added to the logarithm. -inf has the exponential
-0 and the derivative 0. With an element +inf the softmax is NaN, as in SciPy: its share of 1 depends on how infinity was
-reached. The softmax y has a rule, dy = y (dx - sum(y dx)): the derivative as written would divide by the sum's
-square and read the exponentials again.
+The largest element is subtracted before exponentiation, and added to the logarithm. Exponentials of 16 bits are summed
+in f32, where a sum of many does not overflow. -inf has the exponential 0 and the derivative 0. With an element +inf the
+softmax is NaN, as in SciPy: its share of 1 depends on how infinity was reached. The softmax y has a rule,
+dy = y (dx - sum(y dx)): the derivative as written would divide by the sum's square and read the exponentials again.
 """
 
 import math
@@ -13,9 +13,10 @@ from typing import Literal, overload
 
 import numpy as np
 
+from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import to_inexact
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, scalar
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes, scalar
 from effx.array.shaping import normalize_axes, reshape
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -33,6 +34,11 @@ EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFin
 def _constant_maximum(x: Array, axes: tuple[int, ...]) -> Array:
     """The largest element along axes, which remain with size 1; as a constant."""
     return perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
+
+
+def _sum_wide(x: Array, axes: tuple[int, ...]) -> Array:
+    """The sum over axes, which remain with size 1; of 16-bit floats as f32."""
+    return reducing.sum(x, axes, reducing.accumulation_dtype(x.type.dtype), True)
 
 
 def _check_axes(function_name: str, axis: Axis, x: Array) -> tuple[int, ...]:
@@ -119,14 +125,15 @@ def _logsumexp(
     largest = _constant_maximum(size, axes)
     largest = arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
     powers = perform(EXP, (x - largest,))
-    total = reducing.sum(powers if factor is None else powers * factor, axes, keepdims=True)
+    total = _sum_wide(powers if factor is None else powers * factor, axes)
     sign = perform(SIGN, (total,))
     if signed:
         total = perform(ABS, (total,))
     empty = total == 0
     # The logarithm of a sum of 0 would have an infinite derivative; it gets the derivative 0.
     log = perform(LOG, (arithmetic.where(empty, 1.0, total),)) + largest
-    log = arithmetic.where(empty, -np.inf, log)
+    log = convert(arithmetic.where(empty, -np.inf, log), x.type.dtype)
+    sign = convert(sign, x.type.dtype)
     if keepdims:
         return log, sign
     shape = tuple([n for i, n in enumerate(log.type.shape) if i not in axes])
@@ -180,7 +187,7 @@ def _weights(axes: tuple[int, ...], x: Array, mask: Array | None) -> Array:
     x = _select_masked(mask, x, -np.inf)
     # No guard against infinities: a further kernel of one operation costs as much to compile as the rest.
     powers = perform(EXP, (x - _constant_maximum(x, axes),))
-    return _select_masked(mask, powers / reducing.sum(powers, axes, keepdims=True), 0.0)
+    return _select_masked(mask, convert(powers / _sum_wide(powers, axes), x.type.dtype), 0.0)
 
 
 @_weights.defjvp
@@ -220,8 +227,8 @@ def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
     axes = _check_axes("log_softmax", axis, y)
     y = _select_masked(mask, y, -np.inf)
     shifted = y - _constant_maximum(y, axes)
-    result = shifted - perform(LOG, (reducing.sum(perform(EXP, (shifted,)), axes, keepdims=True),))
-    return _select_masked(mask, result, -np.inf)
+    result = shifted - perform(LOG, (_sum_wide(perform(EXP, (shifted,)), axes),))
+    return _select_masked(mask, convert(result, y.type.dtype), -np.inf)
 
 
 def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keepdims: bool = False) -> Array:
@@ -248,8 +255,11 @@ def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keep
     counted = scalar(1.0, a.type.dtype) if where is None else reducing.as_mask("logmeanexp", where)
     counted = broadcast_to(counted, broadcast_shapes(a.type.shape, counted.type.shape))
     axes = _check_axes("logmeanexp", axis, counted)
-    count = arithmetic.real(to_inexact(reducing.sum(counted, axes, keepdims=keepdims)))
-    return logsumexp(a, axes, None, keepdims, where=where) - perform(LOG, (count,))
+    count = reducing.sum(
+        counted, axes, reducing.accumulation_dtype(dtypes.real_dtype(a.type.dtype)), keepdims
+    )
+    wide = convert(a, reducing.accumulation_dtype(a.type.dtype))
+    return convert(logsumexp(wide, axes, None, keepdims, where=where) - perform(LOG, (count,)), a.type.dtype)
 
 
 @jit

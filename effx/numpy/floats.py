@@ -10,8 +10,7 @@ from effx.array.promotion import as_operand, convert
 from effx.array.reducing import refuse_out
 from effx.errors import DTypeError
 from effx.ir.ops.convert import Bitcast
-from effx.numpy.binary import copysign, nextafter
-from effx.numpy.creation import full_like
+from effx.numpy.binary import copysign
 from effx.numpy.elementwise import trunc
 from effx.numpy.logic import isfinite, isinf
 
@@ -125,8 +124,22 @@ def spacing(x: Operand, /) -> Array:
 
     >>> float(spacing(1.0))
     1.1920928955078125e-07
+    >>> float(spacing(0.0))
+    1.401298464324817e-45
     """
     a = _to_real("spacing", x)
-    away = full_like(a, float("inf"))
-    away = arithmetic.where(a < 0, -away, away)
-    return arithmetic.where(isfinite(a), nextafter(a, away) - a, float("nan"))
+    info, integer = dtypes.finfo(a.type.dtype), dtypes.bits_dtype(a.type.dtype)
+    # By their bits, since arithmetic of subnormal numbers may give 0. The distance is the power of two of the exponent,
+    # `nmant` lower; where that is below the smallest normal number, a single bit of a subnormal one.
+    mask = (1 << info.nexp) - 1
+    exponent = (Bitcast(integer)(a) >> info.nmant) & mask
+    lower = exponent - info.nmant
+    bit = arithmetic.maximum(exponent - 1, 0)
+    bits = arithmetic.where(
+        lower > 0, lower << info.nmant, as_operand(1, "spacing") << arithmetic.minimum(bit, info.nmant)
+    )
+    size = Bitcast(a.type.dtype)(convert(bits, integer))
+    size = convert(size, size.type.dtype, a.type.weak)
+    # Behind the largest number stands infinity.
+    size = arithmetic.where(abs(a) == float(info.max), float("inf"), size)
+    return arithmetic.where(isfinite(a), arithmetic.where(a < 0, -size, size), float("nan"))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from effx import dtypes
 from effx.array import Array, arithmetic, reducing
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, scalar
 from effx.array.reducing import refuse_out
 from effx.dtypes import DTypeLike
 from effx.effects import perform
-from effx.ir.ops import elementwise as e
 from effx.numpy.logic import isnan
 
 if TYPE_CHECKING:
@@ -207,13 +205,7 @@ def nanvar(
     """
     refuse_out("nanvar", out)
     x, present = _count_present(a, "nanvar", where)
-    result = reducing.var(x, axis, dtype, ddof, keepdims, present, mean)
-    if present is None:
-        return result
-    count = reducing.sum(present, axis, None, keepdims)
-    return arithmetic.where(
-        convert(count, dtypes.float32) > float(ddof), result, scalar(math.nan, result.type.dtype)
-    )
+    return reducing.var(x, axis, dtype, ddof, keepdims, present, mean)
 
 
 def nanstd(
@@ -233,7 +225,8 @@ def nanstd(
     1.0
     """
     refuse_out("nanstd", out)
-    return arithmetic.unary(e.Sqrt(), nanvar(a, axis, dtype, None, ddof, keepdims, where))
+    x, present = _count_present(a, "nanstd", where)
+    return reducing.std(x, axis, dtype, ddof, keepdims, present, mean)
 
 
 def nancumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:

@@ -317,9 +317,11 @@ def average(
         if w.type.size != x.type.shape[resolved_axis]:
             raise ShapeError(f"average: weights {w.type!r} do not fit axis {resolved_axis} of {x.type!r}")
         w = broadcast_to(shaping.reshape(w, (-1,) + (1,) * (x.type.ndim - resolved_axis - 1)), x.type.shape)
-    total = reducing.sum(w, axis, None, keepdims)
-    result = reducing.sum(x * w, axis, None, keepdims) / total
-    return (result, total) if returned else result
+    dtype = w.type.dtype
+    wide = reducing.accumulation_dtype(dtype)
+    total = reducing.sum(w, axis, wide, keepdims)
+    result = convert(reducing.sum(convert(x, wide) * convert(w, wide), axis, wide, keepdims) / total, dtype)
+    return (result, convert(total, dtype)) if returned else result
 
 
 def cov(
@@ -376,6 +378,8 @@ def cov(
         else:
             squares = weights * convert(as_operand(aweights), weights.type.dtype)
             norm = total - less * reducing.sum(squares) / total
+    # As of a variance, there is none where nothing is left to divide by.
+    norm = arithmetic.where(norm > 0.0, norm, math.nan)
     product = arithmetic.dot(weighted, arithmetic.conj(centered).T) / convert(
         norm, x.type.dtype, norm.type.weak
     )

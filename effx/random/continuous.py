@@ -27,7 +27,7 @@ STATIC = ("shape", "dtype")
 _unit = jit(floats.unit_floats, static_argnames=STATIC)
 _uniform = jit(floats.uniform_floats, static_argnames=STATIC)
 _normal = jit(floats.normal_floats, static_argnames=STATIC)
-_truncated = jit(floats.truncated_normal_floats, static_argnames=STATIC)
+_truncated = jit(floats.truncated_normal_floats, static_argnames=(*STATIC, "is_central"))
 _exponential = jit(floats.exponential_floats, static_argnames=STATIC)
 _gumbel = jit(floats.gumbel_floats, static_argnames=STATIC)
 _fine_gumbel = jit(floats.fine_gumbel_floats, static_argnames=STATIC)
@@ -116,7 +116,16 @@ def truncated_normal(
         check_sample_shape("truncated_normal", shape, lower, upper),
         floating_dtype("truncated_normal", dtype),
     )
-    return _truncated(check_key("truncated_normal", key), lower, upper, shape=sizes, dtype=kind)
+    # Of plain numbers, as initializers use them, it is known here.
+    is_central = (
+        isinstance(lower, int | float)
+        and isinstance(upper, int | float)
+        and lower <= floats.CENTRAL
+        and upper >= -floats.CENTRAL
+    )
+    return _truncated(
+        check_key("truncated_normal", key), lower, upper, shape=sizes, dtype=kind, is_central=is_central
+    )
 
 
 def normal(

@@ -13,12 +13,12 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.shaping import stack
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.families.gamma import COARSE_LGAMMA
 from effx.ir.types import Shape
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import scan
 from effx.lax.elementwise.arithmetic import ceil, floor
 from effx.lax.elementwise.exponential import log, log1p, sqrt
-from effx.lax.elementwise.gamma import lgamma
 from effx.random.arguments import ShapeLike, check_key, check_sample_shape, check_sizes, floating_dtype
 from effx.random.floats import uniform_floats, unit_floats
 from effx.random.generators import split_key
@@ -68,7 +68,7 @@ def _large_poisson(key: Array, rate: Array) -> Array:
         key, accepted_count, done = state
         key, u, us, v = _draw_centered(key, shape, dtype)
         k = floor((a * 2.0 / us + b) * u + rate + 0.43)
-        bound = k * log(rate) - rate - lgamma(k + 1.0)
+        bound = k * log(rate) - rate - COARSE_LGAMMA(k + 1.0)
         outside = (k < 0.0) | ((us < 0.013) & (v > us))
         accepted = ((us >= 0.07) & (v <= limit)) | (
             ~outside & (log(v * inverse / (a / (us * us) + b)) <= bound)
@@ -117,14 +117,14 @@ def _large_binomial(key: Array, n: Array, p: Array) -> Array:
     a = b * 0.0248 - 0.0873 + p * 0.01
     limit, alpha = 0.92 - 4.2 / b, (5.1 / b + 2.83) * spread
     mode, odds = floor((n + 1.0) * p), log(p / (1.0 - p))
-    height = lgamma(mode + 1.0) + lgamma(n - mode + 1.0)
+    height = COARSE_LGAMMA(mode + 1.0) + COARSE_LGAMMA(n - mode + 1.0)
 
     def draw(state: Three) -> Three:
         key, accepted_count, done = state
         key, u, us, v = _draw_centered(key, shape, dtype)
         k = floor((a * 2.0 / us + b) * u + n * p + 0.5)
         inside = (k >= 0.0) & (k <= n)
-        bound = height - lgamma(k + 1.0) - lgamma(n - k + 1.0) + (k - mode) * odds
+        bound = height - COARSE_LGAMMA(k + 1.0) - COARSE_LGAMMA(n - k + 1.0) + (k - mode) * odds
         accepted = inside & (((us >= 0.07) & (v <= limit)) | (log(v * alpha / (a / (us * us) + b)) <= bound))
         return key, where(accepted, k, accepted_count), done | accepted
 

@@ -10,18 +10,20 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_arrays, broadcast_to, convert, scalar
 from effx.dtypes import DType
 from effx.effects import perform
-from effx.families.special import Erf, ErfInv
+from effx.families.special import Erf, Erfc, ErfInv, scaled_erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import Shape
+from effx.lax.control.branches import cond
 from effx.random.generators import random_bits, select_key, split_key
 from effx.random.threefry import unsigned_dtype
 
 MAX, MIN, NEXT_AFTER, OR, SHIFT_RIGHT = e.Max(), e.Min(), e.NextAfter(), e.Or(), e.ShiftRightLogical()
-ERF, ERF_INV, LOG, LOG1P, ABS, SIGN, TAN = Erf(), ErfInv(), e.Log(), e.Log1p(), e.Abs(), e.Sign(), e.Tan()
+ERF, ERFC, ERF_INV, ABS, SIGN, TAN = Erf(), Erfc(), ErfInv(), e.Abs(), e.Sign(), e.Tan()
+LOG, LOG1P, EXPM1, SQRT = e.Log(), e.Log1p(), e.Expm1(), e.Sqrt()
 
 
 def unit_floats(key: Array, shape: Shape, dtype: DType) -> Array:
@@ -48,8 +50,16 @@ def uniform_floats(
 ) -> Array:
     """Returns floats in [minval, maxval)."""
     low, high = _convert_bound(minval, shape, dtype), _convert_bound(maxval, shape, dtype)
+    points = unit_floats(key, shape, dtype)
+    width = high - low
+    x = points * width + low
+    if not (isinstance(minval, float) and isinstance(maxval, float) and maxval - minval <= 1e4):
+        # The width of nearly all floats overflows; half of it does not.
+        half = low * 0.5
+        doubled = (points * (high * 0.5 - half) + half) * 2.0
+        x = where(perform(ABS, (width,)) < math.inf, x, doubled)
     # Rounding may leave the interval at its lower end.
-    return perform(MAX, (low, unit_floats(key, shape, dtype) * (high - low) + low))
+    return perform(MAX, (low, x))
 
 
 def normal_floats(key: Array, shape: Shape, dtype: DType) -> Array:
@@ -82,17 +92,78 @@ def fine_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     return -perform(LOG, (-perform(LOG1P, (-points,)),))
 
 
-def truncated_normal_floats(key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType) -> Array:
-    """Returns normal numbers truncated to an interval."""
+# Where an interval begins within this distance from 0, or has 0 inside, it isn't in a tail, in any dtype.
+CENTRAL = 1.5
+
+
+def truncated_normal_floats(
+    key: Array, lower: Operand, upper: Operand, shape: Shape, dtype: DType, is_central: bool = False
+) -> Array:
+    """Returns normal numbers truncated to an interval.
+
+    Near 1 a distribution function has few digits. An interval in a tail, where erfc is below the root of the dtype's
+    rounding, is drawn from by `_tail_floats`.
+
+    Args:
+        is_central: whether it is known that no interval is in a tail.
+    """
     root = scalar(float(np.array(math.sqrt(2), dtype)), dtype)
     low, high = _convert_bound(lower, shape, dtype), _convert_bound(upper, shape, dtype)
-    points = uniform_floats(key, shape, dtype, perform(ERF, (low / root,)), perform(ERF, (high / root,)))
+    first, last = low, high
+    in_tail: Array | None = None
+    if not is_central:
+        nearest = perform(MAX, tuple(broadcast_arrays([low, -high])))
+        in_tail = (nearest > CENTRAL) & (
+            perform(ERFC, (nearest / root,)) < math.sqrt(float(dtypes.finfo(dtype).eps))
+        )
+        # Harmless bounds: the slopes of others are infinite.
+        first, last = where(in_tail, -1.0, low), where(in_tail, 1.0, high)
+    points = uniform_floats(key, shape, dtype, perform(ERF, (first / root,)), perform(ERF, (last / root,)))
     x = root * perform(ERF_INV, (points,))
+    if in_tail is not None:
+        x = cond(
+            in_tail.any(),
+            lambda: where(in_tail, _tail_floats(unit_floats(key, shape, dtype), low, high, dtype), x),
+            lambda: x,
+        )
     # The interval is open at both ends.
     infinity = scalar(math.inf, dtype)
     return perform(
         MIN, (perform(MAX, (x, perform(NEXT_AFTER, (low, infinity)))), perform(NEXT_AFTER, (high, -infinity)))
     )
+
+
+def _tail_floats(points: Array, low: Array, high: Array, dtype: DType) -> Array:
+    """Returns normal numbers truncated to intervals in a tail, at points of [0, 1).
+
+    Of an interval [a, b], a > 0, the number is a + d, where d solves `log(q(a + d) / q(a)) = log(1 - u (1 - q(b) / q(a)))`,
+    and q is the probability of larger numbers. The quotients are those of the scaled erfc, times
+    `exp(-d (a + d / 2))`, and don't underflow.
+    """
+    wide = dtypes.float32 if dtype.itemsize < 4 else dtype
+    u, first, last = [convert(v, wide) for v in (points, low, high)]
+    mirrored = last < 0.0
+    a, b = where(mirrored, -last, first), where(mirrored, -first, last)
+    inside = (a > CENTRAL) & (a < b)
+    a, b = where(inside, a, 2.0), where(inside, b, 3.0)
+    root = math.sqrt(0.5)
+    scaled = scaled_erfc(a * root)
+
+    def log_quotient(distance: Array, above: Array) -> Array:
+        return perform(LOG, (scaled_erfc(above * root) / scaled,)) - distance * (a + distance * 0.5)
+
+    unbounded = b == math.inf
+    end = where(unbounded, a + 1.0, b)
+    log_rest = where(unbounded, -math.inf, log_quotient(end - a, end))
+    target = perform(LOG1P, (u * perform(EXPM1, (log_rest,)),))
+    # Without the quotient of the scaled functions, a quadratic equation; then Newton's method.
+    distance = -2.0 * target / (a + perform(SQRT, (a * a - 2.0 * target,)))
+    for _ in range(4):
+        above = a + distance
+        slope = math.sqrt(2 / math.pi) / scaled_erfc(above * root)
+        distance = distance + (log_quotient(distance, above) - target) / slope
+    x = a + distance
+    return convert(where(mirrored, -x, x), dtype)
 
 
 def exponential_floats(key: Array, shape: Shape, dtype: DType) -> Array:

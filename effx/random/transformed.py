@@ -74,9 +74,12 @@ def _wald_floats(key: Array, mean: Operand, shape: Shape, dtype: DType) -> Array
     m = _convert_parameter(mean, shape, dtype)
     keys = split_key(key, (2,))
     v, u = normal_floats(keys[0], shape, dtype), unit_floats(keys[1], shape, dtype)
-    z, m2 = v * v, m * m
-    x = m + m2 * z * 0.5 - m * 0.5 * sqrt(m * z * 4.0 + m2 * (z * z))
-    return where(u <= m / (m + x), x, m2 / x)
+    # The two numbers with (x - m)² / (m² x) = v² have the product m². The smaller is computed by its inverse, a sum of
+    # positive terms; the formula of the paper is a difference of numbers as large as m² v².
+    half, rate = v * v * 0.5, 1.0 / m
+    inverse = rate + half + sqrt(half * (half + rate * 2.0))
+    x = 1.0 / inverse
+    return where(u <= 1.0 / (1.0 + x * rate), x, m * (m * inverse))
 
 
 STATIC = ("shape", "dtype")

@@ -210,7 +210,7 @@ def test_second_derivatives() -> None:
 WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     *[
         (partial(getattr(special, name), 1j), DTypeError, f"{name}: expected real numbers, got c64[]~")
-        for name in ("exp1", "expi", "sici", "fresnel", "dawsn", "spence", "erfcx", "erfcinv", "log_ndtr")
+        for name in ("exp1", "expi", "sici", "fresnel", "dawsn", "spence", "erfcinv", "log_ndtr")
     ],
     (lambda: special.expn(1, 1j), DTypeError, "expn: expected real numbers, got c64[]~"),
     (lambda: special.owens_t(1j, 1.0), DTypeError, "owens_t: expected real numbers, got c64[]~"),

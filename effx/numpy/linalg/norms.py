@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing, shaping
 from effx.array.arithmetic import absolute, to_inexact
 from effx.array.promotion import as_operand, convert
@@ -106,8 +107,11 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro") ->
 
 
 def _root_of_square_sum(a: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    squares = arithmetic.real(a * arithmetic.conj(a)) if a.type.kind == "c" else a * a
-    return _root(reducing.sum(squares, axes, keepdims=keepdims), 2)
+    # Squares of 16-bit floats overflow where their root does not.
+    wide = convert(a, reducing.accumulation_dtype(a.type.dtype), a.type.weak)
+    squares = arithmetic.real(wide * arithmetic.conj(wide)) if a.type.kind == "c" else wide * wide
+    root = _root(reducing.sum(squares, axes, keepdims=keepdims), 2)
+    return convert(root, dtypes.real_dtype(a.type.dtype))
 
 
 def _root(total: Array, order: float) -> Array:
@@ -132,8 +136,9 @@ def _vector_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, ...]
         return reducing.sum(convert(a != 0, sizes.type.dtype), axes, keepdims=keepdims)
     if ord == 1:
         return reducing.sum(sizes, axes, keepdims=keepdims)
-    total = reducing.sum(sizes**ord, axes, keepdims=keepdims)
-    return _root(total, ord) if ord > 0 else total ** (1.0 / ord)
+    wide = convert(sizes, reducing.accumulation_dtype(sizes.type.dtype))
+    total = reducing.sum(wide**ord, axes, keepdims=keepdims)
+    return convert(_root(total, ord) if ord > 0 else total ** (1.0 / ord), sizes.type.dtype)
 
 
 def _matrix_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:

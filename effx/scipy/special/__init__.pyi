@@ -1,3 +1,4 @@
+from effx.scipy.special.betas import *
 from effx.scipy.special.entropies import *
 from effx.scipy.special.exponential_integrals import *
 from effx.scipy.special.faddeeva import *

@@ -139,7 +139,7 @@ def _expi(x: Array) -> Array:
     scaled = where(high, horner(24.0 / far - 1.0, FAR), horner((middle - 9.0) * (1 / 3), MIDDLE))
     # In two steps: exp(x) overflows before exp(x) / x.
     half = exp(where(low, 6.0, a) * 0.5)
-    result = where(low, log(near) + EULER + _entire_part(near), half * (scaled / a) * half)
+    result = where(low, log(near) + EULER + _entire_part(near), half * scaled / a * half)
     below = -_exp1(where(x < 0.0, -x, 1.0))
     return where(
         inside, result, where(x > 0.0, math.inf, where(x == 0.0, -math.inf, where(x < 0.0, below, x)))

@@ -84,8 +84,8 @@ def _faddeeva(z: Array) -> Array:
     return where(lower, 2.0 * exp(-(where(lower, z, 0.0) ** 2)) - result, result)
 
 
-_differentiable_faddeeva: Callable[[Array], Array] = with_derivative(
-    _faddeeva, lambda z: -2.0 * z * _differentiable_faddeeva(z) + 2j / math.sqrt(math.pi)
+faddeeva: Callable[[Array], Array] = with_derivative(
+    _faddeeva, lambda z: -2.0 * z * faddeeva(z) + 2j / math.sqrt(math.pi)
 )
 
 
@@ -111,7 +111,7 @@ def wofz(z: Operand) -> Array:
     '0.4276+0.0000j'
     """
     (a,) = promote_inexact(as_operand(z, "wofz"))
-    return _differentiable_faddeeva(convert(a, dtypes.complex_dtype(a.type.dtype)))
+    return faddeeva(convert(a, dtypes.complex_dtype(a.type.dtype)))
 
 
 def _dawson(x: Array) -> Array:

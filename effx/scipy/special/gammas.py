@@ -3,14 +3,17 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
 from effx.families.bessel import bessel
+from effx.families.gamma import GAMMA
+from effx.families.zeta_formulas import riemann_zeta_below_one
 from effx.lax.elementwise import gamma as of_gamma
 from effx.lax.elementwise import special
 from effx.lax.elementwise.arithmetic import floor
-from effx.lax.elementwise.exponential import exp
+from effx.scipy.operands import cast_like, real_floats
+from effx.scipy.special.complex_gammas import complex_digamma, complex_gamma, complex_log_gamma
 
 __all__ = [
-    "beta", "betainc", "betaln", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
-    "i1e", "loggamma", "poch", "polygamma", "zeta",
+    "betainc", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1",
+    "i1e", "loggamma", "polygamma", "zeta",
 ]  # fmt: skip
 
 
@@ -24,12 +27,17 @@ def gammaln(x: Operand) -> Array:
 
 
 def loggamma(x: Operand) -> Array:
-    """The same as `gammaln`.
+    """The same as `gammaln` of real numbers; of complex ones the principal branch of log(gamma(z)), NaN at poles.
+
+    It has no cut but the real axis below 0, and so differs from the logarithm of `gamma(z)` by a multiple of 2 pi i.
 
     >>> f"{float(loggamma(3.0)):.4f}"
     '0.6931'
+    >>> f"{complex(loggamma(3.0 + 4.0j)):.4f}"
+    '-1.7566+4.7427j'
     """
-    return gammaln(x)
+    (a,) = promote_inexact(x)
+    return complex_log_gamma(a) if a.type.kind == "c" else of_gamma.lgamma(a)
 
 
 def gammasgn(x: Operand) -> Array:
@@ -43,26 +51,30 @@ def gammasgn(x: Operand) -> Array:
     even = floored * 0.5 == floor(floored * 0.5)
     sign = where((a > 0.0) | even, 1.0 + a * 0.0, -1.0)
     sign = where(a == 0.0, where(1.0 / where(a == 0.0, a, 1.0) > 0.0, 1.0, -1.0), sign)
-    return where((a < 0.0) & (a == floored), float("nan"), where(a > 0.0, 1.0, sign))
+    undefined = ((a < 0.0) & (a == floored)) | (a != a)
+    return where(undefined, float("nan"), where(a > 0.0, 1.0, sign))
 
 
 def gamma(x: Operand) -> Array:
-    """The gamma function.
+    """The gamma function of real or complex numbers; NaN at negative integers.
 
-    >>> f"{float(gamma(5.0)):.3f}"
-    '24.000'
+    >>> gamma(5.0)
+    Array(24., dtype=float32, weak_type=True)
+    >>> f"{complex(gamma(1j)):.3f}"
+    '-0.155-0.498j'
     """
     (a,) = promote_inexact(x)
-    return gammasgn(a) * exp(of_gamma.lgamma(a))
+    return complex_gamma(a) if a.type.kind == "c" else GAMMA(a)
 
 
 def digamma(x: Operand) -> Array:
-    """The slope of `gammaln`.
+    """The slope of `gammaln`; of complex numbers that of `loggamma`.
 
     >>> f"{float(digamma(1.0)):.4f}"
     '-0.5772'
     """
-    return of_gamma.digamma(*promote_inexact(x))
+    (a,) = promote_inexact(x)
+    return complex_digamma(a) if a.type.kind == "c" else of_gamma.digamma(a)
 
 
 def polygamma(n: Operand, x: Operand) -> Array:
@@ -75,32 +87,20 @@ def polygamma(n: Operand, x: Operand) -> Array:
 
 
 def zeta(x: Operand, q: Operand | None = None) -> Array:
-    """The Hurwitz zeta function; Riemann's where q is None.
+    """The Hurwitz zeta function, NaN for x < 1; where q is None Riemann's, for all real x.
 
     >>> f"{float(zeta(2.0)):.4f}"
     '1.6449'
+    >>> f"{float(zeta(-1.0)):.4f}"
+    '-0.0833'
     """
-    return of_gamma.zeta(*promote_inexact(x, 1.0 if q is None else q))
-
-
-def betaln(a: Operand, b: Operand) -> Array:
-    """The logarithm of abs(beta(a, b)).
-
-    >>> f"{float(betaln(2.0, 3.0)):.4f}"
-    '-2.4849'
-    """
-    p, q = promote_inexact(a, b)
-    return of_gamma.lgamma(p) + of_gamma.lgamma(q) - of_gamma.lgamma(p + q)
-
-
-def beta(a: Operand, b: Operand) -> Array:
-    """The beta function.
-
-    >>> f"{float(beta(2.0, 3.0)):.4f}"
-    '0.0833'
-    """
-    p, q = promote_inexact(a, b)
-    return gammasgn(p) * gammasgn(q) * gammasgn(p + q) * exp(betaln(p, q))
+    if q is not None:
+        return of_gamma.zeta(*promote_inexact(x, q))
+    (s,), _ = real_floats("zeta", x)
+    above = s > 1.0
+    below = riemann_zeta_below_one(where(above, 0.0, s))
+    value = where(above, of_gamma.zeta(where(above, s, 2.0), where(above, 1.0, 2.0)), below)
+    return cast_like(promote_inexact(x)[0], where(s == s, value, s))
 
 
 def betainc(a: Operand, b: Operand, x: Operand) -> Array:
@@ -128,20 +128,6 @@ def gammaincc(a: Operand, x: Operand) -> Array:
     '0.1353'
     """
     return of_gamma.igammac(*promote_inexact(a, x))
-
-
-def poch(z: Operand, m: Operand) -> Array:
-    """gamma(z + m) / gamma(z), for z > 0 and z + m > 0.
-
-    >>> f"{float(poch(2.0, 3.0)):.3f}"
-    '24.000'
-    """
-    a, b = promote_inexact(z, m)
-    # At a pole there is no difference of logarithms.
-    pole = (b == 0.0) & (a <= 0.0)
-    return where(
-        pole, 1.0, exp(of_gamma.lgamma(where(pole, 1.0, a + b)) - of_gamma.lgamma(where(pole, 1.0, a)))
-    )
 
 
 def i0e(x: Operand) -> Array:

@@ -31,7 +31,7 @@ def _legendre_part(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     Clenshaw summation and the recursive computation of very high degree and order normalised associated Legendre
     functions", Journal of Geodesy 76, 2002).
     """
-    x, y = cos(theta), sin(theta)
+    x, y = cos(theta), absolute(sin(theta))
 
     def step(i: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         before, here = state
@@ -68,9 +68,12 @@ def _theta_derivative(n: Array, m: Array, theta: Array, phi: Array, n_max: int, 
         return _differentiable_harmonic(n_max)(n, m, theta, phi)
     up, down = (n - m) * (n + m + 1.0), (n + m) * (n - m + 1.0)
     turn = complex_of(cos(phi), -sin(phi))
+    # The polynomials depend on theta by its cosine: on half of each turn theta falls as the angle of 0 to pi rises.
+    turned = where(sin(theta) < 0.0, -1.0, 1.0)
     above = _theta_derivative(n, m + 1.0, theta, phi, n_max, times - 1) * turn
     below = _theta_derivative(n, m - 1.0, theta, phi, n_max, times - 1) * complex_of(real(turn), -imag(turn))
-    return 0.5 * (sqrt(where(up > 0.0, up, 0.0)) * above - sqrt(where(down > 0.0, down, 0.0)) * below)
+    up, down = turned * sqrt(where(up > 0.0, up, 0.0)), turned * sqrt(where(down > 0.0, down, 0.0))
+    return 0.5 * (up * above - down * below)
 
 
 Harmonic = custom_jvp[[Array, Array, Array, Array], Array]
@@ -137,7 +140,7 @@ def sph_harm_y(
     Args:
         n: degrees, integers >= 0; 0 where abs(m) > n.
         m: orders, integers.
-        theta: polar angles, from 0 to pi.
+        theta: polar angles, from 0 to pi; others as SciPy, as the angle of the same cosine.
         phi: azimuths. All four broadcast.
         diff_n: 1 or 2 to get the derivatives by (theta, phi) up to this order too, as SciPy's function.
         n_max: the largest degree, which must be known when n is traced; NaN for larger ones. By default that of n.

@@ -3,27 +3,20 @@
 import math
 
 from effx.array import Array, Operand
-from effx.array.arithmetic import horner, minimum, promote_inexact, where
+from effx.array.arithmetic import minimum, promote_inexact, where
+from effx.array.promotion import as_operand
 from effx.errors import ShapeError
 from effx.families.gamma import forward_slope
 from effx.families.quantiles import NDTRI
+from effx.families.special import scaled_erfc as scaled_erfc_by_polynomial
 from effx.lax.elementwise import special
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.scipy.operands import cast_strong_like, real_floats, with_derivative
+from effx.scipy.special.faddeeva import faddeeva
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
 __all__ = ["erf", "erfc", "erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
-
-# (x + 1/2) erfcx(x) for x >= 0 as a polynomial in (x - 3) / (x + 3).
-SCALED = (
-    0.6265040291348647, -0.06781055306229844, -0.023781147176733748, 0.06482257935169408, -0.05963683170710831,
-    0.03415401366763362, -0.011885257468443057, 0.0012646959406562531, 0.0009443452450429389,
-    -0.00038991629229371936, -5.2580120407128564e-05, 6.25501939134665e-05, 2.474972216077732e-06,
-    -1.0051502522401281e-05, -3.649871723609976e-07, 1.7382279474986716e-06, 1.7521553672850134e-07,
-    -3.106120857410133e-07, -6.548536475747824e-08, 5.260400939732792e-08, 1.615379005670547e-08,
-    -7.3667615652084435e-09, -2.0023435354232787e-09, 6.239861249923706e-10,
-)  # fmt: skip
 
 
 def erf(x: Operand) -> Array:
@@ -77,15 +70,7 @@ def ndtri(p: Operand) -> Array:
     return NDTRI(*promote_inexact(p))
 
 
-def _scaled_erfc(x: Array) -> Array:
-    positive = where(x < 0.0, -x, x)
-    # 1 - 6 / (x + 3) is 1 at infinity, where (x - 3) / (x + 3) is NaN.
-    near = horner(1.0 - 6.0 / (positive + 3.0), SCALED) / (positive + 0.5)
-    below = where(x < 0.0, x, 0.0)
-    return where(x < 0.0, 2.0 * exp(below * below) - near, near)
-
-
-_polynomial_slope = forward_slope(_scaled_erfc, 0, 1)
+_polynomial_slope = forward_slope(scaled_erfc_by_polynomial, 0, 1)
 
 
 def _scaled_erfc_slope(x: Array) -> Array:
@@ -95,7 +80,7 @@ def _scaled_erfc_slope(x: Array) -> Array:
     return where(near, 2.0 * a * scaled_erfc(a) - 2 / math.sqrt(math.pi), _polynomial_slope(b))
 
 
-_differentiable_erfc = with_derivative(_scaled_erfc, _scaled_erfc_slope)
+_differentiable_erfc = with_derivative(scaled_erfc_by_polynomial, _scaled_erfc_slope)
 
 
 def scaled_erfc(x: Array) -> Array:
@@ -111,10 +96,10 @@ def erfcx(x: Operand) -> Array:
     adds to it.
 
     Args:
-        x: real numbers of any shape.
+        x: real or complex numbers of any shape. Of complex ones it is `wofz(1j * x)`.
 
     Raises:
-        DTypeError: x is complex, or no array.
+        DTypeError: x is no array.
 
     Source: Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x²) erfc x in 0 <= x < infinity",
     Mathematics of Computation 36, 1981; the coefficients are our own.
@@ -122,7 +107,10 @@ def erfcx(x: Operand) -> Array:
     >>> f"{float(erfcx(10.0)):.4f}"
     '0.0561'
     """
-    (a,), first = real_floats("erfcx", x)
+    z = as_operand(x, "erfcx")
+    if z.type.kind == "c":
+        return faddeeva(z * 1j)
+    (a,), first = real_floats("erfcx", z)
     return cast_strong_like(first, scaled_erfc(a))
 
 

@@ -9,14 +9,14 @@ from effx.array.promotion import as_operand, convert
 from effx.array.reducing import sum as total
 from effx.array.shaping import expand_dims
 from effx.errors import DTypeError, ShapeError
-from effx.lax.elementwise import arithmetic as lax_arithmetic
-from effx.lax.elementwise.exponential import exp, expm1, log, log1p
+from effx.families.gamma import GAMMA
+from effx.lax.elementwise.exponential import exp, expm1, log, log1p, pow
 from effx.lax.elementwise.gamma import lgamma
 from effx.nn import exponentials
 from effx.nn.exponentials import logsumexp
 
 __all__ = [
-    "boxcox", "boxcox1p", "comb", "factorial", "log_softmax", "logsumexp", "multigammaln", "softmax",
+    "boxcox", "boxcox1p", "factorial", "log_softmax", "logsumexp", "multigammaln", "softmax",
 ]  # fmt: skip
 
 Axis = int | tuple[int, ...] | None
@@ -58,27 +58,10 @@ def factorial(n: Operand, exact: bool = False) -> Array:
     if exact:
         raise DTypeError("factorial: exact=True needs integers of any size; use math.factorial")
     (a,) = promote_inexact(n)
-    return where(a < 0.0, 0.0, exp(lgamma(where(a < 0.0, 0.0, a) + 1.0)))
-
-
-def comb(N: Operand, k: Operand, *, repetition: bool = False) -> Array:
-    """The number of choices of k out of N things, as a floating number; 0 outside of 0 <= k <= N.
-
-    Args:
-        N, k: whole numbers, which broadcast.
-        repetition: True to choose a thing as often as wanted.
-
-    >>> float(comb(5, 2))
-    10.0
-    """
-    n, m = promote_inexact(N, k)
-    if repetition:
-        n = n + m - 1.0
-    inside = (m >= 0.0) & (m <= n)
-    a, b = where(inside, n, 1.0), where(inside, m, 1.0)
-    result = exp(lgamma(a + 1.0) - lgamma(b + 1.0) - lgamma(a - b + 1.0))
-    are_integers = (lax_arithmetic.floor(a) == a) & (lax_arithmetic.floor(b) == b)
-    return where(inside, where(are_integers, lax_arithmetic.round(result), result), 0.0)
+    # Not the gamma function of n + 1, which is rounded.
+    above = where(a > 1.0, a, 1.0)
+    low = where((a >= 0.0) & (a <= 1.0), a, 0.0)
+    return where(a < 0.0, 0.0, where(a > 1.0, above * GAMMA(above), GAMMA(low + 1.0) + (a - a)))
 
 
 def multigammaln(a: Operand, d: Operand) -> Array:
@@ -109,7 +92,8 @@ def boxcox(x: Operand, lmbda: Operand) -> Array:
     2.0
     """
     a, b = promote_inexact(x, lmbda)
-    return _power_transform(log(a), b)
+    # A power has more digits than the exponential of a logarithm. Its half does not overflow where the quotient does not.
+    return _power_transform(log(a), b, pow(a, 0.5 * b), 1.0)
 
 
 def boxcox1p(x: Operand, lmbda: Operand) -> Array:
@@ -119,19 +103,26 @@ def boxcox1p(x: Operand, lmbda: Operand) -> Array:
     2.0
     """
     a, b = promote_inexact(as_operand(x, "boxcox1p"), lmbda)
-    return _power_transform(log1p(a), b)
+    logarithm = log1p(a)
+    return _power_transform(logarithm, b, exp(0.5 * b * logarithm), 80.0)
 
 
 # 1 / (k + 1)!, as many as (exp(t) - 1) / t and its second derivatives need for |t| < 1.
 _EXPM1_SERIES = tuple([1 / math.factorial(k + 1) for k in range(22)])
 
 
-def _power_transform(logarithm: Array, power: Array) -> Array:
+def _power_transform(logarithm: Array, power: Array, half: Array, bound: float) -> Array:
+    """Returns (exp(power * logarithm) - 1) / power, by `half`, the root of the exponential, from a bound on."""
     # With t = power * logarithm it is logarithm * (exp(t) - 1) / t. Near 0 this quotient is its power series: there its
     # derivatives would be differences of large numbers.
     undefined = (power == 0.0) & (absolute(logarithm) == math.inf)
     t = power * where(undefined, 0.0, logarithm)
-    near = absolute(t) < 1.0
+    size = absolute(t)
+    near, divisor = size < 1.0, where(size < 1.0, 1.0, power)
     series = horner(where(near, t, 0.0), _EXPM1_SERIES[: 22 if t.dtype.itemsize >= 8 else 12])
-    far = expm1(where(near, 1.0, t)) / where(near, 1.0, power)
-    return where(near, logarithm * series, far)
+    medium = expm1(where(near | (size >= bound), 1.0, t)) / divisor
+    # Of an infinite logarithm the half of the power may underflow.
+    root = where(t == -math.inf, 0.0, where(t == math.inf, math.inf, half))
+    large = where(near, 1.0, root) / divisor * root - 1.0 / divisor
+    value = where(near, logarithm * series, where(size < bound, medium, large))
+    return where(logarithm == logarithm, value, logarithm)

@@ -1,12 +1,17 @@
 """The beta distribution, with density y^(a - 1) (1 - y)^(b - 1) / B(a, b) for y in [0, 1] and a, b > 0."""
 
+import math
+
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_arrays
+from effx.families.gamma_formulas import STIRLING, stirling_rest
+from effx.families.incomplete import beta_deviations
+from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.gamma import betainc
 from effx.lazy import list_names
+from effx.scipy.special.betas import log_beta
 from effx.scipy.stats.families import DistributionFamily, log_of_probability, weighted_log, weighted_log1p
-from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
@@ -17,7 +22,15 @@ BETA = DistributionFamily("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0
 
 def log_density(y: Array, a: Array, b: Array) -> Array:
     """Returns the logarithm of the density."""
-    return weighted_log(a - 1.0, y) + weighted_log1p(b - 1.0, -y) - log_beta(a, b)
+    # Of large parameters as a deviation from the peak: in the sum, large numbers would cancel.
+    both_large = (a >= STIRLING) & (b >= STIRLING) & (y > 0.0) & (y < 1.0)
+    p, q, x = where(both_large, a, STIRLING), where(both_large, b, STIRLING), where(both_large, y, 0.5)
+    rest = 1.0 - x
+    peak = stirling_rest(p + q) - stirling_rest(p) - stirling_rest(q)
+    peak = peak + 0.5 * (log(p) + log(q) - log(p + q) - math.log(2 * math.pi))
+    near = peak - beta_deviations(p, q, x, rest) - log(x) - log1p(-x)
+    plain = weighted_log(a - 1.0, y) + weighted_log1p(b - 1.0, -y) - log_beta(a, b)
+    return where(both_large, near, plain)
 
 
 def lower_and_upper(y: Array, a: Array, b: Array) -> tuple[Array, Array]:

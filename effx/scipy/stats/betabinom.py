@@ -4,8 +4,8 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import log1p
 from effx.lazy import list_names
+from effx.scipy.special.betas import log_beta
 from effx.scipy.stats.families import DistributionFamily
-from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpmf", "pmf"]

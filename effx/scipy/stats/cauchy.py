@@ -4,6 +4,7 @@ import math
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
+from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.trigonometric import atan2, tan
 from effx.lazy import list_names
 from effx.scipy.stats.families import DistributionFamily, log1p_square, log_of_probability
@@ -27,7 +28,11 @@ def upper_tail(y: Array) -> Array:
 
 def log_upper_tail(y: Array) -> Array:
     """Returns its logarithm."""
-    return log_of_probability(upper_tail(y), upper_tail(-y))
+    # The probability of a large y, 1 / (pi y), may underflow.
+    large = y > 1e10
+    near = where(large, 0.0, y)
+    logarithm = log_of_probability(upper_tail(near), upper_tail(-near))
+    return where(large, -log(where(large, y, 1.0)) - math.log(math.pi), logarithm)
 
 
 def quantile(p: Array) -> Array:

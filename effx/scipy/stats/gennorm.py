@@ -2,9 +2,11 @@
 
 import math
 
+from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, where
 from effx.array.promotion import broadcast_arrays
+from effx.families.gamma import GAMMA
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac, lgamma
 from effx.lazy import list_names
@@ -31,7 +33,11 @@ def log_density(x: Array, beta: Array) -> Array:
 def lower(x: Array, beta: Array) -> Array:
     """Returns the probability of smaller numbers."""
     zero = x == 0.0
-    half = igammac(*broadcast_arrays([1.0 / beta, power(where(zero, 1.0, x), beta)])) * 0.5
+    height = power(where(zero, 1.0, x), beta)
+    half = igammac(*broadcast_arrays([1.0 / beta, height])) * 0.5
+    # Where the power is below the rounding of 1, the density is even.
+    even = height < float(dtypes.finfo(x.type.dtype).eps) * 0.5
+    half = where(even, 0.5 * (1.0 - absolute(x) / GAMMA(1.0 + 1.0 / beta)), half)
     # At 0 the slope of the power is 0, and that of igammac infinite; the function's is the density: it is a line there.
     line = 0.5 + x * exp(log_density(x, beta))
     return where(zero, line, where(x < 0.0, half, 1.0 - half))

@@ -45,7 +45,9 @@ def upper(y: Array) -> Array:
 
 def log_upper(y: Array) -> Array:
     """Returns the logarithm of the probability of larger numbers."""
-    return log1mexp(exp_with_bounded_derivative(-y))
+    # Of a large y it is -y, where the exponential may underflow.
+    large = y > 40.0
+    return where(large, -y, log1mexp(exp_with_bounded_derivative(where(large, 0.0, -y))))
 
 
 @jit

@@ -1,4 +1,4 @@
-"""Beta functions and probabilities of counts, without the differences of large logarithms of gamma functions.
+"""Probabilities of counts, without the differences of large logarithms of gamma functions.
 
 Source: Loader, "Fast and accurate computation of binomial probabilities", 2000.
 """
@@ -7,8 +7,8 @@ import math
 
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.families.incomplete import log_excess
-from effx.lax.elementwise.exponential import log, log1p
+from effx.families.gamma_formulas import deviation_from_peak
+from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.stats.families import apply_each, weighted_log, weighted_log1p
 
@@ -24,14 +24,6 @@ def stirling_rest(x: Array) -> Array:
     return where(large, horner(1.0 / (far * far), STIRLING) / far, exact)
 
 
-def log_beta(a: Array, b: Array) -> Array:
-    """Returns log(B(a, b)) for a, b > 0."""
-    of_a, of_b, of_sum = apply_each(stirling_rest, a, b, a + b)
-    less_a, less_b = apply_each(log1p, a / b, b / a)
-    root = 0.5 * (math.log(2 * math.pi) + less_a - log(a))
-    return of_a + of_b - of_sum + root - a * less_b - b * less_a
-
-
 def log_binomial(k: Array, n: Array, p: Array) -> Array:
     """Returns the logarithm of the probability of k in n trials, for real k and n with 0 <= k <= n."""
     rest = n - k
@@ -40,9 +32,10 @@ def log_binomial(k: Array, n: Array, p: Array) -> Array:
     total = i + j
     excess = total * chance - i
     of_total, of_i, of_j = apply_each(stirling_rest, total, i, j)
-    # i log(i / m) + m - i, where the mean m is i + excess, is i times an excess; so are those of the other trials.
-    less_i, less_j = apply_each(log_excess, excess / i, -excess / j)
-    bulk = of_total - of_i - of_j - i * less_i - j * less_j
+    # i log(i / m) + m - i, where the mean m is i + excess; likewise of the other trials.
+    less_i = deviation_from_peak(i, excess, total * chance / i)
+    less_j = deviation_from_peak(j, -excess, total * (1.0 - chance) / j)
+    bulk = of_total - of_i - of_j - less_i - less_j
     bulk = bulk - 0.5 * (math.log(2 * math.pi) + log(i) + log(j) - log(total))
     # At the ends, all trials are alike.
     ends = weighted_log(where(inside, 0.0, k), p) + weighted_log1p(where(inside, 0.0, rest), -p)
@@ -53,5 +46,5 @@ def log_poisson(k: Array, mean: Array) -> Array:
     """Returns the logarithm of the probability of k >= 0 where mean >= 0 are expected."""
     inside = (k > 0.0) & (mean > 0.0)
     i, m = where(inside, k, 1.0), where(inside, mean, 1.0)
-    bulk = -stirling_rest(i) - i * log_excess((m - i) / i) - 0.5 * (math.log(2 * math.pi) + log(i))
+    bulk = -stirling_rest(i) - deviation_from_peak(i, m - i, m / i) - 0.5 * (math.log(2 * math.pi) + log(i))
     return where(inside, bulk, where(k > 0.0, -math.inf, -mean))

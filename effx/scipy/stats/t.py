@@ -6,9 +6,9 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import log, sqrt
 from effx.lazy import list_names
+from effx.scipy.special.betas import log_beta
 from effx.scipy.stats import norm
 from effx.scipy.stats.families import DistributionFamily, log1p_square
-from effx.scipy.stats.saddle import log_beta
 from effx.transforms.jit.jit import jit
 
 __all__ = ["logpdf", "pdf"]

@@ -4,7 +4,8 @@ import math
 
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.lax.elementwise.exponential import exp, log1p
+from effx.lax.elementwise.exponential import exp, log, log1p
+from effx.lax.elementwise.special import erf
 from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
 from effx.scipy.special.normals import log_normal_cdf
@@ -48,7 +49,12 @@ def log_between(low: Point, high: Point) -> Array:
         finite, log1mexp(where(finite, large, math.log(2.0)) - where(finite, small, 0.0)), 0.0
     )
     inside = some & across
-    middle = log1p(-exp(where(inside, below_a, -1.0)) - exp(where(inside, above_b, -1.0)))
+    outside = exp(where(inside, below_a, -1.0)) + exp(where(inside, above_b, -1.0))
+    # 1 less the probabilities outside has no digits of a short interval.
+    root = math.sqrt(0.5)
+    short = inside & (outside > 0.5)
+    area = 0.5 * (erf(where(short, b, 1.0) * root) + erf(where(short, -a, 1.0) * root))
+    middle = where(short, log(area), log1p(where(short, -0.25, -outside)))
     return where(some, where(across, middle, tail), -math.inf)
 
 
