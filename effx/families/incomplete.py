@@ -355,17 +355,24 @@ def _igamma(a: Array, x: Array) -> Array:
     return _apply_gamma_limits(a, x, 0.0, 1.0, where(large, _uniform_expansion(a0, x0)[0], value))
 
 
-def _alternating_series(a: Array, x: Array) -> Array:
-    """Returns -x / (a + 1) + x² / (2! (a + 2)) - … (DLMF, 8.7.1)."""
+# The series -x / (a + 1) + x² / (2! (a + 2)) - … (DLMF, 8.7.1): its sum, its last term, and the power over the factorial.
 
-    def iterate(n: Array, xs: list[Array]) -> list[Array]:
-        power, total, a, x = xs
-        power = -power * x / n
-        term = power / (a + n)
-        return [power, total + term, ABS(term) > ABS(total) * (_machine_epsilon(x) / 16)]
 
+def _start_alternating_series(a: Array, x: Array) -> list[Array]:
     zero = x * 0.0 + a * 0.0
-    return _iterate_while(iterate, [zero + 1.0, zero], [a, x])[1]
+    return [zero, zero + 1.0, zero + 1.0]
+
+
+def _add_alternating_term(
+    n: Array, total: Array, term: Array, power: Array, a: Array, x: Array
+) -> list[Array]:
+    power = -power * x / n
+    term = power / (a + n)
+    return [total + term, term, power]
+
+
+def _alternating_series(a: Array, x: Array) -> Array:
+    return _converge(_start_alternating_series, _add_alternating_term, [a, x], is_series=True)
 
 
 def _small_igammac(a: Array, x: Array) -> Array:
@@ -486,26 +493,30 @@ def _beta_front(a: Array, b: Array, x: Array) -> Array:
     return EXP(a * LOG(x) + b * LOG1P(-x) + (LGAMMA(a + b) - LGAMMA(a) - LGAMMA(b))) / a
 
 
-def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
-    """Returns 1 / (b0 + a1 / (b1 + a2 / (b2 + …))), where x + y = 1 and x is below the mean.
+# The reciprocal of the fraction b0 + a1 / (b1 + a2 / (b2 + …)), where x + y = 1 and x is below the mean. Its terms do not
+# cancel where y is tiny (Didonato and Morris, "Algorithm 708", ACM Transactions on Mathematical Software 18, 1992,
+# formula 9). Quotients come first: products of large parameters overflow.
 
-    Its terms do not cancel where y is tiny (Didonato and Morris, "Algorithm 708", ACM Transactions on Mathematical
-    Software 18, 1992, formula 9). Quotients come first: products of large parameters overflow.
-    """
-    above = _distance_from_mean(a, b, x, y)
 
-    def iterate(m: Array, xs: list[Array]) -> list[Array]:
-        before, c, d, a, b, x, y, above = xs
-        wide = a + m * 2.0 - 1.0
-        product = m * (b - m) * x
-        # All is divided by a, which is a factor of the first numerator.
-        numerator = where(m == 1.0, 1.0, a + m - 1.0) / wide * ((a + b + m - 1.0) * x / wide) * product
-        denominator = m + product / wide + (a + m) / (wide + 2.0) * (1.0 - above + m * (1.0 + y))
-        new = _lentz_step(before, c, d, numerator, denominator)
-        return [*new, ABS(new[0] - before) > ABS(before) * (_machine_epsilon(x) * 2)]
-
+def _start_accurate_beta_fraction(a: Array, b: Array, x: Array, y: Array, above: Array) -> list[Array]:
     first = maximum((1.0 - above) / (a + 1.0), float(dtypes.finfo(a.type.dtype).tiny) * 2.0**10)
-    return 1.0 / _iterate_while(iterate, [first, first, first * 0.0], [a, b, x, y, above])[0]
+    return [first, first, first * 0.0]
+
+
+def _extend_accurate_beta_fraction(
+    m: Array, h: Array, c: Array, d: Array, a: Array, b: Array, x: Array, y: Array, above: Array
+) -> list[Array]:
+    wide = a + m * 2.0 - 1.0
+    product = m * (b - m) * x
+    # All is divided by a, which is a factor of the first numerator.
+    numerator = where(m == 1.0, 1.0, a + m - 1.0) / wide * ((a + b + m - 1.0) * x / wide) * product
+    denominator = m + product / wide + (a + m) / (wide + 2.0) * (1.0 - above + m * (1.0 + y))
+    return _lentz_step(h, c, d, numerator, denominator)
+
+
+def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
+    operands = [a, b, x, y, _distance_from_mean(a, b, x, y)]
+    return 1.0 / _converge(_start_accurate_beta_fraction, _extend_accurate_beta_fraction, operands)
 
 
 def beta_deviations(a: Array, b: Array, x: Array, y: Array) -> Array:
