@@ -39,7 +39,9 @@ def run_both(jax_python: str, options: Sequence[str]) -> tuple[dict[str, Any], d
 
 def main() -> None:
     """Runs both, and prints what differs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jax", default=sys.executable, help="a Python that has JAX")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--all", action="store_true")

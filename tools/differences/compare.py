@@ -3,7 +3,14 @@
 import math
 from typing import Any
 
-TOLERANCES = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 2e-5, "complex64": 5e-5, "float64": 1e-10, "complex128": 1e-10}
+TOLERANCES = {
+    "float16": 4e-3,
+    "bfloat16": 2e-2,
+    "float32": 2e-5,
+    "complex64": 5e-5,
+    "float64": 1e-10,
+    "complex128": 1e-10,
+}
 """Relative to the larger of the two numbers and, for results of a common size, to the largest element."""
 
 
@@ -12,7 +19,9 @@ def difference(ours: Any, theirs: Any) -> str | None:
     if isinstance(ours, list) and isinstance(theirs, list):
         if len(ours) != len(theirs):
             return f"structure: {len(ours)} parts, {len(theirs)} in JAX"
-        return next((d for a, b in zip(ours, theirs, strict=True) if (d := difference(a, b)) is not None), None)
+        return next(
+            (d for a, b in zip(ours, theirs, strict=True) if (d := difference(a, b)) is not None), None
+        )
     if isinstance(ours, list) or isinstance(theirs, list):
         return f"structure: {kind_of(ours)}, {kind_of(theirs)} in JAX"
     if "error" in ours or "error" in theirs:

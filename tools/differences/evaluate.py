@@ -27,7 +27,17 @@ def load_namespace(library: str, settings: dict[str, Any]) -> dict[str, Any]:
         library: "jax" or "effx". settings: of the library, by their names without a prefix.
     """
     root = importlib.import_module(library)
-    for name in ("numpy", "lax", "random", "nn", "scipy.special", "scipy.stats", "scipy.linalg", "numpy.fft", "numpy.linalg"):
+    for name in (
+        "numpy",
+        "lax",
+        "random",
+        "nn",
+        "scipy.special",
+        "scipy.stats",
+        "scipy.linalg",
+        "numpy.fft",
+        "numpy.linalg",
+    ):
         importlib.import_module(f"{library}.{name}")
     prefix = "jax_" if library == "jax" else ""
     for name, value in settings.items():
@@ -49,7 +59,9 @@ def describe(x: Any) -> Any:
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         data = np.asarray(x).reshape(-1)[:LARGEST]
         wide = data.astype(np.complex128) if data.dtype.kind == "c" else data
-        elements = [repr(complex(v)) for v in wide] if data.dtype.kind == "c" else [str(v) for v in data.tolist()]
+        elements = (
+            [repr(complex(v)) for v in wide] if data.dtype.kind == "c" else [str(v) for v in data.tolist()]
+        )
         return {
             "dtype": str(x.dtype),
             "shape": list(x.shape),
@@ -64,10 +76,10 @@ def evaluate(text: str, namespace: dict[str, Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return describe(eval(text, dict(namespace)))  # noqa: S307 - our own list
+            return describe(eval(text, dict(namespace)))
     except RecursionError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it raises is compared
+    except Exception as error:
         return {"error": type(error).__name__, "text": str(error).split("\n")[0][:200]}
 
 

@@ -8,6 +8,7 @@ Never: import effx or jax.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
+
 def split_calls(text: str) -> list[str]:
     """Splits a text at spaces and lines that are in no brackets."""
     calls, depth = [""], 0
@@ -39,7 +40,9 @@ LAX_BINARY = """add atan2 bitwise_and bitwise_or bitwise_xor div eq ge gt igamma
 pow rem shift_left shift_right_arithmetic shift_right_logical sub complex""".split()
 SPECIAL_1 = """bessel_i0e dawsn digamma entr erf erfc erfcx erfinv exp1 expi expit factorial fresnel gamma gammaln gammasgn
 i0 i0e i1 i1e log_ndtr log_softmax logit logsumexp ndtr ndtri sici softmax spence""".split()
-SPECIAL_2 = "beta betaln boxcox boxcox1p gammainc gammaincc kl_div poch rel_entr xlog1py xlogy zeta owens_t".split()
+SPECIAL_2 = (
+    "beta betaln boxcox boxcox1p gammainc gammaincc kl_div poch rel_entr xlog1py xlogy zeta owens_t".split()
+)
 NN = """celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu log_sigmoid log_softmax logsumexp
 mish relu relu6 selu sigmoid silu soft_sign softmax softplus sparse_plus sparse_sigmoid squareplus standardize swish
 tanh""".split()
@@ -77,7 +80,20 @@ def combine(functions: Iterable[str], prefix: str, *choices: Sequence[str]) -> I
 def elementwise() -> Iterator[str]:
     """Values of elementwise functions, at edges and for all kinds of dtypes."""
     yield from combine(UNARY, "np.", ["F", "H", "I", "U", "B", "C", "E", "Z", "I8"])
-    pairs = ["F, F2", "F2, F", "I, I2", "U, X", "B, B2", "C, C2", "F, 2", "I, 2.5", "I, U", "M, M[0]", "E, 1.0", "H, Z"]
+    pairs = [
+        "F, F2",
+        "F2, F",
+        "I, I2",
+        "U, X",
+        "B, B2",
+        "C, C2",
+        "F, 2",
+        "I, 2.5",
+        "I, U",
+        "M, M[0]",
+        "E, 1.0",
+        "H, Z",
+    ]
     yield from combine(BINARY, "np.", pairs)
     yield from combine(LAX_UNARY, "lax.", ["F", "H", "I", "U", "C"])
     yield from combine(LAX_BINARY, "lax.", ["F, F2", "I, I2", "C, C2", "P, P2", "F, 2.0"])
@@ -95,26 +111,48 @@ def elementwise() -> Iterator[str]:
 
 def reductions() -> Iterator[str]:
     """Reductions with every parameter, of sizes 0 and 1 too."""
-    yield from combine(REDUCTIONS, "np.", ["M", "MI", "MB", "MC", "MN", "T", "W", "Z"], ["", "axis=0", "axis=-1"])
+    yield from combine(
+        REDUCTIONS, "np.", ["M", "MI", "MB", "MC", "MN", "T", "W", "Z"], ["", "axis=0", "axis=-1"]
+    )
     plain = [f for f in REDUCTIONS if not f.startswith(("cum", "nancum", "count"))]
     yield from combine(plain, "np.", ["T"], ["axis=(0, 2)", "axis=1, keepdims=True", "axis=()", "axis=3"])
     yield from combine(plain, "np.", ["E", "E1"], ["", "axis=0", "axis=1"])
-    with_where = "all any max mean min prod std sum var nanmax nanmean nanmin nanprod nanstd nansum nanvar".split()
+    with_where = (
+        "all any max mean min prod std sum var nanmax nanmean nanmin nanprod nanstd nansum nanvar".split()
+    )
     yield from combine(with_where, "np.", ["M"], ["where=MB", "where=MB, axis=0", "where=MB, initial=1.0"])
     with_dtype = "cumprod cumsum mean prod std sum var nancumsum nansum nanmean".split()
-    yield from combine(with_dtype, "np.", ["M", "MI", "MB"], ["dtype='float16'", "dtype='int32'", "dtype='complex64'"])
-    yield from combine(["sum", "prod", "max", "min"], "np.", ["M", "MI", "E"], ["initial=2", "initial=2, axis=1"])
-    yield from combine(["std", "var", "nanstd", "nanvar"], "np.", ["M", "MN"], ["ddof=1", "ddof=5, axis=0", "correction=1"])
+    yield from combine(
+        with_dtype, "np.", ["M", "MI", "MB"], ["dtype='float16'", "dtype='int32'", "dtype='complex64'"]
+    )
+    yield from combine(
+        ["sum", "prod", "max", "min"], "np.", ["M", "MI", "E"], ["initial=2", "initial=2, axis=1"]
+    )
+    yield from combine(
+        ["std", "var", "nanstd", "nanvar"], "np.", ["M", "MN"], ["ddof=1", "ddof=5, axis=0", "correction=1"]
+    )
     quantiles = ["quantile", "nanquantile"]
     methods = "linear lower higher midpoint nearest".split()
-    yield from combine(quantiles, "np.", ["M", "MN"], ["0.3", "[0.1, 0.9]"], [f"axis=1, method={m!r}" for m in methods])
-    yield from combine(["percentile", "nanpercentile"], "np.", ["M"], ["30", "[10, 90], axis=0", "50, keepdims=True"])
     yield from combine(
-        ["logsumexp"], "jax.nn.", ["M"], ["", "axis=1", "b=M2", "b=M2, return_sign=True", "where=MB", "keepdims=True"]
+        quantiles, "np.", ["M", "MN"], ["0.3", "[0.1, 0.9]"], [f"axis=1, method={m!r}" for m in methods]
+    )
+    yield from combine(
+        ["percentile", "nanpercentile"], "np.", ["M"], ["30", "[10, 90], axis=0", "50, keepdims=True"]
+    )
+    yield from combine(
+        ["logsumexp"],
+        "jax.nn.",
+        ["M"],
+        ["", "axis=1", "b=M2", "b=M2, return_sign=True", "where=MB", "keepdims=True"],
     )
     for op in "sum prod max min and or xor".split():
         yield from [f"lax.reduce_{op}({x}, axes=({a},))" for x, a in product(("M", "MI", "MB", "T"), (0, 1))]
-    yield from combine(["cummax", "cummin", "cumsum", "cumprod", "cumlogsumexp"], "lax.", ["M", "MI"], ["", "axis=1", "axis=0, reverse=True"])
+    yield from combine(
+        ["cummax", "cummin", "cumsum", "cumprod", "cumlogsumexp"],
+        "lax.",
+        ["M", "MI"],
+        ["", "axis=1", "axis=0, reverse=True"],
+    )
     yield from combine(["argmax", "argmin"], "lax.", ["M, 0, 'int32'", "F, 0, 'int32'", "MI, 1, 'int8'"])
 
 
@@ -191,7 +229,11 @@ def indexing() -> Iterator[str]:
 
 def derivatives() -> Iterator[str]:
     """First and second derivatives and batches of elementwise functions at ordinary points."""
-    names = [f"np.{f}" for f in UNARY] + [f"jax.nn.{f}" for f in NN] + [f"jax.scipy.special.{f}" for f in SPECIAL_1]
+    names = (
+        [f"np.{f}" for f in UNARY]
+        + [f"jax.nn.{f}" for f in NN]
+        + [f"jax.scipy.special.{f}" for f in SPECIAL_1]
+    )
     ordinary = [f for f in names if f.split(".")[-1] not in ("glu", "log_softmax", "softmax", "logsumexp", "standardize", "frexp", "modf", "fresnel", "sici")]  # fmt: skip
     for f in ordinary:
         yield f"jax.vmap(jax.grad(lambda x: {f}(x).real.astype('float32')))(G)"
@@ -221,7 +263,9 @@ def distributions() -> Iterator[str]:
             yield from [call(f"jax.scipy.stats.{name}.{f}", x, parameters) for x in ("I", "P")]
     for name, parameters in SAMPLERS.items():
         yield call(f"jax.random.{name}", "jax.random.key(3)", parameters)
-        yield call(f"jax.random.{name}", "jax.random.key(3)", parameters, "" if name == "randint" else "shape=(3,)")
+        yield call(
+            f"jax.random.{name}", "jax.random.key(3)", parameters, "" if name == "randint" else "shape=(3,)"
+        )
         yield f"jax.vmap(lambda k: {call(f'jax.random.{name}', 'k', parameters)})(jax.random.split(jax.random.key(1), 2))"
         yield call(f"jax.random.{name}", "jax.random.PRNGKey(3)", parameters, "dtype='float16'")
     for impl in ("threefry2x32", "rbg", "unsafe_rbg"):
@@ -248,7 +292,17 @@ def matrices() -> Iterator[str]:
     """Linear algebra, its derivatives, and Fourier transforms."""
     yield from [f"np.{text}" for text in MATRICES]
     yield from [f"jax.scipy.linalg.{text}" for text in SCIPY_MATRICES]
-    for f in ("cholesky(S)", "det(A)", "inv(A)", "slogdet(A)[1]", "solve(A,P[:4])", "pinv(M)", "norm(M)", "svdvals(M)", "eigvalsh(S)"):
+    for f in (
+        "cholesky(S)",
+        "det(A)",
+        "inv(A)",
+        "slogdet(A)[1]",
+        "solve(A,P[:4])",
+        "pinv(M)",
+        "norm(M)",
+        "svdvals(M)",
+        "eigvalsh(S)",
+    ):
         name, rest = f.split("(", 1)
         x = rest[0]
         yield f"jax.grad(lambda {x}: np.linalg.{name}({rest}.sum())({x})"
@@ -258,11 +312,21 @@ def matrices() -> Iterator[str]:
         for x in ("M", "T") if real else ("M", "MC", "T"):
             yield f"np.fft.{f}({x})"
             if not f.endswith(("2", "n")):
-                yield from [f"np.fft.{f}({x}, {o})" for o in ("3", "6", "axis=0", "norm='ortho'", "norm='forward'")]
+                yield from [
+                    f"np.fft.{f}({x}, {o})" for o in ("3", "6", "axis=0", "norm='ortho'", "norm='forward'")
+                ]
             else:
-                yield from [f"np.fft.{f}({x}, {o})" for o in ("axes=(0, 1)", "s=(2, 3), axes=(-2, -1)", "norm='ortho'")]
+                yield from [
+                    f"np.fft.{f}({x}, {o})"
+                    for o in ("axes=(0, 1)", "s=(2, 3), axes=(-2, -1)", "norm='ortho'")
+                ]
         yield f"jax.grad(lambda x: abs(np.fft.{f}(x)).sum())(M)"
-    yield from ("np.fft.fftfreq(5)", "np.fft.rfftfreq(5, 0.5)", "np.fft.fftshift(W)", "np.fft.ifftshift(M, 1)")
+    yield from (
+        "np.fft.fftfreq(5)",
+        "np.fft.rfftfreq(5, 0.5)",
+        "np.fft.fftshift(W)",
+        "np.fft.ifftshift(M, 1)",
+    )
 
 
 LAX = split_calls("""
@@ -312,11 +376,20 @@ np.array(W)['a'] np.array(W)[0,0] np.array(W).at[0].set('a') np.array(W).at[0,0]
 
 def refusals() -> Iterator[str]:
     """What must raise an error."""
-    for text in WRONG:
-        yield text
+    yield from WRONG
 
 
 def all_expressions() -> list[str]:
     """Returns the whole list, each once, in order."""
-    parts = (elementwise, reductions, shapes, indexing, derivatives, distributions, matrices, programs, refusals)
+    parts = (
+        elementwise,
+        reductions,
+        shapes,
+        indexing,
+        derivatives,
+        distributions,
+        matrices,
+        programs,
+        refusals,
+    )
     return list(dict.fromkeys([text for part in parts for text in part()]))
