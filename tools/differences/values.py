@@ -12,7 +12,7 @@ F = np.array([-np.inf, -2.5, -1.0, -0.5, -0.0, 0.0, 1e-3, 0.5, 1.0, 2.0, 2.5, np
 F2 = np.array([1.0, -1.0, 2.0, 0.0, 0.0, -0.0, 1.0, 3.0, 1.0, -2.0, np.inf, np.inf, 1.0], "f4")
 D = F.astype("f8")
 H = np.array([-2.0, -0.5, 0.0, 0.25, 1.0, 3.0], "f2")
-I = np.array([-7, -2, -1, 0, 1, 2, 3, 8], "i4")
+I = np.array([-7, -2, -1, 0, 1, 2, 3, 8], "i4")  # noqa: E741 - integers
 I2 = np.array([2, 3, -4, 5, 1, -2, 3, 7], "i4")
 I8 = np.array([-128, -3, 0, 1, 100, 127], "i1")
 U = np.array([0, 1, 2, 3, 100, 200, 254, 255], "u1")
@@ -41,7 +41,7 @@ AC = (RNG.normal(size=(4, 4)) + 1j * RNG.normal(size=(4, 4))).astype("c8").round
 E = np.zeros((0, 3), "f4")
 E1 = np.zeros(0, "f4")
 EI = np.zeros(0, "i4")
-O = np.ones((1, 1), "f4")
+O = np.ones((1, 1), "f4")  # noqa: E741 - one element
 V = np.arange(24.0, dtype="f4").reshape(2, 3, 4)
 X = np.array([3, 1, 4, 1, 5, 9, 2, 6], "i4")
 W = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0], "f4")
