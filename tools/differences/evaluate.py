@@ -28,17 +28,7 @@ def load_namespace(library: str, settings: dict[str, Any]) -> dict[str, Any]:
         library: "jax" or "effx". settings: of the library, by their names without a prefix.
     """
     root = importlib.import_module(library)
-    for name in (
-        "numpy",
-        "lax",
-        "random",
-        "nn",
-        "scipy.special",
-        "scipy.stats",
-        "scipy.linalg",
-        "numpy.fft",
-        "numpy.linalg",
-    ):
+    for name in MODULES:
         importlib.import_module(f"{library}.{name}")
     prefix = "jax_" if library == "jax" else ""
     for name, value in settings.items():
@@ -68,7 +58,7 @@ def describe(x: Any) -> Any:
             "shape": list(x.shape),
             "weak": bool(getattr(x, "weak_type", False)),
             "elements": elements,
-        }  # noqa: BLE001 - whatever it raises is compared
+        }
     return {"python": "object", "elements": [type(x).__name__]}
 
 
@@ -80,7 +70,7 @@ def evaluate(text: str, namespace: dict[str, Any]) -> Any:
             return describe(eval(text, dict(namespace)))
     except RecursionError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it raises is compared
         return {"error": type(error).__name__, "text": str(error).split("\n")[0][:200]}
 
 
