@@ -60,7 +60,7 @@ def relu6(x: Operand) -> Array:
         x: real, of any shape.
 
     Returns:
-        An array of x's dtype and shape.
+        An array of x's shape and dtype; floating for integers.
 
     Raises:
         DTypeError: x is no array, or complex.
@@ -69,7 +69,7 @@ def relu6(x: Operand) -> Array:
     >>> relu6(np.array([-1.0, 2.0, 8.0]))
     Array([0., 2., 6.], dtype=float32)
     """
-    x = as_operand(x, "relu6")
+    x = to_inexact(as_operand(x, "relu6"))
     return where(x <= 0, 0, where(x >= 6, 6, x))
 
 

@@ -453,6 +453,6 @@ def bitwise_count(x: Operand, /) -> Array:
     >>> int(bitwise_count(-7))
     3
     """
-    return convert(
-        perform(e.PopulationCount(), (arithmetic.absolute(as_operand(x, "bitwise_count")),)), dtypes.uint8
-    )
+    a = as_operand(x, "bitwise_count")
+    a = convert(a, dtypes.uint8) if a.type.kind == "b" else arithmetic.absolute(a)
+    return convert(perform(e.PopulationCount(), (a,)), dtypes.uint8)

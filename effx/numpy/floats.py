@@ -74,7 +74,7 @@ def ldexp(x1: Operand, x2: Operand, /) -> Array:
     6.0
     """
     a, n = _to_real("ldexp", x1), as_operand(x2, "ldexp")
-    if n.type.kind not in "iu":
+    if n.type.kind not in "biu":
         raise DTypeError(f"ldexp: exponents must be integers, got {n.type!r}")
     info = dtypes.finfo(a.type.dtype)
     reach = int(info.maxexp) - 2

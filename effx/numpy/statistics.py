@@ -100,8 +100,12 @@ def _order_statistic(
     if scale != 1.0:
         points = points * scale
     axes = normalize_axes(function_name, axis, x.type)
-    if 0 in [x.type.shape[i] for i in axes]:
-        raise ShapeError(f"{function_name}: {x.type!r} has no elements over axes {axes}")
+    if 0 in x.type.shape:
+        if not skip and 0 in [x.type.shape[i] for i in axes]:
+            raise ShapeError(f"{function_name}: {x.type!r} has no elements over axes {axes}")
+        # What skips NaN has none left, as of NaN alone.
+        sizes = [1 if i in axes else n for i, n in enumerate(x.type.shape) if keepdims or i not in axes]
+        return broadcast_to(scalar(math.nan, dtype, False), (*points.type.shape, *sizes))
     if method == "inverted_cdf":
         counted = as_operand(1.0 if weights is None else weights, function_name)
         return _weighted_quantile(

@@ -2,16 +2,83 @@
 
 import re
 
-REASONS: list[tuple[str, str, str]] = []
+NUMPYS = "as NumPy"
+LIMIT = "the value at infinity is the limit; JAX has a NaN"
+INTEGERS = "integers are taken as floats; JAX refuses them"
+LISTS = "lists are taken, as by NumPy"
+STATIC_INDEX = "an index that is known and out of range is an error, as in NumPy"
+WEAK = "weakness is that of the promotion of the operands"
+
+REASONS: list[tuple[str, str, str]] = [
+    (r"np\.(around|round)\(B\)", "error", "bools stay what they are"),
+    (r"np\.(around|round)\(I, -1\)", "error", NUMPYS),
+    (r".*np\.fix.*", "has no attribute 'fix'", "NumPy has it; the newest JAX has removed it"),
+    (r"np\.modf\(F\)", "value 0", "the fraction of an infinity is 0, as in NumPy"),
+    (r"np\.sinc\(F\)", "value 0", "NaN at infinity, as in NumPy"),
+    (r"np\.sinc\(H\)", "value 0", "rounded in 16 bits"),
+    (r"np\.spacing\(H\)", "value 0", "has the sign of the number, as NumPy's of wider floats"),
+    (r"(np\.(arctan2|atan2)|lax\.atan2)\(C, C2\)", "error", "complex numbers have no quadrant, as in NumPy"),
+    (
+        r"np\.(equal|greater|greater_equal|less|less_equal|not_equal)\(I, 2\.5\)",
+        "weak type",
+        "bools are never weak",
+    ),
+    (r"np\.(heaviside|logaddexp2)\(I, 2\.5\)", "weak type", WEAK),
+    (r"jax\.scipy\.(special|stats)\..*\(I, .*", "weak type", WEAK),
+    (r"jax\.nn\.\w+\(I\)", "weak type", "floats that come from integers are not weak"),
+    (r"np\.fmod\(B, B2\)", "value", "the remainder of True by True is 0"),
+    (
+        r"np\.(pow|power)\(I, U\)",
+        "value",
+        "2**200 has no lower 32 bits; JAX takes the exponent's lowest bits",
+    ),
+    (r"lax\.abs\(U\)", "error", "the size of an unsigned integer is itself"),
+    (
+        r"(lax\.igammac|jax\.scipy\.special\.gammaincc)\(F, F2\)",
+        "value",
+        "more digits: gammaincc(1e-3, 1) is 2.1992e-4",
+    ),
+    (r"jax\.scipy\.special\.(expi|spence)\(F\)", "value", LIMIT),
+    (r"jax\.scipy\.special\.(log_ndtr|ndtr|ndtri|spence)\(I\)", "error", INTEGERS),
+    (r"jax\.nn\.(glu|sigmoid|silu|swish)\(I\)", "error", INTEGERS),
+    (r"jax\.nn\.squareplus\(F\)", "value 0", LIMIT),
+    (r"jax\.nn\.standardize\(H\)", "value", "16-bit floats are summed in 32 bits"),
+    (r"np\.(nan)?arg(max|min)\(MC.*\)", "error", "complex numbers are ordered, as in NumPy"),
+    (r"np\.var\(.*dtype='int32'\)", "dtype", "the dtype that is asked for, as in NumPy"),
+    (r"np\.(arg)?partition\(W, ?3\)", "value", "the order on each side is not defined"),
+    (r"np\.(delete|insert|histogram)\(.*\[.*", "error|structure", LISTS),
+    (r"np\.polyfit\(W,X,2\)", "value", "the coefficient is 0 but for rounding"),
+    (r".*\[-?10\].*", "IndexingError", STATIC_INDEX),
+    (r".*jax\.scipy\.special\.i1\(x\).*", "value", "more digits, by a series of its own"),
+    (r"jax\.scipy\.stats\.\w+\.(log)?pdf\(F.*\)", "value", LIMIT),
+    (
+        r"jax\.scipy\.stats\.\w+\.(log)?pmf\(P.*\)",
+        "value",
+        "between integers the probability is 0, as in SciPy",
+    ),
+    (
+        r"jax\.random\.\w+\(jax\.random\.PRNGKey\(3\).*dtype='float16'\)",
+        "value|error",
+        "16-bit floats are drawn in 32 bits",
+    ),
+    (r"jax\.vmap\(lambda M: lax\.ragged_dot.*", "error", "JAX maps over the first axis only"),
+    (r"jax\.jvp\(lambda P: lax\.(betainc|igamma_grad_a).*", "error", "effx has the derivative"),
+    (r"lax\.pad\(W,0,\[\(0,0,0\)\]\)", "error", "a Python number takes the operand's dtype"),
+    (
+        r"jax\.random\.randint\(jax\.random\.key\(0\),\(2,\),0\.5,3\)",
+        "error",
+        "a bound that is no integer is an error",
+    ),
+]
 """A pattern of the whole expression, one that the difference contains, and the reason."""
 
 _used: set[int] = set()
 
 
-def find_reason(text: str, found: str) -> str | None:
+def find_reason(text: str, difference: str) -> str | None:
     """Returns the reason for a difference; None if there is none yet."""
     for i, (expression, pattern, reason) in enumerate(REASONS):
-        if re.fullmatch(expression, text) and re.search(pattern, found):
+        if re.fullmatch(expression, text) and re.search(pattern, difference):
             _used.add(i)
             return reason
     return None
