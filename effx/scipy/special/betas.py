@@ -162,12 +162,15 @@ def _pochhammer(z: Array, m: Array) -> Array:
     return where(m == 0.0, 1.0, where((z == z) & (m == m), result, math.nan))
 
 
+def _is_one_at_pole(z: Array, m: Array) -> Array:
+    """Says where both gamma functions are infinite alike, so that the slopes of their logarithms are no numbers."""
+    return (m == 0.0) & (floor(z) == z) & (z <= 0.0)
+
+
 _differentiable_pochhammer = custom_jvp(_pochhammer)
 _differentiable_pochhammer.defjvps(
-    lambda dz, result, z, m: dz * where(m == 0.0, 0.0, result * (DIGAMMA(z + m) - DIGAMMA(z))),
-    lambda dm, result, z, m: (
-        dm * where((m == 0.0) & (floor(z) == z) & (z <= 0.0), 0.0, result * DIGAMMA(z + m))
-    ),
+    lambda dz, result, z, m: dz * where(_is_one_at_pole(z, m), 0.0, result * (DIGAMMA(z + m) - DIGAMMA(z))),
+    lambda dm, result, z, m: dm * where(_is_one_at_pole(z, m), 0.0, result * DIGAMMA(z + m)),
 )
 
 
