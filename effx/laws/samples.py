@@ -14,7 +14,7 @@ import numpy as np
 
 from effx import lax
 from effx.array import Array
-from effx.families.gamma import Digamma, Lgamma, Polygamma, Zeta
+from effx.families.gamma import CoarseLgamma, Digamma, Lgamma, Polygamma, Zeta
 from effx.families.incomplete import Betainc, BetaincGradA, Igamma, Igammac, IgammaGradA, RandomGammaGrad
 from effx.families.mulhi import Mulhi
 from effx.families.special import Erfc, ErfInv
@@ -179,7 +179,7 @@ STATED: dict[type[Elementwise], ElementwiseSample] = {
     e.Atanh: S((draw_off_branch_cuts((-0.9, 0.9), (-0.9, 0.9), (-2, 2)),), tolerance=3.0),
     e.Logistic: S((draw_off_branch_cuts((-5, 5), (-3, 3), (-1, 1)),)),
     **dict.fromkeys((Erfc, ErfInv, Digamma), S(tolerance=3.0)),
-    Lgamma: S(tolerance=3.0, edges=False),
+    **dict.fromkeys((Lgamma, CoarseLgamma), S(tolerance=3.0, edges=False)),
     **dict.fromkeys((Igamma, Igammac), S(tolerance=9.0, edges=False)),
     # Their loops have derivatives in forward mode only.
     **dict.fromkeys((IgammaGradA, RandomGammaGrad), S(tolerance=9.0, smooth=False, edges=False)),

@@ -28,6 +28,8 @@ def test_axes_of_size_one(name: str, kind: AxisType) -> None:
         PartitionSpec(("a", "b")),
         PartitionSpec("a"),
     ):
+        # C++ takes shardings for equal that shard alike, and answers with the first call's spelling.
+        effx.clear_caches()
         x = effx.device_put(np.ones((8, 8), "f4"), NamedSharding(mesh, spec))
         result = FUNCTIONS[name](x)
         assert result.sharding == x.sharding
