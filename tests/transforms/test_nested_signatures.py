@@ -8,6 +8,9 @@ import pytest
 import effx
 from effx.tracing.arguments import function_signature
 
+# typeguard asks `inspect.signature` of the functions itself, which jaxlib answers level by level.
+pytestmark = pytest.mark.unguarded
+
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "jit": effx.jit,
     "jit of vmap": lambda f: effx.jit(effx.vmap(f, in_axes=None, axis_size=2, out_axes=None)),
