@@ -65,6 +65,7 @@ def test_reasons_are_whole_patterns() -> None:
     assert all(reason for _, _, reason in REASONS)
 
 
+@pytest.mark.unguarded
 def test_a_part_of_the_list() -> None:
     """Each difference to the JAX that is installed has a reason; `make differences` looks at the whole."""
     pytest.importorskip("jax")
