@@ -31,6 +31,7 @@ from effx.handlers.transpose.handler import rule as transpose_tuple_rule
 from effx.handlers.vmap.handler import Vmap, materialize
 from effx.handlers.vmap.handler import rule as vmap_rule
 from effx.handlers.vmap.handler import rule as vmap_tuple_rule
+from effx.handlers.vmap.masking import masked_form as masked_form
 from effx.ir.catalogue import operation_classes
 from effx.ir.refs import RefAddUpdate, RefGet, RefNew, RefOperation, RefSet, RefSwap
 from effx.ir.ops.base import (
@@ -99,6 +100,7 @@ __all__ = [
     "jvp_tuple_rule",
     "lapack_target",
     "mask",
+    "masked_form",
     "materialize",
     "named_function",
     "operation_classes",

@@ -9,7 +9,6 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.dtypes import bool_
 from effx.errors import TransformError, current_source, source_of
-from effx.handlers.vmap.masking import masked_form
 from effx.handling import (
     ArrayType,
     Effect,
@@ -17,6 +16,7 @@ from effx.handling import (
     TupleOperation,
     Vmap,
     jvp_tuple_rule,
+    masked_form,
     materialize,
     vmap_tuple_rule,
 )

@@ -142,6 +142,16 @@ def bound_even_function(op: e.Square | e.Cosh, x: Interval) -> Interval:
     return Interval(enp.maximum(y.low, 0 if type(op) is e.Square else 1), y.high)
 
 
+@Intervals.rule(e.SechSquared, e.OneMinusSquare)
+def bound_falling_even_function(op: e.SechSquared | e.OneMinusSquare, x: Interval) -> Interval:
+    """Functions of |x| that decrease with it, from 1."""
+    y = arithmetic(
+        op, lambda op, x: Interval(op(magnitude(x).high), op(magnitude(x).low)), x, ulps=2 * LIBRARY_ULPS
+    )
+    low = enp.maximum(y.low, 0) if type(op) is e.SechSquared else y.low
+    return Interval(low, enp.minimum(y.high, 1))
+
+
 @Intervals.rule(e.IntegerPow)
 def integer_power(op: e.IntegerPow, x: Interval) -> Interval:
     n = op.exponent
