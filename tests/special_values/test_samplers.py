@@ -43,7 +43,7 @@ def test_truncated_normal_in_tails(lower: float, upper: float, dtype: str) -> No
 def test_truncated_normal_far_out() -> None:
     """The distance from the bound is about exponential, with the bound as its rate."""
     drawn = np.asarray(random.truncated_normal(KEY, 5.5, 1e6, (N,)), np.float64)
-    assert drawn.max() < 9
+    assert np.max(drawn) < 9
     assert abs(drawn.mean() - stats.truncnorm(5.5, math.inf).mean()) < 0.01
     with effx.enable_x64(True):
         drawn = np.asarray(random.truncated_normal(KEY, 1e6, math.inf, (N,), "float64"))
