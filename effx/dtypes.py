@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, overload
 import ml_dtypes
 import numpy as np
 
-from effx.errors import DTypeError, warn_user
+from effx.errors import DTypeError, user_passed_operands, warn_user
 from effx.errors import TypePromotionError as TypePromotionError
 from effx.flags import enable_x64, numpy_dtype_promotion
 
@@ -636,7 +636,13 @@ def promote(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool
     table = (_STRICT if strict else _PROMOTED)[x64]
     promoted = table.get(key)
     if promoted is None:
-        promoted = table[key] = _promote(((a, a_weak), (b, b_weak)), x64, strict)
+        pair = ((a, a_weak), (b, b_weak))
+        try:
+            promoted = table[key] = _promote(pair, x64, strict)
+        except TypePromotionError:
+            if not strict or user_passed_operands():
+                raise
+            promoted = _promote(pair, x64, False)
     return promoted
 
 
@@ -818,4 +824,11 @@ def result_type_and_weak(*args: object) -> tuple[DType, bool]:
     # next to a strong one.
     strict = numpy_dtype_promotion.value == "strict"
     pairs = tuple(dict.fromkeys(map(weak_dtype, args)))
-    return pairs[0] if len(pairs) == 1 else _promote(pairs, enable_x64.value, strict)
+    if len(pairs) == 1:
+        return pairs[0]
+    try:
+        return _promote(pairs, enable_x64.value, strict)
+    except TypePromotionError:
+        if not strict or user_passed_operands():
+            raise
+        return _promote(pairs, enable_x64.value, False)

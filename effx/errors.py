@@ -99,6 +99,45 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
+# Methods whose calls are calls of the library's functions; those of other classes are details of a function.
+_METHODS_OF_USERS = ("Array.", "ufunc.", "vectorize.")
+
+
+def user_passed_operands() -> bool:
+    """Returns whether the operands that are promoted now come from the user's code, not from effx's own.
+
+    The settings `numpy_rank_promotion` and `numpy_dtype_promotion` are about what users write. Of effx's functions, the
+    innermost public one promotes its operands; the user has passed them if the user's code called this function, and
+    effx has if another public function did (`average` multiplies by weights), or an operation's rule. The stack
+    tells, and costs nothing where nothing is refused.
+    """
+    if active_source.get() is not None:
+        return False
+    entry = ""  # the name of the function that promotes
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code):
+        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        name = code.co_name
+        if code.co_qualname.startswith(_METHODS_OF_USERS):
+            is_public = name != "__call__"
+        else:
+            # A transformation is called with the user's functions, and calls them.
+            is_public = name in frame.f_globals.get("__all__", ()) and not module.startswith(
+                "effx.transforms."
+            )
+        if is_public and entry and name != entry:  # a method may call the function of its name
+            return False
+        if not entry and (is_public or module.startswith(_RULES)):
+            if not is_public:
+                return False
+            entry = name
+        frame = frame.f_back
+    return True
+
+
+_RULES = ("effx.handlers.", "effx.families.")
+
+
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the user's line, once for each line unless Python's filters say otherwise."""
     frame = user_frame(2)

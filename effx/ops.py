@@ -48,7 +48,7 @@ def _neutral_element(what: str, x: Array) -> Number:
         return not lowest
     if kind == "f":
         return -float("inf") if lowest else float("inf")
-    info = np.iinfo(x.type.dtype)
+    info = dtypes.iinfo(x.type.dtype)
     return int(info.min if lowest else info.max)
 
 

@@ -491,7 +491,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
         # What the dtype cannot hold becomes its largest or smallest value, which is out of range too.
         limits = np.iinfo(dtype)
         bottom = 0 if counted.dtype.kind == "u" else limits.min
-        top = min(limits.max, np.iinfo(counted.dtype).max)
+        top = min(int(limits.max), int(dtypes.iinfo(counted.dtype).max))
         return to_host_array(np.clip(counted, bottom, top).astype(dtype))
     if t.kind == "u":
         wide = dtypes.int32 if is_symbolic(n) or n < 2**31 else dtypes.canonicalize(dtypes.int64)
@@ -744,8 +744,12 @@ def take_along_axis(
     wrap_negative: bool = True,
 ) -> Array:
     """Reads `x[..., indices[..., k], ...]` along one axis, aligned in the others."""
+    if mode == "one_hot":  # what a product with a one-hot matrix gives: zeros out of bounds
+        mode, fill_value = "fill", 0
     if mode not in (None, *MODES):
-        raise IndexingError(f"take_along_axis: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
+        raise IndexingError(
+            f"take_along_axis: mode must be 'fill', 'clip', 'wrap' or 'one_hot', got {mode!r}"
+        )
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take_along_axis: indices must be integers, got {which.type!r}")

@@ -1,6 +1,5 @@
 """Promotion of operands: to one dtype by table, then to one shape by NumPy broadcasting."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.dtypes import DType
-from effx.errors import DTypeError, ShapeError, TypePromotionError, active_source
+from effx.errors import DTypeError, ShapeError, TypePromotionError, user_passed_operands, warn_user
 from effx.flags import numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
@@ -29,7 +28,7 @@ def int_range(dtype: DType) -> tuple[int, int]:
     """Returns the least and the greatest number of a dtype of integers."""
     entry = _INT_RANGE.get(dtype)
     if entry is None:
-        info = np.iinfo(dtype)
+        info = dtypes.iinfo(dtype)
         entry = _INT_RANGE[dtype] = (int(info.min), int(info.max))
     return entry
 
@@ -40,7 +39,7 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
     Raises:
         OverflowError: an int that does not fit the dtype.
     """
-    if type(value) is int and dtype.kind in "iu":
+    if type(value) is int and dtypes.is_integer(dtype):
         low, high = int_range(dtype)
         if not low <= value <= high:
             check_fits("", value, dtype)
@@ -74,7 +73,7 @@ def size_scalar(n: int, dtype: DType, weak: bool = True) -> Array:
     """Returns a size, which may be symbolic, as a rank-0 array of `dtype`."""
     if is_symbolic(n):
         return convert(SizeValue(n)(), dtype, weak)
-    return scalar(n if dtype.kind in "iu" else float(n), dtype, weak)
+    return scalar(n if dtypes.is_integer(dtype) else float(n), dtype, weak)
 
 
 def zeros(t: ArrayType) -> Array:
@@ -170,7 +169,7 @@ def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
         value = x.value
         if dtype.kind == "c" or (dtypes.is_floating(dtype) and not isinstance(value, complex)):
             return HostArray(value, array_type(dtype, (), weak))
-        if dtype.kind in "iu" and isinstance(value, int):
+        if dtypes.is_integer(dtype) and isinstance(value, int):
             return HostArray(wrap_integer(int(value), dtype), array_type(dtype, (), weak))
     return Convert(dtype, weak)(x)
 
@@ -262,15 +261,30 @@ def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list
     shapes = {x.type.shape for x in arrays if x.type.shape or not keep_scalars}
     if len(shapes) < 2:
         return list(arrays)
-    mode = numpy_rank_promotion.value
-    # Broadcasting in a handler's rule is not the user's; it has the line of the user's operation.
-    if mode != "allow" and active_source.get() is None and len({len(s) for s in shapes}) > 1:
-        text = f"broadcast: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
-        if mode == "raise":
-            raise ShapeError(f"{text}; numpy_rank_promotion is 'raise'")
-        warnings.warn(text, stacklevel=2)
+    if numpy_rank_promotion.value != "allow":
+        check_rank_promotion("broadcast", [len(s) for s in shapes], arrays)
     shape = broadcast_shapes(*shapes)
     return [x if keep_scalars and not x.type.shape else broadcast_to(x, shape) for x in arrays]
+
+
+def check_rank_promotion(function_name: str, ranks: Sequence[int], arrays: Sequence[Array]) -> None:
+    """Warns of operands of different rank, or refuses them, as `numpy_rank_promotion` says; numbers fit any rank.
+
+    Args:
+        function_name: the function that broadcasts.
+        ranks: what it broadcasts: the operands' ranks, or those of their batches.
+        arrays: the operands, for the text.
+
+    Raises:
+        ShapeError: the setting is "raise", and the user has passed operands of different rank.
+    """
+    mode = numpy_rank_promotion.value
+    if mode == "allow" or len({rank for rank in ranks if rank}) < 2 or not user_passed_operands():
+        return
+    text = f"{function_name}: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
+    if mode == "raise":
+        raise ShapeError(f"{text}; numpy_rank_promotion is 'raise'")
+    warn_user(text)
 
 
 def promote(*operands: Operand) -> list[Array]:

@@ -127,11 +127,22 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
         list_dtype = dtypes.result_type(*kinds) if kinds else dtypes.canonicalize(float)
     # What ml_dtypes adds to NumPy takes numbers only.
     numbers = x if list_dtype.isbuiltin == 1 or dtypes.is_key(list_dtype) else _unwrap_scalars(x)
+    if dtypes.is_sub_byte(list_dtype):
+        _check_sub_byte_integer(numbers, list_dtype)
     try:
         data = np.asarray(numbers, list_dtype)
     except ValueError:
         raise ShapeError("array: the nested lists differ in length") from None
     return make_constant(data, list_dtype)
+
+
+def _check_sub_byte_integer(x: object, dtype: DType) -> None:
+    """Refuses Python ints that a dtype of less than 8 bits cannot hold: ml_dtypes wraps what NumPy refuses."""
+    if type(x) is int and dtypes.is_sub_byte(dtype) and dtypes.is_integer(dtype):
+        check_fits("array", x, dtype)
+    elif isinstance(x, list | tuple):
+        for item in x:
+            _check_sub_byte_integer(item, dtype)
 
 
 def _unwrap_scalars(x: object) -> object:
@@ -196,6 +207,7 @@ def _convert_object(x: Any, dtype: DType | None, copy: bool) -> Array:
         scalar_type, weak = dtypes.scalar_dtype(kind)
         if dtype is not None:
             scalar_type, weak = dtype, False
+            _check_sub_byte_integer(x, dtype)
         return make_constant(np.array(x, scalar_type), scalar_type, weak)
     if isinstance(x, Array):
         if type(x) is HostArray:
@@ -275,7 +287,7 @@ def make_filled(
     """
     if dtype == dtypes.float0:
         return _float0_array(shape)
-    if type(value) is int and dtype.kind in "iu":
+    if type(value) is int and dtypes.is_integer(dtype):
         check_fits(function_name, value, dtype)
     if not shape:
         return make_constant(np.array(value).astype(dtype), dtype, weak)

@@ -73,7 +73,8 @@ def take_along_axis(
         arr: the array.
         indices: integers, of as many axes.
         axis: None for all elements as one axis.
-        mode: outside the bounds: "fill" (the default), "clip" or "wrap".
+        mode: outside the bounds: "fill" (the default), "clip", "wrap", or "one_hot", which gives zeros, as a product
+            with a one-hot matrix would.
         fill_value: for mode "fill"; NaN or the dtype's extreme by default.
         wrap_negative_indices: False where negative indices are outside of the bounds.
 

@@ -6,7 +6,7 @@ from functools import partial, wraps
 from typing import cast
 
 from effx.array import Array
-from effx.array.promotion import as_operand, broadcast_shapes
+from effx.array.promotion import as_operand, broadcast_shapes, check_rank_promotion
 from effx.array.shaping import reshape
 from effx.errors import ShapeError, TransformError, check_function
 from effx.tracing.arguments import callable_name
@@ -52,7 +52,8 @@ def vectorize(
         unchanged.
 
     Raises:
-        ShapeError: an argument has too few dimensions, core sizes differ, or batches do not broadcast.
+        ShapeError: an argument has too few dimensions, core sizes differ, or batches do not broadcast, or differ in
+            rank while `numpy_rank_promotion` is "raise".
         TransformError: the signature is malformed, or its number of arguments or results does not fit.
 
     >>> import effx.numpy as enp
@@ -100,6 +101,7 @@ def vectorize(
                 )
             batches.append(shape[: len(shape) - n])
             _bind_core_sizes(sizes, core, shape[len(shape) - n :], f"input with shape {shape}", about)
+        check_rank_promotion("vectorize", [len(batch) for batch in batches], arrays)
         batch = broadcast_shapes(*batches) if batches else ()
 
         def core_function(*elements: Array) -> PyTree:

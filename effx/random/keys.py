@@ -62,6 +62,10 @@ def _seed_words(
     function_name: str, seed: Operand, count: int
 ) -> Array | np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """The words of the key for a seed: on the host if the seed is a Python int."""
+    if isinstance(seed, np.ndarray | np.generic) and seed.dtype in (np.int64, np.uint64) and not seed.shape:
+        # Its lowest words count, as for a Python int: a seed is no number that a narrower dtype would change.
+        value = int(seed)
+        seed = value - 2**64 if value >= 2**63 else value
     if type(seed) is int:
         if not -(2**63) <= seed < 2**63:
             raise OverflowError(f"python int {seed} is out of bounds for i64")

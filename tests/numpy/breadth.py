@@ -317,6 +317,7 @@ PAIRS = [
     ("xp.compress(M[0], A, axis=1, size=3, fill_value=7)", "np.c_[A[:, [0, 2]], [[7], [7]]]"),
     ("xp.compress(M[0], A, axis=1, size=1)", "A[:, :1]"),
     ("xp.extract(A > 0, A, size=8, fill_value=-1)", "np.r_[A[A > 0], [-1] * (8 - (A > 0).sum())]"),
+    ("xp.take_along_axis(A, np.array([[0], [7]]), 1, mode='one_hot')", "np.array([[A[0, 0]], [0]])"),
     ("xp.take_along_axis(A, np.array([[0], [7]]), 1, fill_value=9.0)", "np.array([[A[0, 0]], [9]])"),
     (
         "xp.take_along_axis(A, np.array([[0], [-1]]), 1, fill_value=9.0, wrap_negative_indices=False)",

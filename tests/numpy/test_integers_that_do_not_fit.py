@@ -75,6 +75,27 @@ def test_requested_dtypes_wrap_like_numpys() -> None:
     assert lax.convert_element_type(np.array([300]), "uint8").tolist() == [44]
 
 
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4"])
+def test_dtypes_of_less_than_a_byte(dtype: str) -> None:
+    info = enp.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    everything = list(range(low, high + 1))
+    numbers = np.asarray(enp.arange(low, high, dtype=dtype)).astype("i4")
+    np.testing.assert_array_equal(numbers, everything[:-1])
+    np.testing.assert_array_equal(np.asarray(enp.array(everything, dtype)).astype("i4"), everything)
+    assert int(enp.full(2, high, dtype)[1]) == high
+    segments = effx.ops.segment_max(enp.array(everything, dtype), np.zeros(len(everything), int), 2)
+    assert [int(x) for x in segments] == [high, low]
+    for too_large in (
+        lambda: enp.arange(0, high + 2, dtype=dtype),
+        lambda: enp.array(high + 1, dtype),
+        lambda: enp.array([[0, low - 1]], dtype),
+        lambda: enp.full((2,), high + 1, dtype),
+    ):
+        with pytest.raises(OverflowError, match=r"python int .* is out of bounds for"):
+            too_large()
+
+
 def test_masked_arrays_are_refused() -> None:
     masked = np.ma.masked_array([1.0, 2.0], [True, False])
     for compute in (

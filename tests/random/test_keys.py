@@ -329,3 +329,15 @@ def test_keys_that_are_constants(impl: Any) -> None:
     ):
         for found, wanted in zip(f(), want, strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.unguarded
+@pytest.mark.parametrize("make", [random.PRNGKey, lambda seed: random.key_data(random.key(seed))])
+@pytest.mark.parametrize("seed", [3, -3, 2**31 + 99, -(2**31) - 101, 2**40 + 3, 2**63 - 1, -(2**63)])
+def test_the_lowest_words_of_numpys_seeds_count(make: Callable[..., Any], seed: int) -> None:
+    """They are no numbers that 32 bits would change, so that 64 bits are taken, as of a Python int."""
+    for x64 in (False, True):
+        with effx.enable_x64(x64):
+            words = [(seed >> 32) % 2**32 if x64 else 0, seed % 2**32]
+            for number in (seed, np.int64(seed), np.asarray(seed), np.uint64(seed % 2**64)):
+                np.testing.assert_array_equal(make(number), words)
