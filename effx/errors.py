@@ -99,43 +99,38 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-# Methods whose calls are calls of the library's functions; those of other classes are details of a function.
-_METHODS_OF_USERS = ("Array.", "ufunc.", "vectorize.")
+# Methods that users call; those of other classes are details of a function.
+_METHODS_OF_USERS = ("Array.", "ufunc.")
+# They call the functions of users.
+_CALLERS_OF_USERS = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
+_RULES = ("effx.handlers.", "effx.families.")
 
 
 def user_passed_operands() -> bool:
     """Returns whether the operands that are promoted now come from the user's code, not from effx's own.
 
-    The settings `numpy_rank_promotion` and `numpy_dtype_promotion` are about what users write. Of effx's functions, the
-    innermost public one promotes its operands; the user has passed them if the user's code called this function, and
-    effx has if another public function did (`average` multiplies by weights), or an operation's rule. The stack
-    tells, and costs nothing where nothing is refused.
+    The settings `numpy_rank_promotion` and `numpy_dtype_promotion` are about what users write. The innermost public
+    function, or method of arrays, promotes its operands. The user has passed them if the user's code called it, maybe
+    through a transformation; effx has if another of its functions did (`average` multiplies by weights), or the rule of
+    an operation. The stack tells, and costs nothing where nothing is refused.
     """
     if active_source.get() is not None:
         return False
-    entry = ""  # the name of the function that promotes
+    promoter = ""  # the name of the innermost public function
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code):
-        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
         name = code.co_name
-        if code.co_qualname.startswith(_METHODS_OF_USERS):
-            is_public = name != "__call__"
-        else:
-            # A transformation is called with the user's functions, and calls them.
-            is_public = name in frame.f_globals.get("__all__", ()) and not module.startswith(
-                "effx.transforms."
-            )
-        if is_public and entry and name != entry:  # a method may call the function of its name
-            return False
-        if not entry and (is_public or module.startswith(_RULES)):
-            if not is_public:
+        if not promoter:
+            if module.startswith(_RULES):
                 return False
-            entry = name
+            is_method = code.co_qualname.startswith(_METHODS_OF_USERS) and name != "__call__"
+            if is_method or name in frame.f_globals.get("__all__", ()):
+                promoter = name
+        elif name not in (promoter, "__call__") and not module.startswith(_CALLERS_OF_USERS):
+            return False
         frame = frame.f_back
     return True
-
-
-_RULES = ("effx.handlers.", "effx.families.")
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:

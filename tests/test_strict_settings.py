@@ -134,6 +134,23 @@ def test_numbers_and_scalars_promote() -> None:
     assert (enp.asarray(I) + 1).dtype == np.int32
 
 
+def test_indices_of_several_dtypes() -> None:
+    """How positions are counted is no promotion that a user writes."""
+    x = np.arange(12.0).reshape(3, 4)
+    rows = np.arange(3)
+    with effx.enable_x64(), effx.numpy_rank_promotion("raise"), effx.numpy_dtype_promotion("strict"):
+        a, i, j = enp.asarray(x), enp.asarray(rows), enp.asarray(rows, "int32")
+        for indices in ((i, j), (j, i), (i.astype("uint8"), i), (i[:, None], j), (1, j), (j, slice(1, 3))):
+            host = tuple([np.asarray(k) if isinstance(k, effx.Array) else k for k in indices])
+            want = x.copy()
+            want[host] = 0.0
+            np.testing.assert_array_equal(a[indices], x[host])
+            np.testing.assert_array_equal(a.at[indices].set(0.0), want)
+            np.testing.assert_array_equal(a.at[indices].set(0.0, mode="clip"), want)
+            np.testing.assert_array_equal(a.at[indices].get(wrap_negative_indices=False), x[host])
+            np.testing.assert_array_equal(a.at[indices].multiply(0.0, wrap_negative_indices=False), want)
+
+
 def test_a_warning_at_the_users_line() -> None:
     with effx.numpy_rank_promotion("warn"):
         with pytest.warns(UserWarning, match="operands of different rank") as record:

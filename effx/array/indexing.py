@@ -341,7 +341,7 @@ def read_plan(
         return _read_block(x, advanced, arrays)
     shape = broadcast_shapes(*[a.type.shape for a in arrays])
     insertion_axis = advanced[0] if plan.are_adjacent(advanced) else 0
-    starts = concatenate([expand_dims(broadcast_to(a, shape), -1) for a in arrays], -1)
+    starts = concatenate([expand_dims(broadcast_to(a, shape), -1) for a in _convert_to_widest(arrays)], -1)
     window = x.type.ndim - len(advanced)
     offset_dims = tuple(
         [i for i in range(window + len(shape)) if not insertion_axis <= i < insertion_axis + len(shape)]
@@ -432,9 +432,9 @@ def _read_windows(x: Array, plan: IndexPlan, mode: str) -> tuple[Array, IndexPla
         e = entries[i]
         sizes[i] = max((e.size - 1) * e.step + 1, 0)
         entries[i] = ResolvedSlice(0, e.size, e.step)
-    dtype = promote_dtypes(*starts.values())[0].type.dtype
-    zero = scalar(0, dtype)
-    start_indices = [convert(starts[i], dtype) if i in starts else zero for i in range(len(sizes))]
+    wide = dict(zip(starts, _convert_to_widest(list(starts.values())), strict=True))
+    zero = scalar(0, next(iter(wide.values())).type.dtype)
+    start_indices = [wide.get(i, zero) for i in range(len(sizes))]
     return DynamicSlice(tuple(sizes))(x, *start_indices), IndexPlan(tuple(sizes), entries, plan.gap)
 
 
@@ -463,12 +463,13 @@ def _read_slices(x: Array, plan: IndexPlan, advanced: list[int]) -> Array:
 
 def _read_block(x: Array, advanced: list[int], arrays: "list[Array]") -> Array:
     # All index arrays are scalars: one block at computed starts.
-    dtype = promote_dtypes(*arrays)[0].type.dtype
+    arrays = _convert_to_widest(arrays)
+    dtype = arrays[0].type.dtype
     zero = scalar(0, dtype)
     starts: list[Array] = [zero] * x.type.ndim
     sizes = list(x.type.shape)
     for axis, a in zip(advanced, arrays, strict=True):
-        starts[axis] = convert(a, dtype)
+        starts[axis] = a
         if sizes[axis] == 0:
             raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
         sizes[axis] = 1
@@ -510,8 +511,14 @@ def _keep_indices_negative(index: Array, n: int) -> Array:
     """Returns indices that stay negative when negative ones count from the end of n elements."""
     if index.type.kind == "u":
         return index
-    wide = convert(index, dtypes.promote_types(index.type.dtype, dtypes.int32))
+    (wide,) = _convert_to_widest([index], dtypes.int32)
     return arithmetic.where(wide < 0, wide - n, wide)
+
+
+def _convert_to_widest(indices: "Sequence[Array]", least: dtypes.DType = dtypes.int8) -> list[Array]:
+    """Converts signed indices to the widest of their dtypes, or to a wider one: users do not promote by indexing."""
+    dtype = max([least, *[a.type.dtype for a in indices]], key=dtypes.bits)
+    return [convert(a, dtype) for a in indices]
 
 
 def _in_bounds_mask(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shape) -> Array:
@@ -603,8 +610,8 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
     if not columns:
         starts: Array = to_host_array(np.zeros((*scattered, 0), np.int32))
     else:
-        wide = promote_dtypes(*columns)
-        starts = concatenate([expand_dims(broadcast_to(c, tuple(scattered)), -1) for c in wide], -1)
+        parts = [broadcast_to(c, tuple(scattered)) for c in _convert_to_widest(columns)]
+        starts = concatenate([expand_dims(part, -1) for part in parts], -1)
     if mode == "clip":
         window = {
             axis: plan.entries[axis].size
@@ -612,6 +619,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
             if isinstance(plan.entries[axis], ResolvedSlice) and axis not in place_of
         }
         limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
+        limits = limits.reshape((1,) * (starts.type.ndim - 1) + (-1,))  # of the rank of the starts
         starts = arithmetic.clip(starts, 0, to_host_array(limits))
     op = Scatter(
         tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=how.unique, sorted=how.ordered

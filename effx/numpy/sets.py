@@ -57,7 +57,7 @@ def _pad_missing(values: Array, is_present: Array, fill_value: Operand | None) -
         return values
     mask = shaping.reshape(is_present, (-1,) + (1,) * (values.type.ndim - 1))
     if fill_value is None:
-        fill = arithmetic.where(mask[:1], values[:1], False)
+        fill = arithmetic.where(mask[:1], values[:1], convert(as_operand(0), values.type.dtype))
     else:
         fill = convert(as_operand(fill_value), values.type.dtype)
     return arithmetic.where(mask, values, fill)
