@@ -620,7 +620,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
         }
         limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
         limits = limits.reshape((1,) * (starts.type.ndim - 1) + (-1,))  # of the rank of the starts
-        starts = arithmetic.clip(starts, 0, to_host_array(limits))
+        starts = arithmetic.clip(starts, 0, to_host_array(limits, starts.type.dtype))
     op = Scatter(
         tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=how.unique, sorted=how.ordered
     )
