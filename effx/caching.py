@@ -83,7 +83,10 @@ _PLAIN_TYPES = frozenset({bool, bytes, int, str, type, type(None)})
 
 
 def _compared_fields(value: object) -> tuple[object, ...] | None:
-    """Returns the compared fields of an attrs class or dataclass; None for other values."""
+    """Returns the compared fields of an attrs class or dataclass; None for other values.
+
+    None too for a class with an `__eq__` or a `__hash__` of its own: it says itself what it is compared by.
+    """
     cls = type(value)
     fields: Any = getattr(cls, "__attrs_attrs__", None)
     if fields is not None:
@@ -96,6 +99,9 @@ def _compared_fields(value: object) -> tuple[object, ...] | None:
         return None
     code = getattr(cls.__eq__, "__code__", None)
     if code is None or not (code.co_filename.startswith(generated) or code is _strict_code):
+        return None
+    own_hash = getattr(cls.__hash__, "__code__", None)
+    if own_hash is not None and not own_hash.co_filename.startswith(generated):
         return None
     return tuple([getattr(value, name) for name in compared])
 

@@ -27,10 +27,11 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
 
     Returns:
         A vector of the leaves' common dtype, and the function that converts such a vector back to the pytree, with each
-        leaf in its own shape and dtype.
+        leaf in its own shape and dtype. Where all leaves have one dtype, a vector of another is taken too, and the
+        leaves have that of the vector.
 
     Raises:
-        DTypeError: a leaf is no array, or the function got a vector of another dtype.
+        DTypeError: a leaf is no array, or the function got a vector of another dtype for leaves of several.
         ShapeError: the function got an array of another shape.
 
     >>> flat, back = ravel_pytree({"a": np.ones((2, 2), np.float32), "b": 3.0})
@@ -46,6 +47,7 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     flat = concatenate(parts) if parts else make_filled((0,), 0, dtypes.canonicalize(float))
     flat = convert(flat, flat.type.dtype)
     shape, dtype = flat.type.shape, flat.type.dtype
+    is_uniform = all([t.dtype == dtype for t in types])
     ends = [int(end) for end in np.cumsum([math.prod(t.shape) for t in types])]
 
     def unravel(vector: Array) -> PyTree:
@@ -53,11 +55,11 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
         x = as_operand(vector, "unravel")
         if x.type.shape != shape:
             raise ShapeError(f"unravel: takes a vector of shape {list(shape)}, got {x.type!r}")
-        if x.type.dtype != dtype:
+        if x.type.dtype != dtype and not is_uniform:
             raise DTypeError(f"unravel: takes a vector of dtype {dtypes.short_name(dtype)}, got {x.type!r}")
         pieces = [x[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        return tree.unflatten(
-            [reshape(astype(piece, t.dtype), t.shape) for piece, t in zip(pieces, types, strict=True)]
-        )
+        if not is_uniform:
+            pieces = [astype(piece, t.dtype) for piece, t in zip(pieces, types, strict=True)]
+        return tree.unflatten([reshape(piece, t.shape) for piece, t in zip(pieces, types, strict=True)])
 
     return flat, unravel

@@ -10,7 +10,6 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, final
@@ -29,6 +28,7 @@ from effx.lower.runtime.profiling import (
     Span,
     register_subprocess,
 )
+from effx.tracing.wrapping import wraps
 
 __all__ = [
     "ProfileData",

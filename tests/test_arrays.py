@@ -486,7 +486,7 @@ def test_promises_reach_xla() -> None:
     ],
 )
 def test_what_arrays_refuse(call: Callable[[Any], object], text: str) -> None:
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises((TypeError, NotImplementedError)) as caught:
         call(enp.ones(2))
     assert str(caught.value).splitlines()[0] == text
 

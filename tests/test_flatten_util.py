@@ -31,6 +31,16 @@ def test_leaves_keep_shapes_and_dtypes() -> None:
     assert list(map(complex, unravel(flat))) == [1 + 2j, 3]
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "complex64", "int32", "float32"])
+def test_leaves_of_one_dtype_take_that_of_the_vector(dtype: str) -> None:
+    flat, unravel = ravel_pytree({"a": np.ones(2, np.float32), "b": np.float32(3)})
+    for function in (unravel, effx.jit(unravel)):
+        back = function(flat.astype(dtype))
+        assert (back["a"].dtype, back["b"].dtype) == (dtype, dtype)
+        assert back["a"].astype("float32").tolist() == [1, 1]
+        assert complex(back["b"]) == 3
+
+
 @pytest.mark.parametrize("tree", [{}, [], None])
 def test_no_leaves(tree: Any) -> None:
     flat, unravel = ravel_pytree(tree)
@@ -61,8 +71,8 @@ def test_refused() -> None:
         unravel(effx.numpy.zeros(3))
     assert str(caught.value).partition("\n")[0] == "unravel: takes a vector of shape [8], got f32[3]"
     with pytest.raises(DTypeError) as other:
-        unravel(effx.numpy.zeros(8, int))
-    assert str(other.value).partition("\n")[0] == "unravel: takes a vector of dtype f32, got i32[8]"
+        ravel_pytree({"a": effx.numpy.ones(2), "b": 3})[1](effx.numpy.zeros(3, int))
+    assert str(other.value).partition("\n")[0] == "unravel: takes a vector of dtype f32, got i32[3]"
     with pytest.raises(DTypeError) as other:
         ravel_pytree({"a": "text"})
     assert str(other.value).partition("\n")[0] == (

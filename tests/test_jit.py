@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import errors, lax
+from effx.array import Box
 from effx.lower.runtime import dispatch
 
 
@@ -97,7 +99,6 @@ def test_static_arguments() -> None:
 
     f = effx.jit(power, static_argnums=1, static_argnames="negate")
     assert float(f(3.0, 2)) == 9.0
-    assert float(f(3.0, n=2)) == 9.0  # the same parameter by name
     assert float(f(3.0, 2, negate=True)) == -9.0
     assert float(f(3.0, 3)) == 27.0
     g = effx.jit(static_argnames=("n", "negate"))(power)
@@ -435,3 +436,74 @@ def test_wrong_options_of_stages() -> None:
     assert error.value.message == (
         "jit: compiler_options must be a mapping of names to strings, bools and numbers, got {'a': None}"
     )
+
+
+def test_a_static_argument_goes_by_its_own_hash() -> None:
+    """The class says by what its objects are compared, whatever its fields hold."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Graph:
+        nodes: list[int]
+        name: str = "g"
+
+        def __hash__(self) -> int:
+            return hash((tuple(self.nodes), self.name))
+
+    @attrs.frozen(unsafe_hash=False)
+    class Model:
+        layers: list[int]
+
+        def __hash__(self) -> int:
+            return len(self.layers)
+
+    for make in (Graph, Model):
+        count = 0
+
+        def scale(g: Any, x: Any) -> Any:
+            nonlocal count
+            count += 1
+            return len(vars(g).get("nodes", g) if hasattr(g, "nodes") else g.layers) * x
+
+        f = effx.jit(scale, static_argnums=0)
+        assert [int(f(make([1, 2, 3]), 2)), int(f(make([1, 2, 3]), 3)), int(f(make([1]), 2))] == [6, 9, 2]
+        assert count == 2
+
+
+def test_numbers_and_names_of_static_arguments_stand_for_themselves() -> None:
+    """Where both are given, an argument with a name that is passed by position is dynamic."""
+    seen = []
+
+    def f(a: Any, b: Any, c: Any) -> Any:
+        seen.append(isinstance(c, Box))
+        return b + c
+
+    both = effx.jit(f, static_argnums=0, static_argnames="c")
+    assert both(1, np.ones(2), np.ones(2)).tolist() == [2, 2]
+    assert both(1, np.ones(2), 2.0).tolist() == [3, 3]
+    assert both(1, np.ones(2), c=2.0).tolist() == [3, 3]
+    only = effx.jit(f, static_argnames="c")
+    assert only(1, np.ones(2), 2.0).tolist() == [3, 3]
+    assert seen == [True, True, False, False]
+
+
+class Layer:
+    """A callable with a field of Python's own name."""
+
+    __name__ = 3
+
+    def __call__(self, x: Any) -> Any:
+        return x * 2.0
+
+
+@pytest.mark.unguarded
+@pytest.mark.parametrize(
+    "transform",
+    [
+        effx.jit, effx.vmap, effx.grad, effx.value_and_grad, effx.hessian, effx.jacfwd, effx.jacrev, effx.checkpoint,
+        effx.make_jaxpr, effx.pmap, enp.vectorize, effx.named_call,
+    ],
+)  # fmt: skip
+def test_names_that_are_no_strings(transform: Callable[..., Any]) -> None:
+    f = transform(Layer())
+    f(np.ones(1, "f4") if transform in (effx.vmap, effx.pmap) else np.float32(1))
+    assert isinstance(getattr(f, "__name__", ""), str)

@@ -1,19 +1,17 @@
 """`jax.core`'s functions on values, for effx's values: a value's aval is its type, `effx.ir.ArrayType`."""
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, final
 
 import attrs
 
-from effx import dtypes
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.effects import Frame, current_frame, isolated, outermost, use_frame
 from effx.errors import ConcretizationError, DTypeError, EffxError
 from effx.handlers.vmap.handler import element_type
-from effx.ir.types import ArrayType, TypeSharding, array_type
+from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.transforms.jit.make_jaxpr import typeof
 
@@ -43,30 +41,19 @@ def is_unknown(x: object) -> bool:
     return isinstance(x, Array) and not isinstance(x, ConcreteArray | HostArray)
 
 
+ShapedArray = ArrayType
+
+
 class _Types(type):
     def __instancecheck__(cls, x: object) -> bool:
         return type(x) is ArrayType
 
+    def __subclasscheck__(cls, other: type) -> bool:
+        return other is ArrayType or super().__subclasscheck__(other)
+
 
 class AbstractValue(metaclass=_Types):
     """What types of values are: those of arrays."""
-
-
-class ShapedArray(AbstractValue):
-    """The type of an array. Calls give effx's `ArrayType`, of which there is one for each shape and dtype."""
-
-    def __new__(  # type: ignore[misc]  # the types are effx's own
-        cls,
-        shape: Sequence[int],
-        dtype: Any,
-        weak_type: bool = False,
-        *,
-        sharding: TypeSharding | None = None,
-        vma: frozenset[Any] = frozenset(),
-    ) -> ArrayType:
-        """Returns the type of arrays of this shape and dtype."""
-        sizes = tuple([operator.index(n) for n in shape])
-        return array_type(dtypes.canonicalize(dtype), sizes, weak_type, vma).with_sharding(sharding)
 
 
 def get_aval(x: Any) -> ArrayType:

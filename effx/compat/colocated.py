@@ -8,7 +8,6 @@ them.
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar, final, overload
 
 import attrs
@@ -22,6 +21,7 @@ from effx.lower.placement.backends import devices, is_local
 from effx.lower.placement.shardings import Device, Sharding, device_name
 from effx.sharding import Mesh
 from effx.tracing.arguments import callable_name
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.registry import PyTree, flatten
 from effx.tree_util import tree_map

@@ -23,6 +23,8 @@ from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
 from effx.errors import CompatError, DTypeError, EffxError, ShapeError, callback_errors
+from effx.ir.types import ArrayType
+from effx.tree.registry import keep_attrs_classes_leaves
 
 __all__ = ["install", "installed"]
 
@@ -159,4 +161,6 @@ def install() -> None:
     # JAX raises now one, now the other of them, and programs catch what it raises.
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError
+    keep_attrs_classes_leaves()
+    ArrayType.__str__ = ArrayType.long_text  # type: ignore[method-assign]  # programs match JAX's texts
     read_environment()

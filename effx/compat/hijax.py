@@ -18,9 +18,9 @@ from effx.errors import NoRuleError, ShapeError, TransformError
 from effx.ir.ops.custom import BackwardRule, BatchRule, CustomRules, JvpRule, VjpRule
 from effx.ir.types import ArrayType
 from effx.numpy import moveaxis
-from effx.tracing.arguments import leaf_type
 from effx.transforms.autodiff.core import linear_transpose
 from effx.transforms.custom.invocation import Invocation, perform_custom
+from effx.transforms.jit.make_jaxpr import typeof as type_of_array
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.prefixes import flatten_up_to
 from effx.tree.registry import PyTreeDef, flatten
@@ -57,7 +57,7 @@ def typeof(x: Any) -> Any:
     f32[3]
     """
     entry = _types.get(type(x))
-    return leaf_type("typeof", x) if entry is None else entry(x)
+    return type_of_array(x) if entry is None else entry(x)
 
 
 class GradAccum:

@@ -5,7 +5,6 @@ own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
 from typing import Any, final
 
 import attrs
@@ -20,6 +19,7 @@ from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Calling
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.make_jaxpr import make_jaxpr as make_program
 from effx.tree.registry import register_leaf
 

@@ -1,9 +1,9 @@
 """`jax.eval_shape`: the shapes of what a function returns, some of which may be shapes already."""
 
 from collections.abc import Callable
-from functools import wraps
 
 from effx.errors import check_function
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit import make_jaxpr
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree import PyTree, flatten

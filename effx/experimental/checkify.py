@@ -7,7 +7,6 @@ Where jax checks the division operation only, `div_checks` also detects a remain
 """
 
 from collections.abc import Callable, Iterable
-from functools import wraps
 from typing import ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from effx.library.checkify import ErrorKind
 from effx.library.checkify import checkify as _checkify
 from effx.library.checks import check_error, demand
 from effx.library.failures import CheckError, Error
+from effx.tracing.wrapping import wraps
 
 __all__ = [
     "Error",

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.dtypes import DType
+from effx.dtypes import DType, DTypeLike
 from effx.errors import ShapeError, ShardingError
 from effx.ir.meshes import AbstractMesh, PartitionSpec, entry_axes, trim_spec
 from effx.ir.sizes.dimensions import as_size, is_symbolic
@@ -97,7 +97,10 @@ class ArrayType:
     """The type of an array: `f32[3,4]`, with a `~` if weak, `f32[3]{V:i}` if it varies along the axis `i`, `f32[4@i]` if
     this mesh axis shards it.
 
-    There is one instance per (dtype, shape, weak, vma, sharding), so `is` compares types. Made by `array_type`.
+    There is one instance per (dtype, shape, weak, vma, sharding), so `is` compares types.
+
+    >>> ArrayType((3, 4), "float32") is array_type(dtypes.float32, (3, 4))
+    True
 
     Attributes:
         dtype: the NumPy dtype.
@@ -109,8 +112,8 @@ class ArrayType:
             recorder uses `effx.ir.passes.sharding_propagation`.
     """
 
-    # A plain class, because attrs' frozen classes cannot intern in __new__ without
-    # running __init__ again on the shared instance.
+    # A plain class, because attrs' frozen classes cannot intern in __new__ without running __init__ again on the shared
+    # instance.
     __slots__ = (
         "__weakref__",
         "dtype",
@@ -130,26 +133,17 @@ class ArrayType:
     vma: Vma
     explicit_sharding: TypeSharding | None
 
-    def __init__(
-        self, dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
-    ) -> None:
-        if any([not is_symbolic(n) and n < 0 for n in shape]):
-            raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
-        put = object.__setattr__
-        put(self, "dtype", dtype)
-        put(self, "shape", shape)
-        put(self, "weak", weak)
-        put(self, "vma", vma)
-        put(self, "explicit_sharding", sharding)
-        # jaxlib's C++ reads this name, and distinguishes keys from numbers by it, and float0 from bool.
-        put(self, "weak_type", weak or dtypes.is_stored_as_other(dtype))
-        put(self, "kind", _kind_letter(dtype))
-        put(self, "ndim", len(shape))
-        put(self, "size", prod(shape))
-        sizes = "".join(["?x" if is_symbolic(n) else f"{n}x" for n in shape])
-        # The text has no axes, so that lowering depends only on dtypes and shapes. An earlier version lowered a
-        # copy of each body without axes, which took a tenth of tracing and lowering.
-        put(self, "mlir", f"tensor<{sizes}{dtypes.mlir_name(dtype)}>")
+    def __new__(
+        cls,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        weak_type: bool = False,
+        *,
+        sharding: TypeSharding | None = None,
+        vma: Vma = INVARIANT,
+    ) -> "ArrayType":
+        """Returns the type of arrays of this shape and dtype, of which there is one."""
+        return array_type(dtypes.canonicalize(dtype), shape, weak_type, vma).with_sharding(sharding)
 
     # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other
     kind: str
@@ -170,6 +164,11 @@ class ArrayType:
                     sizes[i] += f"@({shown})" if names[1:] else f"@{shown}"
         text = f"{dtypes.short_name(self.dtype)}[{','.join(sizes)}]{'~' if self.weak else ''}"
         return f"{text}{{V:{','.join(axis_name_texts(self.vma))}}}" if self.vma else text
+
+    def long_text(self) -> str:
+        """Returns the text with NumPy's name of the dtype, `~float32[3]` if weak: `str` of it under `effx.compat`."""
+        short = dtypes.short_name(self.dtype)
+        return ("~" if self.weak else "") + self.dtype.name + repr(self.strong())[len(short) :]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_type, (self.dtype, self.shape, self.weak, self.vma, self.explicit_sharding)
@@ -192,6 +191,8 @@ class ArrayType:
         if not self.weak:
             return self
         return array_type(self.dtype, self.shape, False, self.vma).with_sharding(self.explicit_sharding)
+
+    strip_weak_type = strong
 
     def to_tangent_aval(self) -> "ArrayType":
         """Returns the type of tangents: float0 for integers and booleans."""
@@ -231,7 +232,7 @@ class ArrayType:
         interned = _interned.get(key)
         if interned is None:
             check_divisible(self.with_shape(self.shape), sharding)
-            interned = _interned.setdefault(key, ArrayType(*key))
+            interned = _interned.setdefault(key, _make_type(*key))
         return interned
 
     def plain(self) -> "ArrayType":
@@ -265,6 +266,29 @@ class ArrayType:
     def matches(self, other: "ArrayType") -> bool:
         """Returns whether both types have the same dtype and shape; the rest is ignored."""
         return self is other or (self.dtype == other.dtype and self.shape == other.shape)
+
+
+def _make_type(
+    dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
+) -> ArrayType:
+    if any([not is_symbolic(n) and n < 0 for n in shape]):
+        raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
+    t, put = object.__new__(ArrayType), object.__setattr__
+    put(t, "dtype", dtype)
+    put(t, "shape", shape)
+    put(t, "weak", weak)
+    put(t, "vma", vma)
+    put(t, "explicit_sharding", sharding)
+    # jaxlib's C++ reads this name, and distinguishes keys from numbers by it, and float0 from bool.
+    put(t, "weak_type", weak or dtypes.is_stored_as_other(dtype))
+    put(t, "kind", _kind_letter(dtype))
+    put(t, "ndim", len(shape))
+    put(t, "size", prod(shape))
+    sizes = "".join(["?x" if is_symbolic(n) else f"{n}x" for n in shape])
+    # The text has no axes, so that lowering depends only on dtypes and shapes. An earlier version lowered a
+    # copy of each body without axes, which took a tenth of tracing and lowering.
+    put(t, "mlir", f"tensor<{sizes}{dtypes.mlir_name(dtype)}>")
+    return t
 
 
 def _rebuild_type(
@@ -323,4 +347,4 @@ def array_type(
         dtype = dtypes.OWN.get(numpy_dtype, numpy_dtype)
         sizes = tuple([as_size(n) for n in shape])
         axes = frozenset(vma)
-        return _interned.setdefault((dtype, sizes, weak, axes), ArrayType(dtype, sizes, bool(weak), axes))
+        return _interned.setdefault((dtype, sizes, weak, axes), _make_type(dtype, sizes, bool(weak), axes))

@@ -6,7 +6,6 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
-from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from effx import dtypes, lax
@@ -17,6 +16,7 @@ from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ShapeError, check_function
 from effx.numpy.vectorizing import vectorize
+from effx.tracing.wrapping import update_wrapper
 
 if TYPE_CHECKING:
     from effx.array import Operand

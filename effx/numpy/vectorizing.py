@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import cast
 
 from effx.array import Array
@@ -10,6 +10,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, check_rank_promot
 from effx.array.shaping import reshape
 from effx.errors import ShapeError, TransformError, check_function
 from effx.tracing.arguments import callable_name
+from effx.tracing.wrapping import wraps
 from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree
 
@@ -135,10 +136,6 @@ def _bind_core_sizes(
     sizes: dict[str, int], core: Core, shape: Sequence[int], function_name: str, about: str
 ) -> None:
     for label, size in zip(core, shape, strict=True):
-        if label.isdigit() and int(label) != size:
-            raise ShapeError(
-                f"vectorize: {function_name} has core dimension {size} where {label} is expected {about}"
-            )
         known = sizes.setdefault(label, size)
         if known != size:
             raise ShapeError(

@@ -37,7 +37,8 @@ def callable_name(function: Callable[..., object]) -> str:
     """Returns a function's name, that of the wrapped function for a partial."""
     while isinstance(function, functools.partial):
         function = function.func
-    return getattr(function, "__name__", type(function).__name__)
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
 
 
 def function_origin(function: Callable[..., object]) -> str:

@@ -68,6 +68,10 @@ _LOCK = threading.RLock()
 _decided_leaves: set[type[object]] = set()
 _leaf_classes: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
+# What users hold as a whole: programs, stages of compilation, exported functions.
+_OPAQUE_MODULES = ("effx.ir.", "effx.lower.", "effx.export.", "effx.transforms.jit.")
+# Whether an attrs class of a user's is a node without being registered; not for programs written for JAX.
+_takes_attrs_classes = [True]
 # Users' registrations of classes.
 declared_forms: dict[type[object], tuple[object, ...]] = {}
 named_tuples: set[type[object]] = (
@@ -182,7 +186,14 @@ def is_record(cls: type[object]) -> bool:
     >>> is_record(int)
     False
     """
-    return hasattr(cls, "__attrs_attrs__") and _may_be_node(cls)
+    if not hasattr(cls, "__attrs_attrs__") or cls.__module__.startswith(_OPAQUE_MODULES):
+        return False
+    return _may_be_node(cls) and (_takes_attrs_classes[0] or cls.__module__.startswith("effx."))
+
+
+def keep_attrs_classes_leaves() -> None:
+    """Makes attrs classes of users leaves from here on, as for JAX, unless they are registered."""
+    _takes_attrs_classes[0] = False
 
 
 def _may_be_node(cls: type[object]) -> bool:

@@ -125,7 +125,8 @@ else:
 
 mesh = jax.make_mesh((8,), ("i",))
 x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, P("i")))
-assert str(jax.typeof(x)) == "f32[8@i]" and effx.make_mesh((8,), ("i",)).axis_types[0] == jax.sharding.AxisType.Auto
+assert str(jax.typeof(x)) == "float32[8@i]" and repr(jax.typeof(x)) == "f32[8@i]"
+assert effx.make_mesh((8,), ("i",)).axis_types[0] == jax.sharding.AxisType.Auto
 
 compilation_cache.set_cache_dir("kept")
 assert jax.config.jax_compilation_cache_dir == effx.config.cache_dir == "kept"

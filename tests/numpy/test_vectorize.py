@@ -131,3 +131,10 @@ def test_core_sizes_agree() -> None:
     )
     with pytest.raises(ShapeError, match=r"result with shape \(\) does not have the core dimensions"):
         enp.vectorize(lambda x: x.sum(), signature="(n)->(n)")(enp.ones(2))
+
+
+def test_digits_are_names() -> None:
+    """As in NumPy's vectorize."""
+    x = np.arange(9.0, dtype="f4").reshape(3, 3)
+    f = enp.vectorize(lambda v: v.sum(), signature="(2)->()")
+    np.testing.assert_array_equal(f(x), np.vectorize(lambda v: v.sum(), signature="(2)->()")(x))

@@ -283,3 +283,10 @@ def test_what_cannot_be_is_refused(name: str) -> None:
         call()
     assert caught.value.message == message  # type: ignore[attr-defined]  # all are EffxErrors
     assert caught.value.at.startswith("test_refs.py:")  # type: ignore[attr-defined]  # as above
+
+
+def test_the_type_of_a_reference() -> None:
+    ref = effx.new_ref(np.zeros(3, "f4"))
+    t = effx.typeof(ref)
+    assert repr(t) == "Ref{f32[3]}"
+    assert t.inner_aval is effx.typeof(np.zeros(3, "f4"))

@@ -1,7 +1,7 @@
 """Names of JAX that effx has under other names or in another form: of `jax` itself here, those of `jax.X` in X."""
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 from effx.compat.config import config
@@ -15,6 +15,7 @@ from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.shardings import Device
 from effx.tracing.arguments import callable_name
 from effx.tracing.name_scopes import named_scope
+from effx.tracing.wrapping import wraps
 from effx.transforms.placement.device_put import device_put as put
 from effx.transforms.placement.meshes import make_mesh as mesh_of
 from effx.tree.registry import PyTree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import cast
 
 from effx.array import Array
@@ -11,6 +10,7 @@ from effx.errors import TransformError, check_function
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.lax.operands import check_int
+from effx.tracing.wrapping import wraps
 from effx.transforms.autodiff import gradients, jacobians
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, NoReturn, TypeAlias, cast, final
 
 import attrs
@@ -18,6 +17,7 @@ from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.handling import ArrayType, Atom, Body, BoxHandler, Frame, Operation, Site, Var, array_type, emits
 from effx.ir.ops.checkpoint import Identity
+from effx.tracing.wrapping import wraps
 from effx.tree.registry import PyTree, flatten
 
 Payload: TypeAlias = BCOO | Array

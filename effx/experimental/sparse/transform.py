@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import cast
 
 from effx import lax
@@ -17,6 +16,7 @@ from effx.experimental.sparse.handler import on_sparse as on_sparse
 from effx.lax.conv_shapes import ConvDimensionNumbers
 from effx.lax.index import GatherDimensionNumbers, GatherScatterMode
 from effx.lax.products import PrecisionLike
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.jit import jit
 from effx.tree.registry import PyTree
 

@@ -452,7 +452,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     @property
     def flat(self) -> Array:
         """Refused: arrays are immutable, and have no iterator that writes."""
-        raise TypeError("x.flat: arrays are immutable; use x.ravel()")
+        raise NotImplementedError("x.flat: arrays are immutable; use x.ravel()")
 
     # Reductions
     @overload

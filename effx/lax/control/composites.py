@@ -1,13 +1,13 @@
 """Named operations that a compiler may replace: `composite`."""
 
 from collections.abc import Callable
-from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from effx.errors import TransformError
 from effx.families.composite import Composite, attribute_text
 from effx.lax.control.closures import array_types, check_callable, flatten_to_arrays
 from effx.tracing.traces import call_tree, trace_cached
+from effx.tracing.wrapping import wraps
 
 __all__ = ["composite"]
 

@@ -1,7 +1,7 @@
 """`checkpoint`: recompute intermediate values in reverse mode to save memory; name and list residuals."""
 
 from collections.abc import Callable, Iterable
-from functools import partial, update_wrapper
+from functools import partial
 from typing import ParamSpec, Protocol, TypeVar, cast, final, overload
 
 import attrs
@@ -23,6 +23,7 @@ from effx.tracing.arguments import (
     function_signature,
     positional_parameter_names,
 )
+from effx.tracing.wrapping import update_wrapper
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import (
     Options,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from effx.array.promotion import scalar
 from effx.errors import DTypeError, RefError, RefGivenError, ShapeError, check_function
 from effx.ir.types import ArrayType
 from effx.tracing.arguments import as_arrays, callable_name, select_arguments
+from effx.tracing.wrapping import wraps
 from effx.transforms.autodiff.core import RecordedPullback, SummedPullback, record_linearization, types_of
 from effx.transforms.maps.mapped_axes import parse_axis_names
 from effx.tree.registry import PyTree, flatten

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from effx import dtypes
@@ -15,6 +14,7 @@ from effx.ir.ops.compare import Eq
 from effx.ir.ops.shape import Iota
 from effx.ir.types import ArrayType, array_type
 from effx.tracing.arguments import AuxiliaryData, as_arrays, callable_name, finalize_result, select_arguments
+from effx.tracing.wrapping import wraps
 from effx.transforms.autodiff.core import jvp, vjp
 from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree, flatten

@@ -1,7 +1,6 @@
 """Users' batching rules: `custom_vmap`, `sequential_vmap`."""
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.array import Array
@@ -10,6 +9,7 @@ from effx.ir.ops.control import Scan
 from effx.ir.ops.custom import CustomRules
 from effx.tracing.arguments import PartialLeafFunction, callable_name, flatten_output
 from effx.tracing.traces import trace
+from effx.tracing.wrapping import update_wrapper
 from effx.transforms.custom.invocation import Invocation, bind_positional_arguments, perform_custom, type_name
 from effx.tree.registry import PyTree, flatten
 

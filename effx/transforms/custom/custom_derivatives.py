@@ -1,7 +1,7 @@
 """Users' derivative rules: `custom_jvp`, `custom_vjp`, `custom_gradient`."""
 
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes
@@ -13,6 +13,7 @@ from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.custom import CustomRules
 from effx.ir.values.refs import ReferenceBase, has_refs
 from effx.tracing.arguments import callable_name, flatten_output, function_signature
+from effx.tracing.wrapping import update_wrapper
 from effx.transforms.autodiff.core import float0_zeros
 from effx.transforms.custom.custom_rules import (
     ForwardRule,

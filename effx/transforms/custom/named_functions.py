@@ -1,7 +1,6 @@
 """`named_function`: functions that handlers may have rules for."""
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
 from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.errors import check_function
@@ -9,6 +8,7 @@ from effx.handlers.authoring.rule_handler import NamedFunction
 from effx.ir.ops.custom import CustomRules, NamedCall
 from effx.ir.types import ArrayType
 from effx.tracing.arguments import callable_name
+from effx.tracing.wrapping import update_wrapper
 from effx.transforms.custom.invocation import Invocation, bind_positional_arguments, perform_custom
 from effx.tree.registry import PyTreeDef
 

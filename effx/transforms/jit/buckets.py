@@ -6,7 +6,6 @@ sliced on the host, where that needs no compilation. Sizes that are known anyway
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
 from typing import Final, Generic, ParamSpec, TypeVar, cast, final
 
 import attrs
@@ -32,6 +31,7 @@ from effx.ir.values.refs import has_refs
 from effx.lower.placement.concrete import ConcreteArray, is_on_several_devices, place_on_device, to_concrete
 from effx.lower.placement.transfer_guards import has_active_guards
 from effx.tracing.arguments import as_arrays, callable_name, flatten_output
+from effx.tracing.wrapping import update_wrapper
 from effx.transforms.jit.abstracted_axes import AbstractedAxes, parse_size_cached, replace_dynamic_arguments
 from effx.transforms.jit.function import Function, Jitted
 from effx.transforms.jit.options import Options, valid_argument_numbers

@@ -134,7 +134,10 @@ def warn_unused_donations(
     index_tree = tree.unflatten(range(len(donated)))
     shown = [f"{argument_path(index_tree, i, dynamic)} {executable.in_types[i]!r}" for i in unused_leaves[:4]]
     more = f" and {len(unused_leaves) - 4} more" if len(unused_leaves) > 4 else ""
+    types = ", ".join([executable.in_types[i].str_short() for i in unused_leaves])
+    # Programs filter the warning by its first words, which are those that users of JAX know.
     warn_user(
+        f"Some donated buffers were not usable: {types}.\n"
         f"{where[0]}: {where[1]} cannot reuse the donated memory of {', '.join(shown)}{more}: no result takes it; "
         f"leave it out of donate_argnums"
     )

@@ -8,7 +8,7 @@ compiled and run; under handlers it is performed.
 import copyreg
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -63,6 +63,7 @@ from effx.tracing.arguments import (
     leaf_type,
 )
 from effx.tracing.traces import FunctionTrace, trace_cached, trace_key, traces_of
+from effx.tracing.wrapping import update_wrapper
 from effx.transforms.jit.call_arguments import CallArguments, bind_static_arguments
 from effx.transforms.jit.device_assignment import assign_devices, default_placement, plan_devices
 from effx.transforms.jit.donation import (

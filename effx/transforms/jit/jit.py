@@ -73,7 +73,8 @@ def jit(
             PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix of the tuple of dynamic
             arguments, or of the result. None leaves the sharding to the arguments and to the partitioner.
         static_argnums, static_argnames: static arguments, which are part of the program; hashable. A
-            program is staged for each value.
+            program is staged for each value. An argument that is named is static by position too, and one that is
+            numbered by name, unless both are given.
         donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
             afterwards is an error.
         keep_unused: True to pass arguments that the program does not read.

@@ -1,8 +1,8 @@
 """`make_jaxpr` (also `stage`) and `eval_shape`: programs and shapes of users' functions."""
 
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
-from typing import Any, ParamSpec
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, cast, overload
 
 import attrs
 
@@ -10,7 +10,7 @@ from effx.effects import handle
 from effx.errors import check_function
 from effx.handlers.staging.compile_time_eval import EvaluateKnown
 from effx.ir.types import ArrayType
-from effx.ir.values.refs import has_refs
+from effx.ir.values.refs import ReferenceBase, has_refs
 from effx.tracing.arguments import (
     FlatFunction,
     adapt_arguments,
@@ -21,8 +21,12 @@ from effx.tracing.arguments import (
 )
 from effx.tracing.axis_environments import AxisEnv, bind_axes, parse_axis_env
 from effx.tracing.traces import FunctionTrace, trace
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.stages import shape_struct
 from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.transforms.refs.ref import AbstractRef
 
 __all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typeof"]
 
@@ -167,16 +171,22 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     return result_shapes(trace(*flatten_function("eval_shape", fun, args, kwargs, ())))
 
 
-def typeof(x: PyTree) -> ArrayType:
-    """Returns the type of an array or number: dtype, shape, and weak type.
+@overload
+def typeof(x: ReferenceBase) -> "AbstractRef": ...
+@overload
+def typeof(x: PyTree) -> ArrayType: ...
+def typeof(x: PyTree) -> "ArrayType | AbstractRef":
+    """Returns the type of an array or number: dtype, shape, and weak type; of a reference that of its contents.
 
     Raises:
         DTypeError: it is neither.
 
     >>> import effx
-    >>> effx.typeof(1.5), effx.typeof(effx.numpy.ones((2, 3)))
-    (f32[]~, f32[2,3])
+    >>> effx.typeof(1.5), effx.typeof(effx.numpy.ones((2, 3))), effx.typeof(effx.new_ref(1.5))
+    (f32[]~, f32[2,3], Ref{f32[]})
     """
+    if isinstance(x, ReferenceBase):
+        return cast("AbstractRef", x.aval)  # type: ignore[attr-defined]  # a class without subclasses of its own
     return leaf_type("typeof", x)
 
 

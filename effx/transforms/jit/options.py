@@ -129,9 +129,11 @@ def make_options(
     )
     signature = function_signature(fun)
     if signature is not None:
-        nums, names = match_names_and_numbers("jit", signature, fun, "static", nums, names)
+        nums, names = match_names_and_numbers(
+            "jit", signature, fun, "static", nums, names, None in (static_argnums, static_argnames)
+        )
         donated, donated_names = match_names_and_numbers(
-            "jit", signature, fun, "donate", donated, donated_names
+            "jit", signature, fun, "donate", donated, donated_names, None in (donate_argnums, donate_argnames)
         )
     overlap = set(nums) & set(donated) or set(names) & set(donated_names)
     if overlap:
@@ -181,8 +183,17 @@ def match_names_and_numbers(
     role: str,
     nums: tuple[int, ...],
     names: tuple[str, ...],
+    adds: bool = True,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Adds the names of numbered arguments and the numbers of named ones, and checks both."""
+    """Checks argument numbers and names, and adds the names of numbered arguments and the numbers of named ones.
+
+    Args:
+        transform: the transformation, for errors.
+        signature, fun: the function whose arguments they are.
+        role: what the arguments are, "static" or "donate".
+        nums, names: as the user gives them.
+        adds: False where the user gives both, and so says how each argument is passed.
+    """
     parameters = list(signature.parameters.values())
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
@@ -200,6 +211,8 @@ def match_names_and_numbers(
             )
     if not variadic:
         nums = tuple(n % len(positional) for n in nums)
+    if not adds:
+        return tuple(sorted(set(nums))), tuple(dict.fromkeys(names))
     all_names = dict.fromkeys([*names, *[positional[n] for n in nums if 0 <= n < len(positional)]])
     all_nums = sorted({*nums, *[positional.index(name) for name in names if name in positional]})
     return tuple(all_nums), tuple(all_names)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from typing import Literal, ParamSpec, TypeAlias, overload
 
 from effx.effects import isolated
@@ -17,6 +16,7 @@ from effx.lower.text.hlo import XlaComputation
 from effx.tracing.arguments import normalize_argnums
 from effx.tracing.axis_environments import AxisEnv, bind_axes, parse_axis_env
 from effx.tracing.traces import trace
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.make_jaxpr import flatten_function, result_shapes
 from effx.tree.prefixes import broadcast_prefix, prefix_errors
 from effx.tree.registry import PyTree, flatten

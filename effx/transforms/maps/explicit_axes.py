@@ -1,7 +1,6 @@
 """`auto_axes` and `explicit_axes`: set the mesh axes' types inside a function, so that types show shardings or not."""
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from effx.array import Array
@@ -10,6 +9,7 @@ from effx.errors import ShardingError
 from effx.ir.meshes import AxisType, MeshAxisName
 from effx.ir.ops.sharding import Release
 from effx.lower.placement.meshes import ambient
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.meshes import MeshContext, reshard_as
 from effx.tree import PyTree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes, handlers
@@ -20,6 +19,7 @@ from effx.tracing.arguments import (
     finalize_result,
     function_origin,
 )
+from effx.tracing.wrapping import wraps
 from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, check_hashable, make_mapped_axes
 from effx.tree.registry import PyTree, flatten
 

@@ -89,7 +89,7 @@ class AbstractRef:
         return self.inner_aval.size
 
     def __repr__(self) -> str:
-        return f"Ref{{{self.inner_aval!r}}}"
+        return f"Ref{{{self.inner_aval}}}"
 
 
 class _RefOrView(ReferenceBase):

@@ -1,0 +1,32 @@
+"""Give a function the name, docstring and signature of the function that it wraps."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def update_wrapper(wrapper: F, wrapped: Callable[..., Any]) -> F:
+    """Does what `functools.update_wrapper` does, of callables whose `__name__` is no string too.
+
+    A module of a neural network may have a field of that name; the wrapper then keeps its own name.
+
+    >>> class Layer:
+    ...     __name__ = 3
+    ...     def __call__(self, x): return x
+    >>> update_wrapper(lambda x: x, Layer()).__name__
+    '<lambda>'
+    """
+    assigned = [
+        name
+        for name in functools.WRAPPER_ASSIGNMENTS
+        if name not in ("__name__", "__qualname__") or isinstance(getattr(wrapped, name, ""), str)
+    ]
+    functools.update_wrapper(wrapper, wrapped, assigned)
+    return wrapper
+
+
+def wraps(wrapped: Callable[..., Any]) -> Callable[[F], F]:
+    """Does what `functools.wraps` does, as `update_wrapper`."""
+    return functools.partial(update_wrapper, wrapped=wrapped)
