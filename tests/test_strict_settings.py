@@ -34,12 +34,6 @@ MIXED = [
     "np.array([True,2])", "np.array_equiv(M,M[None])", "np.result_type('int8',2.0)", "np.promote_types('int8','uint8')",
     "np.r_[1:4,W]", "jax.hessian(lambda x:x)(W)+W",
 ]  # fmt: skip
-    "np.array([True,2])",
-    "np.array_equiv(M,M[None])",
-    "np.result_type('int8',2.0)",
-    "np.promote_types('int8','uint8')",
-    "np.r_[1:4,W]",
-]
 """Expressions that mix dtypes or ranks themselves, in functions that they pass."""
 
 
