@@ -62,7 +62,8 @@ def get_aval(x: Any) -> ArrayType:
     Raises:
         DTypeError: it does not.
     """
-    return typeof(x)
+    aval: ArrayType = typeof(x)
+    return aval
 
 
 def valid_jaxtype(x: Any) -> bool:

@@ -162,5 +162,5 @@ def install() -> None:
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError
     keep_attrs_classes_leaves()
-    ArrayType.__str__ = ArrayType.long_text  # type: ignore[method-assign]  # programs match JAX's texts
+    ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     read_environment()

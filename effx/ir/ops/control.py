@@ -227,7 +227,7 @@ class Cond(HigherOrder):
         return self.branches[index if 0 <= index < len(self.branches) else -1]
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
-        """The branches' result types; weak if all are."""
+        """The result types of the first branch; the others may be weak where it is not, and the other way round."""
         if not types or types[0].dtype != dtypes.int32 or types[0].shape:
             raise DTypeError(f"cond: the index must be i32[], got {types_text(types[:1]) or 'nothing'}")
         first = self.branches[0]
@@ -241,12 +241,7 @@ class Cond(HigherOrder):
                     f"cond: the branches' results differ: branch 0 gives ({types_text(first.out_types)}), "
                     f"branch {n} gives ({types_text(branch.out_types)})"
                 )
-        return tuple(
-            [
-                t if all([b.outputs[i].type.weak for b in self.branches]) else t.strong()
-                for i, t in enumerate(first.out_types)
-            ]
-        )
+        return first.out_types
 
 
 @final

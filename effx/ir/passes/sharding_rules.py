@@ -227,7 +227,7 @@ def shard_reshape(op: Reshape, shardings: OperandShardings) -> list[DimensionSha
     result_axes: list[MeshAxisNames] = [()] * len(out)
     for old, new in group_reshaped_axes(x, out):
         cuts = [shardings.mesh_axes[0][i] for i in old]
-        if not any(cuts):
+        if not any(cuts) or not new:  # an axis of one element, which can only have one part, may go
             continue
         flat = _flatten_axes(shardings, [x[i] for i in old], cuts)
         left = None if flat is None else _distribute_axes(shardings, flat, [out[j] for j in new])

@@ -186,7 +186,7 @@ def checkpoint(
         trace, _, arrays, _ = prepared
         return staged_function.perform(trace, arrays)
 
-    return cast("Callable[P, R]", update_wrapper(call_checkpointed, fun))
+    return update_wrapper(call_checkpointed, fun)
 
 
 @final

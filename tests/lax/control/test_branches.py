@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,12 +95,18 @@ def test_shapes_and_dtypes(shape: tuple[int, ...], dtype: str) -> None:
         assert (y.shape, y.dtype, z.tolist()) == (shape, x.dtype, [0.0, 0.0] if pred else [1.0, 1.0])
 
 
-def test_weak_where_all_branches_are() -> None:
-    results: list[Any] = [
-        lax.cond(True, lambda: 1.0, lambda: 2.0),
-        lax.cond(True, lambda: 1.0, lambda: enp.float32(2)),
-    ]
-    assert [y.weak_type for y in results] == [True, False]
+def test_as_weak_as_the_first_branch() -> None:
+    """Of `cond`'s that is the function for False, whichever runs."""
+    functions: list[Callable[[], Any]] = [lambda: enp.asarray(1.0), lambda: enp.float32(2)]
+    for pred in (True, False, np.array(True)):
+        for for_true in functions:
+            assert [
+                effx.jit(partial(lax.cond, true_fun=for_true, false_fun=f))(pred).weak_type for f in functions
+            ] == [True, False]
+            assert [lax.cond(pred, for_true, f).weak_type for f in functions] == [True, False]
+    assert [lax.switch(1, [f, *functions]).weak_type for f in functions] == [True, False]
+    y = effx.jit(lambda p: lax.cond(p, functions[1], functions[0]) * enp.ones(2, "bfloat16"))(True)
+    assert y.dtype == "bfloat16"
 
 
 def root(x: Any) -> Any:
