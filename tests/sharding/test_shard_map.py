@@ -663,3 +663,15 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name: str) -> None:
     raises(*ERRORS[name])
+
+
+def test_none_among_specs() -> None:
+    """It is P(), and what stands for a part without arrays."""
+    x = np.arange(8.0, dtype="f4")
+    y, nothing = shards(lambda x: (2 * x, None), MESH, P("i"), (P("i"), None))(x)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert nothing is None
+    assert shards(lambda x: None, MESH, P("i"), None)(x) is None
+    np.testing.assert_array_equal(shards(lambda x, y: x + y, MESH, (P("i"), None), P("i"))(x, 1.0), x + 1)
+    np.testing.assert_array_equal(shards(lambda x: lax.psum(x.sum(), "i"), MESH, P("i"), None)(x), x.sum())
+    np.testing.assert_array_equal(shards(lambda x: x, MESH, None, P())(x), x)

@@ -418,3 +418,23 @@ def test_a_linearised_function_computes_what_its_tangents_need() -> None:
     close(vmap(lambda x: effx.linearize(f, x)[1](x)[0])(XS), 3 * XS)
     with pytest.raises(TransformError, match="has only rules for reverse mode"):
         effx.linearize(norm, 1.0)[1](1.0)
+
+
+def test_an_array_is_the_cotangent_of_a_node_of_one_array() -> None:
+    """The rule need not know the class that a library wraps an array in."""
+
+    @attrs.frozen
+    class Parameter:
+        value: Any
+
+    @custom_vjp
+    def double(p: Any, x: Any) -> Any:
+        return p.value * x
+
+    double.defvjp(
+        lambda p, x: (double(p, x), (p, x)), lambda residuals, g: (g * residuals[1], g * residuals[0].value)
+    )
+    for transform in (lambda f: f, jit):
+        slopes = transform(grad(double, (0, 1)))(Parameter(enp.asarray(3.0)), 2.0)
+        assert isinstance(slopes[0], Parameter)
+        assert (float(slopes[0].value), float(slopes[1])) == (2.0, 3.0)

@@ -306,7 +306,7 @@ class ReverseRule:
             )
         leaves, tree = flatten(tuple(result))
         if tree != call.in_tree:
-            leaves = self._expand_zeros(call, tuple(result), len(types))
+            leaves = self._expand_prefix(call, tuple(result), len(types))
         cts: list[Array | None] = []
         for i, (ct, t) in enumerate(zip(leaves, types, strict=True)):
             # The path is computed for errors only.
@@ -317,19 +317,19 @@ class ReverseRule:
                 cts.append(_check_tangent(transform_name, where, ct, t, f"the argument of {call.name}"))
         return cts
 
-    def _expand_zeros(self, call: Invocation, result: tuple[PyTree, ...], count: int) -> list[PyTree]:
-        """Flattens cotangents in which None means the zeros of a whole subtree."""
+    def _expand_prefix(self, call: Invocation, result: tuple[PyTree, ...], count: int) -> list[PyTree]:
+        """Flattens cotangents in which None stands for the zeros of a subtree, and an array for a subtree of one leaf."""
         leaves, tree = flatten(result, lambda x: x is None)
         expanded: list[PyTree] = []
         fits = True
         try:
-            # PyTree leaf that is no node will do for the arguments'.
+            # Any leaf will do for the arguments'.
             parts = flatten_up_to(tree, call.in_tree.unflatten([0] * count))
         except TreeError:
             parts, fits = [], False
         for leaf, part in zip(leaves, parts, strict=False):
             below = flatten(part)[0]
-            fits = fits and (leaf is None or (len(below) == 1 and below[0] is part))
+            fits = fits and (leaf is None or len(below) == 1)
             expanded += [leaf] * len(below)
         if not fits:
             raise TreeError(

@@ -104,8 +104,8 @@ def shard_map(
         out_specs: for each result a PartitionSpec: the mesh axes along which the parts are concatenated. Along axes
             that it does not name, parts must be equal. One for all, or a pytree prefix of the result.
         in_specs: for each argument a PartitionSpec: the mesh axes along which it is sharded, into equal parts; along
-            other mesh axes it is replicated. One for all arguments, or a pytree prefix of the tuple of arguments. Left
-            out, types show the shardings, for Explicit mesh axes.
+            other mesh axes it is replicated. One for all arguments, or a pytree prefix of the tuple of arguments, in which
+            None stands for P(), and for what has no arrays. Left out, types show the shardings, for Explicit mesh axes.
         mesh: the mesh; None for the mesh in force when the function is called.
         axis_names: the mesh axes that `f` knows; the partitioner shards along the others. Empty for all axes.
         check_vma: whether types show varying axes, and parts that must be equal are checked to be so. False: gradients
@@ -210,6 +210,12 @@ def _is_spec(x: object) -> bool:
     return isinstance(x, PartitionSpec) or x is None
 
 
+def _replace_none(specs: Specs, is_leaf: Callable[[object], bool]) -> Specs:
+    """Writes P() for None, which stands for a part without arrays too."""
+    leaves, form = flatten(specs, is_leaf)
+    return form.unflatten([PartitionSpec() if spec is None else spec for spec in leaves])
+
+
 def _shard_map(
     fun: Callable[..., Any],
     transform_name: str,
@@ -222,6 +228,7 @@ def _shard_map(
 ) -> Callable[..., Any]:
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
+    in_specs, out_specs = [_replace_none(specs, is_leaf) for specs in (in_specs, out_specs)]
     for which, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
         if specs is Infer and which == "in_specs":
             continue
