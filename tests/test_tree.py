@@ -341,6 +341,7 @@ def test_trees_that_are_nested_too_deeply(depth: int) -> None:
             f"flatten: the tree is nested too deeply, expected fewer than {sys.getrecursionlimit()} levels"
         )
     assert f(1.0) == 1.0
+    assert tree.leaves((1, deep), is_leaf=lambda x: x is deep) == [1, deep]
     while isinstance(deep, list | dict):  # not by recursion
         deep = deep[0] if isinstance(deep, list) else deep["a"]
 
@@ -673,3 +674,16 @@ def test_records_as_leaves() -> None:
             2,
         ]
     assert tree.flatten(whole)[0] == [1, 2]
+
+
+def test_a_tree_that_holds_itself_ends_at_leaves() -> None:
+    x: list[Any] = []
+    y: list[Any] = [x]
+    x.append(y)
+    assert tree.flatten(x, is_leaf=lambda node: node is not x)[0] == [y]
+    assert [path for path, _ in tree.flatten_with_path(x, is_leaf=lambda node: node is not x)[0]] == [
+        (tree_util.SequenceKey(0),)
+    ]
+    with pytest.raises(TreeError, match="nested too deeply"):
+        tree.flatten(x, is_leaf=lambda node: False)
+    x.clear()

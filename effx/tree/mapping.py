@@ -252,7 +252,7 @@ def flatten_with_path(
         def predicate(_path: KeyPath, subtree: PyTree) -> bool:
             return plain(subtree)
 
-    check_nesting_depth(tree)
+    check_nesting_depth(tree, None if is_leaf_takes_path else is_leaf)
     return register_and_repeat(
         lambda: users.flatten_with_path(tree, predicate),
         users.flatten_with_path(tree, predicate),

@@ -94,7 +94,7 @@ def flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[PyTree], 
     ([1, 2], PyTreeDef({'a': None, 'b': [*, *]}))
     """
     if is_leaf is not None:
-        check_nesting_depth(tree)
+        check_nesting_depth(tree, is_leaf)
     try:
         flat = _flatten(tree, is_leaf)
     except SystemError as error:
@@ -112,7 +112,7 @@ def nesting_error(function_name: str) -> TreeError:
     )
 
 
-def check_nesting_depth(tree: PyTree) -> None:
+def check_nesting_depth(tree: PyTree, is_leaf: IsLeaf | None = None) -> None:
     """Refuses a tree that is nested too deeply before Python functions are called on its parts.
 
     After an exception of theirs, as at the recursion limit, C++ does not reset its count of levels.
@@ -123,9 +123,25 @@ def check_nesting_depth(tree: PyTree) -> None:
     try:
         _flatten_in_cpp((((((((tree,),),),),),),))  # some levels more, which those functions may need
     except SystemError as error:
-        raise nesting_error("flatten") from error
+        if is_leaf is None or not _ends_at_leaves(tree, is_leaf):
+            raise nesting_error("flatten") from error
     except Exception:  # noqa: BLE001  of a part that need not be flattened
         pass
+
+
+def _ends_at_leaves(tree: PyTree, is_leaf: IsLeaf) -> bool:
+    """Returns whether `is_leaf` ends a tree that is nested too deeply without it, or holds itself."""
+    deepest = sys.getrecursionlimit() // 2
+    parts = [(tree, 0)]
+    while parts:
+        part, depth = parts.pop()
+        if is_leaf(part):
+            continue
+        level = users.flatten_one_level(part)
+        if level is not None and depth >= deepest:
+            return False
+        parts += [] if level is None else [(child, depth + 1) for child in level[0]]
+    return True
 
 
 def register_and_repeat(
