@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array as builtin_array
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -84,6 +85,24 @@ def _nested_leaves(x: Any) -> Iterator[Any]:
             yield item
 
 
+def _is_other_sequence(x: object) -> bool:
+    """Returns whether a value has its items as a list has, without being one: a deque, a class of enum's members."""
+    if isinstance(x, str | bytes | Mapping):
+        return False
+    if any([hasattr(x, name) for name in ("dtype", "__array__", "__jax_array__", "__effx_array__")]):
+        return False
+    return hasattr(x, "__len__") and hasattr(x, "__getitem__")
+
+
+def _list_sequences(x: Any) -> Any:
+    """Replaces other sequences in nested lists by lists, and buffers by arrays of NumPy."""
+    if isinstance(x, builtin_array):
+        return np.asarray(x)
+    if isinstance(x, list | tuple) or _is_other_sequence(x):
+        return [_list_sequences(item) for item in x]
+    return x
+
+
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     leaves = [
         as_operand(leaf, "array") if hasattr(leaf, "__jax_array__") or is_symbolic(leaf) else leaf
@@ -105,7 +124,7 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
         return _drop_weak_type(shaping.stack(parts), dtype)
     kinds = dict.fromkeys(
         [
-            type(leaf)
+            next(c for c in (bool, int, float, complex) if isinstance(leaf, c))  # of an enum's member too
             if isinstance(leaf, bool | int | float | complex)
             else leaf.dtype
             if hasattr(leaf, "dtype")
@@ -114,6 +133,8 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
         ]
     )
     if object in kinds:
+        if any(map(_is_other_sequence, leaves)):
+            return _from_list(_list_sequences(x), dtype)
         bad = next(
             leaf
             for leaf in leaves
@@ -227,6 +248,8 @@ def _convert_object(x: Any, dtype: DType | None, copy: bool) -> Array:
         return _convert_object(np.asarray(x), dtype, copy)
     if x is None:
         raise DTypeError("array: None is no number")
+    if _is_other_sequence(x):
+        return _convert_object(_list_sequences(x), dtype, copy)
     return _convert_object(as_operand(x, "array"), dtype, copy)
 
 

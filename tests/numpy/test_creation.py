@@ -5,6 +5,9 @@ Never: tests values that NumPy also gives; `test_against_numpy` does.
 
 from __future__ import annotations
 
+import array
+import collections
+import enum
 import pickle
 import re
 from typing import Any
@@ -268,3 +271,55 @@ def test_zeros_of_float0_are_tangents_of_integers() -> None:
         return effx.jvp(lambda x, n: x * n, (1.0, n), (1.0, enp.zeros((), float0)))[1]
 
     assert float(slope(3)) == 3.0
+
+
+class Action(enum.IntEnum):
+    LEFT = 0
+    RIGHT = 2
+
+
+class Count(int):
+    """An int of a user's."""
+
+
+class Rows:
+    """No list, but as one to read from."""
+
+    def __init__(self, *rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.rows[i]
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype", "numbers"),
+    [
+        (Action, "int32", [0, 2]), ([Action.LEFT, Action.RIGHT], "int32", [0, 2]), (Action.RIGHT, "int32", 2),
+        ([Count(3), 4], "int32", [3, 4]), (collections.deque([1, 2]), "int32", [1, 2]),
+        (array.array("d", [1, 2]), "float32", [1, 2]), (array.array("i", []), "int32", []),
+        (Rows(1.0, 2.0), "float32", [1, 2]), (Rows(), "float32", []), ([collections.deque([1, 2])], "int32", [[1, 2]]),
+        (Rows([1, 2], Rows(3, True)), "int32", [[1, 2], [3, 1]]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sequences_that_are_no_lists(x: Any, dtype: str, numbers: Any) -> None:
+    for make in (enp.array, enp.asarray):
+        y = make(x)
+        assert (y.dtype, y.tolist()) == (dtype, numbers)
+    assert enp.array(x, "float16").dtype == "float16"
+    assert effx.jit(lambda: enp.array(x))().tolist() == numbers
+
+
+def test_sequences_of_traced_numbers() -> None:
+    y = effx.jit(lambda a: enp.array(Rows(a, 2.0)) + enp.array(collections.deque([a, a])))(1.0)
+    assert y.tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("x", ["ab", b"ab", {"a": 1}, [{"a": 1}], ["a"], object(), [Rows("a")]], ids=str)
+def test_what_are_no_sequences_of_numbers(x: Any) -> None:
+    with pytest.raises(DTypeError):
+        enp.array(x)
