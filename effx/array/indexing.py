@@ -19,7 +19,14 @@ import numpy as np
 
 from effx import dtypes, ports
 from effx.array import arithmetic
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, to_host_array
+from effx.array.promotion import (
+    as_operand,
+    as_operand_or_list,
+    broadcast_shapes,
+    broadcast_to,
+    convert,
+    to_host_array,
+)
 
 from effx.array.promotion import promote_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, stack
@@ -533,7 +540,7 @@ def _in_bounds_mask(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shap
 def update_at(x: Array, index: Index, value: Operand, combiner: str, how: IndexingMode) -> Array:
     """Returns x with `value` combined at `index`."""
     mode, t = how.mode, x.type
-    update = as_operand(value)
+    update = as_operand_or_list(value, "at")
     joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
     if joint != t.dtype:  # 0.9 is added to an int before the truncation
         exact = update_at(convert(x, joint), index, update, combiner, how)
@@ -665,6 +672,13 @@ def _write_mask(x: Array, index: Index, update: Array, combiner: str) -> Array |
     return arithmetic.where(broadcast_to(mask, t.shape), _COMBINE[combiner](x, update), x)
 
 
+def subtract_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array:
+    """Subtracts values from the indexed elements, as often as they are indexed."""
+    # Negated in the joint dtype: what is unsigned has no negative.
+    amount = promote_dtypes(x, as_operand_or_list(value, "at"))[1]
+    return update_at(x, index, arithmetic.negative(amount), "add", how)
+
+
 def divide_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array:
     """Divides the indexed elements by values, as often as they are indexed."""
     ones = broadcast_to(scalar(1, x.type.dtype), x.type.shape)
@@ -673,7 +687,7 @@ def divide_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Arra
 
 def power_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array:
     """Raises the indexed elements to values, as often as they are indexed."""
-    exponent = as_operand(value)
+    exponent = as_operand_or_list(value, "at")
     dtype = promote_dtypes(x, exponent)[0].type.dtype
     ones = broadcast_to(scalar(1, dtype), x.type.shape)
     exponents = update_at(ones, index, exponent, "mul", how)

@@ -16,6 +16,7 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, HostData, Number, Operand
 from effx.ir.values.boxes import HostArray
+from effx.ports import array_methods
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -119,6 +120,14 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
     if kind in converters:
         return as_operand(converters[kind](x), function_name)
     raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
+
+
+def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "operand") -> Array:
+    """Returns what a function takes as an array, where lists and tuples are taken too."""
+    if isinstance(x, list | tuple):
+        array: Array = array_methods.creation.asarray(x)
+        return array
+    return as_operand(cast("Operand", x), function_name)
 
 
 def to_host_array(

@@ -6,7 +6,7 @@ from typing import Literal
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import to_inexact
-from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.array.promotion import as_operand, as_operand_or_list, broadcast_to, convert
 from effx.array.shaping import expand_dims, normalize_axes, normalize_axis
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
@@ -55,7 +55,8 @@ def one_hot(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, one_hot, x, num_classes, dtype=dtype, axis=axis)
-    t = as_operand(x, "one_hot").type
+    x = as_operand_or_list(x, "one_hot")
+    t = x.type
     if t.kind == "c":
         raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")
     resolved_axis = normalize_axis("one_hot", axis, t.ndim + 1)

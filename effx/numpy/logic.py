@@ -10,7 +10,15 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
-from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, promote_dtypes, scalar
+from effx.array.promotion import (
+    as_operand,
+    as_operand_or_list,
+    broadcast_arrays,
+    convert,
+    promote,
+    promote_dtypes,
+    scalar,
+)
 from effx.array.reducing import refuse_out
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -258,7 +266,7 @@ def iscomplexobj(x: object) -> bool:
     >>> iscomplexobj(1 + 0j)
     True
     """
-    return dtypes.is_complex(dtypes.result_type(x))
+    return dtypes.is_complex(dtypes.result_type(as_operand_or_list(x) if isinstance(x, list | tuple) else x))
 
 
 def isrealobj(x: object) -> bool:
@@ -319,7 +327,7 @@ def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> Array:
     >>> bool(array_equal(np.ones(3), np.ones(4)))
     False
     """
-    x, y = promote_dtypes(as_operand(a1, "array_equal"), as_operand(a2, "array_equal"))
+    x, y = promote_dtypes(*[as_operand_or_list(a, "array_equal") for a in (a1, a2)])
     if x.type.shape != y.type.shape:
         return _broadcast_result(False, scalar(0, dtypes.int32))
     same = perform(arithmetic.EQ, (x, y))
@@ -333,7 +341,7 @@ def array_equiv(a1: Operand, a2: Operand) -> Array:
     True
     """
     try:
-        x, y = promote(a1, a2)
+        x, y = promote(*[as_operand_or_list(a, "array_equiv") for a in (a1, a2)])
     except ShapeError:
         return _broadcast_result(False, scalar(0, dtypes.int32))
     return reducing.all(perform(arithmetic.EQ, (x, y)))

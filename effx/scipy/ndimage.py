@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import inexact_dtype, where
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
+from effx.array.promotion import as_operand, as_operand_or_list, broadcast_shapes, broadcast_to, convert
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.lazy import list_names
 from effx.numpy.elementwise import floor
@@ -95,7 +95,7 @@ def map_coordinates(
     """
     function_name = "map_coordinates"
     x = as_operand(input, function_name)
-    coordinate_arrays = [as_operand(c, function_name) for c in coordinates]
+    coordinate_arrays = [as_operand_or_list(c, function_name) for c in coordinates]
     if len(coordinate_arrays) != x.type.ndim or not coordinate_arrays:
         raise ShapeError(
             f"{function_name}: coordinates must be one array for each axis of {x.type!r}, got {len(coordinate_arrays)}"

@@ -298,3 +298,47 @@ def test_a_mask_without_axes_selects_all_or_nothing(combiner: str, value: Any) -
             np.testing.assert_array_equal(f(given_as), chosen[mask])
         np.testing.assert_array_equal(effx.jit(f)(mask), chosen[mask])
     np.testing.assert_array_equal(effx.vmap(f)(enp.array([True, False])), [chosen[1], chosen[0]])
+
+
+@pytest.mark.unguarded
+@pytest.mark.parametrize(
+    ("update", "want"),
+    [
+        (lambda at: at[:2].set([5.0, 9.0]), [5, 9, 2, 3]), (lambda at: at[:2].set((7, 8)), [7, 8, 2, 3]),
+        (lambda at: at[:2].add([1.0, 2.0]), [1, 3, 2, 3]), (lambda at: at[2:].multiply([2, 3]), [0, 1, 4, 9]),
+        (lambda at: at[2:].divide([2.0, 4.0]), [0, 1, 1, 0.75]), (lambda at: at[:2].min([0.5, 0.5]), [0, 0.5, 2, 3]),
+        (lambda at: at[:2].max([0.5, 0.5]), [0.5, 1, 2, 3]), (lambda at: at[2:].power([2.0, 3.0]), [0, 1, 4, 27]),
+        (lambda at: at[:2].subtract([1, 1]), [-1, 0, 2, 3]), (lambda at: at[:0].set([]), [0, 1, 2, 3]),
+    ],
+)  # fmt: skip
+def test_lists_of_updates(update: Callable[[Any], Any], want: list[float]) -> None:
+    x = np.arange(4.0, dtype="f4")
+    for f in (update, lambda at: effx.jit(lambda x: update(x.at))(x)):
+        np.testing.assert_array_equal(f(enp.asarray(x).at), want)
+
+
+def test_unsigned_numbers_are_subtracted() -> None:
+    x = enp.arange(3)
+    assert x.at[0].subtract(np.uint8(1)).tolist() == [-1, 1, 2]
+    assert x.at[enp.array([0, 0])].subtract(np.uint16([1, 2])).tolist() == [-3, 1, 2]
+    assert enp.array([5, 7], "uint8").at[1].subtract(3).tolist() == [5, 4]
+
+
+def test_lists_of_traced_updates() -> None:
+    f = effx.jit(lambda a: enp.zeros(3).at[:2].set([a, a + 1]))
+    assert f(5.0).tolist() == [5, 6, 0]
+    assert effx.grad(lambda a: f(a).sum())(1.0) == 2
+    assert effx.vmap(f)(np.arange(2.0)).tolist() == [[0, 1, 0], [1, 2, 0]]
+
+
+def test_functions_that_take_lists() -> None:
+    assert effx.nn.one_hot([0, 1], 2).tolist() == [[1, 0], [0, 1]]
+    assert effx.nn.one_hot([], 2).shape == (0, 2)
+    assert enp.array_equal([1, 2], np.array([1, 2]))
+    assert not enp.array_equal([1, 2], (1, 3))
+    assert enp.array_equiv([1, 1], 1)
+    assert enp.iscomplexobj([1, 2j])
+    assert enp.isrealobj([1.0])
+    points = effx.scipy.ndimage.map_coordinates(np.arange(4.0).reshape(2, 2), [[0.5, 1], (0.5, 0)], 1)
+    assert points.tolist() == [1.5, 2]
+    assert effx.scipy.linalg.cho_solve((np.eye(2), True), [1.0, 2.0]).tolist() == [1, 2]

@@ -263,7 +263,7 @@ NUMPY: dict[str, Refusal] = {
     "take_along_axis": (
         lambda: enp.take_along_axis(V, N, 0, mode="up"),
         IndexingError,
-        "take_along_axis: mode must be 'fill', 'clip' or 'wrap', got 'up'",
+        "take_along_axis: mode must be 'fill', 'clip', 'wrap' or 'one_hot', got 'up'",
     ),
     "tensordot": (
         lambda: enp.tensordot(M, M, axes=as_any(1.0)),

@@ -970,14 +970,7 @@ class IndexUpdate(Generic[DT, *Dims]):
     ) -> Array:
         """Returns x with the values subtracted."""
         how = methods.indexing.IndexingMode(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return self._call_with_sharding(
-            out_sharding,
-            "subtract",
-            methods.indexing.update_at,
-            methods.arithmetic.negative(value),
-            "add",
-            how,
-        )
+        return self._call_with_sharding(out_sharding, "subtract", methods.indexing.subtract_at, value, how)
 
     def multiply(
         self,

@@ -5,7 +5,7 @@ from typing import Literal, overload
 from effx import dtypes
 from effx.array import Array, Operand, shaping, triangles
 from effx.array.arithmetic import conj
-from effx.array.promotion import broadcast_shapes, broadcast_to, convert
+from effx.array.promotion import as_operand_or_list, broadcast_shapes, broadcast_to, convert
 from effx.array.triangles import band_mask
 from effx.errors import ShapeError
 from effx.families.linalg.lu import Lu
@@ -87,7 +87,7 @@ def cho_solve(
     [1.0, 1.0]
     """
     factor, lower = c_and_lower
-    (c, y), back = kernel_operands("cho_solve", factor, b)
+    (c, y), back = kernel_operands("cho_solve", factor, as_operand_or_list(b, "cho_solve"))
     c, y, vector = _prepare_systems("cho_solve", c, y)
     # a = L L^H, or U^H U: the adjoint is the conjugate of the transpose.
     first = linalg.triangular_solve(
