@@ -122,6 +122,15 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
     raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
 
 
+def convert_whole_float(value: Any) -> Any:
+    """Returns a float that is whole as an int: `5e5 // 128` is meant as a count. All other values are unchanged.
+
+    >>> convert_whole_float(3.0), convert_whole_float(2.5)
+    (3, 2.5)
+    """
+    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
+
+
 def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "operand") -> Array:
     """Returns what a function takes as an array, where lists and tuples are taken too."""
     if isinstance(x, list | tuple):

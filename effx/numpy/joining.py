@@ -11,7 +11,7 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, Operand, arithmetic, indexing, shaping
 from effx.array.arithmetic import astype
-from effx.array.promotion import to_host_array
+from effx.array.promotion import convert_whole_float, to_host_array
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
@@ -140,7 +140,7 @@ def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equa
     resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
     n = a.type.shape[resolved_axis]
     if not isinstance(sections, Iterable) or (isinstance(sections, Array | np.ndarray) and not sections.ndim):
-        count = check_int(function_name, "the number of sections", sections)
+        count = check_int(function_name, "the number of sections", convert_whole_float(sections))
         if count <= 0:
             raise ShapeError(f"{function_name}: the number of sections must be positive, got {count}")
         if equal and n % count:

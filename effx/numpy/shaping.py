@@ -9,7 +9,7 @@ import numpy as np
 
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, promotion, reducing, shaping
-from effx.array.promotion import as_operand, to_host_array
+from effx.array.promotion import as_operand, convert_whole_float, to_host_array
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import current_frame
 from effx.errors import DTypeError, ShapeError
@@ -271,7 +271,7 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
     if first == second:
         raise ShapeError(f"rot90: needs two different axes, got {axes!r}")
-    quarters = check_int("rot90", "k", k) % 4
+    quarters = check_int("rot90", "k", convert_whole_float(k)) % 4
     if quarters == 0:
         return a
     if quarters == 2:
@@ -315,7 +315,7 @@ def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] |
 
 
 def _roll_axis(x: Array, by: Any, axis: int) -> Array:
-    n = x.type.shape[axis]
+    n, by = x.type.shape[axis], convert_whole_float(by)
     if n == 0:
         return x
     if isinstance(by, int | np.integer):

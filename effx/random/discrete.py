@@ -3,7 +3,7 @@
 from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import inexact_dtype, where
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, convert_whole_float, scalar
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
@@ -96,6 +96,7 @@ def randint(
     result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
     if not dtypes.is_integer(result_dtype) or dtypes.bits(result_dtype) < 8:
         raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {result_dtype}")
+    minval, maxval = convert_whole_float(minval), convert_whole_float(maxval)
     sizes = check_sample_shape("randint", shape, minval, maxval)
     for bound in (minval, maxval):
         t = as_operand(bound, "randint").type

@@ -12,7 +12,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert, convert_whole_float, scalar
 from effx.array.shaping import concatenate, stack
 from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
@@ -266,6 +266,7 @@ def fold_in(key: Operand, data: Operand) -> Array:
     """
     original = as_operand(key, "fold_in")
     checked_key = check_key("fold_in", original, uses=False)
+    data = convert_whole_float(data)
     if type(data) is int:
         return _match_rawness(original, _fold(checked_key, scalar(data, dtypes.uint32, False)))
     number = as_operand(data, "fold_in")

@@ -9,7 +9,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, indexing, reducing
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, convert_whole_float, scalar
 from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
@@ -156,6 +156,7 @@ def choice(
         check_sizes("choice", _check_sequence(shape)),
         is_high_precision("choice", mode),
     )
+    a = convert_whole_float(a)
     array = as_operand(a, "choice")
     t = array.type
     if t.shape:

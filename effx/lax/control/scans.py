@@ -8,6 +8,7 @@ from typing_extensions import TypeVarTuple
 
 from effx import dtypes, flags
 from effx.array import Array
+from effx.array.promotion import convert_whole_float
 from effx.array.shaping import concatenate, reshape, stack
 from effx.errors import RefGivenError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.interpreter import iterate
@@ -221,7 +222,7 @@ def _check_length(function_name: str, xs: PyTree, slices: list[Array], length: i
             raise TransformError(f"{function_name}: without inputs it needs a length")
         return slices[0].type.shape[0]
     try:
-        steps = as_size(length)
+        steps = as_size(convert_whole_float(length))
     except TypeError:
         raise TransformError(f"scan: length must be an int, got {length!r}") from None
     if steps < 0:
