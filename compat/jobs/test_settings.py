@@ -42,8 +42,8 @@ def test_wrong_values() -> None:
         in run(AT_ONCE, "--jax_numpy_rank_promotion=loud").stderr
     )
     assert (
-        "jax_use_shardy_partitioner is True on effx, got False"
-        in run(AT_ONCE, "--nojax_use_shardy_partitioner").stderr
+        "jax_high_dynamic_range_gumbel is False on effx, got True"
+        in run(AT_ONCE, "--jax_high_dynamic_range_gumbel").stderr
     )
     assert (
         "--jax_num_cpu_devices: got 'two', expected an int"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import effx
 from effx.compat import missing
 from effx.compat.config import config
 from effx.compat.modules.experimental.compilation_cache.compilation_cache import reset_cache, set_cache_dir
-from effx.compat.settings import RefusedSettingError, names, setting
+from effx.compat.settings import IneffectiveSetting, RefusedSettingError, names, setting
 from effx.flags import FLAGS
 
 # What takes effect when the backend starts cannot be set in a process that has one.
@@ -101,15 +103,10 @@ def test_the_cache_off_and_on(tmp_path: Path) -> None:
 
 def test_what_effx_does_not_do() -> None:
     with pytest.raises(RefusedSettingError) as error:
-        config.update("jax_use_shardy_partitioner", False)
+        config.update("jax_high_dynamic_range_gumbel", True)
     assert str(error.value) == (
-        "jax.config: jax_use_shardy_partitioner is True on effx, got False: programs on several devices are lowered for "
-        "Shardy"
+        "jax.config: jax_high_dynamic_range_gumbel is False on effx, got True: random.gumbel takes mode='high'"
     )
-    with pytest.raises(
-        ValueError, match=r"jax_persistent_cache_min_entry_size_bytes is 0 or -1 on effx, got 4096"
-    ):
-        config.update("jax_persistent_cache_min_entry_size_bytes", 4096)
     with pytest.raises(RefusedSettingError, match=r"jax_random_seed_offset is 0 on effx, got False"):
         config.update("jax_random_seed_offset", False)
     with pytest.raises(TypeError, match=r"jax_enable_compilation_cache: got 'no' .str., expected a bool"):
@@ -121,6 +118,53 @@ def test_what_effx_does_not_do() -> None:
         AttributeError, match=r"jax.config has no setting 'jax_no_such' in effx; .*test_settings.py:"
     ):
         config.read("jax_no_such")
+
+
+# Some that programs have at their first lines, and others of each group.
+INEFFECTIVE: dict[str, object] = {
+    "jax_bcoo_cusparse_lowering": True, "jax_cpu_enable_async_dispatch": False, "jax_use_shardy_partitioner": False,
+    "jax_share_binary_between_hosts": True, "jax_raise_persistent_cache_errors": True,
+    "jax_persistent_cache_min_entry_size_bytes": 4096, "jax_disable_most_optimizations": True, "jax_enable_pgle": True,
+    "jax_include_full_tracebacks_in_locations": False, "jax_threefry_gpu_kernel_lowering": True,
+    "jax_debug_log_modules": "jax", "jax_use_direct_linearize": False, "jax_softmax_custom_jvp": True,
+    "jax_captured_constants_warn_bytes": -1, "jax_compiler_enable_remat_pass": False, "jax_serialization_version": 2,
+    "jax_xla_backend": "x", "jax_pallas_verbose_errors": True, "eager_constant_folding": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INEFFECTIVE)
+def test_what_changes_no_result_warns_once(name: str) -> None:
+    before, value = config.read(name), INEFFECTIVE[name]
+    assert before != value
+    noted = setting(name)
+    assert isinstance(noted, IneffectiveSetting)
+    noted.has_warned = False
+    with pytest.warns(UserWarning, match="has no effect on effx: ") as record:
+        config.update(name, value)
+    assert record[0].filename == __file__
+    assert config.read(name) == value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config.update(name, before)
+        config.update(name, value)
+        config.update(name, before)
+
+
+def test_settings_with_none() -> None:
+    config.update("jax_transfer_guard", None)
+    assert effx.config.read("transfer_guard") == "allow"
+
+
+def test_the_level_of_logs() -> None:
+    logger = logging.getLogger("effx")
+    before = logger.level
+    try:
+        config.update("jax_logging_level", "WARNING")
+        assert (logger.level, config.read("jax_logging_level")) == (logging.WARNING, "WARNING")
+        with pytest.raises(ValueError, match="Unknown level"):
+            config.update("jax_logging_level", "LOUD")
+    finally:
+        logger.setLevel(before)
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -153,12 +197,14 @@ def test_the_environment_of_jax() -> None:
         JAX_TRACEBACK_FILTERING="off",
         JAX_NO_SUCH="1",
         JAX_CPU_ENABLE_ASYNC_DISPATCH="0",
+        JAX_RANDOM_SEED_OFFSET="3",
     )
     assert done.stdout == "float64 3 cpu False\nours\n", done.stderr
     assert (
-        "RuntimeWarning: JAX_CPU_ENABLE_ASYNC_DISPATCH: jax.config: jax_cpu_enable_async_dispatch is True on effx"
+        "RuntimeWarning: JAX_RANDOM_SEED_OFFSET: jax.config: jax_random_seed_offset is 0 on effx, got 3"
         in done.stderr
     )
+    assert "UserWarning: jax.config: jax_cpu_enable_async_dispatch has no effect on effx" in done.stderr
     done = run(SHOWN, JAX_ENABLE_X64="maybe")
     assert done.returncode == 1
     assert "ValueError: JAX_ENABLE_X64: got 'maybe', expected one of 1, true" in done.stderr
