@@ -238,7 +238,8 @@ _INEFFECTIVE: Mapping[str, tuple[object, str] | tuple[object, str, tuple[object,
         name: (default, _WHOLE)
         for name, default in {
             "compilation_cache_check_contents": False, "compilation_cache_expect_pgle": False,
-            "compilation_cache_include_metadata_in_key": False, "raise_persistent_cache_errors": False, "remove_custom_partitioning_ptr_from_cache_key": False,
+            "compilation_cache_include_metadata_in_key": False, "raise_persistent_cache_errors": False,
+            "remove_custom_partitioning_ptr_from_cache_key": False,
             "share_binary_between_hosts": False, "share_binary_between_hosts_timeout_ms": 1200000,
         }.items()
     },
