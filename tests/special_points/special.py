@@ -11,6 +11,7 @@ from mpmath import mp
 from effx.scipy import special as sp
 from tests.special_points.elementary import (
     FAR,
+    FROM_RESULT,
     INF,
     INSIDE,
     NAN,
@@ -424,7 +425,7 @@ ENTROPIES = [
         {0.0: (INF, -INF), 1.0: (INF, INF)},
         zero_scale=(0.0, 16.0),
     ),
-    unary("expit", sp.expit, _logistic, WHOLE, flat_ends(), zero_scale=(0.0, 1.0)),
+    unary("expit", sp.expit, _logistic, WHOLE, flat_ends(), zero_scale=FROM_RESULT),
     binary(
         "xlogy",
         sp.xlogy,

@@ -58,7 +58,6 @@ UNARY: dict[type[Unary], Callable[[Data], Data]] = {
     e.Acosh: np.arccosh,
     e.Atanh: np.arctanh,
     e.Logistic: lambda x: 1 / (1 + np.exp(-x)),
-    e.SechSquared: lambda x: np.cosh(x) ** -2.0,
     e.OneMinusSquare: lambda x: (1 - x) * (1 + x),
     e.Conj: np.conj,
     e.Not: np.invert,

@@ -32,7 +32,6 @@ decomposes(e.Sinh)(lambda op, x: (EXP(x) - EXP(-x)) * 0.5)
 decomposes(e.Cosh)(lambda op, x: (EXP(x) + EXP(-x)) * 0.5)
 # 1 - 2 / (e^2x + 1) stays finite where e^2x is infinite.
 decomposes(e.Tanh)(lambda op, x: 1.0 - 2.0 / (EXP(x * 2.0) + 1.0))
-decomposes(e.SechSquared)(lambda op, x: 1.0 - e.Square()(e.Tanh()(x)))
 decomposes(e.Logistic)(lambda op, x: 1.0 / (EXP(-x) + 1.0))
 decomposes(e.Asinh)(lambda op, x: LOG(x + e.Sqrt()(x * x + 1.0)))
 # The product of two roots is on the right branch for complex numbers.

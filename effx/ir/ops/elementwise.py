@@ -223,14 +223,6 @@ class Tanh(Unary, Monotone):
 
 
 @final
-class SechSquared(Unary):
-    """1 / cosh(x)**2, the slope of tanh, with its digits where tanh(x) is rounded to 1. StableHLO: exponential."""
-
-    __slots__ = ()
-    kinds = "fc"
-
-
-@final
 class Asinh(Unary, Monotone):
     """The inverse hyperbolic sine. CHLO: asinh."""
 

@@ -149,16 +149,6 @@ def bound_one_minus_square(op: e.OneMinusSquare, x: Interval) -> Interval:
     return Interval(y.low, enp.minimum(y.high, 1))
 
 
-@Intervals.rule(e.SechSquared)
-def bound_sech_squared(op: e.SechSquared, x: Interval) -> Interval:
-    """Decreases with |x| from 1 to 0; within a few roundings of 1, since that of a tail counts many of its own."""
-    margin = 64.0 * float(enp.finfo(x.low.dtype).eps)
-    y = arithmetic(op, lambda op, x: Interval(op(magnitude(x).high), op(magnitude(x).low)), x)
-    return Interval(
-        enp.maximum(y.low - margin, 0), y.high + margin
-    )  # XLA's own values exceed 1 by a rounding
-
-
 @Intervals.rule(e.IntegerPow)
 def integer_power(op: e.IntegerPow, x: Interval) -> Interval:
     n = op.exponent

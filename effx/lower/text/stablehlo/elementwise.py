@@ -140,25 +140,6 @@ def one_minus_square(body: Body, op: e.OneMinusSquare, inputs: Inputs, outputs: 
     return body.line(f"stablehlo.multiply {factors[0]}, {factors[1]} : {t.mlir}")
 
 
-@emits(e.SechSquared)
-def sech_squared(body: Body, op: e.SechSquared, inputs: Inputs, outputs: Outputs) -> str:
-    t = inputs[0].type
-    x, one, two = body.name(inputs[0]), body.constant(1.0, t), body.constant(2.0, t)
-
-    def binary(name: str, y: str, z: str) -> str:
-        return body.line(f"stablehlo.{name} {y}, {z} : {t.mlir}")
-
-    if t.kind == "c":
-        tanh = body.line(f"stablehlo.tanh {x} : {t.mlir}")
-        return binary("multiply", binary("subtract", one, tanh), binary("add", one, tanh))
-    # 4 e / (1 + e)² with e = exp(-2 |x|).
-    size = body.line(f"stablehlo.abs {x} : {t.mlir}")
-    scaled = binary("multiply", size, body.constant(-2.0, t))
-    decay = body.line(f"stablehlo.exponential {scaled} : {t.mlir}")
-    half = binary("divide", two, binary("add", one, decay))
-    return binary("multiply", binary("multiply", decay, half), half)
-
-
 @emits(e.Exp2)
 def exp2(body: Body, op: e.Exp2, inputs: Inputs, outputs: Outputs) -> str:
     t = inputs[0].type
