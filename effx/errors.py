@@ -100,7 +100,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 # Methods that users call; those of other classes are details of a function.
-_METHODS_OF_USERS = ("Array.", "ufunc.")
+_METHODS_OF_USERS = ("Array.", "IndexUpdate.", "ufunc.")
 # They call the functions of users.
 _CALLERS_OF_USERS = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
 _RULES = ("effx.handlers.", "effx.families.")
@@ -124,7 +124,10 @@ def user_passed_operands() -> bool:
         if not promoter:
             if module.startswith(_RULES):
                 return False
-            is_method = code.co_qualname.startswith(_METHODS_OF_USERS) and name != "__call__"
+            is_private = name.startswith("_") and not name.endswith("__")
+            is_method = (
+                code.co_qualname.startswith(_METHODS_OF_USERS) and not is_private and name != "__call__"
+            )
             if is_method or name in frame.f_globals.get("__all__", ()):
                 promoter = name
         elif name not in (promoter, "__call__") and not module.startswith(_CALLERS_OF_USERS):

@@ -102,7 +102,11 @@ def test_what_users_mix_is_refused(f: Callable[..., Any]) -> None:
         lambda a, b: enp.concatenate([a, b]), lambda a, b: enp.stack([a, b]), lambda a, b: enp.einsum("i,i", a, b),
         lambda a, b: enp.asarray(a).dot(b), lambda a, b: enp.average(a, weights=b), lambda a, b: enp.clip(a, b, None),
         lambda a, b: enp.select([TRUE], [a], b), lambda a, b: enp.choose(I, [a, a, b]),
-        effx.vmap(lambda a, b: a + b),
+        effx.vmap(lambda a, b: a + b), enp.outer, enp.kron, enp.inner, enp.cross, enp.corrcoef, enp.cov, enp.allclose,
+        enp.digitize, enp.trapezoid, enp.gradient, enp.multiply.outer,
+        lambda a, b: special.logsumexp(a, b=b), lambda a, b: enp.histogram(a, 3, weights=b),
+        lambda a, b: enp.linalg.solve(np.eye(3, dtype="f4"), a) + b, lambda a, b: random.beta(KEY, a + 1, b + 1),
+        lambda a, b: random.multivariate_normal(KEY, b, np.eye(3, dtype="f2")), lambda a, b: enp.asarray(b).at[0].set(a[0]),
     ],
 )  # fmt: skip
 def test_what_users_mix_in_dtype_is_refused(f: Callable[..., Any]) -> None:

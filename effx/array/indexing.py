@@ -28,7 +28,7 @@ from effx.array.promotion import (
     to_host_array,
 )
 
-from effx.array.promotion import promote_dtypes, scalar  # isort: skip
+from effx.array.promotion import promote_dtypes, refuse_mixed_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, stack
 from effx.array.windows import Window
 from effx.errors import (
@@ -541,6 +541,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
     """Returns x with `value` combined at `index`."""
     mode, t = how.mode, x.type
     update = as_operand_or_list(value, "at")
+    refuse_mixed_dtypes(x, update)
     joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
     if joint != t.dtype:  # 0.9 is added to an int before the truncation
         exact = update_at(convert(x, joint), index, update, combiner, how)

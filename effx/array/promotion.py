@@ -8,7 +8,7 @@ import numpy as np
 from effx import dtypes
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError, TypePromotionError, user_passed_operands, warn_user
-from effx.flags import numpy_rank_promotion
+from effx.flags import numpy_dtype_promotion, numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.ops.sizes import SizeValue
@@ -210,6 +210,18 @@ def promote_dtypes(*operands: Operand) -> list[Array]:
         x if x.type.dtype == dtype and (x.type.weak == weak or not weak) else convert(x, dtype, weak)
         for x in arrays
     ]
+
+
+def refuse_mixed_dtypes(*operands: object) -> None:
+    """Refuses arrays of different dtypes under strict promotion, for functions that bring parts of them together later.
+
+    Raises:
+        TypePromotionError: `numpy_dtype_promotion` is "strict", and the user has passed different dtypes.
+    """
+    if numpy_dtype_promotion.value == "strict":
+        arrays = [as_operand(x) for x in operands if isinstance(x, Array | np.ndarray | np.generic)]
+        if len({x.type.dtype for x in arrays if not x.type.weak}) > 1:
+            promote_dtypes(*arrays)
 
 
 def promote_factors(*operands: Operand, preferred: object) -> list[Array]:

@@ -16,7 +16,15 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import to_inexact
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes, scalar
+from effx.array.promotion import (
+    as_operand,
+    broadcast_shapes,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    refuse_mixed_dtypes,
+    scalar,
+)
 from effx.array.shaping import normalize_axes, reshape
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -96,6 +104,7 @@ def logsumexp(
     >>> logsumexp(np.array([1000.0, 1000.0])) - 1000.0
     Array(0.69317627, dtype=float32)
     """
+    refuse_mixed_dtypes(a, b)
     log, sign = _logsumexp(
         a, b, where, axis=_static_axes(axis), keepdims=bool(keepdims), signed=bool(return_sign)
     )

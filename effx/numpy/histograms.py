@@ -9,7 +9,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing, shaping
-from effx.array.promotion import as_operand, convert, promote_dtypes
+from effx.array.promotion import as_operand, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.errors import DTypeError, ShapeError
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.operands import check_int
@@ -92,6 +92,7 @@ def histogram(
     >>> [x.tolist() for x in histogram(asarray([0.0, 1.0, 1.5, 4.0]), 2)]
     [[3.0, 1.0], [0.0, 2.0, 4.0]]
     """
+    refuse_mixed_dtypes(a, weights)
     if out_sharding is not None:
         with allow_unresolved(True):
             counts, edges = histogram(a, bins, range, weights, density)

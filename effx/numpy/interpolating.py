@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from effx.array import Array, arithmetic, reducing, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.numpy.reductions import diff
@@ -112,6 +112,7 @@ def gradient(
     >>> gradient(np.array([1.0, 2.0, 4.0])).tolist()
     [1.0, 1.5, 2.0]
     """
+    refuse_mixed_dtypes(f, *varargs)
     x = arithmetic.to_inexact(as_operand(f, "gradient"))
     order = 1 if edge_order is None else edge_order
     if order not in (1, 2):

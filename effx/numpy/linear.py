@@ -9,7 +9,13 @@ import numpy as np
 
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_factors
+from effx.array.promotion import (
+    as_operand,
+    broadcast_shapes,
+    broadcast_to,
+    promote_factors,
+    refuse_mixed_dtypes,
+)
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
@@ -240,6 +246,7 @@ def inner(
     >>> inner(np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """
+    refuse_mixed_dtypes(a, b)
     x, y = as_operand(a, "inner"), as_operand(b, "inner")
     if not x.type.shape or not y.type.shape:
         return arithmetic.dot(x, y, precision, preferred_element_type)
@@ -252,6 +259,7 @@ def outer(a: Operand, b: Operand, out: None = None) -> Array:
     >>> outer(np.array([1, 2]), np.array([3, 4])).tolist()
     [[3, 4], [6, 8]]
     """
+    refuse_mixed_dtypes(a, b)
     if out is not None:
         raise ShapeError("outer: arrays are immutable, so out= is not supported; use the result")
     x, y = as_operand(a, "outer"), as_operand(b, "outer")
@@ -323,6 +331,7 @@ def kron(a: Operand, b: Operand) -> Array:
     >>> kron(np.array([1, 10]), np.array([1, 2])).tolist()
     [1, 2, 10, 20]
     """
+    refuse_mixed_dtypes(a, b)
     x, y = as_operand(a, "kron"), as_operand(b, "kron")
     ndim = max(x.type.ndim, y.type.ndim)
     first, second = ((1,) * (ndim - z.type.ndim) + z.type.shape for z in (x, y))
@@ -345,6 +354,7 @@ def cross(
     >>> cross(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()
     [0, 0, 1]
     """
+    refuse_mixed_dtypes(a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = as_operand(a, "cross"), as_operand(b, "cross")

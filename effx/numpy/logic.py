@@ -17,6 +17,7 @@ from effx.array.promotion import (
     convert,
     promote,
     promote_dtypes,
+    refuse_mixed_dtypes,
     scalar,
 )
 from effx.array.reducing import refuse_out
@@ -318,6 +319,7 @@ def allclose(
     >>> bool(allclose(np.ones(3), 1.0))
     True
     """
+    refuse_mixed_dtypes(a, b)
     return reducing.all(isclose(a, b, rtol, atol, equal_nan))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, reducing, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
@@ -521,6 +521,7 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     >>> float(trapezoid(np.array([1.0, 2.0, 3.0])))
     4.0
     """
+    refuse_mixed_dtypes(y, x)
     values = as_operand(y, "trapezoid")
     resolved_axis = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
     values = (

@@ -10,7 +10,14 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar
+from effx.array.promotion import (
+    as_operand,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    refuse_mixed_dtypes,
+    scalar,
+)
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DType
 from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
@@ -308,6 +315,7 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
     >>> digitize(np.array([0.5, 2.5]), np.array([1.0, 2.0])).tolist()
     [0, 2]
     """
+    refuse_mixed_dtypes(x, bins)
     edges = as_operand(bins, "digitize")
     if edges.type.ndim != 1:
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, scalar, size_scalar
+from effx.array.promotion import (
+    as_operand,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    refuse_mixed_dtypes,
+    scalar,
+    size_scalar,
+)
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, OptionError, ShapeError
@@ -354,6 +362,7 @@ def cov(
     >>> cov(np.array([[1.0, 2.0], [2.0, 4.0]])).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
     """
+    refuse_mixed_dtypes(m, y)
     x = _convert_inexact("cov", m, dtype)
     if y is not None:
         x, other = promote_dtypes(x, _convert_inexact("cov", y, dtype))
@@ -417,6 +426,7 @@ def corrcoef(
     >>> corrcoef(np.array([[1.0, 2.0], [2.0, 4.0]])).round(3).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
+    refuse_mixed_dtypes(x, y)
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.type.shape:
         return c / c

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.array.promotion import as_operand, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ShapeError, check_function
@@ -389,6 +389,7 @@ class ufunc(Generic[P, R]):
         if self.nin != 2:
             raise TypeError(f"{self.__name__}.outer: only for functions of two operands; it has {self.nin}")
         x, y = as_operand(A, f"{self.__name__}.outer"), as_operand(B, f"{self.__name__}.outer")
+        refuse_mixed_dtypes(x, y)
         result: Array = self._apply(shaping.reshape(x, x.type.shape + (1,) * y.type.ndim), y)
         return result
 

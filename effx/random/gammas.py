@@ -13,7 +13,7 @@ from operator import index
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_to, convert
+from effx.array.promotion import as_operand, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.shaping import reshape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import OptionError, ShapeError
@@ -245,6 +245,7 @@ def beta(
     >>> np.asarray(beta(effx.random.PRNGKey(7), 2.0, 3.0, (2,))).round(4)
     array([0.3982, 0.3441], dtype=float32)
     """
+    refuse_mixed_dtypes(a, b)
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, beta, key, a, b, shape, dtype, method=method)
     _check_method("beta", method)

@@ -1,7 +1,7 @@
 """Samplers of vectors with a covariance, and of orthogonal matrices. The bits are those of JAX's normal numbers."""
 
 from effx.array import Array, Operand, arithmetic, indexing
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.shaping import expand_dims
 from effx.dtypes import DTypeLike
 from effx.errors import OptionError, ShapeError
@@ -48,6 +48,7 @@ def multivariate_normal(
     >>> multivariate_normal(PRNGKey(0), np.zeros(2), np.eye(2), (3,)).shape
     (3, 2)
     """
+    refuse_mixed_dtypes(mean, cov)
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, multivariate_normal, key, mean, cov, shape, dtype, method)
     function_name = "multivariate_normal"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing, shaping
 from effx.array.arithmetic import absolute, conj
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.triangles import band_mask
 from effx.errors import DTypeError, ShapeError
 from effx.families.linalg.eigen import Pinv, Svd
@@ -53,6 +53,7 @@ def solve(a: Operand, b: Operand) -> Array:
     >>> solve(np.array([[2., 0.], [0., 4.]]), np.array([2., 2.])).tolist()
     [1.0, 0.5]
     """
+    refuse_mixed_dtypes(a, b)
     (x, y), back = kernel_operands("solve", a, b)
     check_matrix("solve", x.type, "a", square=True)
     s, t = x.type, y.type
@@ -263,6 +264,7 @@ def lstsq(
     >>> x.round(3).tolist(), int(rank)
     ([1.0, 2.0], 2)
     """
+    refuse_mixed_dtypes(a, b)
     default = rcond is None or rcond < 0
     solution, residuals, rank, values = _least_squares(a, b, None if default else rcond)
     if numpy_resid:
