@@ -1,7 +1,7 @@
 """Promotion of operands: to one dtype by table, then to one shape by NumPy broadcasting."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from effx.ports import array_methods
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+
+T = TypeVar("T")
 
 _INT_RANGE: dict[DType, tuple[int, int]] = {}
 
@@ -122,13 +124,15 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
     raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
 
 
-def convert_whole_float(value: Any) -> Any:
+def convert_whole_float(value: T) -> T:
     """Returns a float that is whole as an int: `5e5 // 128` is meant as a count. All other values are unchanged.
 
     >>> convert_whole_float(3.0), convert_whole_float(2.5)
     (3, 2.5)
     """
-    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return cast("T", int(value))
+    return value
 
 
 def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "operand") -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array as builtin_array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -94,12 +94,12 @@ def _is_other_sequence(x: object) -> bool:
     return hasattr(x, "__len__") and hasattr(x, "__getitem__")
 
 
-def _list_sequences(x: Any) -> Any:
+def _list_sequences(x: object) -> object:
     """Replaces other sequences in nested lists by lists, and buffers by arrays of NumPy."""
     if isinstance(x, builtin_array):
         return np.asarray(x)
     if isinstance(x, list | tuple) or _is_other_sequence(x):
-        return [_list_sequences(item) for item in x]
+        return [_list_sequences(item) for item in cast("Iterable[object]", x)]
     return x
 
 
@@ -134,7 +134,7 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     )
     if object in kinds:
         if any(map(_is_other_sequence, leaves)):
-            return _from_list(_list_sequences(x), dtype)
+            return _from_list(cast("list[object]", _list_sequences(x)), dtype)
         bad = next(
             leaf
             for leaf in leaves

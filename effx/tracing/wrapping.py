@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
-def update_wrapper(wrapper: F, wrapped: Callable[..., Any]) -> F:
+def update_wrapper(wrapper: F, wrapped: Callable[..., object]) -> F:
     """Does what `functools.update_wrapper` does, of callables whose `__name__` is no string too.
 
     A module of a neural network may have a field of that name; the wrapper then keeps its own name.
@@ -27,6 +27,6 @@ def update_wrapper(wrapper: F, wrapped: Callable[..., Any]) -> F:
     return wrapper
 
 
-def wraps(wrapped: Callable[..., Any]) -> Callable[[F], F]:
+def wraps(wrapped: Callable[..., object]) -> Callable[[F], F]:
     """Does what `functools.wraps` does, as `update_wrapper`."""
     return functools.partial(update_wrapper, wrapped=wrapped)

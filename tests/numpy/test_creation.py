@@ -309,7 +309,8 @@ class Rows:
 def test_sequences_that_are_no_lists(x: Any, dtype: str, numbers: Any) -> None:
     for make in (enp.array, enp.asarray):
         y = make(x)
-        assert (y.dtype, y.tolist()) == (dtype, numbers)
+        assert y.dtype == dtype
+        assert y.tolist() == numbers
     assert enp.array(x, "float16").dtype == "float16"
     assert effx.jit(lambda: enp.array(x))().tolist() == numbers
 

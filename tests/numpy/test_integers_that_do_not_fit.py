@@ -86,12 +86,13 @@ def test_dtypes_of_less_than_a_byte(dtype: str) -> None:
     assert int(enp.full(2, high, dtype)[1]) == high
     segments = effx.ops.segment_max(enp.array(everything, dtype), np.zeros(len(everything), int), 2)
     assert [int(x) for x in segments] == [high, low]
-    for too_large in (
+    calls: list[Callable[[], object]] = [
         lambda: enp.arange(0, high + 2, dtype=dtype),
         lambda: enp.array(high + 1, dtype),
         lambda: enp.array([[0, low - 1]], dtype),
         lambda: enp.full((2,), high + 1, dtype),
-    ):
+    ]
+    for too_large in calls:
         with pytest.raises(OverflowError, match=r"python int .* is out of bounds for"):
             too_large()
 

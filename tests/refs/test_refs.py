@@ -287,6 +287,6 @@ def test_what_cannot_be_is_refused(name: str) -> None:
 
 def test_the_type_of_a_reference() -> None:
     ref = effx.new_ref(np.zeros(3, "f4"))
-    t = effx.typeof(ref)
+    t: Any = effx.typeof(ref)
     assert repr(t) == "Ref{f32[3]}"
     assert t.inner_aval is effx.typeof(np.zeros(3, "f4"))

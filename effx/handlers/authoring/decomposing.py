@@ -1,6 +1,7 @@
 """`decompose`: express functions by a chosen set of operations."""
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast, final
 
 import attrs
@@ -10,7 +11,6 @@ from effx.effects import Frame, Operation
 from effx.errors import NoRuleError, TransformError, check_function
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.recursion import recur
-from effx.tracing.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, cast, overload
+from typing import Any, ParamSpec, cast
 
 import attrs
 
@@ -24,9 +24,6 @@ from effx.tracing.traces import FunctionTrace, trace
 from effx.tracing.wrapping import wraps
 from effx.transforms.jit.stages import shape_struct
 from effx.tree.registry import PyTree, flatten
-
-if TYPE_CHECKING:
-    from effx.transforms.refs.ref import AbstractRef
 
 __all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typeof"]
 
@@ -171,12 +168,10 @@ def eval_shape(fun: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
     return result_shapes(trace(*flatten_function("eval_shape", fun, args, kwargs, ())))
 
 
-@overload
-def typeof(x: ReferenceBase) -> "AbstractRef": ...
-@overload
-def typeof(x: PyTree) -> ArrayType: ...
-def typeof(x: PyTree) -> "ArrayType | AbstractRef":
-    """Returns the type of an array or number: dtype, shape, and weak type; of a reference that of its contents.
+def typeof(x: PyTree) -> ArrayType:
+    """Returns the type of an array or number: dtype, shape, and weak type.
+
+    Of a reference it is the reference's, `ref.aval`, which has shape and dtype too.
 
     Raises:
         DTypeError: it is neither.
@@ -186,7 +181,7 @@ def typeof(x: PyTree) -> "ArrayType | AbstractRef":
     (f32[]~, f32[2,3], Ref{f32[]})
     """
     if isinstance(x, ReferenceBase):
-        return cast("AbstractRef", x.aval)  # type: ignore[attr-defined]  # a class without subclasses of its own
+        return cast("ArrayType", x.aval)  # type: ignore[attr-defined]  # of the base's subclasses
     return leaf_type("typeof", x)
 
 
