@@ -130,6 +130,8 @@ class JaxFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Sets the docstring only: names are looked up at access."""
+        # Python's LazyLoader, by which some libraries import jax, has made it a module of the plain class.
+        module.__class__ = Facade
         module.__doc__ = importlib.import_module(source_modules(module.__name__)[0]).__doc__
 
 

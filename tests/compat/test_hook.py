@@ -334,3 +334,27 @@ def test_the_variable_installs_it_with_effx(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == (
         "ValueError: EFFX_COMPAT: got 'perhaps', expected one of 1, true, yes, on, 0, false, no, off"
     )
+
+
+def test_a_lazy_import(tmp_path: Path) -> None:
+    """By Python's own recipe, as some libraries import jax before the program does."""
+    run(
+        """
+import effx.compat.jax, importlib.util, sys
+for name in [name for name in sys.modules if name == "jax" or name.startswith("jax.")]:
+    del sys.modules[name]
+spec = importlib.util.find_spec("jax")
+spec.loader = importlib.util.LazyLoader(spec.loader)
+lazy = importlib.util.module_from_spec(spec)
+sys.modules["jax"] = lazy
+spec.loader.exec_module(lazy)
+import jax, jax.numpy as jnp
+assert jax is lazy and jax.config is not None and jax.numpy.arange(3).tolist() == [0, 1, 2]
+assert jax.jit(lambda x: jnp.sin(x))(0.0) == 0
+try:
+    jax.no_such
+except AttributeError as error:
+    assert "jax.no_such is not in effx" in str(error)
+""",
+        tmp_path,
+    )
