@@ -313,18 +313,31 @@ def _nonzero_indices(mask: Array) -> list[MaskIndices]:
     return [MaskIndices(i, mask.type, n) for i, n in zip(indices, mask.type.shape, strict=True)]
 
 
+# The treatment of ints out of range without a mode, in reading and in writing: None refuses them.
+_default_modes: dict[str, str | None] = {"read": None, "write": None}
+
+
+def treat_ints_like_indices_of_arrays() -> None:
+    """Makes ints out of range read the nearest element and write nothing from here on, as in JAX."""
+    _default_modes.update(read="clip", write="drop")
+
+
 def getitem(x: Array, index: Index) -> Array:
     """Reads `x[index]`."""
     t = x.type
     if type(index) is int and t.shape:  # a fast path for iteration and x[i]
         n = t.shape[0]
         if not -n <= index < n:
-            raise IndexingError(f"getitem: index {index} is out of range for axis 0 of {t!r} with size {n}")
+            if not n or _default_modes["read"] is None:
+                raise IndexingError(
+                    f"getitem: index {index} is out of range for axis 0 of {t!r} with size {n}"
+                )
+            index = 0 if index < 0 else n - 1
         row = index % n
         rest = t.shape[1:]
         zeros = (0,) * len(rest)
         return reshape(Slice((row, *zeros), (row + 1, *rest), (1,) * t.ndim)(x), rest)
-    return read_plan(x, plan_index(x, index), "promise_in_bounds", None)
+    return read_plan(x, plan_index(x, index, _default_modes["read"]), "promise_in_bounds", None)
 
 
 def read_plan(
@@ -550,7 +563,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
     if masked is not None:
         return masked
     update = convert(update, t.dtype)
-    plan = plan_index(x, index, mode, how.wraps)
+    plan = plan_index(x, index, mode or _default_modes["write"], how.wraps)
     advanced = plan.arrays()
     lookup = "wrap" if mode == "wrap" else "drop"
     arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
@@ -697,7 +710,7 @@ def power_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array
 
 def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: IndexingMode) -> Array:
     """Applies an elementwise function to the indexed elements, to each as often as it is indexed."""
-    if how.unique or not plan_index(x, index, how.mode, how.wraps).arrays():
+    if how.unique or not plan_index(x, index, how.mode or _default_modes["write"], how.wraps).arrays():
         return update_at(x, index, function(get_at(x, index, how)), "set", how)
     zero = scalar(0, dtypes.int32)
     counts = update_at(broadcast_to(zero, x.type.shape), index, 1, "add", how)
@@ -715,7 +728,7 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: In
 def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Operand | None = None) -> Array:
     """Reads `x[index]` with a mode for indices out of bounds."""
     chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
-    plan = plan_index(x, index, how.mode and chosen, how.wraps)
+    plan = plan_index(x, index, chosen if how.mode else _default_modes["read"], how.wraps)
     return read_plan(x, plan, chosen, fill_value, how.ordered, how.unique)
 
 

@@ -18,6 +18,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import final
 
+from effx.array.indexing import treat_ints_like_indices_of_arrays
 from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
@@ -164,5 +165,6 @@ def install() -> None:
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError
     keep_attrs_classes_leaves()
+    treat_ints_like_indices_of_arrays()
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     read_environment()

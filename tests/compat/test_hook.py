@@ -358,3 +358,31 @@ except AttributeError as error:
 """,
         tmp_path,
     )
+
+
+def test_ints_out_of_range(tmp_path: Path) -> None:
+    """They read the nearest element, and write nothing, as in JAX; with a mode they do as it says."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp
+x, m = jnp.array([3., 1., 2.]), jnp.arange(6.).reshape(2, 3)
+for f, want in [
+    (lambda: x[10], 2), (lambda: x[-10], 3), (lambda: x.at[10].set(9.), [3, 1, 2]), (lambda: x.at[-10].add(9.), [3, 1, 2]),
+    (lambda: x.at[10].get(), 2), (lambda: m[5], [3, 4, 5]), (lambda: m[5, 0], 3), (lambda: m[:, 7], [2, 5]),
+    (lambda: m[5, jnp.array([0, 1])], [3, 4]), (lambda: m.at[:, 7].set(1.), m.tolist()),
+    (lambda: x.at[3].multiply(0.), [3, 1, 2]),
+    (lambda: x.at[10].get(mode="fill", fill_value=7.), 7), (lambda: x.at[10].set(9., mode="clip"), [3, 1, 9]),
+    (lambda: x.at[10].apply(jnp.sin), [3, 1, 2]), (lambda: jnp.arange(3)[5], 2),
+    (lambda: jax.vmap(lambda r: r[9])(m), [2, 5]), (lambda: jax.grad(lambda x: x[10])(x), [0, 0, 1]),
+]:
+    for g in (f, jax.jit(f)):
+        assert g().tolist() == want, (g(), want)
+try:
+    jnp.zeros(0)[0]
+except IndexError:
+    pass
+else:
+    raise AssertionError("of an axis without elements")
+""",
+        tmp_path,
+    )
