@@ -2,9 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
-from effx.array import Array, ordering
-from effx.array.promotion import broadcast_to
+import numpy as np
+
+from effx import dtypes
+from effx.array import Array, Operand, ordering
+from effx.array.promotion import as_operand, broadcast_to
 from effx.array.shaping import concatenate, moveaxis, normalize_axes, reshape
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.ir.ops import reduce as r
@@ -13,6 +17,7 @@ from effx.lax.elementwise.arithmetic import add, max, min, mul
 from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
 from effx.lax.operands import adapt_operands, int_tuple
 from effx.lax.slicing import slice_in_dim
+from effx.lower.placement.concrete import ConcreteArray
 from effx.tracing.arguments import callable_name
 from effx.transforms.maps.vmap import vmap
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
@@ -31,6 +36,26 @@ _MONOIDS: dict[Callable[..., PyTree], type[r.Reduction]] = {
     bitwise_xor: r.ReduceXor,
 }
 _OF_BOOLS = {r.ReduceSum: r.ReduceOr, r.ReduceProd: r.ReduceAnd}
+
+
+# The numbers that change nothing, of floats: what programs write for arrays of all dtypes.
+_IDENTITIES: dict[Callable[..., PyTree], float] = {add: 0.0, mul: 1.0, max: -math.inf, min: math.inf, bitwise_or: 0.0}
+
+
+def _convert_identity(computation: Callable[..., PyTree], x: Array, number: PyTree) -> PyTree:
+    """Returns what changes nothing in the dtype of `x` for a number of another dtype that changes nothing in its own."""
+    identity = _IDENTITIES.get(computation)
+    is_known = isinstance(number, int | float | np.generic) or type(number) is ConcreteArray
+    if identity is None or not is_known or np.shape(number) != () or x.type.kind not in "biuf":
+        return number
+    if as_operand(cast("Operand", number)).type.dtype == x.type.dtype or float(number) != identity:
+        return number
+    if math.isfinite(identity) or x.type.kind == "f":
+        return np.asarray(identity, x.type.dtype)
+    if x.type.kind == "b":
+        return np.asarray(identity > 0)
+    limits = dtypes.iinfo(x.type.dtype)
+    return np.asarray(limits.max if identity > 0 else limits.min, x.type.dtype)
 
 
 def check_monoid_operands(
@@ -53,6 +78,8 @@ def check_monoid_operands(
         )
     if not xs:
         raise TransformError(f"{function_name}: {name} must hold at least one array")
+    if len(xs) == len(numbers) == 1:
+        numbers = [_convert_identity(computation, xs[0], numbers[0])]
     starts = [adapt_operands(function_name, x, number)[1] for x, number in zip(xs, numbers, strict=True)]
     for x, start in zip(xs, starts, strict=True):
         if start.type.shape:
@@ -107,7 +134,8 @@ def reduce(
 
     Args:
         operands: an array, or a pytree of arrays of one shape.
-        init_values: what is combined with the elements once: a scalar, or a pytree of them like `operands`.
+        init_values: what is combined with the elements once: a scalar, or a pytree of them like `operands`. What
+            changes nothing may be of another dtype: 0 or 0.0 of a sum, -inf of a maximum of integers.
         computation: takes two pytrees of scalars like `operands`, and gives one; associative.
         dimensions: the axes.
         out_sharding: the sharding of the result; by default inferred from the operands'.
