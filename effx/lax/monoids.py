@@ -39,7 +39,13 @@ _OF_BOOLS = {r.ReduceSum: r.ReduceOr, r.ReduceProd: r.ReduceAnd}
 
 
 # The numbers that change nothing, of floats: what programs write for arrays of all dtypes.
-_IDENTITIES: dict[Callable[..., PyTree], float] = {add: 0.0, mul: 1.0, max: -math.inf, min: math.inf, bitwise_or: 0.0}
+_IDENTITIES: dict[Callable[..., PyTree], float] = {
+    add: 0.0,
+    mul: 1.0,
+    max: -math.inf,
+    min: math.inf,
+    bitwise_or: 0.0,
+}
 
 
 def _convert_identity(computation: Callable[..., PyTree], x: Array, number: PyTree) -> PyTree:

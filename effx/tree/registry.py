@@ -177,10 +177,10 @@ def register_leaf_classes(leaves: Iterable[PyTree]) -> set[type[object]]:
 
 
 def register_classes(classes: Iterable[type[object]]) -> None:
-    """Register the attrs classes among some that are not registered yet."""
+    """Register the attrs classes among some that are not registered yet: those of nodes in a stored tree."""
     with _LOCK:
         for cls in classes:
-            if not users.is_node(cls) and is_record(cls):
+            if not users.is_node(cls) and _has_attrs_fields(cls) and _may_be_node(cls):
                 _register_record(cls, *_field_names(cls))
                 _automatic.add(cls)
 
@@ -202,9 +202,13 @@ def is_record(cls: type[object]) -> bool:
     >>> is_record(int)
     False
     """
-    if not hasattr(cls, "__attrs_attrs__") or cls.__module__.startswith(_OPAQUE_MODULES):
+    if not _has_attrs_fields(cls) or cls.__module__.startswith(_OPAQUE_MODULES):
         return False
     return _may_be_node(cls) and (_takes_attrs_classes[0] or cls.__module__.startswith("effx."))
+
+
+def _has_attrs_fields(cls: type[object]) -> bool:
+    return hasattr(cls, "__attrs_attrs__")
 
 
 def keep_attrs_classes_leaves() -> None:
@@ -374,7 +378,7 @@ def register_record(cls: C) -> C:
     """
     with _LOCK:
         if cls not in _automatic:
-            if not (is_record(cls) or (dataclasses.is_dataclass(cls) and _may_be_node(cls))):
+            if not ((_has_attrs_fields(cls) or dataclasses.is_dataclass(cls)) and _may_be_node(cls)):
                 raise TreeError(
                     f"register_attrs: got {cls.__qualname__}, expected an attrs class or dataclass that is "
                     "no exception and not registered as a leaf"

@@ -386,3 +386,27 @@ else:
 """,
         tmp_path,
     )
+
+
+def test_attrs_classes_are_leaves_until_they_are_registered(tmp_path: Path) -> None:
+    run(
+        """
+import effx.compat.jax, attrs, effx, jax
+
+@attrs.frozen
+class Settings:
+    width: int
+    depth: int
+
+@attrs.frozen
+class Layer:
+    weight: float
+
+assert jax.tree.leaves(Settings(3, 4)) == [Settings(3, 4)]
+effx.tree.register_record(Layer)
+assert jax.tree.leaves(Layer(2.0)) == [2.0] and jax.grad(lambda p: p.weight ** 2)(Layer(3.0)) == Layer(6.0)
+lowered = jax.jit(lambda x: 2 * x).lower(1.0)
+assert [len(jax.tree.leaves(x)) for x in (lowered, lowered.compile(), jax.make_jaxpr(lambda x: x)(1.0))] == [1, 1, 1]
+""",
+        tmp_path,
+    )
