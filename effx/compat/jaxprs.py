@@ -4,7 +4,7 @@ A view keeps the operations that it shows: evaluated again, it performs these. V
 own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import attrs
@@ -16,6 +16,7 @@ from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
 from effx.errors import ProgramError, resolve_source
 from effx.handlers.staging.stage import run_program, stage
+from effx.ir.checker import check_program
 from effx.ir.ops.control import Calling
 from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
@@ -24,8 +25,8 @@ from effx.transforms.jit.make_jaxpr import make_jaxpr as make_program
 from effx.tree.registry import register_leaf
 
 __all__ = [
-    "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "closed", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in_params",
-    "make_jaxpr", "program_of", "subjaxprs", "view", "written",
+    "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "check_jaxpr", "closed", "eval_jaxpr", "jaxpr_as_fun",
+    "jaxprs_in_params", "make_jaxpr", "new_jaxpr_eqn", "program_of", "subjaxprs", "view", "written",
 ]  # fmt: skip
 
 
@@ -219,6 +220,28 @@ def view(program: Program, constants: int, debug_info: object) -> Jaxpr:
         debug_info,
         program,
     )
+
+
+def new_jaxpr_eqn(
+    invars: Sequence[Atom],
+    outvars: Sequence[Var],
+    primitive: Primitive,
+    params: Mapping[str, object],
+    effects: Iterable[Effect],
+    source_info: SourceInfo | None = None,
+) -> JaxprEqn:
+    """Returns an equation of a primitive and its parameters."""
+    source = SourceInfo("", None) if source_info is None else source_info
+    return JaxprEqn(list(invars), list(outvars), primitive, dict(params), frozenset(effects), source)
+
+
+def check_jaxpr(jaxpr: Jaxpr) -> None:
+    """Checks that each variable is defined once, before its uses, with the type that its equation gives.
+
+    Raises:
+        ProgramError: it is not.
+    """
+    check_program(written(jaxpr))
 
 
 def _equation(e: Equation) -> JaxprEqn:

@@ -1,5 +1,6 @@
 """Programs, types and wrapped functions as JAX's libraries see them. The import hook is not needed for that."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,14 @@ import effx.numpy as enp
 from effx import lax
 from effx.compat import jaxprs, wrapped
 from effx.compat.modules import api_util, core
+from effx.compat.modules._src import api_util as private_api_util
 from effx.compat.modules._src import core as private_core
 from effx.compat.modules.extend import core as extend_core
+from effx.compat.modules.extend import source_info_util
+from effx.compat.modules.interpreters import pxla
 from effx.compat.primitives import primitive_of
-from effx.errors import ConcretizationError, DTypeError, ProgramError, TransformError
+from effx.errors import ConcretizationError, DTypeError, EffxError, ProgramError, TransformError
+from effx.ir.ops.elementwise import Cos
 from effx.ir.program import Literal, Var
 
 X = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3)
@@ -271,3 +276,41 @@ def test_flat_functions() -> None:
     assert api_util.safe_map(max, [1, 5], [4, 2]) == [4, 5]
     with pytest.raises(ValueError, match="zip"):
         api_util.safe_map(max, [1], [1, 2])
+
+
+def test_equations_that_libraries_write() -> None:
+    """A variable of `gensym`, an equation of `new_jaxpr_eqn`, checked and evaluated; positions as texts."""
+    view = jaxprs.make_jaxpr(lambda x: enp.sin(x))(2.0)
+    (equation,) = view.jaxpr.eqns
+    assert source_info_util.summarize(equation.source_info).split("/")[-1].startswith("test_jaxprs.py:")
+    assert source_info_util.summarize(equation.source_info).endswith("(<lambda>)")
+    assert source_info_util.summarize(source_info_util.current()).endswith(
+        "(test_equations_that_libraries_write)"
+    )
+    assert source_info_util.summarize(jaxprs.SourceInfo("", None)) == "<unknown>"
+    (x,) = view.jaxpr.invars
+    y = extend_core.gensym()(x.aval)
+    cos = extend_core.new_jaxpr_eqn([x], [y], primitive_of(Cos()), {}, extend_core.no_effects)
+    changed = view.jaxpr.replace(eqns=[cos], outvars=[y])
+    extend_core.check_jaxpr(changed)
+    assert float(core.eval_jaxpr(changed, [], 2.0)[0]) == pytest.approx(np.cos(2.0))
+    with pytest.raises(EffxError):
+        extend_core.check_jaxpr(view.jaxpr.replace(eqns=[]))
+    assert {np.ndarray, np.float32, np.int8} <= extend_core.array_types
+
+
+def test_names_of_arguments() -> None:
+    def f(a: int, b: int, *, c: int) -> None: ...
+
+    signature = inspect.signature(f)
+    infer = private_api_util.infer_argnums_and_argnames
+    assert infer(signature, (1,), None) == ((1,), ("b",))
+    assert infer(signature, None, ("a", "c")) == ((0,), ("a", "c"))
+    assert infer(signature, -1, "c") == ((1,), ("c",))
+    assert infer(signature, None, None) == ((), ())
+
+
+def test_the_mesh_in_force_by_its_old_name() -> None:
+    assert pxla.thread_resources.env.physical_mesh.empty
+    with effx.make_mesh((1,), ("data",)):
+        assert pxla.thread_resources.env.physical_mesh.axis_names == ("data",)

@@ -1,0 +1,3 @@
+"""`jax.lib`: programs import it; it has no names, as in JAX."""
+
+__all__: list[str] = []
