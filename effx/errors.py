@@ -99,22 +99,25 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-# Methods that users call; those of other classes are details of a function.
-_METHODS_OF_USERS = ("Array.", "IndexUpdate.", "ufunc.")
-# They call the functions of users.
-_CALLERS_OF_USERS = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
-_RULES = ("effx.handlers.", "effx.families.")
+# Classes whose methods users call; the methods of others are details of a function.
+_PUBLIC_CLASSES = ("Array.", "IndexUpdate.", "ufunc.")
+# Modules whose frames may stand between a user's function and the transformation that calls it.
+_CALLBACK_MODULES = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
+# Modules of the rules of operations, if a frame of theirs stands inside of the public function.
+_RULE_MODULES = ("effx.handlers.", "effx.families.")
 
 
 def user_passed_operands() -> bool:
-    """Returns whether the operands that are promoted now come from the user's code, not from effx's own.
+    """Returns whether the operands that are being promoted come from the user's code, not from effx's own.
 
     The settings `numpy_rank_promotion` and `numpy_dtype_promotion` are about what users write. The innermost public
     function, or method of arrays, promotes its operands. The user has passed them if the user's code called it, maybe
     through a transformation; effx has if another of its functions did (`average` multiplies by weights), or the rule of
-    an operation. The stack tells, and costs nothing where nothing is refused.
+    an operation. It is the user's too where no public function is found.
+
+    It walks the stack, so call it only where a promotion is about to be refused.
     """
-    if active_source.get() is not None:
+    if active_source.get() is not None:  # a handler performs an operation by several of its own
         return False
     promoter = ""  # the name of the innermost public function
     frame: FrameType | None = sys._getframe(1)
@@ -122,15 +125,14 @@ def user_passed_operands() -> bool:
         code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
         name = code.co_name
         if not promoter:
-            if module.startswith(_RULES):
+            if module.startswith(_RULE_MODULES):
                 return False
+            # The call of a ufunc leads to its function, which promotes; a method may call the function of its name.
             is_private = name.startswith("_") and not name.endswith("__")
-            is_method = (
-                code.co_qualname.startswith(_METHODS_OF_USERS) and not is_private and name != "__call__"
-            )
+            is_method = code.co_qualname.startswith(_PUBLIC_CLASSES) and not is_private and name != "__call__"
             if is_method or name in frame.f_globals.get("__all__", ()):
                 promoter = name
-        elif name not in (promoter, "__call__") and not module.startswith(_CALLERS_OF_USERS):
+        elif name not in (promoter, "__call__") and not module.startswith(_CALLBACK_MODULES):
             return False
         frame = frame.f_back
     return True

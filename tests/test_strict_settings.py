@@ -175,3 +175,21 @@ def test_derivatives_and_batches_of_library_functions() -> None:
     a = (np.eye(3) + 0.1 * np.ones((3, 3))).astype("f4")
     r = effx.vmap(effx.grad(lambda m: enp.sum(enp.linalg.qr(m)[1])))(np.stack([a, 2 * a]))
     np.testing.assert_allclose(r[0], r[1], rtol=1e-4, atol=1e-5)  # R is homogeneous of degree 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    "sum prod max min mean std var any all nansum nanprod nanmax nanmin nanmean nanstd nanvar".split(),  # noqa: SIM905
+)
+def test_masks_of_fewer_axes(name: str) -> None:
+    """What `where=` leaves out is no operand."""
+    x = np.arange(24.0, dtype="f4").reshape(2, 3, 4)
+    if name.startswith("nan"):
+        x[0, 0, 0] = np.nan
+    start = {"initial": 1.0} if name.endswith(("max", "min")) else {}
+    for mask in (TRUE[[0, 1, 2, 2]], TRUE[:, None], np.array(True)):
+        for axis in (None, 1, -1):
+            want = getattr(np, name)(x, axis=axis, where=mask, **start)
+            with effx.numpy_rank_promotion("raise"), effx.numpy_dtype_promotion("strict"):
+                result = getattr(enp, name)(x, axis=axis, where=mask, **start)
+            np.testing.assert_allclose(result, want, rtol=1e-5)

@@ -217,7 +217,9 @@ def promote_dtypes(*operands: Operand) -> list[Array]:
 
 
 def refuse_mixed_dtypes(*operands: object) -> None:
-    """Refuses arrays of different dtypes under strict promotion, for functions that bring parts of them together later.
+    """Refuses arrays of different dtypes under strict promotion, for functions that combine them only later.
+
+    Python's numbers promote, and are left alone, as other values are.
 
     Raises:
         TypePromotionError: `numpy_dtype_promotion` is "strict", and the user has passed different dtypes.
@@ -225,7 +227,7 @@ def refuse_mixed_dtypes(*operands: object) -> None:
     if numpy_dtype_promotion.value == "strict":
         arrays = [as_operand(x) for x in operands if isinstance(x, Array | np.ndarray | np.generic)]
         if len({x.type.dtype for x in arrays if not x.type.weak}) > 1:
-            promote_dtypes(*arrays)
+            promote_dtypes(*arrays)  # raises, if the user passed them
 
 
 def promote_factors(*operands: Operand, preferred: object) -> list[Array]:
@@ -302,12 +304,12 @@ def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list
 
 
 def check_rank_promotion(function_name: str, ranks: Sequence[int], arrays: Sequence[Array]) -> None:
-    """Warns of operands of different rank, or refuses them, as `numpy_rank_promotion` says; numbers fit any rank.
+    """Warns of operands of different rank, or refuses them, as `numpy_rank_promotion` says; scalars fit any rank.
 
     Args:
         function_name: the function that broadcasts.
-        ranks: what it broadcasts: the operands' ranks, or those of their batches.
-        arrays: the operands, for the text.
+        ranks: those that are compared, of the operands or of their batches.
+        arrays: the operands, for the message.
 
     Raises:
         ShapeError: the setting is "raise", and the user has passed operands of different rank.

@@ -37,6 +37,8 @@ def _apply_where(x: Array, where: Operand | None, fill: Operand | None, function
         raise ShapeError(f"{function_name}: where= needs initial=, because there may be no elements")
     mask = as_mask(function_name, where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
+    # Masks may have fewer axes under every setting, as in JAX.
+    mask = reshape(mask, (1,) * (len(shape) - mask.type.ndim) + mask.type.shape)
     return select_where(mask, broadcast_to(x, shape), _convert_initial(function_name, fill, x.type.dtype))
 
 

@@ -1,8 +1,8 @@
-"""Formulas of the gamma function, its logarithm and their slope, and of the beta function, for floats of 32 and 64 bits.
+"""Formulas of the gamma function, its logarithm and digamma, for floats of 32 and 64 bits.
 
-From 1 to 2 they are polynomials of our own, interpolated at Chebyshev points, which have the zeros of the functions as
-factors. The recurrence goes from there to `STIRLING`, where Stirling's series takes over (DLMF, 5.11.1), and the
-reflection formula to negative numbers (DLMF, 5.5.3).
+On [1, 2] they are polynomials of our own, interpolated at Chebyshev points, with the zeros of log gamma, of gamma - 1 and of
+digamma factored out. The recurrence leads from there to `STIRLING_FROM`, for gamma itself to `PRODUCT_BELOW`, where
+Stirling's series takes over (DLMF, 5.11.1), and the reflection formula to negative numbers (DLMF, 5.5.3).
 """
 
 import math
@@ -15,7 +15,7 @@ from effx.ir.ops import elementwise as e
 EXP, LOG, LOG1P, POW, SQRT, ABS = e.Exp(), e.Log(), e.Log1p(), e.Pow(), e.Sqrt(), e.Abs()
 FLOOR, SIN = e.Floor(), e.Sin()
 
-STIRLING = 8.0
+STIRLING_FROM = 8.0
 # log(gamma(1 + t)) / (t (t - 1)), for t in [0, 1], in 2 t - 1: with the digits of 32 and of 64 bits.
 LOG_GAMMA = (
     (
@@ -63,29 +63,29 @@ DIGAMMA = (
 )  # fmt: skip
 # The zero of digamma is at 1 + ROOT; its first digits, a float of 32 bits, and the rest.
 ROOT = (0.4616321325302124, 0.4616321449683623412627 - 0.4616321325302124)
-# Stirling's series in 1 / x², times x.
-SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-# log(x) - 1 / (2 x) - digamma(x), in 1 / x², times x².
-SLOPES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+# Coefficients, constant first, in powers of 1 / x² of x (log(gamma(x)) - Stirling's formula).
+STIRLING_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+# The same of x² (log(x) - 1 / (2 x) - digamma(x)).
+DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
 
 
 def _fraction_of(x: Array) -> Array:
-    """Returns the t in [0, 1) for which x - 1 - t is an integer or x = t, for x > 0."""
+    """Returns the fractional part of x >= 0."""
     return where(x < 1.0, x, x - FLOOR(x))
 
 
-def _from_unit_interval(coefficients: tuple[tuple[float, ...], tuple[float, ...]], t: Array) -> Array:
-    """Returns the value of a polynomial in 2 t - 1."""
+def _evaluate_fit(coefficients: tuple[tuple[float, ...], tuple[float, ...]], t: Array) -> Array:
+    """Returns the value of a polynomial in 2 t - 1, whose coefficients are for floats of 32 bits and of 64."""
     return horner(2.0 * t - 1.0, coefficients[t.type.dtype.itemsize > 4])
 
 
-def _log_gamma_beyond_one(t: Array) -> Array:
+def _log_gamma_1p_polynomial(t: Array) -> Array:
     """Returns log(gamma(1 + t)) for t in [0, 1]."""
-    return t * (t - 1.0) * _from_unit_interval(LOG_GAMMA, t)
+    return t * (t - 1.0) * _evaluate_fit(LOG_GAMMA, t)
 
 
-def _multiply_down(x: Array, count: int) -> Array:
-    """Returns (x - 1) (x - 2) …, as far as the factors are at least 1, `count` of them at most."""
+def _falling_product(x: Array, count: int) -> Array:
+    """Returns (x - 1) (x - 2) …, as far as the factors are at least 1, `count` of them at most: gamma(x) / gamma(1 + t)."""
     product = where(x >= 2.0, x - 1.0, 1.0)
     for k in range(2, count + 1):
         product = where(x >= k + 1.0, product * (x - float(k)), product)
@@ -93,22 +93,22 @@ def _multiply_down(x: Array, count: int) -> Array:
 
 
 def log_gamma_1p(t: Array) -> Array:
-    """Returns log(gamma(1 + t)) for t >= 0, with all digits where t is small."""
-    return where(t <= 1.0, _log_gamma_beyond_one(where(t <= 1.0, t, 0.5)), log_gamma(1.0 + t))
+    """Returns log(gamma(1 + t)) for t >= 0, without loss of relative accuracy where t is small."""
+    return where(t <= 1.0, _log_gamma_1p_polynomial(where(t <= 1.0, t, 0.5)), log_gamma(1.0 + t))
 
 
 def stirling_rest(x: Array) -> Array:
-    """Returns log(gamma(x)) less Stirling's formula, (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= STIRLING."""
-    return horner(1.0 / x / x, SERIES) / x
+    """Returns log(gamma(x)) less Stirling's formula, (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= STIRLING_FROM."""
+    return horner(1.0 / x / x, STIRLING_SERIES) / x
 
 
-def _reflected(x: Array) -> tuple[Array, Array, Array]:
-    """Returns sin(pi y) and cos(pi y) for the fraction y of abs(x), and whether abs(x) is an integer."""
+def _sin_cos_pi(x: Array) -> tuple[Array, Array, Array]:
+    """Returns sin(pi y) and cos(pi y) for the fractional part y of abs(x), and whether abs(x) is an integer or infinite."""
     size = ABS(x)
     fraction = size - FLOOR(size)
     upper = fraction > 0.5
     angle = where(upper, 1.0 - fraction, fraction) * math.pi
-    # The cosine as a sine, which is exact near 1/2.
+    # The cosine as a sine, which is accurate near y = 1/2, where it vanishes.
     cosine = SIN((0.5 - where(upper, 1.0 - fraction, fraction)) * math.pi)
     return SIN(angle), where(upper, -cosine, cosine), (fraction == 0.0) | (size == math.inf)
 
@@ -116,27 +116,27 @@ def _reflected(x: Array) -> tuple[Array, Array, Array]:
 def log_gamma(x: Array) -> Array:
     """Returns log(abs(gamma(x))); infinite at 0 and at negative integers."""
     size = ABS(x)
-    small, below_one = size < STIRLING, size < 1.0
-    near, far = where(small, size, 1.0), where(small, STIRLING, size)
-    rest = _log_gamma_beyond_one(_fraction_of(near))
-    logarithm = LOG(where(small, where(below_one, size, _multiply_down(near, 6)), size))
+    small, below_one = size < STIRLING_FROM, size < 1.0
+    near, far = where(small, size, 1.0), where(small, STIRLING_FROM, size)
+    rest = _log_gamma_1p_polynomial(_fraction_of(near))
+    logarithm = LOG(where(small, where(below_one, size, _falling_product(near, 6)), size))
     stirling = (far - 0.5) * (where(small, 1.0, logarithm) - 1.0) + (
         0.5 * math.log(2 * math.pi) - 0.5 + stirling_rest(far)
     )
     value = where(small, where(below_one, rest - logarithm, rest + logarithm), stirling)
-    # Of -y it is log(pi / sin(pi y)) - log(gamma(1 + y)). Near 0 this is the polynomial.
-    sine, _, whole = _reflected(where(x < 0.0, x, 0.5))
+    # Of -y it is log(pi / sin(pi y)) - log(gamma(1 + y)). For y < 1, log(gamma(1 + y)) is the polynomial itself.
+    sine, _, whole = _sin_cos_pi(where(x < 0.0, x, 0.5))
     reflected = LOG(math.pi / (sine * where(below_one, 1.0, size))) - where(below_one, rest, value)
     return where(x < 0.0, where(whole, math.inf, reflected), value)
 
 
 def digamma(x: Array) -> Array:
-    """Returns the slope of log_gamma; NaN at negative integers, and infinite at 0, of the other sign."""
+    """Returns the slope of log_gamma; NaN at negative integers and at -inf, -inf at 0, inf at -0."""
     size = ABS(x)
-    small, below_one = size < STIRLING, size < 1.0
-    near, far = where(small, size, 1.0), where(small, STIRLING, size)
+    small, below_one = size < STIRLING_FROM, size < 1.0
+    near, far = where(small, size, 1.0), where(small, STIRLING_FROM, size)
     t = _fraction_of(near)
-    base = (t - ROOT[0] - ROOT[1]) * _from_unit_interval(DIGAMMA, t)
+    base = (t - ROOT[0] - ROOT[1]) * _evaluate_fit(DIGAMMA, t)
     # The sum of 1 / (x - k), as one fraction.
     numerator, denominator = near * 0.0, near * 0.0 + 1.0
     for k in range(1, 7):
@@ -145,76 +145,80 @@ def digamma(x: Array) -> Array:
         numerator = where(above, numerator * factor + denominator, numerator)
         denominator = where(above, denominator * factor, denominator)
     inverse = 1.0 / far
-    asymptotic = LOG(far) - 0.5 * inverse - inverse * inverse * horner(inverse * inverse, SLOPES)
-    # Of -y it is digamma(1 + y) + pi / tan(pi y), which for y below 1 begins with the polynomial.
-    above_one = where(small, base + numerator / denominator, asymptotic)
-    shifted = where(below_one, base, above_one + 1.0 / where(below_one, 1.0, size))
-    sine, cosine, whole = _reflected(where(x < 0.0, x, 0.5))
-    reflected = where(whole, math.nan, shifted + math.pi * cosine / where(whole, 1.0, sine))
-    value = where(below_one, base - 1.0 / where(below_one, x, 1.0), above_one)
+    asymptotic = LOG(far) - 0.5 * inverse - inverse * inverse * horner(inverse * inverse, DIGAMMA_SERIES)
+    # Of -y it is digamma(1 + y) + pi / tan(pi y). For y < 1, digamma(1 + y) is the polynomial itself.
+    from_one = where(small, base + numerator / denominator, asymptotic)
+    digamma_1p = where(below_one, base, from_one + 1.0 / where(below_one, 1.0, size))
+    sine, cosine, whole = _sin_cos_pi(where(x < 0.0, x, 0.5))
+    reflected = where(whole, math.nan, digamma_1p + math.pi * cosine / where(whole, 1.0, sine))
+    value = where(below_one, base - 1.0 / where(below_one, x, 1.0), from_one)
     return where(x < 0.0, reflected, value)
 
 
 # Up to here the gamma function is a product, so that factorials are exact as long as their digits suffice.
-PRODUCT = 24
+PRODUCT_BELOW = 24
 
 
 def product_gamma(x: Array) -> Array:
-    """Returns gamma(x) for 1 <= x < PRODUCT."""
+    """Returns gamma(x) for 1 <= x < PRODUCT_BELOW."""
     t = _fraction_of(x)
-    return (1.0 + t * (t - 1.0) * _from_unit_interval(GAMMA, t)) * _multiply_down(x, PRODUCT - 2)
+    return (1.0 + t * (t - 1.0) * _evaluate_fit(GAMMA, t)) * _falling_product(x, PRODUCT_BELOW - 2)
 
 
 def gamma_function(x: Array) -> Array:
-    """Returns gamma(x); infinite at 0, of its sign, and NaN at negative integers."""
+    """Returns gamma(x); infinite at 0, with the sign of the zero, NaN at negative integers and at -inf."""
     size = ABS(x)
-    small, below_one = size < PRODUCT, size < 1.0
+    small, below_one = size < PRODUCT_BELOW, size < 1.0
     near = where(small, size, 1.0)
     t = _fraction_of(near)
-    base = 1.0 + t * (t - 1.0) * _from_unit_interval(GAMMA, t)
-    product = base * _multiply_down(near, PRODUCT - 2)
-    # Powers are rounded once. The half of one does not overflow where the result does not.
+    base = 1.0 + t * (t - 1.0) * _evaluate_fit(GAMMA, t)
+    product = base * _falling_product(near, PRODUCT_BELOW - 2)
+    # A power, not exp of a logarithm, for one rounding; squared from half the exponent, since x^(x - 1/2) overflows before
+    # gamma(x) does. Beyond 35 (of 32 bits) and 171.6 the result overflows.
     overflow = 40.0 if x.type.dtype.itemsize == 4 else 180.0
-    far = where(small, float(PRODUCT), minimum(size, overflow))
+    far = where(small, float(PRODUCT_BELOW), minimum(size, overflow))
     half = POW(far, 0.5 * far - 0.25)
     stirling = half * EXP(-far) * (half * (EXP(stirling_rest(far)) * math.sqrt(2 * math.pi)))
-    above_one = where(small, product, stirling)
-    sine, _, whole = _reflected(where(x < 0.0, x, 0.5))
+    from_one = where(small, product, stirling)
+    sine, _, whole = _sin_cos_pi(where(x < 0.0, x, 0.5))
     odd = FLOOR(size * 0.5) * 2.0 != FLOOR(size)
-    denominator = where(below_one, base, above_one * size) * sine
-    # For large sizes gamma(y) overflows before its product with y would.
-    inverse = where(below_one, -math.pi / denominator, -math.pi / (sine * size) / above_one)
-    reflected = where(whole, math.nan, where(odd, -inverse, inverse))
-    return where(x < 0.0, reflected, where(below_one, base / where(below_one, x, 1.0), above_one))
+    # gamma(-y) = -pi / (sin(pi y) y gamma(y)), where y gamma(y) overflows before gamma(y) does, and is gamma(1 + y) for
+    # y < 1.
+    of_even_floor = where(below_one, -math.pi / (base * sine), -math.pi / (sine * size) / from_one)
+    reflected = where(whole, math.nan, where(odd, -of_even_floor, of_even_floor))
+    return where(x < 0.0, reflected, where(below_one, base / where(below_one, x, 1.0), from_one))
 
 
-def divide_excess(u: Array) -> Array:
+def log_excess_over_square(u: Array) -> Array:
     """Returns (u - log(1 + u)) / u² for abs(u) < 0.2."""
     s = u / (u + 2.0)  # log(1 + u) = 2 artanh(s)
     return (1.0 - 2.0 * s * horner(s * s, [1 / k for k in range(3, 21, 2)]) / (u + 2.0)) / (u + 2.0)
 
 
 def log_excess(u: Array) -> Array:
-    """Returns u - log(1 + u), without loss of digits for small u."""
+    """Returns u - log(1 + u), the negative of what is known as log1pmx, accurate for small u too."""
     near = ABS(u) < 0.2
     v = where(near, u, 0.0)
-    return where(near, v * v * divide_excess(v), u - LOG1P(u))
+    return where(near, v * v * log_excess_over_square(v), u - LOG1P(u))
 
 
-def deviation_from_peak(a: Array, distance: Array, ratio: Array) -> Array:
-    """Returns distance - a log(1 + distance / a), where 1 + distance / a is known as a ratio, with all digits if small."""
+def deviance(a: Array, distance: Array, ratio: Array) -> Array:
+    """Returns distance - a log(ratio), where `ratio` is 1 + distance / a; accurate for small distance / a too.
+
+    It is Loader's deviance of a binomial or Poisson probability from its peak.
+    """
     u = distance / a
     near = ABS(u) < 0.2
     finite = minimum(where(near, 1.0, ratio), float(dtypes.finfo(a.type.dtype).max))
     return where(near, a * log_excess(where(near, u, 0.0)), distance - a * LOG(finite))
 
 
-def log_gamma_growth(q: Array, p: Array) -> Array:
-    """Returns r for which gamma(q + p) / gamma(q) is q^p exp(r), for q and q + p of at least STIRLING."""
+def log_gamma_ratio_rest(q: Array, p: Array) -> Array:
+    """Returns r for which gamma(q + p) / gamma(q) is q^p exp(r), for q and q + p of at least STIRLING_FROM."""
     h = p / q
     near = ABS(p) < 0.2 * q
-    bulk = q * log_excess(where(near, h, 0.0))
+    excess = q * log_excess(where(near, h, 0.0))
     growth = LOG1P(h)
-    # (p + q - 1/2) log(1 + h) - p, where p is nearly q log(1 + h) for small h.
-    total = where(near, (p - 0.5) * growth - bulk, (p + q - 0.5) * growth - p)
+    # (p + q - 1/2) log(1 + h) - p. For small h, p and q log(1 + h) nearly cancel, so that log_excess subtracts them.
+    total = where(near, (p - 0.5) * growth - excess, (p + q - 0.5) * growth - p)
     return total + stirling_rest(q + p) - stirling_rest(q)

@@ -17,10 +17,10 @@ from effx.array.arithmetic import horner, maximum, minimum, where
 from effx.array.promotion import broadcast_to, convert, scalar
 from effx.families.gamma import GAMMA, Digamma, Lgamma, decompose_in_wide_floats, forward_slope
 from effx.families.gamma_formulas import (
-    STIRLING,
-    deviation_from_peak,
-    divide_excess,
+    STIRLING_FROM,
+    deviance,
     log_excess,
+    log_excess_over_square,
     log_gamma_1p,
     stirling_rest,
 )
@@ -252,8 +252,8 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
 
 def _peak(a: Array) -> Array:
     """Returns a^a exp(-a) / gamma(a + 1)."""
-    large = a >= STIRLING
-    far, near = where(large, a, STIRLING), where(large, 1.0, a)
+    large = a >= STIRLING_FROM
+    far, near = where(large, a, STIRLING_FROM), where(large, 1.0, a)
     by_series = EXP(-stirling_rest(far)) / (SQRT(far) * math.sqrt(2 * math.pi))
     return where(large, by_series, POW(near, near) * EXP(-near) / GAMMA(near + 1.0))
 
@@ -264,9 +264,9 @@ def _scaled_gamma_density(a: Array, x: Array) -> Array:
     For large a as a deviation from the peak, which loses no digits (Loader, "Fast and accurate computation of
     binomial probabilities", 2000).
     """
-    large = a >= STIRLING
-    far, near = where(large, a, STIRLING), where(large, 1.0, a)
-    deviation = deviation_from_peak(far, x - far, x / far)
+    large = a >= STIRLING_FROM
+    far, near = where(large, a, STIRLING_FROM), where(large, 1.0, a)
+    deviation = deviance(far, x - far, x / far)
     # Halves, which underflow only where the product does; beyond the bound it is 0.
     bound = minimum(x, 2.9 * math.log(float(dtypes.finfo(x.type.dtype).max)))
     half = POW(bound, 0.5 * near) * EXP(-0.5 * bound)
@@ -293,7 +293,7 @@ def _uniform_expansion(a: Array, x: Array) -> tuple[Array, Array, Array]:
     # Near 0 eta is mu times a smooth function.
     central = ABS(mu) < 0.2
     v = where(central, mu, 0.0)
-    quotient = divide_excess(v)
+    quotient = log_excess_over_square(v)
     factor = SQRT(2.0 * quotient)
     eta = where(central, v * factor, SIGN(mu) * SQRT(2.0 * where(central, 1.0, half)))
     near = ABS(eta) < 0.3
@@ -522,8 +522,8 @@ def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
 def beta_deviations(a: Array, b: Array, x: Array, y: Array) -> Array:
     """Returns -log((x / p)^a (y / q)^b), where x + y = 1 and p = a / (a + b), q = b / (a + b) is the peak."""
     n, distance = a + b, _distance_from_mean(a, b, x, y)
-    of_a = deviation_from_peak(a, distance, x * (n / a))
-    return of_a + deviation_from_peak(b, -distance, y * (n / b))
+    of_a = deviance(a, distance, x * (n / a))
+    return of_a + deviance(b, -distance, y * (n / b))
 
 
 def _distance_from_mean(a: Array, b: Array, x: Array, y: Array) -> Array:

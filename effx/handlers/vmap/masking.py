@@ -1,7 +1,7 @@
-"""Programs that some elements of a batch run in vain: a branch not taken, an iteration after the last one.
+"""Masked execution: under `vmap`, elements also run branches that they do not take, and iterations after their last.
 
-Their results are thrown away. But a loop inside may never end on values for which it was not meant, and a check may
-fail; so these look at a mask, which is True where the program's results count.
+Those results are ignored. But a loop inside may never end on values for which it was not meant, and a check may fail; so
+loops and checks get a mask, which is False there.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,9 @@ _masked_forms: dict[type[Operation[object]], MaskedForm] = {}
 
 
 def masked_form(*kinds: type[Operation[object]]) -> Callable[[F], F]:
-    """Registers how operations are performed in vain: where the mask is False they must do nothing."""
+    """Registers how operations run under a mask: where it is False they must not loop, fail or have effects, and their
+    results are ignored.
+    """
 
     def register(form: F) -> F:
         _masked_forms.update(dict.fromkeys(kinds, form))
@@ -41,13 +43,13 @@ def masked_form(*kinds: type[Operation[object]]) -> Callable[[F], F]:
 
 
 def needs_mask(program: Program) -> bool:
-    """Says whether a program holds a loop or another operation that must know where it is run in vain."""
+    """Says whether a program contains a `While`, or another operation that must know the mask."""
     result = program.derived.get("needs mask")
     if result is None:
         result = program.derived["needs mask"] = any(
             [
                 type(e.op) in _masked_forms
-                and (not isinstance(e.op, _CARRIERS) or any(map(needs_mask, e.op.programs)))
+                and (not isinstance(e.op, _MASKED_FOR_CONTENTS) or any(map(needs_mask, e.op.programs)))
                 for e in program.equations
             ]
         )
@@ -113,4 +115,5 @@ def _mask_scan(op: Scan, mask: Array, operands: tuple[Array, ...]) -> tuple[Arra
     return attrs.evolve(op, body=mask_program(op.body), constants=op.constants + 1)(mask, *operands)
 
 
-_CARRIERS = (Call, Checkpoint, Cond, Scan)
+# They need a mask only if a program inside them does.
+_MASKED_FOR_CONTENTS = (Call, Checkpoint, Cond, Scan)

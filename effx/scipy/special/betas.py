@@ -6,7 +6,7 @@ from effx.array import Array, Operand
 from effx.array.arithmetic import maximum, minimum, promote_inexact, where
 from effx.array.promotion import convert
 from effx.families.gamma import DIGAMMA, GAMMA, LGAMMA
-from effx.families.gamma_formulas import STIRLING, log_gamma_growth, product_gamma, stirling_rest
+from effx.families.gamma_formulas import STIRLING_FROM, log_gamma_ratio_rest, product_gamma, stirling_rest
 from effx.lax.elementwise.arithmetic import abs as absolute
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.arithmetic import round as round_half_away
@@ -21,7 +21,7 @@ INFINITY = math.inf
 
 
 def _small_beta(p: Array, q: Array) -> Array:
-    """Returns the beta function for 0 < p <= q < STIRLING, as a product."""
+    """Returns the beta function for 0 < p <= q < STIRLING_FROM, as a product."""
     n = p + q
     return product_gamma(1.0 + p) * product_gamma(1.0 + q) / product_gamma(1.0 + n) * (n / q) / p
 
@@ -32,17 +32,17 @@ def _log_beta(a: Array, b: Array) -> Array:
     # At a pole of Γ(p), B is finite where Γ(p + q) has one too: B(p, q) = ±B(1 - p - q, q).
     turned = _is_turned(p, q)
     p, q = where(turned, minimum(1.0 - p - q, q), p), where(turned, maximum(1.0 - p - q, q), q)
-    small = (p > 0.0) & (q < STIRLING)
-    both_large = (p >= STIRLING) & (q < INFINITY)
+    small = (p > 0.0) & (q < STIRLING_FROM)
+    both_large = (p >= STIRLING_FROM) & (q < INFINITY)
     # Γ(p) Γ(q) / Γ(p + q), where the quotient is q^-p up to a factor; p may be negative if it is small.
-    unequal = ~(small | both_large) & (q >= 2 * STIRLING) & (q < INFINITY) & (p > -0.5 * q)
-    unequal = unequal | ((p > 0.0) & (p < STIRLING) & (q >= STIRLING) & (q < INFINITY))
+    unequal = ~(small | both_large) & (q >= 2 * STIRLING_FROM) & (q < INFINITY) & (p > -0.5 * q)
+    unequal = unequal | ((p > 0.0) & (p < STIRLING_FROM) & (q >= STIRLING_FROM) & (q < INFINITY))
     other = ~(small | both_large | unequal)
     product = log(_small_beta(where(small, p, 1.0), where(small, q, 1.0)))
     log_gamma_of_smaller = LGAMMA(where(unequal | other, p, 1.0))
-    u, v = where(unequal, p, 1.0), where(unequal, q, STIRLING)
-    mixed = log_gamma_of_smaller - u * log(v) - log_gamma_growth(v, u)
-    e, f = where(both_large, p, STIRLING), where(both_large, q, STIRLING)
+    u, v = where(unequal, p, 1.0), where(unequal, q, STIRLING_FROM)
+    mixed = log_gamma_of_smaller - u * log(v) - log_gamma_ratio_rest(v, u)
+    e, f = where(both_large, p, STIRLING_FROM), where(both_large, q, STIRLING_FROM)
     less = log1p(e / f)
     rest = stirling_rest(e) + stirling_rest(f) - stirling_rest(e + f)
     large = rest + 0.5 * (math.log(2 * math.pi) + less - log(e)) - e * log1p(f / e) - f * less
@@ -74,12 +74,12 @@ def _sign_of_beta(a: Array, b: Array) -> Array:
 def beta_of(a: Array, b: Array) -> Array:
     """Returns B(a, b) of floats."""
     p, q = minimum(a, b), maximum(a, b)
-    small = (p > 0.0) & (q < STIRLING)
-    mixed = (p > 0.0) & (p < STIRLING) & (q >= STIRLING) & (q < INFINITY)
+    small = (p > 0.0) & (q < STIRLING_FROM)
+    mixed = (p > 0.0) & (p < STIRLING_FROM) & (q >= STIRLING_FROM) & (q < INFINITY)
     product = _small_beta(where(small, p, 1.0), where(small, q, 1.0))
     # A power has more digits than the exponential of a logarithm.
-    c, d = where(mixed, p, 1.0), where(mixed, q, STIRLING)
-    of_powers = GAMMA(c) * (pow(d, -c) * exp(-log_gamma_growth(d, c)))
+    c, d = where(mixed, p, 1.0), where(mixed, q, STIRLING_FROM)
+    of_powers = GAMMA(c) * (pow(d, -c) * exp(-log_gamma_ratio_rest(d, c)))
     other = _sign_of_beta(a, b) * exp(_log_beta(where(small | mixed, 1.0, a), where(small | mixed, 1.0, b)))
     return where(small, product, where(mixed, of_powers, other))
 
@@ -129,12 +129,12 @@ def _floats(function_name: str, a: Operand, b: Operand) -> tuple[Array, Array, A
 
 def _growth(q: Array, p: Array, divisor: Array | float = 1.0) -> Array:
     """Returns gamma(q + p) / gamma(q) / divisor for q > 0 and p >= 0."""
-    large = (q >= STIRLING) & (q < INFINITY)
-    a, b = where(large, q, STIRLING), where(large, p, 1.0)
+    large = (q >= STIRLING_FROM) & (q < INFINITY)
+    a, b = where(large, q, STIRLING_FROM), where(large, p, 1.0)
     # The half of a power does not overflow where the quotient does not.
     half = pow(a, 0.5 * b)
-    grown = half * (exp(log_gamma_growth(a, b)) / divisor) * half
-    small = q < STIRLING
+    grown = half * (exp(log_gamma_ratio_rest(a, b)) / divisor) * half
+    small = q < STIRLING_FROM
     c, d = where(small, q, 1.0), where(small, p, 1.0)
     quotient = GAMMA(c + d) / GAMMA(c) / divisor
     return where(large, grown, where(small, quotient, where(p > 0.0, q, 1.0)))

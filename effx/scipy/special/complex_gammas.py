@@ -8,7 +8,7 @@ import math
 
 from effx.array import Array
 from effx.array.arithmetic import absolute, conj, horner, imag, real, where
-from effx.families.gamma_formulas import SERIES, SLOPES
+from effx.families.gamma_formulas import DIGAMMA_SERIES, STIRLING_SERIES
 from effx.lax.elementwise.arithmetic import round as round_half_away
 from effx.lax.elementwise.exponential import exp, expm1, log, log1p
 from effx.lax.elementwise.parts import complex as complex_of
@@ -68,7 +68,7 @@ def _log_gamma_of_right(z: Array) -> Array:
     shifted = where(near, z + float(LARGE), z)
     inverse = 1.0 / shifted
     value = (shifted - 0.5) * (_log(shifted) - 1.0) + (0.5 * math.log(2 * math.pi) - 0.5)
-    value = value + inverse * horner(inverse * inverse, SERIES)
+    value = value + inverse * horner(inverse * inverse, STIRLING_SERIES)
     # The logarithms of z to z + LARGE - 1, whose angles add up beyond pi.
     a, b = where(near, real(z), 1.0), where(near, imag(z), 0.0)
     sizes, angles = a * 0.0, b * 0.0
@@ -102,7 +102,7 @@ def _digamma(z: Array) -> Array:
     shifted = where(near, folded + float(LARGE), folded)
     inverse = 1.0 / shifted
     square = inverse * inverse
-    value = _log(shifted) - 0.5 * inverse - square * horner(square, SLOPES)
+    value = _log(shifted) - 0.5 * inverse - square * horner(square, DIGAMMA_SERIES)
     start = where(near, folded, 1.0)
     total = start * 0.0
     for k in range(LARGE):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, where
-from effx.families.gamma_formulas import deviation_from_peak
+from effx.families.gamma_formulas import deviance
 from effx.lax.elementwise import exponential
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
@@ -140,9 +140,7 @@ def _kl_div(p: Array, q: Array) -> Array:
     # As a deviation from the peak, since numbers that are alike cancel in the sum.
     quotient = v / u
     ordinary = inside & (quotient > 0.0) & (quotient < INFINITY)
-    near = deviation_from_peak(
-        where(ordinary, u, 1.0), where(ordinary, v - u, 0.0), where(ordinary, quotient, 1.0)
-    )
+    near = deviance(where(ordinary, u, 1.0), where(ordinary, v - u, 0.0), where(ordinary, quotient, 1.0))
     entropy = _rel_entr(where(ordinary, 1.0, p), where(ordinary, 1.0, q))
     return where(ordinary, near, where(entropy == INFINITY, entropy, entropy - p + q))
 

@@ -5,7 +5,7 @@ import math
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_arrays
-from effx.families.gamma_formulas import STIRLING, stirling_rest
+from effx.families.gamma_formulas import STIRLING_FROM, stirling_rest
 from effx.families.incomplete import beta_deviations
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.gamma import betainc
@@ -23,8 +23,12 @@ BETA = DistributionFamily("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0
 def log_density(y: Array, a: Array, b: Array) -> Array:
     """Returns the logarithm of the density."""
     # Of large parameters as a deviation from the peak: in the sum, large numbers would cancel.
-    both_large = (a >= STIRLING) & (b >= STIRLING) & (y > 0.0) & (y < 1.0)
-    p, q, x = where(both_large, a, STIRLING), where(both_large, b, STIRLING), where(both_large, y, 0.5)
+    both_large = (a >= STIRLING_FROM) & (b >= STIRLING_FROM) & (y > 0.0) & (y < 1.0)
+    p, q, x = (
+        where(both_large, a, STIRLING_FROM),
+        where(both_large, b, STIRLING_FROM),
+        where(both_large, y, 0.5),
+    )
     rest = 1.0 - x
     peak = stirling_rest(p + q) - stirling_rest(p) - stirling_rest(q)
     peak = peak + 0.5 * (log(p) + log(q) - log(p + q) - math.log(2 * math.pi))

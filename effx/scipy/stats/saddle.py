@@ -7,13 +7,10 @@ import math
 
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.families.gamma_formulas import deviation_from_peak
+from effx.families.gamma_formulas import STIRLING_SERIES, deviance
 from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.gamma import lgamma
 from effx.scipy.stats.families import apply_each, weighted_log, weighted_log1p
-
-# Stirling's series in 1 / x², times x (DLMF, 5.11.1).
-STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
 def stirling_rest(x: Array) -> Array:
@@ -21,7 +18,7 @@ def stirling_rest(x: Array) -> Array:
     large = x >= 10.0
     far, near = where(large, x, 10.0), where(large, 1.0, x)
     exact = lgamma(near + 1.0) - (near + 0.5) * log(near) + near - 0.5 * math.log(2 * math.pi)
-    return where(large, horner(1.0 / (far * far), STIRLING) / far, exact)
+    return where(large, horner(1.0 / (far * far), STIRLING_SERIES) / far, exact)
 
 
 def log_binomial(k: Array, n: Array, p: Array) -> Array:
@@ -33,8 +30,8 @@ def log_binomial(k: Array, n: Array, p: Array) -> Array:
     excess = total * chance - i
     of_total, of_i, of_j = apply_each(stirling_rest, total, i, j)
     # i log(i / m) + m - i, where the mean m is i + excess; likewise of the other trials.
-    less_i = deviation_from_peak(i, excess, total * chance / i)
-    less_j = deviation_from_peak(j, -excess, total * (1.0 - chance) / j)
+    less_i = deviance(i, excess, total * chance / i)
+    less_j = deviance(j, -excess, total * (1.0 - chance) / j)
     bulk = of_total - of_i - of_j - less_i - less_j
     bulk = bulk - 0.5 * (math.log(2 * math.pi) + log(i) + log(j) - log(total))
     # At the ends, all trials are alike.
@@ -46,5 +43,5 @@ def log_poisson(k: Array, mean: Array) -> Array:
     """Returns the logarithm of the probability of k >= 0 where mean >= 0 are expected."""
     inside = (k > 0.0) & (mean > 0.0)
     i, m = where(inside, k, 1.0), where(inside, mean, 1.0)
-    bulk = -stirling_rest(i) - deviation_from_peak(i, m - i, m / i) - 0.5 * (math.log(2 * math.pi) + log(i))
+    bulk = -stirling_rest(i) - deviance(i, m - i, m / i) - 0.5 * (math.log(2 * math.pi) + log(i))
     return where(inside, bulk, where(k > 0.0, -math.inf, -mean))
