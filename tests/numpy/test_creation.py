@@ -304,7 +304,6 @@ class Rows:
         (Rows(1.0, 2.0), "float32", [1, 2]), (Rows(), "float32", []), ([collections.deque([1, 2])], "int32", [[1, 2]]),
         (Rows([1, 2], Rows(3, True)), "int32", [[1, 2], [3, 1]]),
     ],
-    ids=str,
 )  # fmt: skip
 def test_sequences_that_are_no_lists(x: Any, dtype: str, numbers: Any) -> None:
     for make in (enp.array, enp.asarray):
@@ -320,7 +319,7 @@ def test_sequences_of_traced_numbers() -> None:
     assert y.tolist() == [2.0, 3.0]
 
 
-@pytest.mark.parametrize("x", ["ab", b"ab", {"a": 1}, [{"a": 1}], ["a"], object(), [Rows("a")]], ids=str)
+@pytest.mark.parametrize("x", ["ab", b"ab", {"a": 1}, [{"a": 1}], ["a"], object(), [Rows("a")]])
 def test_what_are_no_sequences_of_numbers(x: Any) -> None:
     with pytest.raises(DTypeError):
         enp.array(x)
