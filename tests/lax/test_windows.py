@@ -156,7 +156,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "reduce_window: an initial value must be a scalar, got f32[2]",
     ),
     (
-        lambda: lax.reduce_window(X, np.int32(0), lax.add, (2, 2)),
+        lambda: lax.reduce_window(X, np.int32(1), lax.add, (2, 2)),
         DTypeError,
         "reduce_window: dtypes differ: the operand is f32[6,7], its initial value i32[]",
     ),

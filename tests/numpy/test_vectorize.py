@@ -62,14 +62,12 @@ def test_scalars_without_a_signature(shapes: tuple[tuple[int, ...], tuple[int, .
     np.testing.assert_allclose(f(x, y), np.where(x > y, x - y, x + y), rtol=1e-6)
 
 
-def test_several_results_and_literal_sizes() -> None:
-    """A signature may give several results, and numbers as sizes."""
-    f = enp.vectorize(lambda x: (x.sum(), x * 2), signature="(3)->(),(3)")
+def test_several_results() -> None:
+    """A signature may give several results."""
+    f = enp.vectorize(lambda x: (x.sum(), x * 2), signature="(k)->(),(k)")
     total, double = f(enp.ones((4, 3)))
     assert total.shape == (4,)
     assert double.shape == (4, 3)
-    with pytest.raises(ShapeError, match="has core dimension 2 where 3 is expected"):
-        f(enp.ones((4, 2)))
 
 
 def test_excluded_and_keyword_arguments() -> None:

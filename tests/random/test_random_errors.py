@@ -57,7 +57,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         DTypeError,
         "truncated_normal: bounds must be real, got c64[]~",
     ),
-    (lambda: random.randint(KEY, (), 0.0, 3), DTypeError, "randint: bounds must be integers, got f32[]~"),
+    (lambda: random.randint(KEY, (), 0.5, 3), DTypeError, "randint: bounds must be integers, got f32[]~"),
     (
         lambda: random.randint(KEY, (), 0, 3, float),
         DTypeError,

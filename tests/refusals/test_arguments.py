@@ -217,9 +217,9 @@ NUMPY: dict[str, Refusal] = {
         "bincount: length must be an int, got 2.0",
     ),
     "split": (
-        lambda: enp.split(V, 1.0),
+        lambda: enp.split(V, 1.5),
         TypeError,
-        "split: the number of sections must be an int, got 1.0",
+        "split: the number of sections must be an int, got 1.5",
     ),
     "split at a string": (lambda: enp.split(V, "a"), TypeError, "split: an index must be an int, got 'a'"),
     "repeat": (lambda: enp.repeat(V, 1.0), DTypeError, "repeat: repeats must be integers, got f32[]~"),
