@@ -636,14 +636,22 @@ def promote(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool
     table = (_STRICT if strict else _PROMOTED)[x64]
     promoted = table.get(key)
     if promoted is None:
-        pair = ((a, a_weak), (b, b_weak))
-        try:
-            promoted = table[key] = _promote(pair, x64, strict)
-        except TypePromotionError:
-            if not strict or user_passed_operands():
-                raise
-            promoted = _promote(pair, x64, False)
+        promoted, is_excused = _promote_or_excuse(((a, a_weak), (b, b_weak)), x64, strict)
+        if not is_excused:
+            table[key] = promoted
     return promoted
+
+
+def _promote_or_excuse(
+    args: Sequence[tuple[DType, bool]], x64: bool, strict: bool
+) -> tuple[tuple[DType, bool], bool]:
+    """Returns the promoted dtype, and whether it is the standard one because effx's own code promotes, not the user's."""
+    try:
+        return _promote(args, x64, strict), False
+    except TypePromotionError:
+        if not strict or user_passed_operands():
+            raise
+    return _promote(args, x64, False), True
 
 
 def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tuple[DType, bool]:
@@ -824,11 +832,4 @@ def result_type_and_weak(*args: object) -> tuple[DType, bool]:
     # next to a strong one.
     strict = numpy_dtype_promotion.value == "strict"
     pairs = tuple(dict.fromkeys(map(weak_dtype, args)))
-    if len(pairs) == 1:
-        return pairs[0]
-    try:
-        return _promote(pairs, enable_x64.value, strict)
-    except TypePromotionError:
-        if not strict or user_passed_operands():
-            raise
-        return _promote(pairs, enable_x64.value, False)
+    return pairs[0] if len(pairs) == 1 else _promote_or_excuse(pairs, enable_x64.value, strict)[0]

@@ -325,14 +325,8 @@ def treat_ints_like_indices_of_arrays() -> None:
 def getitem(x: Array, index: Index) -> Array:
     """Reads `x[index]`."""
     t = x.type
-    if type(index) is int and t.shape:  # a fast path for iteration and x[i]
-        n = t.shape[0]
-        if not -n <= index < n:
-            if not n or _default_modes["read"] is None:
-                raise IndexingError(
-                    f"getitem: index {index} is out of range for axis 0 of {t!r} with size {n}"
-                )
-            index = 0 if index < 0 else n - 1
+    # A fast path for iteration and x[i].
+    if type(index) is int and t.shape and -(n := t.shape[0]) <= index < n:
         row = index % n
         rest = t.shape[1:]
         zeros = (0,) * len(rest)
@@ -554,8 +548,11 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
     """Returns x with `value` combined at `index`."""
     mode, t = how.mode, x.type
     update = as_operand_or_list(value, "at")
-    refuse_mixed_dtypes(x, update)
-    joint = t.dtype if combiner == "set" else promote_dtypes(x, update)[0].type.dtype
+    if combiner == "set":
+        refuse_mixed_dtypes(x, update)
+        joint = t.dtype
+    else:
+        joint = promote_dtypes(x, update)[0].type.dtype
     if joint != t.dtype:  # 0.9 is added to an int before the truncation
         exact = update_at(convert(x, joint), index, update, combiner, how)
         return convert(exact, t.dtype, t.weak)

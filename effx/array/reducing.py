@@ -35,15 +35,13 @@ def _apply_where(x: Array, where: Operand | None, fill: Operand | None, function
         return x
     if fill is None:
         raise ShapeError(f"{function_name}: where= needs initial=, because there may be no elements")
-    mask = as_mask(function_name, where)
+    mask = as_mask(function_name, where, x.type.ndim)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
-    # Masks may have fewer axes under every setting, as in JAX.
-    mask = reshape(mask, (1,) * (len(shape) - mask.type.ndim) + mask.type.shape)
     return select_where(mask, broadcast_to(x, shape), _convert_initial(function_name, fill, x.type.dtype))
 
 
-def as_mask(function_name: str, where: Operand) -> Array:
-    """Returns the argument `where` as an array.
+def as_mask(function_name: str, where: Operand, ndim: int = 0) -> Array:
+    """Returns the argument `where` as an array of at least `ndim` axes: masks may have fewer under every setting.
 
     Raises:
         OptionError: it is not boolean.
@@ -51,7 +49,8 @@ def as_mask(function_name: str, where: Operand) -> Array:
     mask = as_operand(where, function_name)
     if mask.type.kind != "b":
         raise OptionError(f"{function_name}: where must be boolean, got {mask.type!r}")
-    return mask
+    missing = ndim - mask.type.ndim
+    return reshape(mask, (1,) * missing + mask.type.shape) if missing > 0 else mask
 
 
 def refuse_out(function_name: str, out: object) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from effx.array import Array, arithmetic, reducing
 from effx.array.promotion import as_operand, scalar
 from effx.array.reducing import refuse_out
-from effx.array.shaping import reshape
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.numpy.logic import isnan
@@ -166,10 +165,9 @@ def _count_present(a: Operand, function_name: str, where: Operand | None) -> tup
     x, present = _replace_nan(a, function_name, 0)
     if present is None:
         return x, None if where is None else reducing.as_mask(function_name, where)
-    if where is None:
-        return x, present
-    mask = reducing.as_mask(function_name, where)
-    return x, present & reshape(mask, (1,) * (present.type.ndim - mask.type.ndim) + mask.type.shape)
+    return x, present if where is None else present & reducing.as_mask(
+        function_name, where, present.type.ndim
+    )
 
 
 def nanmean(
