@@ -270,6 +270,7 @@ def compile_program(
     *,
     donated: Sequence[bool] = (),
     keep_unused: bool = False,
+    inline_count: int = 0,
     options: CompilerOptions = (),
 ) -> Executable:
     """Compiles a program for a device, or for several.
@@ -280,6 +281,8 @@ def compile_program(
         assignment: the devices, and the shardings of inputs and outputs.
         donated: for each input after the constants whether its memory may be reused; False beyond its end.
         keep_unused: True to pass inputs that the program does not read.
+        inline_count: how many of the first constants are written in the text, so that XLA computes with them as it
+            compiles, on one device.
         options: XLA's own, by name.
 
     Raises:
@@ -301,9 +304,8 @@ def compile_program(
     partitioning = kept_assignment.partitioning(kept_program)
     devices = assignment.devices
     memories = kept_assignment.memories(kept_program)
-    inline_count = (
-        n if not memories.has_other_memories and _are_inline_constants(program, constants, assignment) else 0
-    )
+    if not memories.has_other_memories and _are_inline_constants(program, constants, assignment):
+        inline_count = n
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = build_module(
             kept_program,

@@ -33,6 +33,7 @@ from effx.errors import (
     TransformError,
     hide_internal_frames,
 )
+from effx.handlers.evaluate.constant_values import compute_constant_part
 from effx.handlers.evaluate.debugging import find_not_finite, is_debugging
 from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.handlers.staging.stage import run_program
@@ -478,13 +479,15 @@ class Function(Generic[P, R]):
         """Compiles a program for a device assignment, with XLA options beside those of the function."""
         with isolated():
             constants = [to_concrete(x) for x in captured]
+        all_options = tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items()))
+        rest, rest_constants = compute_constant_part(program, constants, assignment, all_options)
         executable = compile_program(
-            order_effects(program),
-            constants,
+            order_effects(rest),
+            rest_constants,
             assignment,
             donated=donated,
             keep_unused=self.options.keep_unused,
-            options=tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items())),
+            options=all_options,
         )
         if any(donated):
             warn_unused_donations(self.where, self.fun, self.options, tree, executable, donated)
