@@ -25,6 +25,7 @@ from effx.compat.missing import asked
 from effx.compat.settings import read_environment
 from effx.errors import CompatError, DTypeError, EffxError, ShapeError, callback_errors
 from effx.ir.types import ArrayType
+from effx.lower.placement.concrete import ConcreteArray
 from effx.tree.registry import keep_attrs_classes_leaves
 
 __all__ = ["install", "installed"]
@@ -167,4 +168,5 @@ def install() -> None:
     keep_attrs_classes_leaves()
     treat_ints_like_indices_of_arrays()
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
+    ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
     read_environment()

@@ -12,8 +12,10 @@ from effx import dtypes
 from effx.array import Array, Box, HostArray, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, size_scalar, to_host_array
 from effx.dtypes import DType, DTypeLike
-from effx.effects import current_frame, perform
+from effx.effects import Frame, current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
+from effx.handlers.staging.compile_time_eval import EvaluateKnown
+from effx.handlers.staging.stage import Stage, make_literal
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
@@ -35,22 +37,26 @@ __all__ = [
 _COPIED = 65536
 
 
+def innermost_interceptor() -> Frame | None:
+    """Returns the innermost frame that intercepts every operation; none where known values are evaluated at once."""
+    frame = current_frame()
+    while frame is not None and not frame.intercepts:
+        frame = frame.outer
+    return None if frame is None or isinstance(frame.handler, EvaluateKnown) else frame
+
+
 def is_recorded() -> bool:
     """Whether a handler intercepts every operation, so that operations may be recorded in a program."""
-    frame = current_frame()
-    while frame is not None:
-        if frame.intercepts:
-            return True
-        frame = frame.outer
-    return False
+    return innermost_interceptor() is not None
 
 
 def make_constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False) -> Array:
-    """Returns host data as an array: numbers stay on the host while recording, other data move."""
+    """Returns host data as an array: a number is a value of the function that is being staged, other data move."""
     shape = data.shape if isinstance(data, np.ndarray) else ()
     t = array_type(dtype, shape, weak)
-    if not shape and current_frame() is not None:
-        return HostArray(data, t)
+    if not shape and (frame := innermost_interceptor()) is not None:
+        number = HostArray(data, t)
+        return make_literal(frame, number) if isinstance(frame.handler, Stage) else number
     return place_on_device(data, t)
 
 

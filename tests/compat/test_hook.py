@@ -53,6 +53,8 @@ from jax.scipy.special import logsumexp
 from jax.experimental import checkify
 assert effx.compat.jax is jax and repr(jax) == "<module 'jax' of effx>" and jax.__version__ == "0.12.0"
 assert jax.__version_info__ == (0, 12, 0)
+with jax.ensure_compile_time_eval():
+    assert type(jnp.array(0)) is type(jnp.ones(3)) and type(jnp.array(0)).__name__ == "ArrayImpl"
 assert jax.jit is effx.jit and grad is effx.grad and lax.cond is effx.lax.cond and jnp.sin is effx.numpy.sin
 assert jax.lax is lax and jax.numpy is sys.modules["jax.numpy"] and jnp.linalg.inv is effx.numpy.linalg.inv
 assert logsumexp is effx.scipy.special.logsumexp and {"jit", "vmap", "config"} <= set(dir(jax))

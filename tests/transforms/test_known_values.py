@@ -29,6 +29,38 @@ def test_known_values_run_at_once_and_others_are_staged() -> None:
     np.testing.assert_allclose(f(X), np.sin(X) * 3, rtol=1e-6)
 
 
+def test_numbers_made_while_staging_are_values_of_the_staged_function() -> None:
+    """They stand as literals where they are used, and as closed-over values in functions that are staged inside."""
+    inner: list[effx.ir.Program] = []
+
+    def f(x: Any) -> Any:
+        number = enp.array(2)
+        with pytest.raises(effx.errors.ConcretizationError, match=r"int\(x\): needs a concrete value"):
+            int(number)
+        inner.append(effx.make_jaxpr(lambda y: y * number)(1.0))
+        return x * number + enp.float32(0.5)
+
+    assert [len(e.inputs) for e in effx.make_jaxpr(f)(X).equations] == [1, 2, 2]
+    assert len(inner[0].constants) == 1 and inner[0].constants[0].shape == ()
+    np.testing.assert_allclose(effx.jit(f)(X), X * 2 + 0.5, rtol=1e-6)
+    np.testing.assert_allclose(effx.jit(effx.vmap(f))(X), X * 2 + 0.5, rtol=1e-6)
+
+
+def test_arrays_have_one_class_where_they_are_known() -> None:
+    """Numbers too, in functions that are differentiated or mapped without being staged."""
+    classes: list[type] = []
+
+    def f(x: Any) -> Any:
+        classes.extend([type(enp.array(2)), type(enp.float32(2.0)), type(enp.full((), 2.0))])
+        with effx.ensure_compile_time_eval():
+            classes.extend([type(enp.array(2)), type(enp.ones(3))])
+        return x
+
+    effx.grad(f)(1.0)
+    effx.vmap(f)(X)
+    assert set(classes) == {type(enp.ones(3))}
+
+
 def test_transformations_of_known_values() -> None:
     """Loops, compiled functions and transformations run at once too."""
     found: list[Any] = []

@@ -148,6 +148,16 @@ class TrackingStage(Stage):
         return cast("R", boxes if op.multiple else boxes[0])
 
 
+def make_literal(frame: Frame, number: HostArray) -> Box:
+    """Returns a number as a value of the function that is being staged: where it is used, a literal is.
+
+    Args:
+        frame: of a `Stage`.
+        number: of rank 0, no key.
+    """
+    return Box(frame, cast("Recorder", frame.state).capture(number), number.type)
+
+
 def stage(
     function: Callable[[list[Array]], Sequence[Array]],
     types: Sequence[ArrayType],
