@@ -507,3 +507,22 @@ def test_names_that_are_no_strings(transform: Callable[..., Any]) -> None:
     f = transform(Layer())
     f(np.ones(1, "f4") if transform in (effx.vmap, effx.pmap) else np.float32(1))
     assert isinstance(getattr(f, "__name__", ""), str)
+
+
+def test_costs_of_a_lowered_function_are_estimated_without_compiling() -> None:
+    """Two operations for each term of a product of matrices."""
+    compiled: list[str] = []
+
+    def listen(event: str, duration: float, **kwargs: str | int) -> None:
+        if event == "/effx/compile":
+            compiled.append(event)
+
+    x = enp.ones((8, 8))
+    effx.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        costs = effx.jit(lambda x: x @ x + 1).lower(x).cost_analysis()
+    finally:
+        effx.monitoring.unregister_event_duration_listener(listen)
+    assert costs["flops"] == 2 * 8**3 + 64
+    assert costs["bytes accessed"] >= 2 * 4 * 64
+    assert not compiled

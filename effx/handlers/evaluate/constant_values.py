@@ -45,7 +45,6 @@ def compute_constant_part(
     parts = split_constant_part(program, len(constants))
     if parts is None:
         return program, constants
-    alone = Assignment(assignment.devices, assignment.committed)
     order = sorted(parts.constants, key=lambda i: constants[i].nbytes)
     inputs = dict(zip(parts.constants, parts.constant_part.inputs, strict=True))
     constant_part = attrs.evolve(parts.constant_part, inputs=tuple([inputs[i] for i in order]), derived={})

@@ -31,6 +31,7 @@ from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import (
     check_process,
     check_runnable_device,
+    client,
     is_runnable_device,
     platform_of,
 )
@@ -57,6 +58,7 @@ from effx.lower.runtime.memory_maps import free_memory_maps
 from effx.lower.runtime.phases import Phase
 from effx.lower.runtime.topologies import compile_for_topology
 from effx.lower.runtime.ynnpack import ynnpack_options
+from effx.lower.text.hlo import hlo_computation
 from effx.lower.text.module import array_literal_text, build_module
 from effx.monitoring import record_event
 
@@ -191,6 +193,15 @@ def cost_estimate(executable: Executable) -> dict[str, str | bool | int | list[i
         return executable.loaded.cost_analysis()
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"cost_analysis: XLA estimates no costs of {executable.name}: {error}") from error
+
+
+def cost_estimate_of_text(text: str) -> dict[str, float]:
+    """Returns XLA's estimate of the costs of a StableHLO module that is not compiled, nor optimised.
+
+    Raises:
+        BackendError: XLA refuses the text.
+    """
+    return _jax.hlo_module_cost_analysis(client(), hlo_computation(text).as_hlo_module())
 
 
 def _release_constants(constant_ids: tuple[int, ...]) -> None:

@@ -19,7 +19,7 @@ from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
 from effx.lower.placement.concrete import to_concrete
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, user_sharding
-from effx.lower.runtime.executables import Executable, cost_estimate
+from effx.lower.runtime.executables import Executable, cost_estimate, cost_estimate_of_text
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
 from effx.lower.text.module import module_text
@@ -414,8 +414,18 @@ class Lowered(CompilationStage):
         return Compiled(self.signature, executable, traced.lent, traced.of_contents)
 
     def cost_analysis(self) -> dict[str, float]:
-        """Returns XLA's estimate of the compiled program's costs."""
-        return self.compile().cost_analysis()
+        """Returns XLA's estimate of costs, "flops", "bytes accessed" and more, of the program before XLA optimises it.
+
+        Nothing is compiled. What `compile().cost_analysis()` estimates is what XLA made of the program.
+
+        Raises:
+            BackendError: XLA refuses the program.
+
+        >>> import effx, effx.numpy as enp
+        >>> effx.jit(lambda x: x @ x).lower(enp.ones((8, 8))).cost_analysis()["flops"]
+        1024.0
+        """
+        return cost_estimate_of_text(self._text(False))
 
 
 @final
