@@ -952,10 +952,10 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: (
-            effx.jit(lambda x: debug.print("{}", x)).trace(1.0).lower(lowering_platforms=["cuda"]).as_text()
+            effx.jit(lambda x: debug.print("{}", x)).trace(1.0).lower(lowering_platforms=["tpu"]).as_text()
         ),
         BackendError,
-        "python_callback: programs for cuda cannot call Python; run this one on a CPU",
+        "python_callback: programs for tpu cannot call Python; run this one on a CPU or a GPU",
     ),
     (
         lambda: debug.print("{x} {y}", x=1),

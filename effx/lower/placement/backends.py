@@ -20,6 +20,7 @@ from effx import flags
 from effx.errors import BackendError, warn_user
 from effx.flags import num_cpu_devices, platforms
 from effx.lower.placement import processes
+from effx.lower.placement.plugin_kernels import register_plugin_kernels
 from effx.lower.process_exit import in_xla, wait_at_exit
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ def _load(plugin: Plugin) -> None:
     if not os.path.exists(plugin.path):
         raise BackendError(f"devices: the {plugin.platform} plugin's library {plugin.path} does not exist")
     if not _jax.pjrt_plugin_loaded(plugin.platform):
-        plugin_apis[plugin.platform] = _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
+        api = plugin_apis[plugin.platform] = _jax.load_pjrt_plugin(plugin.platform, plugin.path, None)
+        register_plugin_kernels(plugin.platform, plugin.path, api)
     if not _jax.pjrt_plugin_initialized(plugin.platform):
         _jax.initialize_pjrt_plugin(plugin.platform)
 

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TARGET = "xla_ffi_python_cpu_callback"
+TARGETS = {
+    "cpu": "xla_ffi_python_cpu_callback",
+    "cuda": "xla_ffi_python_gpu_callback",
+    "rocm": "xla_ffi_python_gpu_callback",
+}
 # How many calls after one that raised return zeros, where several devices run a program.
 PATIENCE = 100_000
 _FAILURE = re.compile(r"<effx callback failure (\d+)>")
@@ -73,15 +77,16 @@ def host_call(
             have no parts of their own.
     """
     module = body.module
-    if module.platform != "cpu":
+    target = TARGETS.get(module.platform)
+    if target is None:
         raise BackendError(
-            f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU"
+            f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU or a GPU"
         )
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
     wide = [_widen_to_bytes(t) for t in out_types]
     index = np.uint64(len(module.hosted))
     module.hosted.append((op, tuple(wide)))
-    call = custom_call_text(TARGET, names, types, wide, {"index": index}, has_side_effect=counts)
+    call = custom_call_text(target, names, types, wide, {"index": index}, has_side_effect=counts)
     if counts and module.devices > 1 and not module.axes:
         if everywhere:
             raise BackendError(
