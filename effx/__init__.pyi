@@ -88,6 +88,7 @@ from effx.transforms.autodiff.gradients import *
 from effx.transforms.autodiff.jacobians import *
 from effx.transforms.jit.function import Jitted as Jitted
 from effx.transforms.jit.jit import jit as jit
+from effx.transforms.jit.options import Inline as Inline
 from effx.tracing.name_scopes import *
 from effx.ir.meshes import PartitionSpec as P
 from effx.lower.placement.shardings import NamedSharding as NamedSharding

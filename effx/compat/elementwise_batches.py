@@ -1,4 +1,4 @@
-"""Declarations that a primitive works element by element, so that a batch is one more axis."""
+"""Declarations that a primitive works element by element, or along some axes, so that a batch is one more axis."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from effx.compat.defined import Primitive
 from effx.handlers.vmap.handler import Vmap, materialize
 from effx.tree.registry import PyTree
 
-__all__ = ["bdim_at_front", "broadcast", "defbroadcasting", "defvectorized"]
+__all__ = ["bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized"]
 
 
 def broadcast(x: PyTree, sz: int, axis: int) -> Array:
@@ -35,6 +35,26 @@ def defbroadcasting(prim: Primitive) -> None:
     primitive_batchers[prim] = lambda args, dims, /, **params: _batch_together(
         prim, args, dims, params, repeat=False
     )
+
+
+def defreducer(prim: Primitive, ident: object = None) -> None:
+    """Declares that a primitive reduces one array along the axes of its parameter `axes`.
+
+    Args:
+        prim: the primitive.
+        ident: what reducing nothing gives; not needed, since a batch has one size.
+    """
+
+    def batch(
+        args: Sequence[Array], dims: Sequence[Axis], /, *, axes: Sequence[int], **params: object
+    ) -> tuple[PyTree, PyTree]:
+        (x,), (dim,) = args, dims
+        assert dim is not None
+        results = prim.bind(x, axes=tuple([a + (a >= dim) for a in axes]), **params)
+        axis = dim - sum([a < dim for a in axes])
+        return results, [axis] * len(results) if prim.multiple_results else axis
+
+    primitive_batchers[prim] = batch
 
 
 def _batch_together(

@@ -14,7 +14,7 @@ from effx.array.promotion import as_operand
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation
-from effx.errors import ProgramError, resolve_source
+from effx.errors import ProgramError, Source, resolve_source
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.checker import check_program
 from effx.ir.ops.control import Calling
@@ -38,10 +38,12 @@ class SourceInfo:
     Attributes:
         name_stack: the scopes around it, joined by `/`.
         position: file, line and function; None where that is not known.
+        traceback: the position as effx keeps it, for `user_context`.
     """
 
     name_stack: str
     position: tuple[str, int, str] | None
+    traceback: Source = attrs.field(default=None, repr=False)
 
 
 @final
@@ -252,7 +254,7 @@ def _equation(e: Equation) -> JaxprEqn:
         primitive_of(e.op),
         jax_parameters(e.op),
         e.op.effects,
-        SourceInfo(e.scope, where),
+        SourceInfo(e.scope, where, e.source),
         e,
     )
 

@@ -1,6 +1,7 @@
 """Ways in which libraries write rules for derivatives: by the operand, and of primitives that are linear."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from effx.array import Array
 from effx.array.promotion import as_operand
@@ -14,17 +15,19 @@ from effx.compat.symbolic import (
     is_undefined_primal,
     is_zero,
 )
-from effx.errors import TransformError
+from effx.errors import CompatError, TransformError
 from effx.tree.registry import PyTree
 
 __all__ = [
     "add_tangents",
+    "backward_pass",
     "defbilinear",
     "defjvp",
     "defjvp2",
     "deflinear",
     "deflinear2",
     "get_primitive_transpose",
+    "linearize",
 ]
 
 
@@ -153,3 +156,23 @@ def defbilinear(prim: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
         return [None, rhs_rule(ct, x, y, **params)]
 
     primitive_transposes[prim] = pulled
+
+
+def linearize(*args: object, **kwargs: object) -> NoReturn:
+    """Raises a CompatError: JAX's function is of its own trees and traces.
+
+    Raises:
+        CompatError: always.
+    """
+    raise CompatError("jax.interpreters.ad.linearize: takes values that only JAX has; use jax.linearize")
+
+
+def backward_pass(*args: object, **kwargs: object) -> NoReturn:
+    """Raises a CompatError: JAX's function is of its own trees and traces.
+
+    Raises:
+        CompatError: always.
+    """
+    raise CompatError(
+        "jax.interpreters.ad.backward_pass: takes values that only JAX has; use jax.linear_transpose"
+    )

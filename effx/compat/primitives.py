@@ -7,6 +7,7 @@ from typing import Any, cast, final
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.bound import Bound
+from effx.compat.composed import COMPOSED
 from effx.compat.defined import Primitive
 from effx.compat.operation_names import CALLED, PRIMITIVES
 from effx.compat.parameters import made, shown
@@ -158,6 +159,8 @@ def primitive_named(name: str) -> Primitive:
     Raises:
         KeyError: effx has no such operation, or it is several.
     """
+    if name in COMPOSED:
+        return COMPOSED[name]
     module, kind = PRIMITIVES[name]
     return _view(name, getattr(importlib.import_module(f"effx.{module}"), kind))
 

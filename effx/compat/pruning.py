@@ -4,16 +4,34 @@ parameters the results depend on.
 flax finds by it the operands that a result depends on. The same pass prunes programs before they are compiled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from effx.compat.defined import Primitive
 from effx.compat.jaxprs import Jaxpr, view, written
 from effx.errors import ProgramError
 from effx.ir.passes import prune_program
 
-__all__ = ["dce_jaxpr"]
+__all__ = ["convert_constvars_jaxpr", "dce_jaxpr", "dce_rules"]
 
 Bools: TypeAlias = Sequence[bool]
+
+
+dce_rules: dict[Primitive, Callable[..., object]] = {}
+"""Rules of libraries for their primitives: not asked, since an equation of theirs stays or goes as a whole."""
+
+
+def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
+    """Returns a program whose constants are its first operands.
+
+    >>> import effx.numpy as enp
+    >>> from effx.compat.modules import make_jaxpr
+    >>> closed = make_jaxpr(lambda x, table=enp.arange(3.0): x * table)(1.0)
+    >>> converted = convert_constvars_jaxpr(closed.jaxpr)
+    >>> len(converted.constvars), len(converted.invars)
+    (0, 2)
+    """
+    return jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
 
 
 def dce_jaxpr(

@@ -17,7 +17,7 @@ from effx.compat.wrapped import WrappedFun
 from effx.dtypes import float0
 from effx.effects import Frame, Handler, Operation, Value, use_frame
 from effx.errors import NoRuleError, TransformError
-from effx.handlers.staging.stage import run_program
+from effx.handlers.staging.stage import Stage, run_program
 from effx.ir.ops.custom import CustomCall
 from effx.ir.types import ArrayType
 from effx.ir.values.boxes import Box
@@ -92,6 +92,16 @@ class Trace:
 class _Tracers(type):
     def __instancecheck__(cls, x: object) -> bool:
         return is_unknown(x) if cls is Tracer else type.__instancecheck__(cls, x)
+
+
+class _StagedValues(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return type(x) is Box and isinstance(x.frame.handler, Stage)
+
+
+@final
+class DynamicJaxprTracer(metaclass=_StagedValues):
+    """The values of a function that is being staged, for `isinstance`."""
 
 
 class Tracer(Box[Any, *tuple[Any, ...]], metaclass=_Tracers):

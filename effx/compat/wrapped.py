@@ -34,10 +34,13 @@ class DebugInfo:
 
     Attributes:
         traced_for: the transformation. func_src_info: the function's name and location.
+        arg_names, result_paths: names of arguments and of results; None where they are not known.
     """
 
     traced_for: str
     func_src_info: str
+    arg_names: Sequence[str] | None = None
+    result_paths: Sequence[str] | None = None
 
 
 @final

@@ -1,5 +1,7 @@
 """Convert StableHLO text to jaxlib's objects: XLA computations and MLIR modules."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from jaxlib import _jax
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
     from jaxlib.mlir.ir import Context
     from jaxlib.mlir.ir import Module as Module
 
-__all__ = ["LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_module"]
+__all__ = [
+    "LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_binding", "mlir_functions", "mlir_module",
+]  # fmt: skip
 
 
 def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = False) -> XlaComputation:
@@ -37,6 +41,20 @@ def mlir_module(text: "str | bytes") -> "Module":
     from jaxlib.mlir import ir
 
     return ir.Module.parse(text, mlir_context())
+
+
+def mlir_binding(name: str) -> ModuleType:
+    """Returns a module of MLIR's Python binding, "ir" or "dialects.stablehlo", say.
+
+    Raises:
+        ModuleNotFoundError: jaxlib has no such module.
+    """
+    return import_module(f"jaxlib.mlir.{name}")
+
+
+def mlir_functions() -> ModuleType:
+    """Returns jaxlib's module of functions of MLIR modules: StableHLO's bytecode, and conversions from and to HLO."""
+    return _jax.mlir
 
 
 def mlir_context() -> "Context":

@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar, cast, overload
 
 from effx.errors import check_function
 from effx.transforms.jit.function import Function, JitDecorator, Jitted
-from effx.transforms.jit.options import make_options
+from effx.transforms.jit.options import Inline, make_options
 from effx.tree.registry import PyTree
 
 __all__ = ["jit"]
@@ -26,7 +26,7 @@ def jit(
     donate_argnums: "int | Iterable[int] | None" = None,
     donate_argnames: "str | Iterable[str] | None" = None,
     keep_unused: bool = False,
-    inline: bool = False,
+    inline: bool | Inline = False,
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
@@ -43,7 +43,7 @@ def jit(
     donate_argnums: "int | Iterable[int] | None" = None,
     donate_argnames: "str | Iterable[str] | None" = None,
     keep_unused: bool = False,
-    inline: bool = False,
+    inline: bool | Inline = False,
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
@@ -59,7 +59,7 @@ def jit(
     donate_argnums: "int | Iterable[int] | None" = None,
     donate_argnames: "str | Iterable[str] | None" = None,
     keep_unused: bool = False,
-    inline: bool = False,
+    inline: bool | Inline = False,
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
@@ -78,7 +78,7 @@ def jit(
         donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
             afterwards is an error.
         keep_unused: True to pass arguments that the program does not read.
-        inline: True to inline the body where an outer function is staged.
+        inline: True, or `Inline.JAX_EARLY`, to inline the body where an outer function is staged.
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
         compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`.

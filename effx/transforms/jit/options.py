@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from operator import index
 from typing import final
 
@@ -15,6 +16,22 @@ from effx.lower.placement.shardings import Device, resolve_device
 from effx.tracing.arguments import callable_name, function_signature
 from effx.transforms.jit.shardings import JitShardings, jit_shardings, shared_device
 from effx.tree.registry import PyTree
+
+
+@final
+class Inline(Enum):
+    """When a jitted function is inlined where another calls it."""
+
+    JAX_EARLY = "jax_early"
+    """As the other function is staged: `inline=True`."""
+    JAX_LATE = "jax_late"
+    """As StableHLO is written."""
+    XLA_EARLY = "xla_early"
+    """By XLA, which inlines all functions; so for the other values, which are `inline=False` here."""
+    XLA_LATE = "xla_late"
+    """By XLA."""
+    AUTO = "auto"
+    """By XLA."""
 
 
 @final
@@ -112,7 +129,7 @@ def make_options(
     donate_argnums: "int | Iterable[int] | None",
     donate_argnames: "str | Iterable[str] | None",
     keep_unused: bool,
-    inline: bool,
+    inline: "bool | Inline",
     device: object,
     backend: str | None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
@@ -147,7 +164,15 @@ def make_options(
         bound_device = local_devices(backend)[0]
     xla_options = parse_compiler_options("jit", compiler_options)
     return Options(
-        nums, names, donated, donated_names, keep_unused, inline, bound_device, xla_options, shardings
+        nums,
+        names,
+        donated,
+        donated_names,
+        keep_unused,
+        inline is Inline.JAX_EARLY if isinstance(inline, Inline) else inline,
+        bound_device,
+        xla_options,
+        shardings,
     )
 
 

@@ -1,11 +1,15 @@
-"""`jax._src.core`: numpyro and flax ask here for what `jax.core` and `jax.extend.core` have."""
+"""`jax._src.core`: numpyro, flax and quax ask here for what `jax.core` and `jax.extend.core` have."""
 
 from effx import dtypes
-from effx.compat.avals import ShapedArray, get_aval, trace_state_clean
-from effx.compat.traces import Tracer
+from effx.compat.avals import AbstractValue, ShapedArray, get_aval, take_current_trace, trace_state_clean
+from effx.compat.jaxprs import jaxpr_as_fun
+from effx.compat.traces import Trace, Tracer, TraceTag, set_current_trace
 from effx.ir.types import ArrayType, array_type
 
-__all__ = ["ShapedArray", "Tracer", "get_aval", "physical_aval", "trace_state_clean"]
+__all__ = [
+    "AbstractValue", "ShapedArray", "Trace", "TraceTag", "Tracer", "get_aval", "jaxpr_as_fun", "physical_aval",
+    "set_current_trace", "take_current_trace", "trace_state_clean",
+]  # fmt: skip
 
 
 def physical_aval(aval: ArrayType) -> ArrayType:

@@ -1,16 +1,20 @@
 """`jax.extend.source_info_util`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from effx.compat.jaxprs import SourceInfo
 from effx.compat.modules._src.traceback_util import register_exclusion
-from effx.errors import current_source, resolve_source
+from effx.effects import current_scope
+from effx.errors import Source, active_source, current_source, resolve_source
 
-__all__ = ["SourceInfo", "current", "register_exclusion", "summarize"]
+__all__ = ["SourceInfo", "current", "register_exclusion", "summarize", "user_context"]
 
 
 def current() -> SourceInfo:
     """Returns the user's position."""
     source = current_source()
-    return SourceInfo("", None if source is None else resolve_source(source))
+    return SourceInfo("", None if source is None else resolve_source(source), source)
 
 
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
@@ -19,3 +23,20 @@ def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
         return "<unknown>"
     file, line, function = source_info.position
     return f"{file}:{line} ({function})"
+
+
+@contextmanager
+def user_context(c: Source, *, name_stack: str | None = None) -> Iterator[None]:
+    """Gives the operations inside the position and the scopes of an equation that is evaluated.
+
+    Args:
+        c: the equation's `source_info.traceback`; None for their own positions.
+        name_stack: scopes, joined by `/`, instead of those around; None for those around.
+    """
+    source = active_source.set(active_source.get() if c is None else c)
+    scope = current_scope.set(current_scope.get() if name_stack is None else name_stack)
+    try:
+        yield
+    finally:
+        current_scope.reset(scope)
+        active_source.reset(source)

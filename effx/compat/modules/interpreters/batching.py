@@ -6,7 +6,13 @@ from effx.compat.bound_rules import (
     fancy_primitive_batchers,
     primitive_batchers,
 )
-from effx.compat.elementwise_batches import bdim_at_front, broadcast, defbroadcasting, defvectorized
+from effx.compat.elementwise_batches import (
+    bdim_at_front,
+    broadcast,
+    defbroadcasting,
+    defreducer,
+    defvectorized,
+)
 
 __all__ = [
     "AxisData",
@@ -14,6 +20,7 @@ __all__ = [
     "bdim_at_front",
     "broadcast",
     "defbroadcasting",
+    "defreducer",
     "defvectorized",
     "fancy_primitive_batchers",
     "not_mapped",

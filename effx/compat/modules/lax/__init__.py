@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from effx import lax
+from effx.compat.composed import COMPOSED
 from effx.compat.operation_names import LAX
 from effx.compat.primitives import namespace
 from effx.errors import CompatError
@@ -38,4 +39,4 @@ def scan(
     return lax.scan(f, init, xs, length, reverse, unroll)
 
 
-__getattr__, __dir__ = namespace(__name__, LAX, "scan")
+__getattr__, __dir__ = namespace(__name__, [*LAX, *COMPOSED], "scan")

@@ -1,0 +1,1 @@
+"""`jax._src.lax`, below which libraries ask for names of their own."""
