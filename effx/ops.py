@@ -14,7 +14,7 @@ from effx.array.promotion import as_operand, scalar, to_host_array
 from effx.array.shaping import concatenate, reshape
 from effx.errors import ConcretizationError, DTypeError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
-from effx.ir.types import Shape
+from effx.ir.types import Shape, highest_value, lowest_value
 from effx.lax.control.associative import associative_scan
 from effx.lax.index import GatherScatterMode
 from effx.lax.operands import check_int
@@ -37,19 +37,14 @@ Mode = str | GatherScatterMode | None
 
 def _neutral_element(what: str, x: Array) -> Number:
     """Returns the value of a segment without elements."""
-    kind, lowest = x.type.kind, what == "segment_max"
+    kind = x.type.kind
     if what in ("segment_sum", "segment_prod"):
         if kind == "b":
             raise DTypeError(f"{what}: takes numbers, got {x.type!r}; use segment_max or segment_min")
         return int(what == "segment_prod")
     if kind == "c":
         raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
-    if kind == "b":
-        return not lowest
-    if kind == "f":
-        return -float("inf") if lowest else float("inf")
-    info = dtypes.iinfo(x.type.dtype)
-    return int(info.min if lowest else info.max)
+    return lowest_value(x.type) if what == "segment_max" else highest_value(x.type)
 
 
 def _reduce_segments(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import effx
+import effx.numpy as enp
 from effx import ops
 from effx.errors import ConcretizationError, DTypeError, IndexingError, ShapeError
 from effx.lax import GatherScatterMode
@@ -68,6 +70,14 @@ def test_dtypes_and_sizes(name: str) -> None:
     assert getattr(ops, name)(nothing, np.zeros(0, int), 2).tolist() == [empty] * 2
     assert getattr(ops, name)(nothing, np.zeros(0, int)).shape == (0,)
     assert getattr(ops, name)(DATA, IDS, 0).shape == (0, 2)
+
+
+def test_floats_without_infinity() -> None:
+    """An empty segment's maximum is the dtype's lowest value, as float8_e4m3fn would read an infinity as NaN."""
+    x = enp.array([2.0, 1.0], "float8_e4m3fn")
+    assert ops.segment_max(x, np.array([1, 1]), 2).tolist() == [-448.0, 2.0]
+    assert ops.segment_min(x, np.array([1, 1]), 2).tolist() == [448.0, 1.0]
+    assert ops.segment_max(x.astype("float8_e5m2"), np.array([1, 1]), 2).tolist() == [-math.inf, 2.0]
 
 
 def test_truth_values() -> None:

@@ -159,10 +159,14 @@ def digamma(x: Array) -> Array:
 PRODUCT_BELOW = 24
 
 
+def _gamma_1p_polynomial(t: Array) -> Array:
+    """Returns gamma(1 + t) for 0 <= t < 1."""
+    return 1.0 + t * (t - 1.0) * _evaluate_fit(GAMMA, t)
+
+
 def product_gamma(x: Array) -> Array:
     """Returns gamma(x) for 1 <= x < PRODUCT_BELOW."""
-    t = _fraction_of(x)
-    return (1.0 + t * (t - 1.0) * _evaluate_fit(GAMMA, t)) * _falling_product(x, PRODUCT_BELOW - 2)
+    return _gamma_1p_polynomial(_fraction_of(x)) * _falling_product(x, PRODUCT_BELOW - 2)
 
 
 def gamma_function(x: Array) -> Array:
@@ -170,8 +174,7 @@ def gamma_function(x: Array) -> Array:
     size = ABS(x)
     small, below_one = size < PRODUCT_BELOW, size < 1.0
     near = where(small, size, 1.0)
-    t = _fraction_of(near)
-    base = 1.0 + t * (t - 1.0) * _evaluate_fit(GAMMA, t)
+    base = _gamma_1p_polynomial(_fraction_of(near))
     product = base * _falling_product(near, PRODUCT_BELOW - 2)
     # A power, not exp of a logarithm, for one rounding; squared from half the exponent, since x^(x - 1/2) overflows before
     # gamma(x) does. Beyond 35 (of 32 bits) and 171.6 the result overflows.

@@ -45,8 +45,8 @@ from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShard
 from effx.ir.passes.sharding_rules import merge_operand_axes
 from effx.ir.program import Scalar
 from effx.ir.sizes.dimensions import has_symbolic
+from effx.ir.types import highest_value, lowest_value
 from effx.lower.text import sizes
-from effx.lower.text.emit import highest, lowest
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
 __all__ = [
@@ -115,7 +115,7 @@ class WindowReduction(ArrayOperation):
         """Returns the result of an empty window."""
         if isinstance(self, ReduceWindowSum):
             return 0
-        return lowest(t) if isinstance(self, ReduceWindowMax | WindowArgMax) else highest(t)
+        return lowest_value(t) if isinstance(self, ReduceWindowMax | WindowArgMax) else highest_value(t)
 
     def covered(self, t: ArrayType) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
         """Yields for each position the indices of the elements in the window, in order."""
@@ -382,7 +382,7 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
 @emits(WindowArg)
 def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (x, labels), (y,) = inputs, outputs
-    none = highest(labels.type)
+    none = highest_value(labels.type)
     if 0 in x.type.shape or 0 in y.type.shape:
         return body.constant(none, y.type)
     if not op.window:

@@ -1,5 +1,6 @@
 """Array types: dtype, shape, weak type, varying axes and sharding, interned so that equality is identity."""
 
+import math
 import warnings
 from collections.abc import Collection, Hashable, Sequence
 from functools import cache
@@ -348,3 +349,29 @@ def array_type(
         sizes = tuple([as_size(n) for n in shape])
         axes = frozenset(vma)
         return _interned.setdefault((dtype, sizes, weak, axes), _make_type(dtype, sizes, bool(weak), axes))
+
+
+def lowest_value(t: ArrayType) -> bool | int | float:
+    """Returns the smallest value of a dtype that has an order: minus infinity for floats that have it.
+
+    >>> lowest_value(array_type(dtypes.int8)), lowest_value(array_type(dtypes.float8_e4m3fn))
+    (-128, -448.0)
+    """
+    if t.kind == "f":
+        return -math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
+    if t.kind == "b":
+        return False
+    return int(dtypes.iinfo(t.dtype).min)
+
+
+def highest_value(t: ArrayType) -> bool | int | float:
+    """Returns the largest value of a dtype that has an order: infinity for floats that have it.
+
+    >>> highest_value(array_type(dtypes.int8)), highest_value(array_type(dtypes.float8_e4m3fn))
+    (127, 448.0)
+    """
+    if t.kind == "f":
+        return math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
+    if t.kind == "b":
+        return True
+    return int(dtypes.iinfo(t.dtype).max)

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from effx import dtypes
 from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand, broadcast_to
 from effx.array.shaping import concatenate, moveaxis, normalize_axes, reshape
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.ir.ops import reduce as r
+from effx.ir.types import highest_value, lowest_value
 from effx.lax.control.closures import check_callable, flatten_to_arrays
 from effx.lax.elementwise.arithmetic import add, max, min, mul
 from effx.lax.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
@@ -56,12 +56,9 @@ def _convert_identity(computation: Callable[..., PyTree], x: Array, number: PyTr
         return number
     if as_operand(cast("Operand", number)).type.dtype == x.type.dtype or float(number) != identity:
         return number
-    if math.isfinite(identity) or x.type.kind == "f":
-        return np.asarray(identity, x.type.dtype)
-    if x.type.kind == "b":
-        return np.asarray(identity > 0)
-    limits = dtypes.iinfo(x.type.dtype)
-    return np.asarray(limits.max if identity > 0 else limits.min, x.type.dtype)
+    if not math.isfinite(identity):
+        identity = highest_value(x.type) if identity > 0 else lowest_value(x.type)
+    return np.asarray(identity, x.type.dtype)
 
 
 def check_monoid_operands(

@@ -19,11 +19,14 @@ CASES: list[tuple[Any, float, Callable[..., Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "int32", "uint8", "float16", "bfloat16", "float32", "float8_e4m3fn"]
+)
 @pytest.mark.parametrize(("function", "identity", "oracle"), CASES, ids=["add", "mul", "max", "min"])
 def test_identities_of_another_dtype(
     function: Any, identity: float, oracle: Callable[..., Any], dtype: str
 ) -> None:
+    """It becomes the lowest or highest value of the dtype, which is finite where the dtype has no infinity."""
     x = enp.array([[3, 1, 2], [1, 2, 1]], dtype)
     host = np.asarray(x).astype("f4")
     for number in (identity, np.float32(identity), enp.float32(identity)):

@@ -46,14 +46,14 @@ def needs_mask(program: Program) -> bool:
     """Says whether a program contains a `While`, or another operation that must know the mask."""
     result = program.derived.get("needs mask")
     if result is None:
-        result = program.derived["needs mask"] = any(
-            [
-                type(e.op) in _masked_forms
-                and (not isinstance(e.op, _MASKED_FOR_CONTENTS) or any(map(needs_mask, e.op.programs)))
-                for e in program.equations
-            ]
-        )
+        result = program.derived["needs mask"] = any([_operation_needs_mask(e.op) for e in program.equations])
     return result is True
+
+
+def _operation_needs_mask(op: Operation[object]) -> bool:
+    if type(op) not in _masked_forms:
+        return False
+    return not isinstance(op, _MASKED_FOR_CONTENTS) or any(map(needs_mask, op.programs))
 
 
 def mask_program(program: Program) -> Program:
@@ -74,8 +74,10 @@ def mask_program(program: Program) -> Program:
 
 def _run_masked(program: Program, mask: Array, arguments: Sequence[Array]) -> list[Array]:
     def mask_operation(op: Operation[object]) -> Callable[..., object]:
-        form = _masked_forms.get(type(op))
-        return op if form is None else lambda *operands: form(op, mask, operands)
+        if not _operation_needs_mask(op):
+            return op
+        form = _masked_forms[type(op)]
+        return lambda *operands: form(op, mask, operands)
 
     return run_program(program, arguments, mask_operation)
 
@@ -95,23 +97,17 @@ def _mask_while(op: While, mask: Array, operands: tuple[Array, ...]) -> tuple[Ar
 
 @masked_form(Call, Checkpoint)
 def _mask_call(op: Call | Checkpoint, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    if not needs_mask(op.program):
-        return op(*operands)
     return attrs.evolve(op, program=mask_program(op.program))(mask, *operands)
 
 
 @masked_form(Cond)
 def _mask_cond(op: Cond, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    if not any(map(needs_mask, op.branches)):
-        return op(*operands)
     index, *rest = operands
     return attrs.evolve(op, branches=tuple(map(mask_program, op.branches)))(index, mask, *rest)
 
 
 @masked_form(Scan)
 def _mask_scan(op: Scan, mask: Array, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    if not needs_mask(op.body):
-        return op(*operands)
     return attrs.evolve(op, body=mask_program(op.body), constants=op.constants + 1)(mask, *operands)
 
 

@@ -584,21 +584,3 @@ def function_lines(
     tail = f"return {', '.join(results)} : {types}" if results else "return"
     head = f"  func.func {visibility} @{name}({', '.join(arguments)}) -> ({declared}) {{"
     return [head, *body.lines, f"    {tail}", "  }"]
-
-
-def lowest(t: ArrayType) -> Scalar:
-    """Returns the smallest value of a dtype: minus infinity for floats that have it."""
-    if t.kind == "f":
-        return -math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).min)
-    if t.kind == "b":
-        return False
-    return int(dtypes.iinfo(t.dtype).min)
-
-
-def highest(t: ArrayType) -> Scalar:
-    """Returns the largest value of a dtype: infinity for floats that have it."""
-    if t.kind == "f":
-        return math.inf if dtypes.has_infinity(t.dtype) else float(dtypes.finfo(t.dtype).max)
-    if t.kind == "b":
-        return True
-    return int(dtypes.iinfo(t.dtype).max)

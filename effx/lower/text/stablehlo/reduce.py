@@ -7,9 +7,9 @@ from effx import dtypes
 from effx.ir.ops import reduce as r
 from effx.ir.program import Atom, Scalar, Var
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType, array_type, highest_value, lowest_value
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits, highest, integer_list, lowest
+from effx.lower.text.emit import Body, emits, integer_list
 from effx.lower.text.stablehlo.control import emit_while_loop
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
@@ -30,9 +30,9 @@ def combiner(op: r.Reduction | r.Cumulative, t: ArrayType) -> tuple[str, Scalar]
         case r.ReduceProd() | r.CumProd():
             return "multiply", 1
         case r.ReduceMax() | r.CumMax():
-            return "maximum", lowest(t)
+            return "maximum", lowest_value(t)
         case r.ReduceMin() | r.CumMin():
-            return "minimum", highest(t)
+            return "minimum", highest_value(t)
         case r.ReduceAnd():
             return "and", _ones_like_bits(t)
         case r.ReduceOr():
@@ -89,7 +89,12 @@ def _emit_value_then_index(body: Body, op: r.ArgReduction, x: str, t: ArrayType,
     mask = array_type(dtypes.bool_, t.shape)
     largest = isinstance(op, r.ArgMax)
     best = reduce_line(
-        body, x, t, (op.axis,), "maximum" if largest else "minimum", lowest(t) if largest else highest(t)
+        body,
+        x,
+        t,
+        (op.axis,),
+        "maximum" if largest else "minimum",
+        lowest_value(t) if largest else highest_value(t),
     )
     remaining_axes = [i for i in range(t.ndim) if i != op.axis]
     reduced = t.with_shape(out.shape)
@@ -104,9 +109,9 @@ def _emit_value_then_index(body: Body, op: r.ArgReduction, x: str, t: ArrayType,
     if not has_symbolic(t.shape) and t.shape[op.axis] <= EXACT:
         counted = index.with_dtype(dtypes.float32)
     indices = sizes.iota(body, counted, op.axis)
-    last = body.constant(highest(counted), counted)
+    last = body.constant(highest_value(counted), counted)
     chosen = body.line(f"stablehlo.select {hit}, {indices}, {last} : {mask.mlir}, {counted.mlir}")
-    first = reduce_line(body, chosen, counted, (op.axis,), "minimum", highest(counted))
+    first = reduce_line(body, chosen, counted, (op.axis,), "minimum", highest_value(counted))
     return first if counted is index else body.convert(first, counted.with_shape(out.shape), out)
 
 
@@ -121,12 +126,12 @@ def _emit_packed_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType,
         rank = body.line(f"stablehlo.not {rank} : {rank_type.mlir}")
     if t.kind == "f":
         nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
-        first = body.constant(lowest(rank_type), rank_type)
+        first = body.constant(lowest_value(rank_type), rank_type)
         rank = body.line(f"stablehlo.select {nan}, {first}, {rank} : {mask.mlir}, {rank_type.mlir}")
     wide = body.convert(rank, rank_type, key)
     high = body.line(f"stablehlo.shift_left {wide}, {body.constant(32, key)} : {key.mlir}")
     packed = body.line(f"stablehlo.or {high}, {sizes.iota(body, key, op.axis)} : {key.mlir}")
-    least = reduce_line(body, packed, key, (op.axis,), "minimum", highest(key))
+    least = reduce_line(body, packed, key, (op.axis,), "minimum", highest_value(key))
     reduced = key.with_shape(out.shape)
     index = body.line(f"stablehlo.and {least}, {body.constant(2**32 - 1, reduced)} : {reduced.mlir}")
     return body.convert(index, reduced, out)
@@ -163,8 +168,8 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
     index = array_type(op.index_dtype, t.shape)
     largest = isinstance(op, r.ArgMax)
     value_type, index_type = array_type(t.dtype).mlir, array_type(op.index_dtype).mlir
-    value = body.constant(lowest(t) if largest else highest(t), array_type(t.dtype))
-    last = body.constant(highest(index), array_type(op.index_dtype))
+    value = body.constant(lowest_value(t) if largest else highest_value(t), array_type(t.dtype))
+    last = body.constant(highest_value(index), array_type(op.index_dtype))
     kind = COMPARE_KIND[t.kind]
     index_kind = "UNSIGNED" if dtypes.is_unsigned(op.index_dtype) else "SIGNED"
 
