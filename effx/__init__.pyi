@@ -61,6 +61,7 @@ from effx.flags import (
     enable_custom_prng as enable_custom_prng,
     enable_x64 as enable_x64,
     explain_cache_misses as explain_cache_misses,
+    explicit_x64_dtypes as explicit_x64_dtypes,
     legacy_prng_key as legacy_prng_key,
     log_compiles as log_compiles,
     make_user_context as make_user_context,

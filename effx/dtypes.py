@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, overload
 import ml_dtypes
 import numpy as np
 
-from effx.errors import DTypeError, user_passed_operands, warn_user
+from effx.errors import DTypeError, OptionError, user_passed_operands, warn_user
 from effx.errors import TypePromotionError as TypePromotionError
-from effx.flags import enable_x64, numpy_dtype_promotion
+from effx.flags import enable_x64, explicit_x64_dtypes, numpy_dtype_promotion
 
 DType: TypeAlias = np.dtype[Any]
 """A NumPy dtype, those of ml_dtypes included."""
@@ -229,9 +229,13 @@ def canonicalize_dtype(dtype: DTypeLike | None, allow_extended_dtype: bool = Fal
 
 
 def canonicalize_requested(dtype: DTypeLike) -> DType:
-    """The dtype that effx uses for a requested dtype; warns at the user's line if it is narrower.
+    """The dtype that effx uses for a requested dtype; what a request for 64 bits does says `explicit_x64_dtypes`.
 
-    Python's types request no width.
+    Python's types request no width. Unless 64 bits are allowed, the dtype is narrower, which is a warning at the user's
+    line or an error.
+
+    Raises:
+        OptionError: 64 bits are requested, `enable_x64` is off and `explicit_x64_dtypes` is "error".
 
     >>> canonicalize_requested(int), canonicalize_requested("float16")
     (dtype('int32'), dtype('float16'))
@@ -240,11 +244,31 @@ def canonicalize_requested(dtype: DTypeLike) -> DType:
     if canonical in _NARROWED_DTYPES and dtype is not int and dtype is not float and dtype is not complex:
         wide = as_dtype(dtype)
         if wide != canonical:
-            warn_user(
-                f"dtype {wide.name} is not enabled and becomes {canonical.name}; effx.config.update('enable_x64', "
-                f"True) or EFFX_ENABLE_X64=1 enables 64 bits"
-            )
+            mode = explicit_x64_dtypes.value
+            if mode == "allow":
+                return wide
+            how = "effx.config.update('enable_x64', True) or EFFX_ENABLE_X64=1 enables 64 bits"
+            if mode == "error":
+                raise OptionError(
+                    f"dtype {wide.name} is not enabled, and explicit_x64_dtypes is 'error'; {how}"
+                )
+            warn_user(f"dtype {wide.name} is not enabled and becomes {canonical.name}; {how}")
     return canonical
+
+
+def keeps_64_bits(dtype: DType) -> bool:
+    """Whether a value's dtype has 64 bits a component, and results that follow from it have them too.
+
+    Without `enable_x64` arrays have 64 bits only if they were requested under `explicit_x64_dtypes("allow")`, and keep
+    them as long as it holds.
+
+    >>> with explicit_x64_dtypes("allow"):
+    ...     keeps_64_bits(float64), keeps_64_bits(float32)
+    (True, False)
+    >>> keeps_64_bits(float64)
+    False
+    """
+    return dtype in _NARROW and (enable_x64.value or explicit_x64_dtypes.value == "allow")
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
@@ -637,7 +661,8 @@ def promote(a: DType, a_weak: bool, b: DType, b_weak: bool) -> tuple[DType, bool
     promoted = table.get(key)
     if promoted is None:
         promoted, is_excused = _promote_or_excuse(((a, a_weak), (b, b_weak)), x64, strict)
-        if not is_excused:
+        # What 64 bits become without `enable_x64` depends on another flag, which is read for them alone.
+        if not is_excused and (x64 or not (a in _NARROW or b in _NARROW)):
             table[key] = promoted
     return promoted
 
@@ -668,7 +693,7 @@ def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tup
         if dtype not in _ALL:
             raise DTypeError(f"promote: got {as_dtype(dtype)}, expected a dtype that promotes")
     # Narrow before the join as well as after it: u64 and i8 join at f*, but as u32 and i8 at i64.
-    narrow = {} if x64 else _NARROW
+    narrow = {} if x64 or any([not weak and keeps_64_bits(dtype) for dtype, weak in args]) else _NARROW
     args = [(narrow.get(dtype, dtype), weak) for dtype, weak in args]
     upper = _STRICT_UPPER if strict else _UPPER
     all_weak = all(weak for _, weak in args)
@@ -685,6 +710,7 @@ def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tup
             f"promote: {operand_text} have no implicit promotion{mode}, convert with astype"
         )
     if node in _WEAK_NODES:
+        narrow = {} if x64 else _NARROW  # the default width of its kind
         promoted, weak = _WEAK_NODES[node], True
     else:
         promoted, weak = _FROM_SHORT[node], all_weak
@@ -751,6 +777,10 @@ def scalar_dtype(python_type: type[object]) -> tuple[DType, bool]:
         ) from None
 
 
+def _keep_or_narrow(dtype: DType) -> DType:
+    return dtype if keeps_64_bits(dtype) else canonicalize(dtype)
+
+
 def weak_dtype(value: object) -> tuple[DType, bool]:
     """The dtype and weak type of a value or dtype-like, as `result_type` uses them for each argument.
 
@@ -762,11 +792,12 @@ def weak_dtype(value: object) -> tuple[DType, bool]:
     if scalar is not None:
         return scalar
     if isinstance(value, (np.dtype, str)):
-        return canonicalize(value), False
+        return _keep_or_narrow(as_dtype(value)), False
     if isinstance(value, type):
-        return scalars.get(value) or (canonicalize(value), False)
-    if isinstance(getattr(value, "dtype", None), np.dtype):
-        return canonicalize(cast("SupportsDType", value)), getattr(value, "weak_type", False) is True
+        return scalars.get(value) or (_keep_or_narrow(as_dtype(value)), False)
+    if isinstance(dtype := getattr(value, "dtype", None), np.dtype):
+        weak = getattr(value, "weak_type", None)  # what has none is NumPy's, whose 64 bits nobody requested
+        return canonicalize(dtype) if weak is None else _keep_or_narrow(as_dtype(dtype)), weak is True
     for python_type in (bool, int, float, complex):  # subclasses, such as IntEnum
         if isinstance(value, python_type):
             return scalars[python_type]

@@ -9,6 +9,7 @@ from typing import Literal, cast, get_args
 MatmulPrecision = Literal["default", "high", "highest", "bfloat16", "tensorfloat32", "float32"]
 RankPromotion = Literal["allow", "warn", "raise"]
 DTypePromotion = Literal["standard", "strict"]
+ExplicitX64 = Literal["warn", "error", "allow"]
 PrngImplementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
 TransferGuard = Literal["allow", "log", "disallow", "log_explicit", "disallow_explicit"]
 CollectionGuard = Literal["allow", "log", "fatal"]
@@ -79,6 +80,16 @@ def check_rank_promotion(where: str, value: object) -> RankPromotion:
     'warn'
     """
     return cast("RankPromotion", _check_choice(where, value, RankPromotion))
+
+
+def check_explicit_x64(where: str, value: object) -> ExplicitX64:
+    """Return one of the names in `ExplicitX64` unchanged.
+
+    >>> check_explicit_x64("explicit_x64_dtypes", "no")
+    Traceback (most recent call last):
+    ValueError: explicit_x64_dtypes: got 'no', expected one of 'warn', 'error', 'allow'
+    """
+    return cast("ExplicitX64", _check_choice(where, value, ExplicitX64))
 
 
 def check_dtype_promotion(where: str, value: object) -> DTypePromotion:

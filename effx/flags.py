@@ -26,6 +26,7 @@ from effx.flag_values import (
     CollectionGuard,
     CpuCollectives,
     DTypePromotion,
+    ExplicitX64,
     MatmulPrecision,
     PrngImplementation,
     RankPromotion,
@@ -35,6 +36,7 @@ from effx.flag_values import (
     check_cpu_collectives,
     check_device,
     check_dtype_promotion,
+    check_explicit_x64,
     check_matmul_precision,
     check_path,
     check_platforms,
@@ -56,6 +58,7 @@ __all__ = [
     "Config",
     "CpuCollectives",
     "DTypePromotion",
+    "ExplicitX64",
     "Flag",
     "FlagGroup",
     "MatmulPrecision",
@@ -84,6 +87,7 @@ __all__ = [
     "enable_custom_prng",
     "enable_x64",
     "explain_cache_misses",
+    "explicit_x64_dtypes",
     "legacy_prng_key",
     "log_compiles",
     "make_user_context",
@@ -124,6 +128,9 @@ default_matmul_precision: Final[Flag[MatmulPrecision | None]] = Flag(
 )
 numpy_rank_promotion: Final[Flag[RankPromotion]] = Flag(
     "numpy_rank_promotion", "allow", check_rank_promotion, parse_text
+)
+explicit_x64_dtypes: Final[Flag[ExplicitX64]] = Flag(
+    "explicit_x64_dtypes", "warn", check_explicit_x64, parse_text
 )
 numpy_dtype_promotion: Final[Flag[DTypePromotion]] = Flag(
     "numpy_dtype_promotion", "standard", check_dtype_promotion, parse_text
@@ -179,7 +186,7 @@ _ALL: tuple[AnyFlag, ...] = (
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
     cache_programs, cpu_collectives_implementation, array_garbage_collection_guard, thread_guard,
-    pprint_use_color,
+    pprint_use_color, explicit_x64_dtypes,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -226,6 +233,9 @@ class Config:
     )
     numpy_rank_promotion = _FlagAttribute(
         numpy_rank_promotion, "What broadcasting between different ranks does."
+    )
+    explicit_x64_dtypes = _FlagAttribute(
+        explicit_x64_dtypes, "What a request for a 64-bit dtype does while `enable_x64` is off."
     )
     numpy_dtype_promotion = _FlagAttribute(
         numpy_dtype_promotion, "Whether different dtypes promote implicitly."

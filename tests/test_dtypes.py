@@ -19,7 +19,7 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx import dtypes as d
 from effx.dtypes import DType, DTypeLike, promote
-from effx.errors import DTypeError, TypePromotionError
+from effx.errors import DTypeError, OptionError, TypePromotionError
 from effx.flags import enable_x64, numpy_dtype_promotion
 
 X64 = """\
@@ -498,3 +498,59 @@ def test_names_of_jax_dtypes() -> None:
     with pytest.raises(TypePromotionError, match="promote: i4 and f32 have no implicit promotion"):
         enp.ones(2, "int4") + enp.ones(2)
     assert issubclass(TypePromotionError, ValueError)
+
+
+PYTHON_KINDS = {"int64": 1, "uint64": 1, "float64": 1.0, "complex128": 1j}
+
+
+@pytest.mark.parametrize("name", PYTHON_KINDS)
+def test_requested_64_bits_are_allowed(name: str) -> None:
+    """Under explicit_x64_dtypes("allow") a requested dtype is given, and joins as it does under enable_x64."""
+    number = PYTHON_KINDS[name]
+    with effx.explicit_x64_dtypes("allow"):
+        x = enp.arange(3, dtype=name) if name != "complex128" else enp.zeros(3, name)
+        made = (
+            x, enp.zeros(3, name), enp.ones(3).astype(name), enp.array([1, 2], dtype=name), getattr(enp, name)(3),
+            effx.jit(lambda: enp.full(2, 1, name))(), lax.convert_element_type(1, name), x + number, x * x, x[0],
+            x + enp.int8(1) if name != "uint64" else x + enp.uint8(1), enp.sum(x), enp.cumsum(x), enp.prod(x),
+            effx.jit(lambda x: x + 1)(x), enp.where(x == 1, x, 0), effx.vmap(lambda x: x + 1)(x),
+        )  # fmt: skip
+        assert [y.dtype.name for y in made] == [name] * len(made)
+        assert enp.result_type(name) == enp.result_type(x) == enp.result_type(x, x, 1) == name
+        assert enp.sin(x).dtype == ("complex128" if name == "complex128" else "float64")
+        default = [enp.asarray(np.ones(3, name)), enp.zeros(3, type(number)), enp.asarray(number)]
+        assert [y.dtype for y in default] == [d.canonicalize(t) for t in (name, type(number), type(number))]
+        wide = 2**40 if name != "float64" else 1e300
+        if name != "complex128":
+            assert enp.asarray(wide, dtype=name).item() == wide
+
+
+def test_the_table_of_allowed_64_bits() -> None:
+    """Strong dtypes of 64 bits join as under enable_x64, and all others as without it."""
+    kinds = [t for t in d.ALL if t not in d.TINY_FLOATS and t not in (d.int2, d.int4, d.uint2, d.uint4)]
+    for a, b in itertools.product(kinds, kinds):
+        with enable_x64(any(t.itemsize == 8 * (1 + (t.kind == "c")) and t.kind != "b" for t in (a, b))):
+            expected, weak = promote(a, False, b, False)
+        with effx.explicit_x64_dtypes("allow"):
+            assert promote(a, False, b, False) == (d.canonicalize(expected) if weak else expected, weak), (
+                a,
+                b,
+            )
+
+
+def test_requested_64_bits_are_refused() -> None:
+    """Under explicit_x64_dtypes("error") a request is a ValueError, and what requests no width is no request."""
+    with effx.explicit_x64_dtypes("error"):
+        for call in (
+            lambda: enp.zeros(3, "float64"), lambda: enp.ones(3).astype("float64"), lambda: enp.float64(1),
+            lambda: effx.random.normal(effx.random.key(0), dtype="float64"),
+        ):  # fmt: skip
+            with pytest.raises(OptionError) as error:
+                call()
+            assert str(error.value).partition("\n")[0] == (
+                "dtype float64 is not enabled, and explicit_x64_dtypes is 'error'; effx.config.update('enable_x64', "
+                "True) or EFFX_ENABLE_X64=1 enables 64 bits"
+            )
+        assert enp.zeros(3, float).dtype == enp.asarray(np.ones(3)).dtype == "float32"
+    with enable_x64(), effx.explicit_x64_dtypes("error"):
+        assert enp.zeros(3, "float64").dtype == "float64"

@@ -36,6 +36,7 @@ def test_defaults() -> None:
         "pprint_use_color": True,
         "numpy_rank_promotion": "allow",
         "numpy_dtype_promotion": "standard",
+        "explicit_x64_dtypes": "warn",
         "default_prng_impl": "threefry2x32",
         "num_cpu_devices": int(os.environ.get("EFFX_NUM_CPU_DEVICES", "1")),
         "legacy_prng_key": "allow",
@@ -248,9 +249,10 @@ def test_unknown_names_list_the_known_ones() -> None:
         "cpu_collectives_implementation, debug_infs, debug_key_reuse, debug_nans, "
         "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
-        "enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_execution, "
-        "no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, pprint_use_color, "
-        "thread_guard, threefry_partitionable, traceback_filtering, transfer_guard, transfer_guard_device_to_device, "
+        "enable_custom_prng, enable_x64, explain_cache_misses, explicit_x64_dtypes, legacy_prng_key, log_compiles, "
+        "no_execution, no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "
+        "pprint_use_color, thread_guard, threefry_partitionable, traceback_filtering, transfer_guard, "
+        "transfer_guard_device_to_device, "
         "transfer_guard_device_to_host, transfer_guard_host_to_device"
     )
 

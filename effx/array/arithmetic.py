@@ -44,6 +44,8 @@ def inexact_dtype(dtype: DType) -> DType:
     """
     if dtypes.is_inexact(dtype):
         return dtype
+    if dtypes.keeps_64_bits(dtype):
+        return dtypes.float64
     return dtypes.canonicalize(dtypes.float64 if dtype.itemsize == 8 else dtypes.float32)
 
 

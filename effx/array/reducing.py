@@ -66,6 +66,8 @@ def accumulation_dtype(dtype: DType) -> DType:
 
 def sum_dtype(dtype: DType) -> DType:
     """Returns the dtype of NumPy's sum: integers at least as wide as the default integer."""
+    if dtypes.keeps_64_bits(dtype):
+        return dtype
     if dtype.kind == "u":
         return dtypes.canonicalize(dtypes.uint64)
     if dtype.kind in "bi":

@@ -18,6 +18,7 @@ TraceKey: TypeAlias = tuple[
 SETTING_NAMES = (
     "a handler around that acts once",
     "enable_x64",
+    "explicit_x64_dtypes",
     "default_matmul_precision",
     "threefry_partitionable",
     "default_prng_impl",

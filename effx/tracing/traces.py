@@ -85,6 +85,7 @@ def trace_settings() -> tuple[object, ...]:
     return (
         must_run_once,
         flags.enable_x64.value,
+        flags.explicit_x64_dtypes.value,
         flags.default_matmul_precision.value,
         flags.threefry_partitionable.value,
         flags.default_prng_impl.value,

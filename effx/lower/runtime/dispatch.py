@@ -46,6 +46,7 @@ has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
 # look-up key. Overrides belong to a context, which C++ does not read: jit checks for them first.
 KEYED: tuple[Flag[Any], ...] = (
     flags.enable_x64,
+    flags.explicit_x64_dtypes,
     flags.disable_jit,
     flags.threefry_partitionable,
     flags.default_prng_impl,
