@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -238,10 +239,6 @@ def test_equal_values_have_no_derivatives_of_vectors() -> None:
             lambda x: linalg.svd(x)[0],
             "jvp: svd: not all vectors of square factors are determined by f32[3,2]; use full_matrices=False",
         ),
-        (
-            lambda x: linalg.eig(x[:2])[1],
-            "jvp: eig: left eigenvectors have no derivative; the right ones of a^H are the same vectors",
-        ),
     ],
 )
 def test_what_has_no_derivative(f: Callable[[Array], Array], text: str) -> None:
@@ -249,6 +246,82 @@ def test_what_has_no_derivative(f: Callable[[Array], Array], text: str) -> None:
     with pytest.raises(NoRuleError) as raised:
         effx.jvp(f, (matrices(np.float32, 3, 2),), (matrices(np.float32, 3, 2),))
     assert raised.value.message == text
+
+
+@pytest.mark.parametrize("sides", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_derivatives_of_eigenvectors(dtype: type, sides: tuple[bool, bool]) -> None:
+    """They are those of the vectors that LAPACK returns: of length 1, with a real largest element."""
+    left, right = sides
+    with effx.enable_x64():
+        a, da = matrices(dtype, 4, 4), matrices(dtype, 4, 4)[::-1]
+
+        def vectors(a: Any) -> Any:
+            return linalg.eig(a, compute_left_eigenvectors=left, compute_right_eigenvectors=right)
+
+        moved = effx.jvp(vectors, (a,), (da,))[1]
+        step = 1e-6
+        ahead, behind = vectors(a + step * da), vectors(a - step * da)
+        assert len(moved) == 1 + left + right
+        for dv, x, y in zip(moved, ahead, behind, strict=True):
+            np.testing.assert_allclose(dv, (x - y) / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+def whole(lower: Any, main: Any, upper: Any) -> np.ndarray[Any, Any]:
+    """The matrices of three diagonals."""
+    n = main.shape[-1]
+    a, i = np.zeros((*main.shape, n), main.dtype), np.arange(n)
+    a[..., i, i], a[..., i[1:], i[:-1]], a[..., i[:-1], i[1:]] = main, lower[..., 1:], upper[..., :-1]
+    return a
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (2, 3, 4), (0,)])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_perturbed_tridiagonal_systems(dtype: type, shape: tuple[int, ...]) -> None:
+    """Systems that are not singular have their solution, whatever stands at the ends that are not read."""
+    lower, main, upper = [matrices(dtype, *shape, seed=seed) for seed in (1, 2, 3)]
+    b = matrices(dtype, *shape, 2)
+    solve = partial(linalg.tridiagonal_solve, perturb_singular=True)
+    x = solve(lower, main, upper, b)
+    assert (x.shape, x.dtype) == (b.shape, dtype)
+    np.testing.assert_allclose(whole(lower, main, upper) @ x, b, atol=2e-4)
+    np.testing.assert_allclose(effx.jit(solve)(lower, main, upper, b), x, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("lower", "main", "upper"), [([0, 0, 0], [0, 0, 0], [0, 0, 0]), ([0, 1, 0], [1, 3, 5], [3, 0, 0])]
+)
+def test_singular_tridiagonal_systems(lower: Any, main: Any, upper: Any) -> None:
+    """Their solutions are large and finite."""
+    x = linalg.tridiagonal_solve(
+        *[np.array(d, np.float32) for d in (lower, main, upper)],
+        np.array([[1.0], [4.0], [2.0]], np.float32),
+        perturb_singular=True,
+    )
+    assert 1e6 < np.abs(x).max() < np.inf
+    assert not np.isnan(x).any()
+
+
+def test_derivatives_of_perturbed_tridiagonal_systems() -> None:
+    """They are those of the solution of the whole system."""
+    rng = np.random.default_rng(0)
+    lower, upper, main = rng.normal(size=5), rng.normal(size=5), 3 + rng.normal(size=5)
+    b = rng.normal(size=(5, 2))
+    with effx.enable_x64():
+
+        def total(solve: Any, *arrays: Any) -> Any:
+            return (solve(*arrays) ** 3).sum()
+
+        def dense(lower: Any, main: Any, upper: Any, b: Any) -> Any:
+            return enp.linalg.solve(enp.diag(main) + enp.diag(lower[1:], -1) + enp.diag(upper[:-1], 1), b)
+
+        tridiagonal = partial(linalg.tridiagonal_solve, perturb_singular=True)
+        gradients = [
+            effx.grad(partial(total, solve), (0, 1, 2, 3))(lower, main, upper, b)
+            for solve in (tridiagonal, dense)
+        ]
+        for x, y in zip(*gradients, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
 
 
 F, H = np.ones((2, 3), np.float32), np.eye(2, dtype=np.float32)

@@ -49,6 +49,8 @@ from effx.handling import (
     reference_rule,
 )
 from effx.ir.ops.base import check_arity
+from effx.ir.ops.elementwise import Complex
+from effx.ir.ops.shape import Iota
 
 __all__ = ["Eig", "Eigh", "Pinv", "Svd"]
 
@@ -325,8 +327,8 @@ class Eig(Factorization):
     """Eigenvalues and eigenvectors of matrices `[*batch, n, n]`, all complex.
 
     Results: the eigenvalues w `[*batch, n]`; with left the vectors l with l^H a = w l^H, with right the r with
-    a r = w r, as columns, `[*batch, n, n]`, of length 1. The tangents of right vectors r are determined for simple
-    eigenvalues only, and are orthogonal to r; left ones have none.
+    a r = w r, as columns, `[*batch, n, n]`, of length 1. The tangents of vectors r are determined for simple
+    eigenvalues only, and keep r's length and its largest element real, as LAPACK returns it; so do those of left ones.
 
     Attributes:
         left, right: True for the eigenvectors of this side.
@@ -349,21 +351,42 @@ class Eig(Factorization):
 def jvp_eig(
     op: Eig, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    """In the basis r of right eigenvectors, da has the dw on its diagonal, and r^-1 dr times gaps beside it."""
+    """In the basis r of right eigenvectors, da has the dw on its diagonal, and r^-1 dr times gaps beside it. Left vectors
+    are right ones of a^H, whose eigenvalues are the conjugates.
+    """
     (a,), (da,) = primals, tangents
     assert da is not None
-    if op.left:
-        raise NoRuleError(
-            "jvp: eig: left eigenvectors have no derivative; the right ones of a^H are the same vectors"
-        )
-    w, r = Eig(right=True)(a)
-    inner = Solve()(r, multiply(convert(da, w.type.dtype), r))
+    w, *vectors, r = Eig(op.left, right=True)(a)
+    da = convert(da, w.type.dtype)
+    inner = Solve()(r, multiply(da, r))
     dw = diagonal(inner)
-    if not op.right:
-        return (w,), (dw,)
+    results, moved = [w], [dw]
+    if op.left:
+        (left,) = vectors
+        results.append(left)
+        moved.append(_differentiate_vectors(left, conj(w), Solve()(left, multiply(adjoint(da), left))))
+    if op.right:
+        results.append(r)
+        moved.append(_differentiate_vectors(r, w, inner))
+    return tuple(results), tuple(moved)
+
+
+def _differentiate_vectors(r: Array, w: Array, inner: Array) -> Array:
+    """Returns the tangents of eigenvectors, given r^-1 da r.
+
+    They are determined up to multiples of r: its length is 1, and its largest element stays real.
+    """
     dr = multiply(r, inverse_gaps(w, w) * inner)
-    along = reducing.sum(conj(r) * dr, -2)
-    return (w, r), (dw, dr - r * as_column_factors(along))
+    n = r.type.shape[-1]
+    rows = Iota(array_type(dtypes.int32, (n, n)), 0)()
+    largest_row = convert(expand_dims(reducing.argmax(absolute(r), -2), -2), dtypes.int32)
+    largest = convert(
+        broadcast_to(rows, r.type.shape) == broadcast_to(largest_row, r.type.shape), r.type.dtype
+    )
+    element, moved = reducing.sum(largest * r, -2), reducing.sum(largest * dr, -2)
+    length = real(reducing.sum(conj(r) * dr, -2))
+    turn = imag(moved * conj(element)) / where(element == 0, 1.0, absolute(element) ** 2)
+    return dr - r * as_column_factors(Complex()(length, turn))
 
 
 @reference_rule(Eig)

@@ -13,6 +13,7 @@ from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.ir.ops.shape import Pad
 from effx.lax.linalg.operands import widen_operands
+from effx.lax.linalg.perturbed import solve_perturbed
 
 __all__ = [
     "cholesky_update", "hessenberg", "ormqr", "schur", "symmetric_product", "tridiagonal", "tridiagonal_solve",
@@ -176,31 +177,32 @@ def schur(
 def tridiagonal_solve(
     dl: Operand, d: Operand, du: Operand, b: Operand, *, perturb_singular: bool = False
 ) -> Array:
-    """Returns the x with a x = b for a tridiagonal matrix a, by LAPACK's gtsv on CPUs.
+    """Returns the x with a x = b for a tridiagonal matrix a, by LAPACK's gtsv on CPUs unless singular ones are perturbed.
 
     Args:
         dl: the diagonal below the main one, `[*batch, n]`, whose first element is not read.
         d: the main diagonal.
         du: the one above, whose last element is not read.
         b: `[*batch, n, k]`.
-        perturb_singular: False; singular systems are not changed.
+        perturb_singular: True to replace pivots near zero, by the dtype's `eps` times the largest element of the
+            triangular factor: solutions of singular systems are finite then, as inverse iteration needs them.
 
     Returns:
         An array of b's shape.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes do not fit.
-        BackendError: perturb_singular is True.
 
     >>> import numpy as np
     >>> two, one = np.full(2, 2., np.float32), np.ones(2, np.float32)
     >>> tridiagonal_solve(one, two, one, np.full((2, 1), 3., np.float32)).tolist()
     [[1.0], [1.0]]
     """
-    if perturb_singular:
-        raise BackendError("tridiagonal_solve: there is no perturb_singular=True here; use False")
-    arrays, back = widen_operands("tridiagonal_solve", dl, d, du, b)
-    return back(TridiagonalSolve()(*arrays))
+    (lower, main, upper, side), back = widen_operands("tridiagonal_solve", dl, d, du, b)
+    if not perturb_singular:
+        return back(TridiagonalSolve()(lower, main, upper, side))
+    TridiagonalSolve().infer(lower.type, main.type, upper.type, side.type)
+    return back(solve_perturbed(lower, main, upper, side))
 
 
 def ormqr(a: Operand, taus: Operand, c: Operand, *, left: bool = True, transpose: bool = False) -> Array:
