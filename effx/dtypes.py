@@ -835,7 +835,7 @@ def result_type(*args: object, return_weak_type_flag: bool = False) -> DType | t
     """The dtype of an operation on these values, dtypes or scalar types.
 
     Args:
-        args: one or more of them.
+        args: one or more of them; None is the default floating dtype.
         return_weak_type_flag: True for a pair of the dtype and whether it is weak.
 
     >>> result_type(np.float32(1), 2.0), result_type(3, 2.0), result_type("uint8", np.int8(1))
@@ -855,6 +855,7 @@ def result_type_and_weak(*args: object) -> tuple[DType, bool]:
     """
     if not args:
         raise DTypeError("result_type: got no arguments, expected at least one value or dtype")
+    args = tuple([float64 if x is None else x for x in args])
     if len(args) == 1:
         return weak_dtype(args[0])
     if len(args) == 2:

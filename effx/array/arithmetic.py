@@ -220,10 +220,10 @@ def where(condition: Operand, x: Operand, y: Operand) -> Array:
     if test.type.kind != "b":
         test = test != 0
     a, b = promote_dtypes(x, y)
-    test, a, b = broadcast_arrays([test, a, b])
+    test, a, b = broadcast_arrays([test, a, b], checks_ranks=False)
     if test.type.shape or not (a.type.shape or b.type.shape):
         return perform(SELECT, (test, b, a))
-    a, b = broadcast_arrays([a, b])
+    a, b = broadcast_arrays([a, b], checks_ranks=False)
     return perform(SELECT, (test, b, a))
 
 
@@ -327,13 +327,32 @@ def view(x: Operand, dtype: Any) -> Array:
     """Reads the bits as another dtype; the last axis grows or shrinks with the width."""
     x = as_operand(x)
     target = dtypes.canonicalize_requested(dtype)
-    old, new = dtypes.bits(x.type.dtype), dtypes.bits(target)
+    t = x.type
+    if t.dtype == target:
+        return convert(x, target)
+    if not t.shape and dtypes.itemsize_bits(t.dtype) != dtypes.itemsize_bits(target):
+        raise ShapeError(f"view: a scalar cannot be read as a dtype of another width: {t!r} as {target}")
+    from effx.array.shaping import reshape, stack
+
+    # Bools are bytes, complex numbers pairs of floats, and neither can be bitcast.
+    if t.kind == "b":
+        return view(convert(x, dtypes.uint8), target)
+    if target == dtypes.bool_:
+        return view(x, dtypes.uint8) != 0
+    if t.kind == "c":
+        flat = reshape(stack([real(x), imag(x)], -1), (*t.shape[:-1], -1))
+        return view(flat, target) if t.shape else reshape(view(flat, target), ())
+    if dtypes.is_complex(target):
+        parts = view(x if t.shape else reshape(x, (1,)), dtypes.real_dtype(target))
+        if parts.type.shape[-1] % 2:
+            raise ShapeError(
+                f"view: the last axis of {t!r} does not divide into pairs to be read as {target}"
+            )
+        pairs = reshape(parts, (*parts.type.shape[:-1], parts.type.shape[-1] // 2, 2) if t.shape else (2,))
+        return perform(e.Complex(), (pairs[..., 0], pairs[..., 1]))
+    old, new = dtypes.bits(t.dtype), dtypes.bits(target)
     if old == new:
         return Bitcast(target)(x)
-    if not x.type.shape:
-        raise ShapeError(f"view: a scalar cannot be read as a dtype of another width: {x.type!r} as {target}")
-    from effx.array.shaping import reshape
-
     if old > new:
         return reshape(Bitcast(target)(x), (*x.type.shape[:-1], -1))
     ratio = new // old

@@ -25,12 +25,15 @@ from effx.array.promotion import (
     broadcast_shapes,
     broadcast_to,
     convert,
+    int_range,
+    promote_dtypes,
+    refuse_mixed_dtypes,
+    scalar,
     to_host_array,
 )
-
-from effx.array.promotion import promote_dtypes, refuse_mixed_dtypes, scalar  # isort: skip
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, stack
 from effx.array.windows import Window
+from effx.dtypes import DType
 from effx.errors import (
     ConcretizationError,
     DTypeError,
@@ -221,7 +224,7 @@ def _leaves(part: "Sequence[object]") -> "Iterator[object]":
 
 def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:
     if isinstance(part, MaskIndices):
-        if part.size != n:
+        if part.size not in (n, 0):  # as in NumPy, a mask of size 0 takes nothing of an axis of any size
             raise IndexingError(
                 f"getitem: the mask {part.mask!r} does not fit {x.type!r}: axis {axis} has size {n}, "
                 f"the mask {part.size} there"
@@ -232,8 +235,8 @@ def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wra
             return _resolve_symbolic_slice(part, n)
         try:
             start, stop, step = part.indices(n)
-        except ConcretizationError:
-            raise
+        except ConcretizationError as error:
+            raise _unknown_bounds_error(part) from error
         except TypeError:
             raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
         return ResolvedSlice(start, len(range(start, stop, step)), step)
@@ -285,12 +288,19 @@ def _resolve_symbolic_slice(part: slice, n: int) -> ResolvedSlice:
         low, high = (0, n) if step > 0 else (-1, n - 1)
         start = first if part.start is None else _resolve_bound(as_size(part.start), n, low, high)
         stop = last if part.stop is None else _resolve_bound(as_size(part.stop), n, low, high)
-    except ConcretizationError:
-        raise
+    except ConcretizationError as error:
+        raise _unknown_bounds_error(part) from error
     except TypeError:
         raise IndexingError(f"getitem: slice bounds must be ints or None, got {part!r}") from None
     count = -((start - stop) // step) if step > 0 else -((stop - start) // -step)
     return ResolvedSlice(start, maximum(count, 0), step)
+
+
+def _unknown_bounds_error(part: slice) -> IndexingError:
+    return IndexingError(
+        f"getitem: slice bounds decide the result's shape and must be known while tracing, got {part!r}; use ds(start, "
+        f"size) or lax.dynamic_slice where the size is fixed, or effx.numpy.where"
+    )
 
 
 def _resolve_bound(position: int, n: int, low: int, high: int) -> int:
@@ -544,10 +554,19 @@ def _in_bounds_mask(arrays: "Sequence[Array]", sizes: Sequence[int], shape: Shap
     return broadcast_to(inside, shape)
 
 
+def _as_update(value: Operand, dtype: DType) -> Array:
+    """Returns a value as an array; an int that only the target's dtype can hold, 2**32 - 1 say, is of that dtype."""
+    if type(value) is int and dtypes.is_integer(dtype):
+        low, high = int_range(dtype)
+        if low <= value <= high:
+            return scalar(value, dtype)
+    return as_operand_or_list(value, "at")
+
+
 def update_at(x: Array, index: Index, value: Operand, combiner: str, how: IndexingMode) -> Array:
     """Returns x with `value` combined at `index`."""
     mode, t = how.mode, x.type
-    update = as_operand_or_list(value, "at")
+    update = _as_update(value, t.dtype)
     if combiner == "set":
         refuse_mixed_dtypes(x, update)
         joint = t.dtype
@@ -674,8 +693,13 @@ def _write_mask(x: Array, index: Index, update: Array, combiner: str) -> Array |
         return None
     mask = as_operand(index)
     t = x.type
-    if mask.type.shape != t.shape[: mask.type.ndim]:
+    leading = t.shape[: mask.type.ndim]
+    if len(leading) < mask.type.ndim or any(
+        [m not in (n, 0) for m, n in zip(mask.type.shape, leading, strict=True)]
+    ):
         raise IndexingError(f"at: the mask {mask.type!r} does not have the leading shape of {t!r}")
+    if mask.type.shape != leading:
+        return x  # the mask of an axis has size 0 and takes nothing
     if update.type.shape[: max(update.type.ndim - (t.ndim - mask.type.ndim), 0)] not in ((), (1,)):
         return None
     mask = reshape(mask, mask.type.shape + (1,) * (t.ndim - mask.type.ndim))
@@ -785,7 +809,7 @@ def take_along_axis(
         )
     which = as_operand(indices)
     if which.type.kind not in "iu":
-        raise IndexingError(f"take_along_axis: indices must be integers, got {which.type!r}")
+        raise DTypeError(f"take_along_axis: indices must be integers, got {which.type!r}")
     if axis is None:
         x, axis = reshape(x, -1), 0
     t = x.type

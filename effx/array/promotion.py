@@ -292,12 +292,20 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
     return BroadcastInDim(shape, tuple(range(offset, len(shape))))(x)
 
 
-def broadcast_arrays(arrays: Sequence[Array], keep_scalars: bool = True) -> list[Array]:
-    """Broadcasts arrays against each other but rank-0 ones, which elementwise operations broadcast."""
+def broadcast_arrays(
+    arrays: Sequence[Array], keep_scalars: bool = True, checks_ranks: bool = True
+) -> list[Array]:
+    """Broadcasts arrays against each other but rank-0 ones, which elementwise operations broadcast.
+
+    Args:
+        arrays: the arrays.
+        keep_scalars: False to broadcast those of rank 0 too.
+        checks_ranks: False for functions to which `numpy_rank_promotion` does not apply.
+    """
     shapes = {x.type.shape for x in arrays if x.type.shape or not keep_scalars}
     if len(shapes) < 2:
         return list(arrays)
-    if numpy_rank_promotion.value != "allow":
+    if checks_ranks and numpy_rank_promotion.value != "allow":
         check_rank_promotion("broadcast", [len(s) for s in shapes], arrays)
     shape = broadcast_shapes(*shapes)
     return [x if keep_scalars and not x.type.shape else broadcast_to(x, shape) for x in arrays]

@@ -8,7 +8,7 @@ from typing import Any
 
 from effx import dtypes
 from effx.array import ordering
-from effx.array.arithmetic import inexact_dtype
+from effx.array.arithmetic import inexact_dtype, real
 from effx.array.arithmetic import where as select_where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
@@ -64,6 +64,11 @@ def accumulation_dtype(dtype: DType) -> DType:
     return dtypes.float32 if dtype.itemsize == 2 and dtypes.is_floating(dtype) else dtype
 
 
+def convert_as_asked(x: Array, dtype: DType) -> Array:
+    """Converts to a dtype that the user asked for; what is to be real loses its imaginary part, as by `astype`."""
+    return convert(real(x) if x.type.kind == "c" and not dtypes.is_complex(dtype) else x, dtype)
+
+
 def sum_dtype(dtype: DType) -> DType:
     """Returns the dtype of NumPy's sum: integers at least as wide as the default integer."""
     if dtypes.keeps_64_bits(dtype):
@@ -92,8 +97,10 @@ def sum(
         truth = any(x, axis, keepdims)
         return truth if initial is None else truth | convert(as_operand(initial, "sum"), dtypes.bool_)
     wide = accumulation_dtype(result_dtype)
-    total = _restore_axes(convert(r.ReduceSum(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
-    return total if initial is None else convert(total + initial, result_dtype)
+    total = _restore_axes(
+        convert(r.ReduceSum(axes)(convert_as_asked(x, wide)), result_dtype), t, axes, keepdims
+    )
+    return total if initial is None else total + _convert_initial("sum", initial, result_dtype)
 
 
 def prod(
@@ -113,8 +120,10 @@ def prod(
         truth = all(x, axis, keepdims)
         return truth if initial is None else truth & convert(as_operand(initial, "prod"), dtypes.bool_)
     wide = accumulation_dtype(result_dtype)
-    total = _restore_axes(convert(r.ReduceProd(axes)(convert(x, wide)), result_dtype), t, axes, keepdims)
-    return total if initial is None else convert(total * initial, result_dtype)
+    total = _restore_axes(
+        convert(r.ReduceProd(axes)(convert_as_asked(x, wide)), result_dtype), t, axes, keepdims
+    )
+    return total if initial is None else total * _convert_initial("prod", initial, result_dtype)
 
 
 def _reduce_extreme(
@@ -217,7 +226,7 @@ def mean(
         x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask("mean", where).type.shape))
     axes = normalize_axes("mean", axis, x.type)
     wide = accumulation_dtype(result)
-    total = sum(convert(x, wide), axes, wide, keepdims, where=where)
+    total = sum(convert_as_asked(x, wide), axes, wide, keepdims, where=where)
     count = _count_elements(x, axes, where, keepdims)
     number = convert(count, wide) if isinstance(count, Array) else size_scalar(count, wide)
     return convert(total / number, result)

@@ -3,16 +3,20 @@
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import where
-from effx.array.promotion import broadcast_to, scalar
+from effx.array.promotion import broadcast_to, convert, scalar
 from effx.ir.ops.shape import Iota
 from effx.ir.types import Shape, array_type
 
 
-def band_mask(shape: Shape, k: int, test: str = "GE") -> Array:
+def band_mask(shape: Shape, k: int | Array, test: str = "GE") -> Array:
     """Returns `bool[*shape]`: on ("EQ"), or on and below ("GE"), the k-th diagonal of the last two axes."""
-    t = array_type(dtypes.int32, shape)
+    dtype = dtypes.int64 if isinstance(k, Array) and dtypes.bits(k.type.dtype) == 64 else dtypes.int32
+    t = array_type(dtype, shape)
     rows, columns = Iota(t, len(shape) - 2)(), Iota(t, len(shape) - 1)()
-    shifted = rows + scalar(k, dtypes.int32) if k else rows
+    if isinstance(k, Array):
+        shifted = rows + convert(k, dtype)
+    else:
+        shifted = rows + scalar(k, dtype) if k else rows
     return shifted >= columns if test == "GE" else shifted == columns
 
 

@@ -33,7 +33,7 @@ def ds(start: Any, size: int | None = None, stride: int | None = None) -> "slice
 
     Args:
         start: the first element, an int or an integer array of rank 0; negative ones count from the end. Without `size`, the
-            number of elements from 0 on, and None for all.
+            number of elements from 0 on, and None for all. None with a size for 0.
         size: the number of elements.
         stride: the step between elements; None for 1.
 
@@ -42,19 +42,17 @@ def ds(start: Any, size: int | None = None, stride: int | None = None) -> "slice
         inside the axis; writing drops elements outside. A start that is a number is that of a slice.
 
     Raises:
-        IndexingError: the start is no integer, the size is negative, the stride is not positive, or None comes with a size.
+        IndexingError: the start is no integer, the size is negative, or the stride is not positive.
 
     >>> import effx, effx.numpy as enp
     >>> x = enp.arange(10)
     >>> x[effx.ds(4, 2)], effx.jit(lambda i: x[effx.ds(i, 3, 2)])(1)
     (Array([4, 5], dtype=int32), Array([1, 3, 5], dtype=int32))
     """
-    if start is None:
-        if size is not None or stride is not None:
-            raise IndexingError("ds: a start of None means the whole axis; leave out size and stride")
-        return slice(None)
-    if size is None:
-        start, size = 0, start
+    if start is None and size is None:
+        return slice(None, None, stride)
+    if start is None or size is None:
+        start, size = 0, start if size is None else size
     try:
         count, step = as_int(size), 1 if stride is None else as_int(stride)
     except TypeError:

@@ -23,7 +23,7 @@ from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
-from effx.errors import CompatError, DTypeError, EffxError, ShapeError, callback_errors
+from effx.errors import CompatError, DTypeError, EffxError, IndexingError, ShapeError, callback_errors
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.tree.registry import keep_attrs_classes_leaves
@@ -165,6 +165,7 @@ def install() -> None:
     # JAX raises now one, now the other of them, and programs catch what it raises.
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError
+    IndexingError.__bases__ = EffxError, IndexError, TypeError, ValueError
     keep_attrs_classes_leaves()
     treat_ints_like_indices_of_arrays()
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts

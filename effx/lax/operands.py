@@ -65,13 +65,14 @@ def perform_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
 
 
 def adapt_operands(function_name: str, *operands: Operand) -> list[Array]:
-    """Returns operands as arrays; Python numbers take the dtype of the first array, where it can hold them."""
+    """Returns operands as arrays; Python numbers take the dtype of the first array, where it can hold them.
+
+    Without an array each has the dtype of its type, which the typing rule refuses if they differ.
+    """
     arrays = [None if type(x) in _NUMBERS else as_operand(x, function_name) for x in operands]
     dtype = next((a.type.dtype for a in arrays if a is not None), None)
     if dtype is None:
-        widest = max((type(x) for x in operands), key=lambda kind: _NUMBERS[kind])
-        dtype, weak = dtypes.scalar_dtype(widest)
-        return [scalar(cast("Number", x), dtype, weak) for x in operands]
+        return [as_operand(x, function_name) for x in operands]
     rank = next(_KINDS[a.type.kind] for a in arrays if a is not None)
     return [
         a

@@ -97,7 +97,9 @@ def _is_other_sequence(x: object) -> bool:
         return False
     if any([hasattr(x, name) for name in ("dtype", "__array__", "__jax_array__", "__effx_array__")]):
         return False
-    return hasattr(x, "__len__") and hasattr(x, "__getitem__")
+    # Of its class, not by getattr: list[int] forwards to list, and a member of an enum's class to that class's class.
+    classes = type(x).__mro__
+    return all([any([name in vars(c) for c in classes]) for name in ("__len__", "__getitem__")])
 
 
 def _list_sequences(x: object) -> object:
@@ -443,7 +445,7 @@ def _like_arguments(
     known = a if isinstance(a, Array | np.ndarray | HasTypeAndShape) else as_operand(a, function_name)
     sizes = tuple(known.shape) if shape is None else _check_shape(function_name, shape)
     if dtype is None:
-        return sizes, dtypes.canonicalize(known.dtype), getattr(known, "weak_type", False) is True
+        return sizes, *dtypes.weak_dtype(known)
     return sizes, dtypes.canonicalize_requested(dtype), False
 
 

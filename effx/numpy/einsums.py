@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from effx.array import Array, arithmetic, indexing, shaping
+from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_factors
 from effx.dtypes import DType, DTypeLike
@@ -173,7 +173,8 @@ def _reduce_labels(x: Array, term: str, kept_labels: str, sizes: dict[str, int])
         x = shaping.squeeze(x, stretched)
         term = "".join([c for i, c in enumerate(term) if i not in stretched])
     alone = tuple([i for i, c in enumerate(term) if c not in kept_labels])
-    return arithmetic.sum_to(x, alone), "".join([c for c in term if c in kept_labels])
+    total = reducing.any(x, alone) if x.type.kind == "b" and alone else arithmetic.sum_to(x, alone)
+    return total, "".join([c for c in term if c in kept_labels])
 
 
 def _arrange_axes(x: Array, term: str, output: str, sizes: dict[str, int]) -> Array:
@@ -280,6 +281,8 @@ def einsum(
     sizes = _label_sizes(labels, shapes, text)
     order = contraction_order(optimize, len(arrays))
     how, preferred = resolve_precision(precision), resolve_preferred_dtype(preferred_element_type)
+    if preferred is not None and arrays[0].type.kind == "b":  # a count, not whether there is one
+        arrays = [convert(x, preferred) for x in arrays]
     terms = list(labels)
     for operand_indices, kept_labels in plan_contractions(labels, output, shapes, order):
         joined = [(arrays[i], terms[i]) for i in operand_indices]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from effx.array import Array, shaping
 from effx.array.promotion import as_operand, promote_dtypes
-from effx.errors import IndexingError, ShapeError
+from effx.errors import IndexingError, OptionError, ShapeError
 from effx.lax.operands import check_int
 from effx.numpy.creation import asarray, ones, returnable_operand, zeros
 from effx.numpy.indexing import nonzero
@@ -106,6 +106,8 @@ class _GridIndexer:
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
+            if key.stop is None:  # as in NumPy, where arange(start, None) counts up to the start
+                return arange(key.start or 0)
             return _slice_numbers(self.name, key)
         if not key:
             return [] if self.sparse else zeros((0,), int)
@@ -141,7 +143,7 @@ class _JoinIndexer:
             try:
                 numbers = [int(word) for word in text.split(",")]
             except ValueError:
-                raise IndexingError(
+                raise OptionError(
                     f"{self.name}: the string must be 'r', 'c', 'axis', 'axis,ndim' or 'axis,ndim,first', got {text!r}"
                 ) from None
             axis, ndim, first = [*numbers, *self.defaults[len(numbers) :]][:3]

@@ -55,7 +55,7 @@ def histogram_bin_edges(
     edges = asarray(bins)
     x = shaping.reshape(arithmetic.to_inexact(as_operand(a, "histogram_bin_edges")), -1)
     if edges.type.ndim:
-        return arithmetic.to_inexact(edges)
+        return arithmetic.to_inexact(edges) if edges.type.kind == "f" else convert(edges, x.type.dtype)
     if range is None:
         low, high = (x.min(), x.max()) if 0 not in x.type.shape else (as_operand(0.0), as_operand(1.0))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,9 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert, promote_dtypes, scalar
 from effx.array.reducing import refuse_out
 from effx.errors import IndexingError, ShapeError
-from effx.ir.types import Shape
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_constant, make_filled
 from effx.numpy.known import bounded, known_data
@@ -218,18 +218,47 @@ def extract(condition: Operand, arr: Operand, *, size: int | None = None, fill_v
     return compress(mask, arr, size=size, fill_value=fill_value)
 
 
+def _abstract_sizes(shape: Any) -> list[Array] | None:
+    """Returns a shape as arrays if one of its sizes is abstract."""
+    is_vector = isinstance(shape, list | tuple) or (isinstance(shape, Array) and shape.ndim > 0)
+    sizes = list(shape) if is_vector else [shape]
+    if not any([isinstance(n, Array) and n.frame is not None for n in sizes]):
+        return None
+    arrays = promote_dtypes(*[as_operand(n, "unravel_index") for n in sizes])
+    for n in arrays:
+        if n.type.kind not in "iu" or n.type.shape:
+            raise ShapeError(f"unravel_index: a size must be an integer of rank 0, got {n.type!r}")
+    return arrays
+
+
 def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
     """The indices on each axis of flat indices.
+
+    Args:
+        indices: integers; negative ones count from the end, and those out of bounds are clipped.
+        shape: sizes, which may be abstract.
 
     >>> [int(i) for i in unravel_index(5, (2, 3))]
     [1, 2]
     """
-    sizes: Shape = shaping.to_shape("unravel_index", shape)
     rest = as_operand(indices, "unravel_index")
-    total = int(np.prod(sizes, dtype=np.int64))
+    abstract_sizes = _abstract_sizes(shape)
+    sizes: Sequence[Operand]
+    total: Operand
+    last: Operand
+    if abstract_sizes is None:
+        sizes = known_sizes = shaping.to_shape("unravel_index", shape)
+        count = math.prod(known_sizes)
+        total, last = count, max(count - 1, 0)
+    else:
+        if abstract_sizes[0].type.weak:  # as Python's ints
+            abstract_sizes = [convert(n, rest.type.dtype) for n in abstract_sizes]
+        sizes = abstract_sizes
+        total = reducing.prod(shaping.stack(abstract_sizes), dtype=abstract_sizes[0].type.dtype)
+        last = arithmetic.maximum(total - 1, 0)
     rest = arithmetic.where(rest < 0, rest + total, rest)
     # Indices out of bounds are clipped.
-    rest = arithmetic.clip(rest, 0, max(total - 1, 0))
+    rest = arithmetic.clip(rest, 0, last)
     results: list[Array] = []
     for n in reversed(sizes):
         results.append(arithmetic.remainder(rest, n))

@@ -178,11 +178,12 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Array:
     [1.0, 3.0, 0.0]
     """
     order = check_order("polyint", "m", m)
-    x = arithmetic.to_inexact(check_coefficients("polyint", p))
     constants = as_operand(0 if k is None else k, "polyint")
+    x, constants = promote_dtypes(check_coefficients("polyint", p), constants)
+    x = arithmetic.to_inexact(x)
     if constants.type.size not in (1, order) or constants.type.ndim > 1:
         raise ShapeError(f"polyint: k must have 1 or {order} elements, got {constants.type!r}")
-    x, constants = promote_dtypes(x, broadcast_to(constants, (order,)))
+    constants = broadcast_to(convert(constants, x.type.dtype), (order,))
     for i in range(order):
         n = x.type.size
         powers = convert(arange(n, 0, -1), x.type.dtype)

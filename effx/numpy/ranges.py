@@ -16,7 +16,7 @@ from effx.array import Array, arithmetic, shaping, triangles
 from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, scalar, size_scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
-from effx.errors import BackendError, ConcretizationError, ShapeError
+from effx.errors import BackendError, ConcretizationError, DTypeError, OptionError, ShapeError
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.sizes.dimensions import is_size, is_symbolic
@@ -75,6 +75,7 @@ def arange(
 
     Raises:
         ConcretizationError: an argument is abstract.
+        OptionError: a number is complex.
 
     >>> arange(3).tolist(), arange(1.0, 2.0, 0.25).tolist()
     ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
@@ -82,6 +83,11 @@ def arange(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, arange, start, stop, step, dtype, device=device)
     bounds = [x for x in (start, stop, step) if x is not None]
+    for x in bounds:
+        if np.iscomplexobj(x):
+            raise OptionError(
+                f"arange: start, stop and step must be real numbers, got {x}; dtype may be complex"
+            )
     kinds = [0 if is_symbolic(x) else x for x in bounds]
     result_dtype = dtypes.canonicalize_requested(dtype) if dtype is not None else dtypes.result_type(*kinds)
     first, last = (0, start) if stop is None else (start, stop)
@@ -332,9 +338,9 @@ def meshgrid(
 
 
 def eye(
-    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: object = None
+    N: int, M: int | None = None, k: Operand = 0, dtype: DTypeLike | None = None, *, device: object = None
 ) -> Array:
-    """Ones on the k-th diagonal of an N × M matrix, zeros elsewhere; on a device of choice.
+    """Ones on the k-th diagonal of an N × M matrix, zeros elsewhere; on a device of choice. `k` may be abstract.
 
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -351,8 +357,8 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Ones on and below the k-th diagonal of an N × M matrix, zeros elsewhere.
+def tri(N: int, M: int | None = None, k: Operand = 0, dtype: DTypeLike | None = None) -> Array:
+    """Ones on and below the k-th diagonal of an N × M matrix, zeros elsewhere. `k` may be abstract.
 
     >>> tri(2).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
@@ -364,17 +370,23 @@ def _banded_matrix(
     function_name: str,
     n: int,
     m: int | None,
-    k: int,
+    k: Operand,
     dtype: DTypeLike | None,
     make: Callable[..., Any],
     test: str,
 ) -> Array:
     rows = check_int(function_name, "N", n)
     columns = rows if m is None else check_int(function_name, "M", m)
-    offset = check_int(function_name, "k", k)
+    offset = k if isinstance(k, Array) and k.frame is not None else check_int(function_name, "k", k)
     if rows < 0 or columns < 0:
         raise ShapeError(f"{function_name}: sizes must not be negative, got {rows} and {columns}")
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
+    if isinstance(offset, Array):
+        if offset.type.kind not in "iu" or offset.type.shape:
+            raise DTypeError(
+                f"{function_name}: k must be an int or an integer array of rank 0, got {offset.type!r}"
+            )
+        return convert(triangles.band_mask((rows, columns), offset, test), result_dtype)
     if is_recorded() or rows * columns > 65536:
         return convert(triangles.band_mask((rows, columns), offset, test), result_dtype)
     return make_constant(make(rows, columns, offset).astype(result_dtype), result_dtype)

@@ -515,7 +515,7 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     Args:
         y: values of the integrand.
         x: the points: a vector, or of y's shape; by default `dx` apart.
-        dx: the distance of neighbours without x.
+        dx: the distances of neighbours without x: one, or an array that broadcasts against them.
         axis: the axis.
 
     >>> float(trapezoid(np.array([1.0, 2.0, 3.0])))
@@ -527,14 +527,13 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     values = (
         convert(values, dtypes.result_type(values, np.float32)) if values.type.kind not in "fc" else values
     )
-    values = shaping.moveaxis(values, resolved_axis, -1)
     if x is None:
         widths = as_operand(dx, "trapezoid")
     else:
         points = as_operand(x, "trapezoid")
         if points.type.ndim == 1:
-            points = shaping.reshape(points, (1,) * (values.type.ndim - 1) + (-1,))
-        else:
-            points = shaping.moveaxis(points, resolved_axis, -1)
-        widths = diff(points)
-    return reducing.sum(widths * (values[..., 1:] + values[..., :-1]), -1) * 0.5
+            points = shaping.reshape(points, (-1,) + (1,) * (values.type.ndim - resolved_axis - 1))
+        widths = diff(points, axis=resolved_axis - values.type.ndim)
+    before = (slice(None),) * resolved_axis
+    heights = values[(*before, slice(1, None))] + values[(*before, slice(None, -1))]
+    return reducing.sum(widths * heights, resolved_axis - values.type.ndim) * 0.5

@@ -282,10 +282,10 @@ def _check_two_vectors(function_name: str, ar1: Operand, ar2: Operand) -> tuple[
     return shaping.reshape(x, -1), shaping.reshape(y, -1)
 
 
-def _compute_on_host(function_name: str, x: Array, y: Array) -> Array:
+def _compute_on_host(function_name: str, x: Array, y: Array, **options: bool) -> Array:
     """What NumPy's function of that name returns for concrete elements."""
     first, second = _check_concrete(function_name, x, y)
-    host_result = getattr(np, function_name)(first, second)
+    host_result = getattr(np, function_name)(first, second, **options)
     return make_constant(host_result.astype(first.dtype), x.type.dtype)
 
 
@@ -473,6 +473,6 @@ def setxor1d(
     """
     x, y = _check_two_vectors("setxor1d", ar1, ar2)
     if size is None:
-        return _compute_on_host("setxor1d", x, y)
+        return _compute_on_host("setxor1d", x, y, assume_unique=bool(assume_unique))
     merged = _merge_sorted(x, y)
     return _take_masked("setxor1d", merged.values, merged.in_x != merged.in_y, size, fill_value)

@@ -304,7 +304,7 @@ def average(
     Args:
         a: the array.
         axis: an axis or several; None for all.
-        weights: of a's shape, or a vector along the one axis; by default all 1.
+        weights: of a's shape, or of the sizes of the axes, in their order; by default all 1.
         returned: True to return the sum of the weights too.
         keepdims: True to keep the axes with size 1.
 
@@ -321,14 +321,19 @@ def average(
     x, w = promote_dtypes(x, as_operand(weights, "average"))
     x, w = arithmetic.to_inexact(x), arithmetic.to_inexact(w)
     if w.type.shape != x.type.shape:
-        if axis is None or isinstance(axis, Sequence) or w.type.ndim != 1:
+        if axis is None:
             raise ShapeError(
                 f"average: weights {w.type!r} have not the shape of {x.type!r}; a vector needs an axis"
             )
-        resolved_axis = normalize_axis("average", axis, x.type.ndim, x.type)
-        if w.type.size != x.type.shape[resolved_axis]:
-            raise ShapeError(f"average: weights {w.type!r} do not fit axis {resolved_axis} of {x.type!r}")
-        w = broadcast_to(shaping.reshape(w, (-1,) + (1,) * (x.type.ndim - resolved_axis - 1)), x.type.shape)
+        ordered = normalize_axes("average", axis, x.type)
+        axes_as_passed = axis if isinstance(axis, Sequence) else (axis,)
+        axes = [normalize_axis("average", i, x.type.ndim, x.type) for i in axes_as_passed]
+        if w.type.shape != tuple([x.type.shape[i] for i in axes]):
+            which = f"axis {axes[0]}" if len(axes) == 1 else f"axes {tuple(axes)}"
+            raise ShapeError(f"average: weights {w.type!r} do not fit {which} of {x.type!r}")
+        w = shaping.transpose(w, sorted(range(len(axes)), key=axes.__getitem__))
+        w = shaping.reshape(w, tuple([n if i in ordered else 1 for i, n in enumerate(x.type.shape)]))
+        w = broadcast_to(w, x.type.shape)
     dtype = w.type.dtype
     wide = reducing.accumulation_dtype(dtype)
     total = reducing.sum(w, axis, wide, keepdims)

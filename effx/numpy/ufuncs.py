@@ -101,8 +101,23 @@ class ufunc(Generic[P, R]):
         self._nin, self._nout, self._nargs, self._identity = nin, nout, nargs or nin, identity
         self._apply: Callable[..., Any] = call or func
         self._reduce, self._accumulate, self._at, self._associative = reduce, accumulate, at, associative
-        self._reduceat = reduceat
+        self._reduceat, self._is_vectorized = reduceat, False
         self.__signature__, self._refused = _signature_with_refused(func)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        """What two functions that do the same have in common; one of `frompyfunc` is its Python function."""
+        function = getattr(self.func, "__wrapped__", self.func) if self._is_vectorized else self.func
+        return (
+            function, self.__name__, self._nin, self._nout, self._nargs, self._identity, self._is_vectorized,
+            self._reduce, self._accumulate, self._at, self._reduceat, self._associative,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is ufunc and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the function's part of the key of a program on disk."""
@@ -205,8 +220,13 @@ class ufunc(Generic[P, R]):
         refuse_out(name, out)
         x = as_operand(a, name)
         axes = normalize_axes(name, axis, x.type)
-        if self._reduce is not None and initial is None and where is None and dtype is None:
-            return self._reduce(x, axis=axes, keepdims=keepdims)
+        if self._reduce is not None and dtype is None and (where is None or self.identity is not None):
+            if where is not None:
+                chosen = broadcast_to(reducing.as_mask(name, where, x.type.ndim), x.type.shape)
+                x = arithmetic.where(chosen, x, convert(as_operand(self.identity, name), x.type.dtype))
+            if self.identity is not None or all([x.type.shape[i] for i in axes]):
+                reduced = self._reduce(x, axis=axes, keepdims=keepdims)
+                return reduced if initial is None else self._combined(reduced, as_operand(initial, name))
         remaining_axes = [i for i in range(x.type.ndim) if i not in axes]
         sizes = [x.type.shape[i] for i in remaining_axes]
 
@@ -448,4 +468,6 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     check_function("frompyfunc", func)
     if nin < 1 or nout < 1:
         raise ShapeError(f"frompyfunc: takes at least one operand and result, got {nin} and {nout}")
-    return ufunc(vectorize(func), nin, nout, identity=identity)
+    made: ufunc[..., Any] = ufunc(vectorize(func), nin, nout, identity=identity)
+    made._is_vectorized = True
+    return made

@@ -42,9 +42,9 @@ def vectorize(
     """Makes a function of core dimensions broadcast over leading ones, as NumPy's generalised ufuncs do.
 
     Args:
-        pyfunc: of arrays with the core dimensions, scalars without a signature. Without it,
-            `vectorize(...)` is a decorator.
-        excluded: positions and names of arguments that are passed unchanged.
+        pyfunc: of arrays with the core dimensions, scalars without a signature; then results may have any dimensions.
+            Without it, `vectorize(...)` is a decorator.
+        excluded: positions and names of arguments that are passed unchanged. Without a signature, so is None.
         signature: core dimensions of arguments and results, such as `"(n,m),(m)->(n)"`; the sizes of
             equal names agree.
 
@@ -78,12 +78,12 @@ def vectorize(
 
     @wraps(pyfunc)
     def vectorized(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        for argument_index in excluded:
-            if isinstance(argument_index, int) and argument_index >= len(args):
-                raise TransformError(
-                    f"vectorize: excluded names argument {argument_index}, but {name} got {len(args)} positional arguments"
-                )
-        argument_indices = [i for i in range(len(args)) if i not in excluded]
+        absent = [i for i, x in enumerate(args) if x is None and i not in excluded]
+        if absent and cores is not None:
+            raise TransformError(
+                f"vectorize: argument {absent[0]} of {name} is None, and has no core dimensions {about}"
+            )
+        argument_indices = [i for i in range(len(args)) if i not in excluded and i not in absent]
         arrays = [as_operand(args[i], "vectorize") for i in argument_indices]
         ins: Sequence[Core] = [()] * len(argument_indices) if cores is None else cores[0]
         if len(ins) != len(argument_indices):
@@ -146,10 +146,11 @@ def _bind_core_sizes(
 def _check_results(result: PyTree, outs: Sequence[Core] | None, sizes: dict[str, int], about: str) -> None:
     several = isinstance(result, tuple)
     results = list(result) if several else [result]
-    expected_cores: Sequence[Core] = [()] * len(results) if outs is None else outs
-    if len(expected_cores) != len(results) or (outs is not None and len(outs) > 1 and not several):
-        raise TransformError(f"vectorize: expected {len(expected_cores)} results, got {len(results)} {about}")
-    for y, core in zip(results, expected_cores, strict=True):
+    if outs is None:  # results may have dimensions of their own
+        return
+    if len(outs) != len(results) or (len(outs) > 1 and not several):
+        raise TransformError(f"vectorize: expected {len(outs)} results, got {len(results)} {about}")
+    for y, core in zip(results, outs, strict=True):
         shape = as_operand(cast("Array", y), "vectorize").type.shape
         if len(shape) != len(core):
             raise ShapeError(

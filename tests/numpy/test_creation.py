@@ -18,7 +18,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx.errors import BackendError, DTypeError, EffxError, ShapeError
+from effx.errors import BackendError, DTypeError, EffxError, OptionError, ShapeError
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_dtype_objects() -> None:
     assert enp.result_type(enp.ones(1), 1) == enp.float32
     assert enp.isdtype(enp.int8, "integral")
     assert not enp.isdtype(enp.int8, ("bool", enp.float32))
-    assert repr(enp.bool_) == "effx.numpy.bool_"
+    assert repr(enp.bool_) == "effx.numpy.bool"
     assert enp.float64.__name__ == "float64"
     assert pickle.loads(pickle.dumps(enp.int8)) == enp.int8
     assert enp.float64(1.5).dtype == np.float32  # narrowed, as everywhere, unless enable_x64 is on
@@ -323,3 +323,47 @@ def test_sequences_of_traced_numbers() -> None:
 def test_what_are_no_sequences_of_numbers(x: Any) -> None:
     with pytest.raises(DTypeError):
         enp.array(x)
+
+
+@pytest.mark.parametrize("arguments", [(1j,), (0, 5 + 0j), (0, 5, 1 + 1j), (np.complex64(3),)])
+def test_ranges_of_complex_numbers(arguments: Any) -> None:
+    """They are refused, since complex numbers have no order; a complex dtype is none of the numbers."""
+    with pytest.raises(
+        OptionError, match=r"^arange: start, stop and step must be real numbers, got .*; dtype may be"
+    ):
+        enp.arange(*arguments)
+    np.testing.assert_array_equal(enp.arange(3, dtype=complex), np.arange(3, dtype=np.complex64))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 2), (0, 3), (1, 1)])
+@pytest.mark.parametrize("name", ["eye", "tri"])
+def test_bands_of_an_abstract_diagonal(name: str, shape: tuple[int, int]) -> None:
+    """The diagonal's number may be abstract, of any integer dtype."""
+    made, expected = getattr(enp, name), getattr(np, name)
+    for k in (-3, -1, 0, 1, 5):
+        for number in (k, np.int8(k)):
+            band = effx.jit(lambda k: made(*shape, k, "int16"))(number)
+            assert band.dtype == "int16"
+            np.testing.assert_array_equal(band, expected(*shape, k))
+    bands = effx.vmap(lambda k: made(*shape, k))(np.arange(-1, 2))
+    np.testing.assert_array_equal(bands, np.stack([expected(*shape, k) for k in range(-1, 2)]))
+
+
+@pytest.mark.parametrize("k", [1.5, np.ones(2, int)])
+def test_bands_of_no_diagonal(k: Any) -> None:
+    """An abstract number of a diagonal is an integer of rank 0."""
+    with pytest.raises(DTypeError, match=r"^eye: k must be an int or an integer array of rank 0, got "):
+        effx.jit(lambda k: enp.eye(3, 3, k))(k)
+
+
+def test_grids_without_an_end() -> None:
+    """As in NumPy, a slice without an end counts up to its start."""
+    for name in ("mgrid", "ogrid"):
+        for part in (slice(None), slice(3, None)):
+            np.testing.assert_array_equal(getattr(enp, name)[part], getattr(np, name)[part])
+
+
+def test_lists_as_types_are_no_sequences() -> None:
+    """`list[int]` has the attributes of `list` and no elements."""
+    with pytest.raises(DTypeError, match=r"^array: expected an array or a number, got list\[int\]"):
+        enp.array(list[int])

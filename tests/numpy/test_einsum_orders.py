@@ -107,3 +107,19 @@ def test_wrong_searches() -> None:
         DTypeError, match=r"einsum: optimize must be a bool, the name of a search or a path, got 3"
     ):
         enp.einsum("ij,jk", *[np.ones((2, 2))] * 2, optimize=3)
+
+
+@pytest.mark.parametrize(
+    "subscripts", ["ii", "ij->", "ij->i", "ii->i", "ij,j", "ij,j->", "ij,jk->k", "...i->...", "ij->ji"]
+)
+def test_bools(subscripts: str) -> None:
+    """Sums of bools are whether one is true, as in NumPy; a preferred dtype counts them."""
+    rng = np.random.default_rng(0)
+    terms = subscripts.partition("->")[0].split(",")
+    arrays = [rng.random((3,) * len(term.replace("...", "ab"))) > 0.6 for term in terms]
+    for f in (enp.einsum, effx.jit(enp.einsum, static_argnums=0)):
+        result = f(subscripts, *arrays)
+        assert result.dtype == bool
+        np.testing.assert_array_equal(result, np.einsum(subscripts, *arrays))
+    counted = enp.einsum(subscripts, *arrays, preferred_element_type="int32")
+    np.testing.assert_array_equal(counted, np.einsum(subscripts, *[a.astype(int) for a in arrays]))

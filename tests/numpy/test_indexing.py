@@ -5,6 +5,7 @@ Never: tests slices and gathers alone; test_against_numpy.py and tests/ops do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import effx
 import effx.numpy as enp
-from effx.errors import IndexingError, NonConcreteBooleanIndexError
+from effx.errors import IndexingError, NonConcreteBooleanIndexError, ShapeError
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 nan = np.nan
@@ -349,3 +350,81 @@ def test_functions_that_take_lists() -> None:
     points = UNTYPED_NDIMAGE.map_coordinates(np.arange(4.0).reshape(2, 2), [[0.5, 1], (0.5, 0)], 1)
     assert points.tolist() == [1.5, 2]
     assert UNTYPED_LINALG.cho_solve((np.eye(2), True), [1.0, 2.0]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0)])
+def test_masks_of_size_zero(shape: tuple[int, ...]) -> None:
+    """As in NumPy, they take nothing of an axis of any size, and write nothing."""
+    mask = np.zeros(shape, bool)
+    x = enp.array(X)
+    np.testing.assert_array_equal(x[mask], X[mask])
+    np.testing.assert_array_equal(effx.jit(lambda x: x[mask])(x), X[mask])
+    np.testing.assert_array_equal(x.at[mask].set(7.0), X)
+    np.testing.assert_array_equal(x.at[mask].add(np.ones(4)[:0] if len(shape) > 1 else 1.0), X)
+
+
+def test_masks_of_size_zero_and_others_that_do_not_fit() -> None:
+    """Each axis is compared by itself."""
+    with pytest.raises(IndexingError) as caught:
+        enp.array(X)[np.zeros((2, 0), bool)]
+    assert caught.value.message == (
+        "getitem: the mask bool[2,0] does not fit f32[3,4]: axis 0 has size 3, the mask 2 there"
+    )
+
+
+def test_slices_with_abstract_bounds() -> None:
+    """They are an IndexError that names what has a fixed size."""
+    for f in (
+        lambda i: enp.zeros(4)[:i],
+        lambda i: enp.zeros(4)[i : i + 2],
+        lambda i: enp.zeros(4).at[i:].set(1),
+    ):
+        with pytest.raises(IndexingError) as caught:
+            effx.jit(f)(2)
+        assert re.fullmatch(
+            r"getitem: slice bounds decide the result's shape and must be known while tracing, got slice\(.*\); "
+            r"use ds\(start, size\) or lax.dynamic_slice where the size is fixed, or effx.numpy.where",
+            caught.value.message,
+        )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("uint32", 2**32 - 1), ("uint32", 2**31), ("uint8", 255), ("int8", -128)]
+)
+def test_ints_at_the_end_of_a_dtype(dtype: str, value: int) -> None:
+    """An int that the array's dtype holds is written as it is, whether the default integer holds it or not."""
+    x = enp.zeros(2, dtype)
+    assert x.at[0].set(value).tolist() == [value, 0]
+    assert effx.jit(lambda x: x.at[1].set(value))(x).tolist() == [0, value]
+    assert x.at[0].max(value).tolist() == [max(value, 0), 0]
+    assert x.at[0].add(value).tolist() == [value, 0]
+    assert x.at[np.array([True, False])].set(value).tolist() == [value, 0]
+
+
+UNRAVELLED = [
+    (7, (3, 4)),
+    (np.array([[-1, 0], [100, 5]]), (3, 4)),
+    (np.int8(3), 5),
+    (np.arange(3), (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("indices", "shape"), UNRAVELLED)
+def test_unravel_index_of_an_abstract_shape(indices: Any, shape: Any) -> None:
+    """It gives what the same shape gives when it is known."""
+    total = int(np.prod(shape))
+    expected = np.unravel_index(
+        np.clip(np.where(np.asarray(indices) < 0, indices + total, indices), 0, total - 1), shape
+    )
+    for results in (enp.unravel_index(indices, shape), effx.jit(enp.unravel_index)(indices, shape)):
+        assert len(results) == len(expected)
+        for x, y in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+            assert x.dtype == enp.asarray(indices).dtype
+
+
+def test_unravel_index_of_wrong_sizes() -> None:
+    """Sizes are integers of rank 0."""
+    with pytest.raises(ShapeError) as caught:
+        effx.jit(enp.unravel_index)(3, (2.0, 3))
+    assert caught.value.message == "unravel_index: a size must be an integer of rank 0, got f32[]~"

@@ -12,6 +12,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
+from effx.errors import ShapeError
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 TALL = np.zeros((7, 3), np.float32)
@@ -143,3 +144,74 @@ def test_padding_by_a_function() -> None:
     want = np.pad(x, widths, filled, low=5.0)
     for function in (enp.pad, effx.jit(enp.pad, static_argnums=(1, 2))):
         np.testing.assert_array_equal(function(x, widths, fill, low=5.0), want)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [((4, 5), 0), ((3, 5), 1), ((5,), 1), ((2, 4, 5), 0), ((3, 3, 5), 1), ((), 2)]
+)
+def test_trapezoid_with_many_distances(sizes: tuple[int, ...], axis: int) -> None:
+    """The distances broadcast against the parts of the integral, and points stand along the axis."""
+    rng = np.random.default_rng(0)
+    y, dx = rng.normal(size=(3, 4, 5)).astype("f4"), rng.normal(size=sizes).astype("f4")
+    np.testing.assert_allclose(
+        enp.trapezoid(y, dx=dx, axis=axis), np.trapezoid(y, dx=dx, axis=axis), rtol=1e-5, atol=1e-6
+    )
+    for x in (np.sort(rng.normal(size=y.shape[axis])), np.sort(rng.normal(size=y.shape), axis)):
+        x = x.astype("f4")
+        np.testing.assert_allclose(
+            enp.trapezoid(y, x, axis=axis), np.trapezoid(y, x, axis=axis), rtol=1e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("axis", [(1, 2), (2, 0), (0, 1, 2), (2, 1, 0), (2,), (-1, 0)])
+def test_average_with_weights_of_axes(axis: tuple[int, ...]) -> None:
+    """Weights may have the sizes of the axes, in the order in which these are named."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 3, 4)).astype("f4")
+    w = rng.random([x.shape[i] for i in axis]).astype("f4")
+    for keepdims in (False, True):
+        for mine, numpys in zip(
+            enp.average(x, axis, w, True, keepdims),
+            np.average(x, axis, w, True, keepdims=keepdims),
+            strict=True,
+        ):
+            np.testing.assert_allclose(mine, numpys, rtol=1e-5)
+
+
+SOURCES = ["bool", "uint8", "int16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("target", ["bool", "uint8", "int16", "float32", "uint64", "complex64", "complex128"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_views(source: str, target: str) -> None:
+    """Every dtype reads the bytes of every other, where NumPy does: bools are bytes, complex numbers pairs."""
+    rng = np.random.default_rng(0)
+    with effx.enable_x64():
+        for shape in ((), (4,), (2, 8), (0,), (3, 0)):
+            data = np.asarray(rng.integers(0, 2, shape).astype(source))
+            if data.dtype.kind == "c":
+                data = np.asarray(data + np.asarray(1j * rng.normal(size=shape), source))
+            try:
+                expected = data.view(target)
+            except ValueError:
+                with pytest.raises(ShapeError, match=r"^view: "):
+                    enp.asarray(data).view(target)
+                continue
+            expected = data.view("u1") != 0 if target == "bool" else expected
+            result = np.asarray(effx.jit(lambda x: x.view(target))(data))
+            assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+            assert result.tobytes() == expected.tobytes()
+
+
+def test_sums_that_drop_imaginary_parts() -> None:
+    """A real dtype of a sum, product or mean takes real parts, as astype does."""
+    z = enp.array([1 + 2j, 3 - 1j])
+    assert [f(z, dtype="float32").item() for f in (enp.sum, enp.prod, enp.mean)] == [4.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize("f", [enp.sum, enp.prod])
+def test_initial_values_are_scalars(f: Any) -> None:
+    """An array is refused, and does not broadcast."""
+    with pytest.raises(ShapeError) as caught:
+        f(enp.ones((2, 3)), 1, initial=np.ones(2, "f4"))
+    assert caught.value.message == f"{f.__name__}: initial must be a scalar, got f32[2]"

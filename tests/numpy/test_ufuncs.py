@@ -119,3 +119,35 @@ def test_refused() -> None:
     for call, error, text in calls:
         with pytest.raises(error, match=text):
             call()
+
+
+@pytest.mark.parametrize(
+    "name", [*words("add multiply maximum minimum logaddexp logical_and logical_or"), "subtract"]
+)
+@pytest.mark.parametrize("initial", [None, 2.0])
+def test_reductions_of_masked_elements(name: str, initial: float | None) -> None:
+    """They have the dtype of the reduction without a mask, and its value of the chosen elements."""
+    mine, numpys = getattr(enp, name), getattr(np, name)
+    if initial is None and (mine.identity is None or numpys.identity is None):
+        return
+    options = {} if initial is None else {"initial": initial}
+    for x in (A, A > 0) if name not in ("subtract", "logaddexp") else (A,):
+        for axis in (0, 1, None) if name != "subtract" else (0, 1):
+            result = mine.reduce(x, axis, where=M, **options)
+            np.testing.assert_allclose(result, numpys.reduce(x, axis, where=M, **options), rtol=1e-6)
+            assert result.dtype == mine.reduce(x, axis).dtype
+
+
+def test_functions_of_one_function_are_equal() -> None:
+    """Two universal functions are equal if they are made of the same function with the same numbers."""
+
+    def f(x: Any, y: Any) -> Any:
+        return x + y
+
+    first, second = enp.frompyfunc(f, 2, 1), enp.frompyfunc(f, 2, 1)
+    assert first == second
+    assert {first: 1}[second] == 1
+    assert first != enp.frompyfunc(f, 2, 1, identity=0)
+    assert first != enp.frompyfunc(lambda x, y: x + y, 2, 1)
+    assert enp.add == enp.add
+    assert enp.add != enp.subtract

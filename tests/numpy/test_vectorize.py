@@ -107,8 +107,11 @@ def test_gradients_flow() -> None:
             "vectorize: the signature '(n)->(n)' has 1 arguments, product got 2 that are not excluded",
         ),
         (
-            lambda: enp.vectorize(cross, excluded={2})(1.0, 2.0),
-            "vectorize: excluded names argument 2, but cross got 2 positional arguments",
+            lambda: enp.vectorize(cross, signature="(n),(n)->(n)")(enp.ones(3), None),
+            (
+                "vectorize: argument 1 of cross is None, and has no core dimensions on vectorized function with "
+                "excluded=frozenset() and signature='(n),(n)->(n)'"
+            ),
         ),
     ],
 )
@@ -136,3 +139,40 @@ def test_digits_are_names() -> None:
     x = np.arange(9.0, dtype="f4").reshape(3, 3)
     f = enp.vectorize(lambda v: v.sum(), signature="(2)->()")
     np.testing.assert_array_equal(f(x), np.vectorize(lambda v: v.sum(), signature="(2)->()")(x))
+
+
+def test_none_is_passed_on() -> None:
+    """Without a signature an argument that is None is passed unchanged."""
+
+    def add_if_any(x: Any, y: Any) -> Any:
+        assert x.ndim == 0
+        return x if y is None else x + y
+
+    f = enp.vectorize(add_if_any)
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(f(x, None), x)
+    np.testing.assert_array_equal(effx.jit(f)(x, None), x)
+    np.testing.assert_array_equal(f(x, x[0]), x + x[0])
+
+
+def test_results_of_any_dimensions() -> None:
+    """Without a signature results may have dimensions of their own, which come last."""
+    f = enp.vectorize(lambda x: (x * enp.arange(4), x))
+    rows, same = f(np.arange(3))
+    np.testing.assert_array_equal(rows, np.outer(np.arange(3), np.arange(4)))
+    np.testing.assert_array_equal(same, np.arange(3))
+    assert f(2)[0].tolist() == [0, 2, 4, 6]
+
+
+def test_excluded_arguments_that_are_left_out() -> None:
+    """A position that is excluded may be left out or named, as in NumPy."""
+
+    def combine(x: Any, y: Any, how: Any = enp.add) -> Any:
+        assert x.ndim == y.ndim == 0
+        return how(x, y)
+
+    f = enp.vectorize(combine, excluded={2, "how"})
+    x = np.arange(4)
+    np.testing.assert_array_equal(f(x, 2), x + 2)
+    np.testing.assert_array_equal(f(x, 2, enp.power), x**2)
+    np.testing.assert_array_equal(f(x, 2, how=enp.power), x**2)

@@ -1,6 +1,7 @@
 """`jax.numpy`: what takes more there than in `effx.numpy`."""
 
 import math
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -8,10 +9,11 @@ import numpy as np
 from effx import lax
 from effx import numpy as enp
 from effx.array import Operand
+from effx.array.shaping import normalize_axes
 from effx.compat.modules.dtypes import issubdtype
-from effx.dtypes import DTypeLike
+from effx.dtypes import DTypeLike, float32
 from effx.errors import CompatError
-from effx.ir.types import Shape
+from effx.ir.types import Shape, array_type
 from effx.ir.values.array import Array
 from effx.transforms.placement.out_sharding import OutSharding
 
@@ -66,8 +68,20 @@ def shape(a: object) -> Shape:
     >>> shape([[1, 2], [3, 4]]), shape(None)
     ((2, 2), ())
     """
+    return _shape_of("shape", a)
+
+
+def _shape_of(function_name: str, a: object) -> Shape:
     known = getattr(a, "shape", None)
-    return np.asarray(a).shape if known is None else tuple(known)
+    if known is not None:
+        return tuple(known)
+    if not isinstance(a, bool | int | float | complex):
+        warnings.warn(
+            f"{function_name} requires ndarray or scalar arguments, got {type(a)}",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return np.asarray(a).shape
 
 
 def ndim(a: object) -> int:
@@ -76,7 +90,7 @@ def ndim(a: object) -> int:
     >>> ndim([1.0, 2.0])
     1
     """
-    return len(shape(a))
+    return len(_shape_of("ndim", a))
 
 
 def size(a: object, axis: int | tuple[int, ...] | None = None) -> int:
@@ -85,8 +99,6 @@ def size(a: object, axis: int | tuple[int, ...] | None = None) -> int:
     >>> size([[1, 2, 3]]), size([[1, 2, 3]], 1)
     (3, 3)
     """
-    sizes = shape(a)
-    if axis is None:
-        return math.prod(sizes)
-    axes = axis if isinstance(axis, tuple) else (axis,)
+    sizes = _shape_of("size", a)
+    axes = normalize_axes("size", axis, array_type(float32, sizes))
     return math.prod([sizes[i] for i in axes])

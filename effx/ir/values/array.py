@@ -1189,6 +1189,9 @@ else:
 class bool_(_Scalar["bool_"], Real, Narrow): ...
 
 
+bool_.__name__ = "bool"  # as NumPy's and JAX's is called
+
+
 class int2(_Scalar["int2"], Integer, Narrow): ...
 
 

@@ -1,7 +1,7 @@
 """Loops until a condition fails: `while_loop` and `fori_loop`."""
 
 from collections.abc import Callable
-from math import isqrt
+from math import ceil, isqrt
 from typing import TypeVar, overload
 
 import numpy as np
@@ -257,7 +257,7 @@ def fori_loop(
     unroll: int | bool | None = None,
     max_steps: int | None = None,
 ) -> C:
-    """Calls a function for each integer from `lower` to `upper`, which is excluded.
+    """Calls a function for each integer from `lower` to `upper`, which is excluded; of floats, in steps of 1.
 
     In Python::
 
@@ -270,7 +270,7 @@ def fori_loop(
     `max_steps` for reverse mode.
 
     Args:
-        lower: the first integer.
+        lower: the first integer, or float.
         upper: the end, of the same dtype.
         body_fun: takes the index and the value. The index is a scalar of the bounds' dtype, and as weak as
             `lower`; with concrete bounds, like a Python int. Returns the next value, of the same structure,
@@ -285,7 +285,7 @@ def fori_loop(
 
     Raises:
         ShapeError: a bound is no scalar, or the value changes its shape.
-        DTypeError: bounds are no integers or differ in dtype, or the value changes its dtype.
+        DTypeError: bounds are no integers or floats, or differ in dtype, or the value changes its dtype.
         TreeError: the value changes its structure.
         TransformError: `unroll` or `max_steps` is below 1, `unroll` is given for traced bounds, or `body_fun`
             is no function.
@@ -300,25 +300,28 @@ def fori_loop(
     first, last = _promote_bounds(lower, upper)
     bound = None if max_steps is None else check_positive_int("fori_loop", "max_steps", max_steps)
     start, end = concrete_value(first), concrete_value(last)
-    steps = None
+    length: int | None = None
+    counter: int | float = 0
     if start is not None and end is not None:
-        steps = range(int(start), int(end))
-        first = _first_counter(steps, first)
-    if unroll is not None and steps is None:
+        counter = float(start) if first.type.kind == "f" else int(start)
+        length = _count_steps(start, end)
+        if isinstance(counter, int):
+            first = _first_counter(range(counter, int(end)), first)
+    if unroll is not None and length is None:
         raise TransformError("fori_loop: unroll needs bounds that are known when the loop is staged")
     name = callable_name(body_fun)
-    if steps is not None and flags.disable_jit.value:
+    if length is not None and flags.disable_jit.value:
 
         def step(i: int, val: C) -> tuple[C, None]:
-            number = scalar(steps[i], first.type.dtype, first.type.weak)
+            number = scalar(counter + i, first.type.dtype, first.type.weak)
             return check_next_carry("fori_loop", name, init_val, val, body_fun(number, val)), None
 
         val: C = init_val
-        return iterate(step, val, len(steps))[0]
+        return iterate(step, val, length)[0]
     carry, tree = flatten_to_arrays("fori_loop", "init_val", init_val)
     inputs = positional_tree(leaf_structure, tree)
     # Where batch elements have bounds of their own, some end while others go on.
-    i_type = first.type if steps is not None else first.type.with_vma(first.type.vma | last.type.vma)
+    i_type = first.type if length is not None else first.type.with_vma(first.type.vma | last.type.vma)
 
     def stage_body(types: Types) -> tuple[FunctionTrace, PyTreeDef, Types]:
         body_trace = trace_cached("fori_loop", body_fun, inputs, (i_type, *types))
@@ -327,8 +330,7 @@ def fori_loop(
     with diverge_along(i_type.vma):
         types, body = infer_carry_types("fori_loop", name, init_val, array_types(carry), stage_body)
     constants, values = list(body.captured), convert_to_types(carry, types)
-    if steps is not None:
-        length = len(steps)
+    if length is not None:
         unrolling = unroll_count("fori_loop", 1 if unroll is None else unroll, length)
         counting = _add_counter_to_body(body.program, len(constants))
         results = Scan(counting, length, len(constants), 1 + len(values), False, unrolling)(
@@ -352,10 +354,10 @@ def _promote_bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
     for name, x in zip(("lower", "upper"), bounds, strict=True):
         if x.type.shape:
             raise ShapeError(f"fori_loop: {name} must be a scalar, got {x.type!r}")
-        if x.type.kind not in "iu":
-            raise DTypeError(f"fori_loop: {name} must be an integer, got {x.type!r}")
+        if x.type.kind not in "iuf":
+            raise DTypeError(f"fori_loop: {name} must be an integer or a float, got {x.type!r}")
     first, last = bounds
-    if first.type is not last.type:
+    if first.type is not last.type and (first.type.kind == "f") == (last.type.kind == "f"):
         strong = last.type if first.type.weak else first.type
         bounds = [
             convert(x, strong.dtype) if x.type.weak and x.type.dtype != strong.dtype else x for x in bounds
@@ -366,6 +368,13 @@ def _promote_bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
             f"fori_loop: lower and upper must have the same dtype, got {first.type!r} and {last.type!r}"
         )
     return first, last
+
+
+def _count_steps(start: Array, end: Array) -> int:
+    """Returns how many numbers there are from a start to an end, which is excluded, in steps of 1."""
+    if start.type.kind in "iu":
+        return max(int(end) - int(start), 0)
+    return max(ceil(float(end) - float(start)), 0)
 
 
 def _first_counter(steps: range, first: Array) -> Array:

@@ -148,15 +148,23 @@ def _matrix_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, int]
     if ord in (1, -1, math.inf, -math.inf):
         summed, remaining_axis = (row, column) if ord in (1, -1) else (column, row)
         sums = reducing.sum(absolute(a), (summed,), keepdims=True)
-        most = reducing.max if ord in (1, math.inf) else reducing.min
-        extreme_sums = most(sums, (remaining_axis,), keepdims=True)
+        if ord in (1, math.inf):
+            extreme_sums = reducing.max(sums, (remaining_axis,), keepdims=True, initial=0)
+        else:
+            extreme_sums = reducing.min(sums, (remaining_axis,), keepdims=True)
         return extreme_sums if keepdims else shaping.squeeze(extreme_sums, axes)
     if ord not in (2, -2, "nuc"):
         raise ShapeError(
             f"{function_name}: ord of matrices must be 'fro', 'nuc', infinity, 1 or 2, or a negative of these, got {ord!r}"
         )
     s = svdvals(shaping.moveaxis(a, axes, (-2, -1)))
-    values = reducing.sum(s, -1) if ord == "nuc" else reducing.max(s, -1) if ord == 2 else reducing.min(s, -1)
+    values = (
+        reducing.sum(s, -1)
+        if ord == "nuc"
+        else reducing.max(s, -1, initial=0)
+        if ord == 2
+        else reducing.min(s, -1)
+    )
     return shaping.expand_dims(values, sorted(axes)) if keepdims else values
 
 

@@ -253,7 +253,12 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: untyped.fori_loop(0.5, 3, body, F),
         DTypeError,
-        "fori_loop: lower must be an integer, got f32[]~",
+        "fori_loop: lower and upper must have the same dtype, got f32[]~ and i32[]~",
+    ),
+    (
+        lambda: untyped.fori_loop(0j, 3, body, F),
+        DTypeError,
+        "fori_loop: lower must be an integer or a float, got c64[]~",
     ),
     (lambda: untyped.fori_loop(0, X, body, F), ShapeError, "fori_loop: upper must be a scalar, got f32[3]"),
     (

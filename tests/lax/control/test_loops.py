@@ -266,3 +266,18 @@ def test_collectives_in_loops() -> None:
     while a + b < 100:
         a, b = a + max(a, b), b + max(a, b)
     assert got.tolist() == [a, b]
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.5, 3.0), (0.0, 3.0), (3.0, 0.0), (-1.25, 1.0), (2.0, 2.0)])
+def test_float_bounds(lower: float, upper: float) -> None:
+    """The index goes up from the lower bound in steps of 1, whether the bounds are known or not."""
+    expected = float(np.arange(lower, upper).sum())
+
+    def total(lower: Any, upper: Any) -> Any:
+        return lax.fori_loop(lower, upper, lambda i, total: total + i, 0.0)
+
+    assert total(lower, upper).item() == expected
+    assert effx.jit(total)(lower, upper).item() == expected
+    assert total(np.float16(lower), np.float16(upper)).item() == expected
+    with effx.disable_jit():
+        assert float(total(lower, upper)) == expected
