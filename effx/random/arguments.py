@@ -111,6 +111,17 @@ def is_high_precision(function_name: str, mode: str | None) -> bool:
     raise OptionError(f"{function_name}: mode must be 'high' or 'low', got {mode!r}")
 
 
+def check_gumbel_mode(function_name: str, mode: str | None) -> str:
+    """Returns the mode of Gumbel noise: how many bits make a number.
+
+    Raises:
+        DTypeError: the mode is none of "low" (or None), "high" and "highest".
+    """
+    if mode in ("highest", "high", "low", None):
+        return mode or "low"
+    raise OptionError(f"{function_name}: mode must be 'highest', 'high' or 'low', got {mode!r}")
+
+
 def can_broadcast(shape: Shape, target: Shape) -> bool:
     """Says whether an array of one shape broadcasts to the other."""
     offset = len(target) - len(shape)

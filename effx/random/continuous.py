@@ -10,11 +10,11 @@ from effx.errors import DTypeError
 from effx.random import floats
 from effx.random.arguments import (
     ShapeLike,
+    check_gumbel_mode,
     check_key,
     check_sample_shape,
     check_sizes,
     floating_dtype,
-    is_high_precision,
 )
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
@@ -29,8 +29,7 @@ _uniform = jit(floats.uniform_floats, static_argnames=STATIC)
 _normal = jit(floats.normal_floats, static_argnames=STATIC)
 _truncated = jit(floats.truncated_normal_floats, static_argnames=(*STATIC, "is_central"))
 _exponential = jit(floats.exponential_floats, static_argnames=STATIC)
-_gumbel = jit(floats.gumbel_floats, static_argnames=STATIC)
-_fine_gumbel = jit(floats.fine_gumbel_floats, static_argnames=STATIC)
+_gumbels = {mode: jit(draw, static_argnames=STATIC) for mode, draw in floats.GUMBEL_FLOATS.items()}
 _laplace = jit(floats.laplace_floats, static_argnames=STATIC)
 _logistic = jit(floats.logistic_floats, static_argnames=STATIC)
 _cauchy = jit(floats.cauchy_floats, static_argnames=STATIC)
@@ -204,7 +203,8 @@ def gumbel(
         key: a key, not to be used again.
         shape: the result's shape.
         dtype: a floating dtype; f32 by default, f64 with `enable_x64`.
-        mode: "high" for a longer upper tail, from twice the bits; None is "low".
+        mode: "high" for a longer upper tail, from twice the bits; "highest" for all digits of both tails too; None is
+            "low".
         out_sharding: the sharding of the result; by default replicated.
 
     Returns:
@@ -220,8 +220,7 @@ def gumbel(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, gumbel, key, shape, dtype, mode)
-    draw = _fine_gumbel if is_high_precision("gumbel", mode) else _gumbel
-    return draw(
+    return _gumbels[check_gumbel_mode("gumbel", mode)](
         check_key("gumbel", key), shape=check_sizes("gumbel", shape), dtype=floating_dtype("gumbel", dtype)
     )
 

@@ -19,6 +19,7 @@ from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import scan
 from effx.lax.elementwise.arithmetic import ceil, floor
 from effx.lax.elementwise.exponential import log, log1p, sqrt
+from effx.random.approximations import approximate_poisson_counts
 from effx.random.arguments import ShapeLike, check_key, check_sample_shape, check_sizes, floating_dtype
 from effx.random.floats import uniform_floats, unit_floats
 from effx.random.generators import split_key
@@ -181,6 +182,7 @@ STATIC = ("shape", "dtype")
 _poisson, _binomial, _geometric = [
     jit(g, static_argnames=STATIC) for g in (poisson_counts, binomial_counts, geometric_counts)
 ]
+_approximate_poisson = jit(approximate_poisson_counts, static_argnames=STATIC)
 _multinomial = jit(multinomial_counts, static_argnames=(*STATIC, "unroll"))
 
 
@@ -202,16 +204,20 @@ def poisson(
 ) -> Array:
     """Draws Poisson numbers of mean `lam`, of an integer dtype; -1 where there is no such mean.
 
+    With `method="approximate"` they are made of one normal number each, without rejection: faster on accelerators, and
+    less than 1e-4 away from the distribution in total.
+
     >>> import effx
     >>> poisson(effx.random.PRNGKey(7), 3.0, (4,))
     Array([4, 1, 1, 3], dtype=int32)
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, poisson, key, lam, shape, dtype, method=method)
-    if method != "exact":
-        raise OptionError(f"poisson: method must be 'exact', got {method!r}")
+    if method not in ("exact", "approximate"):
+        raise OptionError(f"poisson: method must be 'exact' or 'approximate', got {method!r}")
     sizes = check_sample_shape("poisson", shape, lam)
-    return _poisson(check_key("poisson", key), lam, shape=sizes, dtype=_integer_dtype("poisson", dtype))
+    draw = _poisson if method == "exact" else _approximate_poisson
+    return draw(check_key("poisson", key), lam, shape=sizes, dtype=_integer_dtype("poisson", dtype))
 
 
 def binomial(

@@ -15,12 +15,13 @@ from effx.lax.sorting import top_k
 from effx.random.arguments import (
     ShapeLike,
     can_broadcast,
+    check_gumbel_mode,
     check_key,
     check_sample_shape,
     check_sizes,
     is_high_precision,
 )
-from effx.random.floats import fine_gumbel_floats, gumbel_floats, uniform_floats, unit_floats
+from effx.random.floats import GUMBEL_FLOATS, uniform_floats, unit_floats
 from effx.random.generators import random_bits, select_key, split_key
 from effx.random.threefry import unsigned_dtype
 from effx.transforms.jit.jit import jit
@@ -266,7 +267,7 @@ def categorical(
         shape: the result's shape, whose last axes are those of the logits without `axis`; by default
             just these.
         replace: False to draw different categories along the leading axes of the shape.
-        mode: of the Gumbel noise: "high" for a longer upper tail; None is "low".
+        mode: of the Gumbel noise: "high" or "highest" for a longer upper tail; None is "low".
         out_sharding: the sharding of the result; by default inferred from the operands'.
 
     Returns:
@@ -296,31 +297,31 @@ def categorical(
     if t.shape[resolved_axis] == 0:
         raise ShapeError(f"categorical: axis {resolved_axis} of {t!r} holds no categories")
     prefix = sizes[: len(sizes) - len(batch)]
-    checked_key, fine = check_key("categorical", key), is_high_precision("categorical", mode)
+    checked_key, noise = check_key("categorical", key), check_gumbel_mode("categorical", mode)
     if replace:
         rest = sizes[len(prefix) :]
-        return _categorical(checked_key, logits, axis=resolved_axis, prefix=prefix, batch=rest, fine=fine)
+        return _categorical(checked_key, logits, axis=resolved_axis, prefix=prefix, batch=rest, mode=noise)
     if element_count(prefix) > t.shape[resolved_axis]:
         raise ShapeError(
             f"categorical: cannot draw {element_count(prefix)} different categories from the {t.shape[resolved_axis]} "
             f"of {t!r}"
         )
-    return _categorical_distinct(checked_key, logits, axis=resolved_axis, prefix=prefix, fine=fine)
+    return _categorical_distinct(checked_key, logits, axis=resolved_axis, prefix=prefix, mode=noise)
 
 
 def _categorical_body(
-    key: Array, logits: Operand, axis: int, prefix: Shape, batch: Shape, fine: bool
+    key: Array, logits: Operand, axis: int, prefix: Shape, batch: Shape, mode: str
 ) -> Array:
     x = _check_inexact(logits)
     n = x.type.shape[axis]
     noise_shape = (*prefix, *batch[:axis], n, *batch[axis:])
-    noise = (fine_gumbel_floats if fine else gumbel_floats)(key, noise_shape, x.type.dtype)
+    noise = GUMBEL_FLOATS[mode](key, noise_shape, x.type.dtype)
     return reducing.argmax(noise + broadcast_to(x, noise_shape), axis + len(prefix))
 
 
-def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: Shape, fine: bool) -> Array:
+def _categorical_distinct_body(key: Array, logits: Operand, axis: int, prefix: Shape, mode: str) -> Array:
     x = _check_inexact(logits)
-    scores = x + (fine_gumbel_floats if fine else gumbel_floats)(key, x.type.shape, x.type.dtype)
+    scores = x + GUMBEL_FLOATS[mode](key, x.type.shape, x.type.dtype)
     top_indices = top_k(scores, element_count(prefix), axis=axis)[1]
     moved = moveaxis(top_indices, axis, 0)
     return reshape(moved, (*prefix, *moved.type.shape[1:]))
@@ -336,5 +337,5 @@ _randint = jit(randint_integers, static_argnames=("shape", "dtype"))
 _bernoulli = jit(_bernoulli_body, static_argnames=("shape",))
 _fine_bernoulli = jit(_fine_bernoulli_body, static_argnames=("shape",))
 _rademacher = jit(rademacher_signs, static_argnames=("shape", "dtype"))
-_categorical = jit(_categorical_body, static_argnames=("axis", "prefix", "batch", "fine"))
-_categorical_distinct = jit(_categorical_distinct_body, static_argnames=("axis", "prefix", "fine"))
+_categorical = jit(_categorical_body, static_argnames=("axis", "prefix", "batch", "mode"))
+_categorical_distinct = jit(_categorical_distinct_body, static_argnames=("axis", "prefix", "mode"))

@@ -24,6 +24,7 @@ from effx.random.threefry import unsigned_dtype
 MAX, MIN, NEXT_AFTER, OR, SHIFT_RIGHT = e.Max(), e.Min(), e.NextAfter(), e.Or(), e.ShiftRightLogical()
 ERF, ERFC, ERF_INV, ABS, SIGN, TAN = Erf(), Erfc(), ErfInv(), e.Abs(), e.Sign(), e.Tan()
 LOG, LOG1P, EXPM1, SQRT = e.Log(), e.Log1p(), e.Expm1(), e.Sqrt()
+COUNT_ZEROS = e.CountLeadingZeros()
 
 
 def unit_floats(key: Array, shape: Shape, dtype: DType) -> Array:
@@ -90,6 +91,37 @@ def fine_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
     between = max(eps * eps / 2, float(info.tiny))
     points = where(coarse >= 0.5, coarse, coarse + eps * fine + between)
     return -perform(LOG, (-perform(LOG1P, (-points,)),))
+
+
+def finest_gumbel_floats(key: Array, shape: Shape, dtype: DType) -> Array:
+    """Returns standard Gumbel numbers of points of 64 bits, with all digits of the small ones; f32 only, others are fine."""
+    if dtype != dtypes.float32:
+        return fine_gumbel_floats(key, shape, dtype)
+    bits = random_bits(key, 32, (2, *shape))
+    high, low = [select_key(bits, i) for i in range(2)]
+    # Of a point or of what it lacks of 1, which is its two's complement, the smaller one has more digits.
+    is_small = high >> 31 == 0
+    lacking_high, lacking_low = ~high + convert(low == 0, high.type.dtype), ~low + 1
+    x = _convert_fixed_point(where(is_small, high, lacking_high), where(is_small, low, lacking_low))
+    log = where(is_small, perform(LOG1P, (-x,)), perform(LOG, (x,)))
+    return -perform(LOG, (-log,))
+
+
+def _convert_fixed_point(high: Array, low: Array) -> Array:
+    """Returns 64 bits behind the point as f32, cut off behind 24 digits; for 0 what is less than the others."""
+    leading, rest = perform(COUNT_ZEROS, (high,)), perform(COUNT_ZEROS, (low,))
+    carried = where(leading == 0, 0, low >> where(leading == 0, 0, 32 - leading))
+    is_zero = high == 0
+    digits = (
+        where(is_zero, low << where(low == 0, 0, rest), (high << where(is_zero, 0, leading)) | carried) >> 8
+    )
+    exponent = 127 - 24 - where(is_zero, rest + 32, leading)
+    x = convert(digits, dtypes.float32) * Bitcast(dtypes.float32)(exponent << 23)
+    return perform(MAX, (x, scalar(2.0**-65, dtypes.float32)))
+
+
+GUMBEL_FLOATS = {"low": gumbel_floats, "high": fine_gumbel_floats, "highest": finest_gumbel_floats}
+"""Gumbel numbers by mode."""
 
 
 # Where an interval begins within this distance from 0, or has 0 inside, it isn't in a tail, in any dtype.

@@ -20,9 +20,9 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import element_count
 from effx.lax.sorting import top_k
-from effx.random.arguments import ShapeLike, check_key, check_sizes, is_high_precision
+from effx.random.arguments import ShapeLike, check_gumbel_mode, check_key, check_sizes
 from effx.random.discrete import randint
-from effx.random.floats import fine_gumbel_floats, gumbel_floats, unit_floats
+from effx.random.floats import GUMBEL_FLOATS, unit_floats
 from effx.random.generators import random_bits, select_key, split_key
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
@@ -151,10 +151,10 @@ def choice(
     >>> choice(effx.random.PRNGKey(0), np.array([1.5, 2.5]), (4,), p=np.array([0.1, 0.9]))
     Array([1.5, 1.5, 2.5, 2.5], dtype=float32)
     """
-    checked_key, sizes, fine = (
+    checked_key, sizes, noise_mode = (
         check_key("choice", key),
         check_sizes("choice", _check_sequence(shape)),
-        is_high_precision("choice", mode),
+        check_gumbel_mode("choice", mode),
     )
     a = convert_whole_float(a)
     array = as_operand(a, "choice")
@@ -181,7 +181,7 @@ def choice(
             raise ShapeError(f"choice: p must have shape [{n}], one chance for each element, got {chances!r}")
         if chances.kind == "c":
             raise DTypeError(f"choice: p must be real, got {chances!r}")
-        indices = _weighted_places(checked_key, p, shape=sizes, replace=bool(replace), fine=fine)
+        indices = _weighted_places(checked_key, p, shape=sizes, replace=bool(replace), mode=noise_mode)
     return indexing.take(array, indices, resolved_axis, "clip") if t.shape else indices
 
 
@@ -193,7 +193,7 @@ def _indices_body(key: Array, n: int, shape: Shape) -> Array:
     return reshape(Slice((0,), (element_count(shape),), (1,))(order), shape)
 
 
-def _weighted_indices_body(key: Array, p: Operand, shape: Shape, replace: bool, fine: bool) -> Array:
+def _weighted_indices_body(key: Array, p: Operand, shape: Shape, replace: bool, mode: str) -> Array:
     chances = as_operand(p)
     if chances.type.kind != "f":
         chances = convert(chances, dtypes.canonicalize(float))
@@ -210,7 +210,7 @@ def _weighted_indices_body(key: Array, p: Operand, shape: Shape, replace: bool, 
     # The largest of log probability plus Gumbel noise, as in `categorical`.
     from effx.ir.ops.elementwise import Log
 
-    noise = (fine_gumbel_floats if fine else gumbel_floats)(key, chances.type.shape, chances.type.dtype)
+    noise = GUMBEL_FLOATS[mode](key, chances.type.shape, chances.type.dtype)
     scores = noise + Log()(chances)
     return convert(reshape(top_k(scores, element_count(shape))[1], shape), dtype)
 
@@ -231,4 +231,4 @@ def _first_not_below(sums: Array, points: Array) -> Array:
 _permuted_range = jit(_permuted_range_body, static_argnames=("n", "dtype"))
 _permuted = jit(_permuted_body, static_argnames=("axis", "independent"))
 _places = jit(_indices_body, static_argnames=("n", "shape"))
-_weighted_places = jit(_weighted_indices_body, static_argnames=("shape", "replace", "fine"))
+_weighted_places = jit(_weighted_indices_body, static_argnames=("shape", "replace", "mode"))

@@ -171,8 +171,9 @@ def test_modes() -> None:
     rare = [random.bernoulli(KEY, np.float16(2.0**-13), (2**20,), mode=m).sum() for m in ("high", "low")]
     assert 80 < int(rare[0]) < 180  # 128 are expected; 10 bits make it 1024
     assert int(rare[1]) > 800
-    drawn = np.asarray(random.gumbel(KEY, (20_000,), mode="high"))
-    assert stats.kstest(drawn, stats.gumbel_r.cdf).pvalue > 1e-3
+    for mode in ("high", "highest"):
+        drawn = np.asarray(random.gumbel(KEY, (20_000,), mode=mode))
+        assert stats.kstest(drawn, stats.gumbel_r.cdf).pvalue > 1e-3
     calls: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: random.bernoulli(KEY, mode="fine"), "bernoulli"),
         (lambda: random.gumbel(KEY, mode="fine"), "gumbel"),
@@ -182,4 +183,5 @@ def test_modes() -> None:
     for call, name in calls:
         with pytest.raises(DTypeError) as caught:
             call()
-        assert caught.value.message == f"{name}: mode must be 'high' or 'low', got 'fine'"
+        known = "'high' or 'low'" if name == "bernoulli" else "'highest', 'high' or 'low'"
+        assert caught.value.message == f"{name}: mode must be {known}, got 'fine'"

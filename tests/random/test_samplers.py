@@ -202,11 +202,15 @@ def test_vmap_is_a_loop() -> None:
 
 
 ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: random.gamma(KEY, 1.0, method="fast"), DTypeError, "gamma: method must be 'exact', got 'fast'"),
+    (
+        lambda: random.gamma(KEY, 1.0, method="fast"),
+        DTypeError,
+        "gamma: method must be 'exact' or 'approximate', got 'fast'",
+    ),
     (
         lambda: random.poisson(KEY, 1.0, method="fast"),
         DTypeError,
-        "poisson: method must be 'exact', got 'fast'",
+        "poisson: method must be 'exact' or 'approximate', got 'fast'",
     ),
     (
         lambda: random.gamma(KEY, 1.0, dtype="int32"),
@@ -241,3 +245,78 @@ def test_errors(call: Callable[[], object], kind: type[Exception], text: str) ->
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value).splitlines()[0] == text
+
+
+@pytest.mark.parametrize("a", [0.02, 0.5, 3.0, 400.0])
+def test_approximate_gamma_numbers(a: float) -> None:
+    """They follow the distribution, and so does what is made of them."""
+    approximate: dict[str, Any] = {"method": "approximate"}
+    logs = np.asarray(random.loggamma(KEY, a, (20_000,), **approximate), np.float64)
+    assert stats.kstest(logs, stats.loggamma(a).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(random.gamma(KEY, a, (20_000,), **approximate), np.exp(logs), rtol=1e-4, atol=1e-36)
+    drawn = np.asarray(random.beta(KEY, a, 2.0, (20_000,), **approximate), np.float64)
+    assert stats.kstest(drawn, stats.beta(a, 2.0).cdf).pvalue > 1e-3
+    squares = np.asarray(random.chisquare(KEY, 2 * a, (20_000,), **approximate), np.float64)
+    np.testing.assert_allclose(squares, 2 * np.exp(logs), rtol=1e-4, atol=1e-36)
+
+
+@pytest.mark.parametrize("rate", [0.1, 3.0, 6.99, 7.0, 30.0, 5e4])
+def test_approximate_poisson_numbers(rate: float) -> None:
+    """Their distribution function is Poisson's."""
+    counts = np.asarray(random.poisson(KEY, rate, (50_000,), method="approximate"))
+    assert counts.dtype == np.int32
+    law = stats.poisson(rate)
+    for quantile in np.unique(law.ppf([0.02, 0.2, 0.5, 0.8, 0.98])):
+        chance = law.cdf(quantile)
+        assert (
+            abs((counts <= quantile).mean() - chance)
+            < 5 * np.sqrt(chance * (1 - chance) / counts.size) + 1e-4
+        )
+
+
+GAMMA = [0.116821, 0.0512795, 0.302273, 0.168138]
+LOGGAMMA = [4.0231, 3.9217, 3.85049, 3.83031]
+BETA = [2.16866e-20, 0.007967, 0.0371041, 6.16647e-13]
+POISSON = [0, 12, 6, 9986]
+GUMBEL = [-0.114341, -1.30119, 1.01958, 0.53288]
+CATEGORICAL = [2, 2, 2, 0, 1, 1, 0, 1, 1, 2, 1, 1]
+
+
+def test_approximate_numbers_are_those_of_jax() -> None:
+    """Values that JAX 0.12 gives for the same key, in all parts of the formulas."""
+    key, method = random.PRNGKey(7), "approximate"
+    np.testing.assert_allclose(random.gamma(key, 0.5, (4,), method=method), GAMMA, rtol=1e-4)
+    np.testing.assert_allclose(random.loggamma(key, 50.0, (4,), method=method), LOGGAMMA, rtol=1e-5)
+    np.testing.assert_allclose(random.beta(key, 0.1, 2.0, (4,), method=method), BETA, rtol=1e-4)
+    rates = np.array([0.3, 6.9, 7.0, 1e4], np.float32)
+    assert random.poisson(key, rates, method=method).tolist() == POISSON
+    np.testing.assert_allclose(random.gumbel(key, (4,), mode="highest"), GUMBEL, rtol=1e-5)
+    logits = np.log(np.array([0.2, 0.3, 0.5], np.float32))
+    assert random.categorical(key, logits, shape=(12,), mode="highest").tolist() == CATEGORICAL
+
+
+def test_approximate_numbers_at_the_edges() -> None:
+    """A parameter of 0 gives 0, one that is none gives NaN or -1, and shapes may be empty."""
+    draw: dict[str, Any] = {"method": "approximate"}
+    assert random.gamma(KEY, np.float32([0, -1, np.nan]), **draw).tolist() == pytest.approx(
+        [0, np.nan, np.nan], nan_ok=True
+    )
+    assert random.poisson(KEY, np.float32([0, -1, np.nan, np.inf]), **draw).tolist() == [0, -1, -1, -1]
+    assert random.gamma(KEY, 1.0, (0,), **draw).shape == random.poisson(KEY, 1.0, (0,), **draw).shape == (0,)
+    assert random.gamma(KEY, 1.0, dtype="bfloat16", **draw).dtype == "bfloat16"
+    keys = random.split(KEY, 3)
+    drawn = effx.vmap(lambda k: random.gamma(k, 2.0, **draw))(keys)
+    np.testing.assert_allclose(drawn, [random.gamma(k, 2.0, **draw) for k in keys], rtol=1e-5)
+
+
+def test_derivatives_of_approximate_gamma_numbers() -> None:
+    """They are those of the formula, by finite differences."""
+    with effx.enable_x64():
+        for a in (0.05, 2.0, 300.0):
+
+            def draw(a: Any) -> Any:
+                return random.gamma(KEY, a, dtype="float64", method="approximate")
+
+            step = a * 1e-6
+            slope = (draw(a + step) - draw(a - step)) / (2 * step)
+            assert float(effx.grad(draw)(a)) == pytest.approx(float(slope), rel=1e-6)
