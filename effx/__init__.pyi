@@ -47,6 +47,7 @@ from effx.caching import clear_caches as clear_caches
 from effx.dtypes import float0 as float0
 from effx.flags import (
     array_garbage_collection_guard as array_garbage_collection_guard,
+    check_static_indices as check_static_indices,
     check_tracer_leaks as check_tracer_leaks,
     checking_leaks as checking_leaks,
     config as config,

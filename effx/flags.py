@@ -72,6 +72,7 @@ __all__ = [
     "cache_max_size",
     "cache_min_compile_seconds",
     "cache_programs",
+    "check_static_indices",
     "check_tracer_leaks",
     "checking_leaks",
     "config",
@@ -139,6 +140,7 @@ default_prng_impl: Final[Flag[PrngImplementation]] = Flag(
     "default_prng_impl", "threefry2x32", check_prng_impl, parse_text
 )
 explain_cache_misses: Final = Switch("explain_cache_misses", False)
+check_static_indices: Final = Switch("check_static_indices", True)
 check_tracer_leaks: Final = Switch("check_tracer_leaks", False)
 checking_leaks: Final = check_tracer_leaks
 no_tracing: Final = Switch("no_tracing", False)
@@ -186,7 +188,7 @@ _ALL: tuple[AnyFlag, ...] = (
     enable_custom_prng, legacy_prng_key, default_device, transfer_guard, transfer_guard_host_to_device,
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
     cache_programs, cpu_collectives_implementation, array_garbage_collection_guard, thread_guard,
-    pprint_use_color, explicit_x64_dtypes,
+    pprint_use_color, explicit_x64_dtypes, check_static_indices,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -257,6 +259,10 @@ class Config:
     explain_cache_misses = _FlagAttribute(
         explain_cache_misses,
         "Whether each new staging is logged with what differs from the nearest earlier one.",
+    )
+    check_static_indices = _FlagAttribute(
+        check_static_indices,
+        "Whether an int out of range is refused as an index; otherwise it reads the nearest element and writes none.",
     )
     check_tracer_leaks = _FlagAttribute(
         check_tracer_leaks,

@@ -201,6 +201,7 @@ DOT = effx.jit(lambda x: enp.dot(x, x))
 EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
     "enable_x64": (True, lambda: str(effx.jit(lambda: enp.arange(3.0))().dtype)),
     "explicit_x64_dtypes": ("error", lambda: raised(lambda: effx.jit(lambda: enp.zeros(3, "float64"))())),
+    "check_static_indices": (False, lambda: raised(lambda: effx.jit(lambda x: x[5])(enp.ones(3)))),
     "disable_jit": (True, runs),
     "threefry_partitionable": (False, lambda: effx.random.bits(effx.random.key(1), (3,)).tolist()),
     "enable_checks": (True, staged_wrongly),

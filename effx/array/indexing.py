@@ -41,6 +41,7 @@ from effx.errors import (
     NonConcreteBooleanIndexError,
     ShapeError,
 )
+from effx.flags import check_static_indices
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import DynamicSlice, Iota, Reverse, Slice
 from effx.ir.sizes.dimensions import as_size, is_symbolic
@@ -139,14 +140,18 @@ class IndexingMode:
             raise IndexingError(f"at: mode must be one of {', '.join(MODES)}, got {self.mode!r}")
 
 
-def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = True) -> IndexPlan:
+def plan_index(
+    x: Array, index: Index, mode: str | None = None, wraps: bool = True, is_written: bool = False
+) -> IndexPlan:
     """Resolves an index to one entry for each axis.
 
     Args:
         x: the array.
         index: as users write it.
-        mode: the treatment of ints out of range; None refuses them.
+        mode: the treatment of ints out of range; None for that of `check_static_indices`: they are refused, or read the
+            nearest element and write nothing.
         wraps: False for negative indices that are out of range.
+        is_written: whether the elements are written.
 
     Raises:
         IndexingError: too many entries, an int out of range, a mask of another shape, or something that is no
@@ -197,7 +202,7 @@ def plan_index(x: Array, index: Index, mode: str | None = None, wraps: bool = Tr
             continue
         n = t.shape[axis]
         shape.append(n)
-        entries.append(_resolve_entry(part, n, axis, x, mode, wraps))
+        entries.append(_resolve_entry(part, n, axis, x, mode, wraps, is_written))
         axis += 1
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
@@ -222,7 +227,9 @@ def _leaves(part: "Sequence[object]") -> "Iterator[object]":
             yield x
 
 
-def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool) -> Entry:
+def _resolve_entry(
+    part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool, is_written: bool
+) -> Entry:
     if isinstance(part, MaskIndices):
         if part.size not in (n, 0):  # as in NumPy, a mask of size 0 takes nothing of an axis of any size
             raise IndexingError(
@@ -252,12 +259,14 @@ def _resolve_entry(part: Any, n: int, axis: int, x: Array, mode: str | None, wra
         ) from None
     if (-n if wraps else 0) <= position < n or (mode == "wrap" and n):
         return position % n
+    if mode is None:
+        if check_static_indices.value:
+            raise IndexingError(
+                f"getitem: index {position} is out of range for axis {axis} of {x.type!r} with size {n}"
+            )
+        mode = "drop" if is_written else "clip"
     if mode == "clip" and n:
         return 0 if position < 0 else n - 1
-    if mode is None:
-        raise IndexingError(
-            f"getitem: index {position} is out of range for axis {axis} of {x.type!r} with size {n}"
-        )
     return to_host_array(
         np.asarray(n if position >= 0 else -n - 1)
     )  # out of range like the int, and no larger than n
@@ -323,15 +332,6 @@ def _nonzero_indices(mask: Array) -> list[MaskIndices]:
     return [MaskIndices(i, mask.type, n) for i, n in zip(indices, mask.type.shape, strict=True)]
 
 
-# The treatment of ints out of range without a mode, in reading and in writing: None refuses them.
-_default_modes: dict[str, str | None] = {"read": None, "write": None}
-
-
-def treat_ints_like_indices_of_arrays() -> None:
-    """Makes ints out of range read the nearest element and write nothing from here on, as in JAX."""
-    _default_modes.update(read="clip", write="drop")
-
-
 def getitem(x: Array, index: Index) -> Array:
     """Reads `x[index]`."""
     t = x.type
@@ -341,7 +341,7 @@ def getitem(x: Array, index: Index) -> Array:
         rest = t.shape[1:]
         zeros = (0,) * len(rest)
         return reshape(Slice((row, *zeros), (row + 1, *rest), (1,) * t.ndim)(x), rest)
-    return read_plan(x, plan_index(x, index, _default_modes["read"]), "promise_in_bounds", None)
+    return read_plan(x, plan_index(x, index), "promise_in_bounds", None)
 
 
 def read_plan(
@@ -579,7 +579,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
     if masked is not None:
         return masked
     update = convert(update, t.dtype)
-    plan = plan_index(x, index, mode or _default_modes["write"], how.wraps)
+    plan = plan_index(x, index, mode, how.wraps, is_written=True)
     advanced = plan.arrays()
     lookup = "wrap" if mode == "wrap" else "drop"
     arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
@@ -731,7 +731,7 @@ def power_at(x: Array, index: Index, value: Operand, how: IndexingMode) -> Array
 
 def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: IndexingMode) -> Array:
     """Applies an elementwise function to the indexed elements, to each as often as it is indexed."""
-    if how.unique or not plan_index(x, index, how.mode or _default_modes["write"], how.wraps).arrays():
+    if how.unique or not plan_index(x, index, how.mode, how.wraps, is_written=True).arrays():
         return update_at(x, index, function(get_at(x, index, how)), "set", how)
     zero = scalar(0, dtypes.int32)
     counts = update_at(broadcast_to(zero, x.type.shape), index, 1, "add", how)
@@ -749,7 +749,7 @@ def apply_at(x: Array, index: Index, function: Callable[[Array], Array], how: In
 def get_at(x: Array, index: Index, how: IndexingMode, fill_value: Operand | None = None) -> Array:
     """Reads `x[index]` with a mode for indices out of bounds."""
     chosen = "fill" if how.mode in ("drop", "fill") else how.mode or "promise_in_bounds"
-    plan = plan_index(x, index, chosen if how.mode else _default_modes["read"], how.wraps)
+    plan = plan_index(x, index, chosen if how.mode else None, how.wraps)
     return read_plan(x, plan, chosen, fill_value, how.ordered, how.unique)
 
 

@@ -18,12 +18,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import final
 
-from effx.array.indexing import treat_ints_like_indices_of_arrays
 from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
 from effx.errors import CompatError, DTypeError, EffxError, IndexingError, ShapeError, callback_errors
+from effx.flags import check_static_indices
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.tree.registry import keep_attrs_classes_leaves
@@ -167,7 +167,7 @@ def install() -> None:
     DTypeError.__bases__ = EffxError, TypeError, ValueError
     IndexingError.__bases__ = EffxError, IndexError, TypeError, ValueError
     keep_attrs_classes_leaves()
-    treat_ints_like_indices_of_arrays()
+    check_static_indices.set(False)  # JAX's default
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
     read_environment()

@@ -19,6 +19,7 @@ SETTING_NAMES = (
     "a handler around that acts once",
     "enable_x64",
     "explicit_x64_dtypes",
+    "check_static_indices",
     "default_matmul_precision",
     "threefry_partitionable",
     "default_prng_impl",

@@ -47,6 +47,7 @@ has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
 KEYED: tuple[Flag[Any], ...] = (
     flags.enable_x64,
     flags.explicit_x64_dtypes,
+    flags.check_static_indices,
     flags.disable_jit,
     flags.threefry_partitionable,
     flags.default_prng_impl,
