@@ -63,19 +63,25 @@ def _(op: Composite, *operands: Array) -> tuple[Array, ...]:
 
 @emits(Composite)
 def _(body: Body, op: Composite, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
-    names = ", ".join([body.name(a) for a in inputs])
-    entries = [f"decomposition = @{body.module.function_of(op.program)}"]
+    # As MLIR prints it: compilers and tests match this text, the name of the decomposition too.
+    operands = "".join([f" {body.name(a)}" if i == 0 else f", {body.name(a)}" for i, a in enumerate(inputs)])
+    entries = [f"decomposition = @{body.module.function_of(op.program, op.label)}"]
     if op.attributes:
-        entries.append(
-            f"composite_attributes = {{{', '.join([f'{string_text(n)} = {v}' for n, v in op.attributes])}}}"
+        entries.insert(
+            0, f"composite_attributes = {{{', '.join([_entry_text(n, v) for n, v in op.attributes])}}}"
         )
     if op.version:
         entries.append(f"version = {op.version} : i32")
-    types = [", ".join([a.type.mlir for a in atoms]) for atoms in (inputs, outputs)]
+    arguments, results = [", ".join([a.type.mlir for a in atoms]) for atoms in (inputs, outputs)]
+    result_text = results if len(outputs) == 1 else f"({results})"
     return body.block(
-        f"stablehlo.composite {string_text(op.label)} {names} {{{', '.join(entries)}}} : ({types[0]}) -> ({types[1]})",
+        f"stablehlo.composite {string_text(op.label)}{operands} {{{', '.join(entries)}}} : ({arguments}) -> {result_text}",
         len(outputs),
     )
+
+
+def _entry_text(name: str, text: str) -> str:
+    return f"{name if name.isidentifier() and name.isascii() else string_text(name)} = {text}"
 
 
 def attribute_text(name: str, value: object) -> str:
@@ -102,7 +108,9 @@ def attribute_text(name: str, value: object) -> str:
             tensor = "x".join([*map(str, value.shape), dtypes.mlir_name(value.dtype)])
             return f"dense<{_elements_text(value)}> : tensor<{tensor}>"
         case Mapping():
-            return f"{{{', '.join([f'{string_text(str(k))} = {attribute_text(name, v)}' for k, v in value.items()])}}}"
+            return (
+                f"{{{', '.join([_entry_text(str(k), attribute_text(name, v)) for k, v in value.items()])}}}"
+            )
         case Sequence():
             return f"[{', '.join([attribute_text(name, v) for v in value])}]"
         case _:

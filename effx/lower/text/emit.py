@@ -205,13 +205,13 @@ class Module:
         self._taken.add(result)
         return result
 
-    def function_of(self, program: Program) -> str:
-        """Returns the name of the private function for a program, writing it the first time."""
+    def function_of(self, program: Program, name_hint: str | None = None) -> str:
+        """Returns the name of the private function for a program, writing it the first time, by default by its own name."""
         # The same collective has other groups of devices inside another parallel map.
         key: object = (program, self.axes, self.partly) if self.axes else program
         name = self._programs.get(key)
         if name is None:
-            name = self._programs[key] = self.fresh(program.name)
+            name = self._programs[key] = self.fresh(name_hint or program.name)
             self.functions += function_lines(self, program, name, "private")
         return name
 

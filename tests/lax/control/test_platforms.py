@@ -129,13 +129,18 @@ def test_text_for_the_compiler() -> None:
     lowered = effx.jit(lambda x: scaled(x, **attributes)).lower(X)
     line = next(line for line in lowered.as_text().split("\n") if "stablehlo.composite" in line)
     for part in (
-        '"my.scaled"', "version = 3 : i32", '"by" = 2.5 : f64', '"i" = 3 : i64', '"b" = true', r'"s" = "a\22b"',
-        '"n" = 0.5 : f32', '"inf" = 0x7FF0000000000000 : f64', '"small" = 1.0e-30 : f64', '"u" = 7 : ui8',
-        '"d" = i8', '"a" = dense<[0, 1]> : tensor<2xi64>', '"e" = dense<> : tensor<0x2xi1>',
-        '"z" = [1 : i64, [2.0 : f64]]', '"m" = {"k" = 1 : i64}', '"nan" = 0x7E00 : f16',
+        '"my.scaled"', "version = 3 : i32", 'by = 2.5 : f64', 'i = 3 : i64', 'b = true', r's = "a\22b"',
+        'n = 0.5 : f32', 'inf = 0x7FF0000000000000 : f64', 'small = 1.0e-30 : f64', 'u = 7 : ui8',
+        'd = i8', 'a = dense<[0, 1]> : tensor<2xi64>', 'e = dense<> : tensor<0x2xi1>',
+        'z = [1 : i64, [2.0 : f64]]', 'm = {k = 1 : i64}', 'nan = 0x7E00 : f16',
     ):  # fmt: skip
         assert part in line, part
     assert "none" not in line
+    assert line.endswith(
+        ", decomposition = @my.scaled, version = 3 : i32} : (tensor<3xf32>) -> tensor<3xf32>"
+    )
+    quoted = effx.jit(lambda x: scaled(x, **{"a b": 1})).lower(X).as_text()
+    assert '{composite_attributes = {"a b" = 1 : i64}, decomposition' in quoted
     np.testing.assert_allclose(lowered.compile()(X), np.sin(X) * 2.5, rtol=1e-6)
 
 
