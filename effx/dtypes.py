@@ -86,6 +86,15 @@ float32: Final[DType] = np.dtype(np.float32)
 float64: Final[DType] = np.dtype(np.float64)
 complex64: Final[DType] = np.dtype(np.complex64)
 complex128: Final[DType] = np.dtype(np.complex128)
+float6_e2m3fn: Final[DType] = _scalar_class_dtype(ml_dtypes.float6_e2m3fn)
+float6_e3m2fn: Final[DType] = _scalar_class_dtype(ml_dtypes.float6_e3m2fn)
+has_int1: Final = hasattr(ml_dtypes, "int1")
+"""Whether there are int1 and uint1: ml_dtypes has them from 0.6 on."""
+_NAMED_INTEGERS: Final[tuple[DType, ...]] = (
+    (_scalar_class_dtype(ml_dtypes.int1), _scalar_class_dtype(ml_dtypes.uint1)) if has_int1 else ()
+)
+if has_int1:
+    int1, uint1 = _NAMED_INTEGERS
 float0: Final[DType] = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and booleans, of no bytes."""
 
@@ -121,20 +130,24 @@ COMPLEX: Final = (complex64, complex128)
 ALL: Final = (bool_, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 """Every dtype that a value may have, except float0."""
 
+NAMED: Final = (float6_e2m3fn, float6_e3m2fn, *_NAMED_INTEGERS)
+"""Dtypes that have a name, limits and promotions, and no arrays: XLA does not compute with them on all devices."""
+
 _SUB_BYTE: Final = frozenset((int2, int4, uint2, uint4, float4_e2m1fn))
 
-OWN: Final[dict[DType, DType]] = {d: d for d in (*ALL, *KEYS.values())}
+OWN: Final[dict[DType, DType]] = {d: d for d in (*ALL, *NAMED, *KEYS.values())}
 """The unique object for each dtype, by any equal one."""
 
 _BITS: Final[dict[DType, int]] = {
     **{d: d.itemsize * 8 for d in ALL},
     **{d: d.itemsize * 8 for d in KEYS.values()},
     bool_: 1, int2: 2, uint2: 2, int4: 4, uint4: 4, float4_e2m1fn: 4, float0: 0,
+    float6_e2m3fn: 6, float6_e3m2fn: 6, **dict.fromkeys(_NAMED_INTEGERS, 1),
 }  # fmt: skip
 
 
 def _make_short_name(dtype: DType) -> str:
-    if dtype in TINY_FLOATS:
+    if dtype in TINY_FLOATS or dtype in NAMED[:2]:
         return dtype.name.replace("float", "f")
     special = {"bool": "bool", "bfloat16": "bf16"}.get(dtype.name)
     return special or f"{dtype.name[0]}{_BITS[dtype]}"
@@ -154,7 +167,11 @@ def _make_mlir_name(dtype: DType) -> str:
 
 
 _KEY_NAMES: Final[dict[DType, str]] = {d: str((d.names or ())[0]) for d in KEYS.values()}
-_SHORT: Final[dict[DType, str]] = {**{d: _make_short_name(d) for d in ALL}, **_KEY_NAMES, float0: "float0"}
+_SHORT: Final[dict[DType, str]] = {
+    **{d: _make_short_name(d) for d in (*ALL, *NAMED)},
+    **_KEY_NAMES,
+    float0: "float0",
+}
 _FROM_SHORT: Final[dict[str, DType]] = {name: d for d, name in _SHORT.items()}
 # XLA has no float0: it sees the smallest type there is.
 # A key is an element as wide as its words together, so that operations that move elements move keys too.
@@ -350,14 +367,14 @@ def bits(dtype: DType) -> int:
         return _BITS[as_dtype(dtype)]
 
 
-_IS_SIGNED_INTEGER: Final = frozenset(SIGNED)
-_IS_UNSIGNED: Final = frozenset(UNSIGNED)
-_IS_INTEGER: Final = frozenset(SIGNED + UNSIGNED)
-_IS_FLOATING: Final = frozenset(FLOATING)
+_IS_SIGNED_INTEGER: Final = frozenset((*SIGNED, *_NAMED_INTEGERS[:1]))
+_IS_UNSIGNED: Final = frozenset((*UNSIGNED, *_NAMED_INTEGERS[1:]))
+_IS_INTEGER: Final = _IS_SIGNED_INTEGER | _IS_UNSIGNED
+_IS_FLOATING: Final = frozenset((*FLOATING, float6_e2m3fn, float6_e3m2fn))
 _IS_COMPLEX: Final = frozenset(COMPLEX)
-_WITHOUT_INFINITY: Final = frozenset(d for d in TINY_FLOATS if np.asarray(np.inf, d) != np.inf)
-_IS_INEXACT: Final = frozenset(FLOATING + COMPLEX)
-_IS_SIGNED: Final = frozenset(SIGNED + FLOATING + COMPLEX)
+_WITHOUT_INFINITY: Final = frozenset(d for d in _IS_FLOATING if np.asarray(np.inf, d) != np.inf)
+_IS_INEXACT: Final = _IS_FLOATING | _IS_COMPLEX
+_IS_SIGNED: Final = _IS_SIGNED_INTEGER | _IS_INEXACT
 
 
 def itemsize_bits(dtype: DTypeLike) -> int:
@@ -430,12 +447,12 @@ def has_infinity(dtype: DType) -> bool:
 
 
 def has_nan(dtype: DType) -> bool:
-    """Whether a floating or complex dtype has NaN: all but float4_e2m1fn.
+    """Whether a floating or complex dtype has NaN: all but those of 4 and 6 bits.
 
     >>> has_nan(float8_e4m3fn), has_nan(float4_e2m1fn)
     (True, False)
     """
-    return dtype != float4_e2m1fn
+    return dtype not in (float4_e2m1fn, float6_e2m3fn, float6_e3m2fn)
 
 
 def is_complex(dtype: DType) -> bool:
@@ -569,7 +586,7 @@ def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
 
 
 _ABSTRACT: Final[tuple[tuple[type[object], frozenset[DType]], ...]] = (
-    (np.generic, frozenset((*ALL, *KEYS.values()))),
+    (np.generic, frozenset((*ALL, *NAMED, *KEYS.values()))),
     (np.number, _IS_INTEGER | _IS_INEXACT),
     (np.integer, _IS_INTEGER),
     (np.signedinteger, _IS_SIGNED_INTEGER),
@@ -603,17 +620,17 @@ def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
 # Small floats sit above f* and below nothing, so that only an explicit cast mixes them with others.
 _ABOVE: Final[dict[str, tuple[str, ...]]] = {
     "bool": ("i*",),
-    "i*": ("u8", "i8", "i2", "i4", "u2", "u4"),
+    "i*": ("u8", "i8", "i2", "i4", "u2", "u4", *(_SHORT[d] for d in _NAMED_INTEGERS)),
     "u8": ("u16", "i16"), "u16": ("u32", "i32"), "u32": ("u64", "i64"), "u64": ("f*",),
     "i8": ("i16",), "i16": ("i32",), "i32": ("i64",), "i64": ("f*",),
-    "f*": ("bf16", "f16", "c*", *(_SHORT[d] for d in TINY_FLOATS)),
+    "f*": ("bf16", "f16", "c*", *(_SHORT[d] for d in (*TINY_FLOATS, float6_e2m3fn, float6_e3m2fn))),
     "bf16": ("f32",), "f16": ("f32",), "f32": ("f64", "c64"), "f64": ("c128",),
     "c*": ("c64",), "c64": ("c128",),
 }  # fmt: skip
 # With numpy_dtype_promotion="strict" only Python scalars promote, and only upwards in kind.
 _STRICT_ABOVE: Final[dict[str, tuple[str, ...]]] = {
-    "i*": ("f*", *(_SHORT[d] for d in SIGNED + UNSIGNED)),
-    "f*": ("c*", *(_SHORT[d] for d in FLOATING)),
+    "i*": ("f*", *(_SHORT[d] for d in _IS_INTEGER)),
+    "f*": ("c*", *(_SHORT[d] for d in _IS_FLOATING)),
     "c*": ("c64", "c128"),
 }
 
@@ -723,7 +740,7 @@ def _promote(args: Sequence[tuple[DType, bool]], x64: bool, strict: bool) -> tup
     return narrow.get(promoted, promoted), weak
 
 
-_ALL: Final = frozenset(ALL)
+_ALL: Final = frozenset((*ALL, *NAMED))
 _WEAK_NODES: Final[dict[str, DType]] = {"i*": int64, "f*": float64, "c*": complex128}
 
 

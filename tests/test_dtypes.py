@@ -233,7 +233,7 @@ def test_result_type() -> None:
     [
         ((), "result_type: got no arguments, expected at least one value or dtype"),
         (([1],), "result_type: got a value of type list, expected an array, scalar or dtype"),
-        ((None, 1), "result_type: got a value of type NoneType, expected an array, scalar or dtype"),
+        (("f4", {}), "result_type: got a value of type dict, expected an array, scalar or dtype"),
     ],
 )
 def test_result_type_of_nothing_sensible(args: tuple[object, ...], text: str) -> None:
@@ -358,6 +358,14 @@ def test_issubdtype() -> None:
     assert not d.issubdtype(np.floating, np.integer)
     assert d.issubdtype("float32", np.float32)
     assert not d.issubdtype("float32", float)
+
+
+def test_result_type_of_none() -> None:
+    """It is the default floating dtype, as in NumPy."""
+    assert d.result_type(None) == d.result_type(None, 1) == d.float32
+    with enable_x64(True):
+        assert d.result_type(None) == np.result_type(None)
+    assert not enp.iscomplexobj(None)
 
 
 def test_scalar_dtype() -> None:
@@ -554,3 +562,40 @@ def test_requested_64_bits_are_refused() -> None:
         assert enp.zeros(3, float).dtype == enp.asarray(np.ones(3)).dtype == "float32"
     with enable_x64(), effx.explicit_x64_dtypes("error"):
         assert enp.zeros(3, "float64").dtype == "float64"
+
+
+NAMED = [
+    (name, getattr(d, name))
+    for name in ("float6_e2m3fn", "float6_e3m2fn", "int1", "uint1")
+    if hasattr(d, name)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), NAMED)
+def test_dtypes_without_arrays(name: str, dtype: DType) -> None:
+    """They have a name, bits, limits, kinds and promotions, and every way to an array of them is refused."""
+    kind = np.floating if "float" in name else np.signedinteger if name == "int1" else np.unsignedinteger
+    assert d.canonicalize(name) == d.as_dtype(dtype) == getattr(enp, name) == dtype
+    assert d.itemsize_bits(dtype) == (6 if "float" in name else 1)
+    assert all(d.issubdtype(dtype, k) for k in (kind, np.number, np.generic, dtype))
+    assert not any(d.issubdtype(dtype, k) for k in (np.complexfloating, np.bool_, "float32"))
+    limits = d.finfo(dtype) if "float" in name else d.iinfo(dtype)
+    assert (float(limits.min), float(limits.max)) == {
+        "float6_e2m3fn": (-7.5, 7.5), "float6_e3m2fn": (-28.0, 28.0), "int1": (-1.0, 0.0), "uint1": (0.0, 1.0)
+    }[name]  # fmt: skip
+    for strict in ("standard", "strict"):
+        with numpy_dtype_promotion(strict):  # type: ignore[arg-type]  # a loop over its values
+            assert d.promote_types(dtype, dtype) == d.promote_types(dtype, int) == dtype
+            with pytest.raises(TypePromotionError):
+                d.promote_types(dtype, "float32")
+    assert effx.ShapeDtypeStruct((3,), dtype).dtype == dtype
+    makers: list[Callable[[], Array]] = [
+        lambda: enp.zeros(3, dtype), lambda: getattr(enp, name)(1), lambda: enp.ones(3).astype(name),
+        lambda: enp.asarray(np.zeros(3, dtype)), lambda: lax.convert_element_type(1, name),
+    ]  # fmt: skip
+    for make in makers:
+        with pytest.raises(DTypeError) as error:
+            make()
+        assert error.value.message == (
+            f"array_type: there are no arrays of {name}, which XLA does not compute with; use a wider dtype"
+        )

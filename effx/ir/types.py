@@ -12,7 +12,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.dtypes import DType, DTypeLike
-from effx.errors import ShapeError, ShardingError
+from effx.errors import DTypeError, ShapeError, ShardingError
 from effx.ir.meshes import AbstractMesh, PartitionSpec, entry_axes, trim_spec
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 
@@ -272,6 +272,10 @@ class ArrayType:
 def _make_type(
     dtype: DType, shape: Shape, weak: bool, vma: Vma, sharding: TypeSharding | None = None
 ) -> ArrayType:
+    if dtype in dtypes.NAMED:
+        raise DTypeError(
+            f"array_type: there are no arrays of {dtype.name}, which XLA does not compute with; use a wider dtype"
+        )
     if any([not is_symbolic(n) and n < 0 for n in shape]):
         raise ShapeError(f"array_type: sizes must not be negative, got {list(shape)}")
     t, put = object.__new__(ArrayType), object.__setattr__

@@ -3,6 +3,8 @@ from effx.numpy.applying import *
 from effx.ir.values.array import (
     bool_ as bool_,
     bool_ as bool,
+    int1 as int1,
+    uint1 as uint1,
     int2 as int2,
     int4 as int4,
     int8 as int8,
@@ -16,6 +18,8 @@ from effx.ir.values.array import (
     uint32 as uint32,
     uint64 as uint64,
     float4_e2m1fn as float4_e2m1fn,
+    float6_e2m3fn as float6_e2m3fn,
+    float6_e3m2fn as float6_e3m2fn,
     float8_e3m4 as float8_e3m4,
     float8_e4m3 as float8_e4m3,
     float8_e4m3b11fnuz as float8_e4m3b11fnuz,

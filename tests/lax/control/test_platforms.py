@@ -137,7 +137,7 @@ def test_text_for_the_compiler() -> None:
         assert part in line, part
     assert "none" not in line
     assert line.endswith(
-        ", decomposition = @my.scaled, version = 3 : i32} : (tensor<3xf32>) -> tensor<3xf32>"
+        ", decomposition = @my.scaled, version = 3 : i32} : (tensor<4xf32>) -> tensor<4xf32>"
     )
     quoted = effx.jit(lambda x: scaled(x, **{"a b": 1})).lower(X).as_text()
     assert '{composite_attributes = {"a b" = 1 : i64}, decomposition' in quoted
