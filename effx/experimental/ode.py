@@ -340,12 +340,16 @@ def odeint(
     def slope(y: Array, now: Array, *parts: Array) -> Array:
         derivative = func(unravel(y), now, *given_tree.unflatten(parts))
         slopes, structure = _check_arrays("the result of func", derivative)
+        flat = ravel_pytree(derivative)[0]
         if structure != tree:
-            raise TreeError(f"odeint: func must return the structure of y0, {tree}, got {structure}")
-        for a, b in zip(slopes, leaves, strict=True):
-            if a.type.shape != b.type.shape:
-                raise ShapeError(f"odeint: func must return the shapes of y0, {b.type!r}, got {a.type!r}")
-        return convert(ravel_pytree(derivative)[0], vector.type.dtype) if slopes else y
+            # Other containers of as many numbers, such as a list for a vector.
+            if flat.type.shape != vector.type.shape:
+                raise TreeError(f"odeint: func must return the structure of y0, {tree}, got {structure}")
+        else:
+            for a, b in zip(slopes, leaves, strict=True):
+                if a.type.shape != b.type.shape:
+                    raise ShapeError(f"odeint: func must return the shapes of y0, {b.type!r}, got {a.type!r}")
+        return convert(flat, vector.type.dtype) if slopes else y
 
     if not leaves or 0 in vector.type.shape:
         slope(vector, times[0], *argument_arrays)

@@ -16,9 +16,10 @@ from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
 from effx.ir.sizes.dimensions import is_symbolic
+from effx.ir.sizes.division import maximum
 from effx.lax.operands import check_int
 from effx.lazy import list_names
-from effx.numpy.creation import make_constant, to_device
+from effx.numpy.creation import make_constant, make_filled, to_device
 from effx.numpy.elementwise import conj
 from effx.numpy.padding import pad
 from effx.numpy.shaping import roll
@@ -82,11 +83,15 @@ def _transform(
     x = _to_real(function_name, x) if kind == "RFFT" else _to_complex(x)
     if not resolved_axes:
         return x
+    own_lengths = [x.type.shape[i] for i in resolved_axes]
+    if kind == "IRFFT":
+        own_lengths[-1] = maximum(2 * (own_lengths[-1] - 1), 0)
+    if any([n == 0 and size is None for n, size in zip(own_lengths, sizes, strict=True)]):
+        return _transform_nothing(x, kind, resolved_axes, own_lengths, sizes)
     lengths = []
     for i, (axis_index, size) in enumerate(zip(resolved_axes, sizes, strict=True)):
-        n = x.type.shape[axis_index]
         half = kind == "IRFFT" and i == len(resolved_axes) - 1
-        length = (2 * (n - 1) if half else n) if size is None else check_int(function_name, "a size", size)
+        length = own_lengths[i] if size is None else check_int(function_name, "a size", size)
         if length < 1:
             raise ShapeError(
                 f"{function_name}: axis {axis_index} of {x.type!r} must have at least one point, got {length}"
@@ -102,6 +107,21 @@ def _transform(
         count = math.prod(lengths)
         x = x * (size_scalar(count, dtypes.float32) ** power if is_symbolic(count) else count**power)
     return shaping.moveaxis(x, last, tuple(resolved_axes))
+
+
+def _transform_nothing(
+    x: Array, kind: str, axes: Sequence[int], own_lengths: Sequence[int], sizes: Sequence[int | None]
+) -> Array:
+    """Returns the transform of axes of which one has no points: every sum is empty."""
+    shape = list(x.type.shape)
+    for axis, n, size in zip(axes, own_lengths, sizes, strict=True):
+        shape[axis] = n if size is None else size
+    if kind == "RFFT":
+        shape[axes[-1]] = shape[axes[-1]] // 2 + 1
+    dtype = x.type.dtype
+    return make_filled(
+        tuple(shape), 0, dtypes.real_dtype(dtype) if kind == "IRFFT" else dtypes.complex_dtype(dtype)
+    )
 
 
 def _check_two_axes(function_name: str, axes: Sequence[int] | int | None) -> Sequence[int]:
@@ -133,7 +153,7 @@ def fft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = Non
 
     Args:
         a: numbers.
-        n: the size of the transform: the axis is cropped or zero-padded at its end. By default its own.
+        n: the size of the transform: the axis is cropped or zero-padded at its end. By default its own, which may be 0.
         axis: along which axis.
         norm: "backward" (the default) divides the inverse by `n`, "forward" this one, "ortho" both by its root.
 

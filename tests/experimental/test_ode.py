@@ -147,8 +147,8 @@ WRONG: Any = 3
         (lambda: odeint(lambda y, t: y, 1.0, np.arange(3)), "odeint: t must have a floating dtype, got i32[3]"),
         (lambda: odeint(lambda y, t: y, 1.0, np.zeros((1, 2))),
          "odeint: t must be a vector with elements, got f32[1,2]"),
-        (lambda: odeint(lambda y, t: [y], 1.0, TIMES),
-         "odeint: func must return the structure of y0, PyTreeDef(*), got PyTreeDef([*])"),
+        (lambda: odeint(lambda y, t: [y, y], 1.0, TIMES),
+         "odeint: func must return the structure of y0, PyTreeDef(*), got PyTreeDef([*, *])"),
         (lambda: odeint(lambda y, t: y[:1], np.ones(2), TIMES),
          "odeint: func must return the shapes of y0, f32[2], got f32[1]"),
         (lambda: odeint(lambda y, t: y, 1.0, TIMES, rtol=-1.0), "odeint: rtol must not be negative, got -1.0"),
@@ -185,3 +185,19 @@ def test_slopes_that_end_at_the_last_time() -> None:
         np.testing.assert_allclose(forward, 2.0 / 3.0, rtol=1e-5)
         backwards = odeint(lambda y, t: enp.sqrt(t), np.float64(1.0), np.array([1.0, 0.0]))
         np.testing.assert_allclose(backwards[1], 1.0 / 3.0, rtol=1e-6)
+
+
+def test_other_containers() -> None:
+    """The function may return another container of as many numbers, such as a list for a vector; not derivatives alone."""
+    y0 = enp.array([np.pi - 0.1, 0.0])
+    expected = odeint(lambda y, t: enp.stack(pendulum(y, t, 0.25, 9.8)), y0, TIMES)
+    solution = odeint(pendulum, y0, TIMES, 0.25, 9.8)
+    assert solution.shape == (5, 2)
+    np.testing.assert_array_equal(solution, expected)
+    parts = odeint(lambda y, t: enp.stack(pendulum(y, t, 0.25, 9.8)), [np.pi - 0.1, 0.0], TIMES)
+    np.testing.assert_array_equal(enp.stack(parts, 1), expected)
+    slopes = [
+        effx.grad(lambda g, f=f: odeint(f, y0, TIMES, 0.25, g).sum())(9.8)
+        for f in (pendulum, lambda *a: enp.stack(pendulum(*a)))
+    ]
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-5)

@@ -215,3 +215,20 @@ def test_initial_values_are_scalars(f: Any) -> None:
     with pytest.raises(ShapeError) as caught:
         f(enp.ones((2, 3)), 1, initial=np.ones(2, "f4"))
     assert caught.value.message == f"{f.__name__}: initial must be a scalar, got f32[2]"
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+def test_transforms_of_no_points(shape: tuple[int, ...]) -> None:
+    """A transform over an axis of size 0 is empty, where NumPy refuses it; that of real numbers has the one sum of none."""
+    axis = shape.index(0)
+    x = np.zeros(shape, np.float32)
+    for name in ("fft", "ifft", "fftn"):
+        for f in (getattr(enp.fft, name), effx.jit(getattr(enp.fft, name))):
+            y = f(x) if name == "fftn" or axis == len(shape) - 1 else getattr(enp.fft, name)(x, axis=axis)
+            assert (y.shape, y.dtype) == (shape, np.complex64)
+    half = enp.fft.rfft(x, axis=axis)
+    assert half.shape == tuple([1 if i == axis else n for i, n in enumerate(shape)])
+    assert not half.any()
+    back = enp.fft.irfft(half, axis=axis)
+    assert (back.shape, back.dtype) == (shape, np.float32)
+    np.testing.assert_array_equal(enp.fft.fft(x, 4, axis), np.fft.fft(x, 4, axis))

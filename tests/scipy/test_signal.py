@@ -140,6 +140,8 @@ def test_densities_along_axes() -> None:
     for got, want in (
         (signal.welch(X.T, nperseg=32, axis=0), scipy.welch(X.T, nperseg=32, axis=0)),
         (signal.csd(X, X[0], nperseg=32), scipy.csd(X, X[0], nperseg=32)),
+        (signal.csd(X, X, nperseg=32), scipy.csd(X, X.copy(), nperseg=32)),
+        (effx.jit(lambda x: signal.csd(x, x, nperseg=32))(X), scipy.csd(X, X.copy(), nperseg=32)),
         (signal.csd(X, None, nperseg=32), scipy.welch(X, nperseg=32)),
         (
             signal.welch(X, nperseg=32, detrend=lambda v: v * 2),
@@ -148,6 +150,7 @@ def test_densities_along_axes() -> None:
     ):
         np.testing.assert_allclose(got[0], want[0])
         np.testing.assert_allclose(got[1], want[1], atol=1e-12)
+        assert got[1].dtype.kind == want[1].dtype.kind
     assert signal.welch(X[:, :0])[1].shape == (2, 0)
     slope = effx.jit(effx.grad(lambda x: signal.welch(x, nperseg=16)[1].sum()))(X[0, :40])
     h = np.eye(40)[3] * 1e-6

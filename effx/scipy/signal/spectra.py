@@ -232,7 +232,7 @@ def csd(
     """The cross power spectral density of two signals, by Welch's method.
 
     Args:
-        x, y: the signals; the shorter one is padded with zeros. Without y it is the density of x.
+        x, y: the signals; the shorter one is padded with zeros. Without y it is the density of x, which is real.
         fs: how many samples there are in a unit of time.
         window: a name, a tuple of a name and its parameters, or values.
         nperseg: how many elements a part has: 256 by default, or as many as a window of values.
@@ -258,7 +258,7 @@ def csd(
     0.125
     """
     return _spectral_density(
-        "csd", x, None if y is x else y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+        "csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
         average,
     )  # fmt: skip
 
