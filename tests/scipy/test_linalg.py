@@ -12,7 +12,7 @@ import scipy.linalg
 import effx
 import effx.numpy as enp
 from effx.array import Array
-from effx.errors import BackendError, EffxError, ShapeError
+from effx.errors import BackendError, EffxError, OptionError, ShapeError
 from effx.scipy import linalg
 from effx.test_util import check_grads
 from tests.numpy.expressions import agree, rows
@@ -246,7 +246,18 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         "eigh: eigvals must be None, got (0, 1); all eigenvalues are computed",
     ),
     (lambda: linalg.companion(V[:1]), ShapeError, "companion: a must have at least 2 elements, got f32[1]"),
-    (lambda: linalg.fiedler_companion(A), ShapeError, "fiedler_companion: a must be a vector, got f32[3,3]"),
+    (
+        lambda: linalg.fiedler_companion(A[:0, 0]),
+        ShapeError,
+        "fiedler_companion: a must have at least 1 elements, got f32[0]",
+    ),
+    (lambda: linalg.leslie(V[:1], V[:0]), ShapeError, "leslie: f must have at least 2 elements, got f32[1]"),
+    (lambda: linalg.dft(4, dtype="float32"), OptionError, "dft: dtype must be complex, got float32"),
+    (
+        lambda: linalg.rsf2csf(A, A[:2, :2]),
+        ShapeError,
+        "rsf2csf: T and Z must have equal sizes, got f32[3,3] and f32[2,2]",
+    ),
     (
         lambda: linalg.convolution_matrix(V, 0),
         ShapeError,
@@ -284,3 +295,55 @@ def test_errors(f: Callable[[], object], kind: type[EffxError], text: str) -> No
     with pytest.raises(kind) as raised:
         f()
     assert raised.value.message == text
+
+
+def test_edge_sizes_of_special_matrices() -> None:
+    """Vectors of no and one element, and batches of vectors."""
+    assert linalg.circulant(np.zeros(0)).shape == (0, 0)
+    assert linalg.circulant(np.zeros((2, 0))).shape == (2, 0, 0)
+    for n in range(1, 8):
+        rows = np.random.default_rng(n).normal(size=(2, 3, n)).astype(np.float32)
+        batch = linalg.fiedler_companion(rows)
+        assert batch.shape == (2, 3, n - 1, n - 1)
+        for x, y in zip(rows.reshape(6, n), np.asarray(batch).reshape(6, n - 1, n - 1), strict=True):
+            np.testing.assert_allclose(
+                y, scipy.linalg.fiedler_companion(x) if n > 1 else np.zeros((0, 0)), rtol=1e-5
+            )
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 12])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_complex_forms_of_real_ones(dtype: Any, n: int) -> None:
+    """rsf2csf is SciPy's, of a form and of any other matrix; so is what is made of it, on both sides of a cut."""
+    rng = np.random.default_rng(n)
+    a = (
+        (rng.normal(size=(n, n)) + 1j * rng.normal(size=(n, n))).astype(dtype)
+        if dtype is np.complex128
+        else rng.normal(size=(n, n))
+    )
+    with effx.enable_x64():
+        for t, z in (scipy.linalg.schur(a), (a, a.T)):
+            for mine, scipys in zip(linalg.rsf2csf(t, z), scipy.linalg.rsf2csf(t, z), strict=True):
+                np.testing.assert_allclose(mine, scipys, rtol=1e-9, atol=1e-9)
+        power = linalg.funm(a, lambda x: x**-2.5)
+        expected = scipy.linalg.funm(a, lambda x: x**-2.5)
+        np.testing.assert_allclose(power, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+        root = np.asarray(linalg.sqrtm(a))
+        np.testing.assert_allclose(root @ root, a, atol=1e-10)
+
+
+def test_roots_of_negative_numbers() -> None:
+    """Real eigenvalues stay real: the root of a negative one is on the upper side of the cut."""
+    a = np.array([[1.0, 2.0, 0.5], [0.0, -4.0, 1.0], [0.0, 0.0, -9.0]], np.float32)
+    similar = np.linalg.inv(A) @ a @ A
+    roots = np.linalg.eigvals(np.asarray(linalg.sqrtm(similar)))
+    np.testing.assert_allclose(np.sort_complex(roots), [2j, 3j, 1], atol=1e-3)
+
+
+def test_batches_of_complex_forms() -> None:
+    """Batch axes broadcast."""
+    t = np.stack([scipy.linalg.schur(A * k)[0] for k in (1, 2)])
+    form, vectors = linalg.rsf2csf(t, np.eye(3, dtype=np.float32))
+    assert form.shape == vectors.shape == (2, 3, 3)
+    np.testing.assert_allclose(vectors @ form @ np.conj(np.swapaxes(vectors, -1, -2)), t, atol=1e-4)
+    assert linalg.rsf2csf(np.zeros((0, 0)), np.zeros((0, 0)))[0].shape == (0, 0)

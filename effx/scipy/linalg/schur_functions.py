@@ -5,7 +5,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from effx import dtypes
+from effx import dtypes, lax
 from effx.array import Array, Operand, arithmetic, reducing, shaping, triangles
 from effx.array.arithmetic import absolute, where
 from effx.array.promotion import broadcast_shapes, broadcast_to, convert
@@ -19,6 +19,7 @@ from effx.lax import linalg
 from effx.lax.control.loops import fori_loop
 from effx.lax.control.solves import custom_linear_solve
 from effx.numpy.linalg.operands import kernel_operands
+from effx.transforms.maps.vmap import vmap
 
 __all__ = ["eigh_tridiagonal", "funm", "rsf2csf", "solve_sylvester", "sqrtm"]
 
@@ -26,6 +27,63 @@ __all__ = ["eigh_tridiagonal", "funm", "rsf2csf", "solve_sylvester", "sqrtm"]
 def _complex_schur(x: Array) -> tuple[Array, Array]:
     form, vectors = linalg.schur(convert(x, dtypes.complex_dtype(x.type.dtype)))
     return form, vectors
+
+
+def _schur_of_exact_reals(x: Array) -> tuple[Array, Array]:
+    """Returns Schur's complex form and its vectors; real eigenvalues of real matrices have no imaginary part.
+
+    A function that is cut along the negative axis, such as a root, would else take either side of the cut by rounding.
+    """
+    if x.type.kind == "c":
+        return _complex_schur(x)
+    form, vectors = linalg.schur(x)
+    return _split_blocks(form, vectors)
+
+
+def _split_blocks(t: Array, z: Array) -> tuple[Array, Array]:
+    """Returns the complex form of a real one and its vectors: each block of two rows is rotated, from the last on.
+
+    Source: Golub and Van Loan, "Matrix computations", 4th edition, 7.4.1.
+    """
+    batch, n = t.type.shape[:-2], t.type.shape[-1]
+    dtype = dtypes.complex_dtype(t.type.dtype)
+    eps = float(dtypes.finfo(t.type.dtype).eps)
+    indices = Iota(array_type(dtypes.int32, (n,)), 0)()
+
+    def rotate(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        form, vectors = state
+        last = n - 1 - k
+        first = last - 1
+        block = lax.dynamic_slice(form, (first, first), (2, 2))
+        below = block[1, 0]
+        is_whole = absolute(below) > eps * (absolute(block[0, 0]) + absolute(block[1, 1]))
+        value = linalg.eig(block, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0][0]
+        shifted = value - block[1, 1]
+        length = where(is_whole, arithmetic.unary(Sqrt(), absolute(shifted) ** 2 + absolute(below) ** 2), 1.0)
+        c = where(is_whole, shifted / length, 1.0)
+        s = where(is_whole, below / length, 0.0)
+        rotation = shaping.stack([shaping.stack([arithmetic.conj(c), s]), shaping.stack([-s, c])])
+        rows = lax.dynamic_slice_in_dim(form, first, 2, 0)
+        rows = where(shaping.expand_dims(indices >= first, 0), multiply(rotation, rows), rows)
+        form = lax.dynamic_update_slice_in_dim(form, rows, first, 0)
+        columns = lax.dynamic_slice_in_dim(form, first, 2, 1)
+        columns = where(
+            shaping.expand_dims(indices <= last, 1), multiply(columns, adjoint(rotation)), columns
+        )
+        form = lax.dynamic_update_slice_in_dim(form, columns, first, 1)
+        form = form.at[last, first].set(0.0)
+        turned = multiply(lax.dynamic_slice_in_dim(vectors, first, 2, 1), adjoint(rotation))
+        return form, lax.dynamic_update_slice_in_dim(vectors, turned, first, 1)
+
+    def split(form: Array, vectors: Array) -> tuple[Array, Array]:
+        result: tuple[Array, Array] = fori_loop(0, n - 1, rotate, (form, vectors))
+        return result
+
+    t, z = convert(t, dtype), convert(z, dtype)
+    if n < 2 or 0 in batch:
+        return t, z
+    form, vectors = vmap(split)(shaping.reshape(t, (-1, n, n)), shaping.reshape(z, (-1, n, n)))
+    return shaping.reshape(form, t.type.shape), shaping.reshape(vectors, t.type.shape)
 
 
 def _fill_by_diagonals(values: Array, step: Callable[[Array], tuple[Array, Array]]) -> Array:
@@ -75,7 +133,7 @@ def sqrtm(A: Operand, blocksize: int = 1) -> Array:
         raise BackendError(f"sqrtm: there are no blocks; use blocksize=1, got {blocksize!r}")
     (x,), _ = kernel_operands("sqrtm", A)
     check_matrix("sqrtm", x.type, "A", square=True)
-    form, vectors = _complex_schur(x)
+    form, vectors = _schur_of_exact_reals(x)
     roots = arithmetic.unary(Sqrt(), diagonal(form))
     row, column = _pairwise_differences(roots)
     # An element times the sum of the adjacent roots is what the product of the roots so far lacks.
@@ -111,7 +169,7 @@ def funm(A: Operand, func: Callable[[Array], Array], disp: bool = True) -> Array
     """
     (x,), _ = kernel_operands("funm", A)
     check_matrix("funm", x.type, "A", square=True)
-    form, vectors = _complex_schur(x)
+    form, vectors = _schur_of_exact_reals(x)
     values = diagonal(form)
     row, column = _pairwise_differences(values)
     # The function commutes with the matrix.
@@ -142,7 +200,7 @@ def rsf2csf(T: Operand, Z: Operand, check_finite: bool = True) -> tuple[Array, A
         An upper triangular form and its vectors, both complex.
 
     Raises:
-        ShapeError: T is not of square matrices.
+        ShapeError: T or Z is not of square matrices, or their sizes differ.
 
     >>> import numpy as np
     >>> t, z = rsf2csf(np.array([[0., 1.], [-1., 0.]]), np.eye(2))
@@ -152,8 +210,11 @@ def rsf2csf(T: Operand, Z: Operand, check_finite: bool = True) -> tuple[Array, A
     (t, z), _ = kernel_operands("rsf2csf", T, Z)
     check_matrix("rsf2csf", t.type, "T", square=True)
     check_matrix("rsf2csf", z.type, "Z", square=True)
-    form, unitary = _complex_schur(t)
-    return form, arithmetic.matmul(convert(z, form.type.dtype), unitary, "highest")
+    if t.type.shape[-1] != z.type.shape[-1]:
+        raise ShapeError(f"rsf2csf: T and Z must have equal sizes, got {t.type!r} and {z.type!r}")
+    batch = broadcast_shapes(t.type.shape[:-2], z.type.shape[:-2])
+    t, z = (broadcast_to(x, (*batch, *x.type.shape[-2:])) for x in (t, z))
+    return _split_blocks(t, z)
 
 
 def solve_sylvester(A: Operand, B: Operand, C: Operand, *, method: str = "schur", tol: float = 1e-8) -> Array:

@@ -11,7 +11,7 @@ from effx.array.arithmetic import absolute, conj, to_inexact
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, zeros
 from effx.dtypes import DTypeLike
-from effx.errors import ShapeError
+from effx.errors import OptionError, ShapeError
 from effx.ir.types import array_type
 from effx.lax.operands import check_int
 from effx.numpy.creation import asarray
@@ -104,9 +104,10 @@ def circulant(c: Operand) -> Array:
     >>> circulant(np.array([1, 2, 3])).tolist()
     [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
     """
-    column = _check_vector("circulant", c, "c", 1)
-    i, j = _index_grid(column.type.shape[-1], column.type.shape[-1])
-    return _gather_entries(column, (i - j) % column.type.shape[-1])
+    column = _check_vector("circulant", c, "c")
+    n = column.type.shape[-1]
+    i, j = _index_grid(n, n)
+    return _gather_entries(column, (i - j) % max(n, 1))
 
 
 def companion(a: Operand) -> Array:
@@ -136,27 +137,26 @@ def fiedler_companion(a: Operand) -> Array:
     """Returns a companion matrix of a polynomial with five diagonals (Fiedler, 2003).
 
     Args:
-        a: coefficients `[n]`, that of the highest power first.
+        a: coefficients `[*batch, n]`, that of the highest power first, n >= 1.
 
     Returns:
-        An array `[n - 1, n - 1]`; `[0]` without a coefficient.
+        An array `[*batch, n - 1, n - 1]`.
 
     Raises:
-        ShapeError: a is no vector.
+        ShapeError: there are no coefficients.
 
     >>> import numpy as np
     >>> fiedler_companion(np.array([1., -3., 2.])).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    x = to_inexact(as_operand(a, "fiedler_companion"))
-    if x.type.ndim != 1:
-        raise ShapeError(f"fiedler_companion: a must be a vector, got {x.type!r}")
-    size = x.type.shape[0] - 1
-    if size < 1:
-        return shaping.reshape(x[:0], (0, 0) if size == 0 else (0,))
-    x = x / x[0]
+    x = to_inexact(_check_vector("fiedler_companion", a, "a", 1))
+    batch, size = x.type.shape[:-1], x.type.shape[-1] - 1
+    if not size:
+        return shaping.reshape(x[..., :0], (*batch, 0, 0))
+    x = x / x[..., :1]
     # Zero, one, and the negated coefficients 1 … size, from which each entry is taken.
-    entries = shaping.concatenate([asarray(np.array([0.0, 1.0]), x.type.dtype), -x[1:]], 0)
+    constants = broadcast_to(asarray(np.array([0.0, 1.0]), x.type.dtype), (*batch, 2))
+    entries = shaping.concatenate([constants, -x[..., 1:]], -1)
     chosen = np.zeros((size, size), np.int32)
     if size == 1:
         return _gather_entries(entries, np.array([[2]]))
@@ -215,7 +215,7 @@ def leslie(f: Operand, s: Operand) -> Array:
     """Returns the Leslie matrix of a population.
 
     Args:
-        f: the birth rate of each age, `[*batch, n]`.
+        f: the birth rate of each age, `[*batch, n]`, n >= 2.
         s: the rate of survivors of each age but the last, `[*batch, n - 1]`.
 
     Raises:
@@ -225,7 +225,7 @@ def leslie(f: Operand, s: Operand) -> Array:
     >>> leslie(np.array([0., 3., 2.]), np.array([0.5, 0.25])).tolist()
     [[0.0, 3.0, 2.0], [0.5, 0.0, 0.0], [0.0, 0.25, 0.0]]
     """
-    births, survivors = promote_dtypes(_check_vector("leslie", f, "f", 1), as_operand(s, "leslie"))
+    births, survivors = promote_dtypes(_check_vector("leslie", f, "f", 2), as_operand(s, "leslie"))
     n = births.type.shape[-1]
     if not survivors.type.shape or survivors.type.shape[-1] != n - 1:
         raise ShapeError(
@@ -276,6 +276,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
 
     Raises:
         ShapeError: n is negative, or there is no such scale.
+        OptionError: the dtype is not complex.
 
     >>> dft(2).real.round(3).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
@@ -283,10 +284,13 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     size = _check_size("dft", n)
     if scale not in (None, "sqrtn", "n"):
         raise ShapeError(f"dft: scale must be None, 'sqrtn' or 'n', got {scale!r}")
+    result_dtype = dtypes.canonicalize_requested(complex if dtype is None else dtype)
+    if not dtypes.is_complex(result_dtype):
+        raise OptionError(f"dft: dtype must be complex, got {result_dtype}")
     i, j = _index_grid(size, size)
     data = np.exp(-2j * np.pi * (i * j % max(size, 1)) / max(size, 1))
     data /= {None: 1.0, "sqrtn": math.sqrt(max(size, 1)), "n": max(size, 1)}[scale]
-    return asarray(data, dtypes.canonicalize_requested(complex if dtype is None else dtype))
+    return asarray(data, result_dtype)
 
 
 def hadamard(n: int, dtype: DTypeLike = int) -> Array:
