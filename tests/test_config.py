@@ -74,6 +74,15 @@ def test_transfers_that_are_forbidden() -> None:
         there = effx.device_put(data, THERE)
         assert effx.device_get(f(effx.device_put(data)) * 3.0).tolist() == [6.0] * 3
         assert effx.device_get(there).tolist() == [1.0] * 3
+        for made in (
+            enp.arange(3),
+            enp.arange(3.0),
+            enp.zeros(3),
+            enp.eye(2),
+            enp.linspace(0, 1, 4),
+            *enp.tril_indices(2),
+        ):
+            assert effx.device_get(made).size > 0  # what effx computes is not the user's
         assert effx.device_get(effx.grad(lambda y: (y * y).sum())(x)).tolist() == [2.0] * 3
     assert np.asarray(f(data)).tolist() == [2.0] * 3
 

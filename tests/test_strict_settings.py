@@ -81,7 +81,7 @@ def strict() -> Iterator[None]:
     [
         enp.add, enp.subtract, enp.multiply, enp.divide, enp.power, enp.arctan2, enp.hypot, enp.logaddexp, enp.fmod,
         enp.maximum, enp.less, special.betaln, special.xlogy, lambda a, b: enp.asarray(a) + b,
-        lambda a, b: a * enp.asarray(b), lambda a, b: enp.asarray(a) ** b, lambda a, b: enp.where(a > 1, a, b),
+        lambda a, b: a * enp.asarray(b), lambda a, b: enp.asarray(a) ** b,
         effx.jit(enp.add), effx.jit(lambda a, b: a * b),
         lambda a, b: lax.cond(True, lambda: enp.asarray(a) - b, lambda: enp.asarray(a)),
         effx.vmap(enp.add, axis_size=1, in_axes=None),
@@ -92,6 +92,17 @@ def test_what_users_mix_is_refused(f: Callable[..., Any]) -> None:
         f(X, V)
     with pytest.raises(effx.errors.TypePromotionError, match=r"i32 and f32 have no implicit .*strict"):
         f(enp.asarray(I), V)
+
+
+@pytest.mark.usefixtures("strict")
+def test_choices_take_any_ranks() -> None:
+    """`where` and `choose` pick elements and compute nothing: as in JAX, the rule about ranks is not theirs."""
+    for f in (
+        lambda: enp.where(X > 1, X, V),
+        lambda: enp.where(V > 1, X, X),
+        lambda: enp.choose(TRUE.astype(int), [X, V]),
+    ):
+        assert f().shape == X.shape
 
 
 @pytest.mark.usefixtures("strict")

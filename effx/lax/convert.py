@@ -8,11 +8,13 @@ import numpy as np
 
 from effx import dtypes, tree
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, convert
+from effx.array.promotion import as_operand, convert, size_scalar
+from effx.array.shaping import stack
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import convert as v
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.lax.operands import check_int
 
 __all__ = [
@@ -165,7 +167,7 @@ def dtype(x: object) -> DType:
 
 
 def shape_as_value(shape: Sequence[int]) -> Array:
-    """Returns a shape as an array `i32[n]`.
+    """Returns a shape as an array `i32[n]`; its sizes may be symbolic.
 
     Raises:
         TypeError: a size is no integer.
@@ -173,6 +175,8 @@ def shape_as_value(shape: Sequence[int]) -> Array:
     >>> shape_as_value((2, 3))
     Array([2, 3], dtype=int32)
     """
+    if any([is_symbolic(n) for n in shape]):
+        return stack([size_scalar(n, dtypes.int32, False) for n in shape])
     return as_operand(np.asarray([index(n) for n in shape], np.int32), "shape_as_value")
 
 

@@ -8,7 +8,7 @@ from effx.array import Array, Operand, ordering
 from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.effects import perform
-from effx.errors import ConversionError, ShapeError
+from effx.errors import ConcretizationError, ConversionError, ShapeError
 from effx.ir.ops.base import ArrayOperation, Elementwise
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
@@ -112,10 +112,16 @@ def check_int(function_name: str, name: str, value: object) -> int:
     """Returns an argument that must be an int; a symbolic size is unchanged.
 
     Raises:
+        ConcretizationError: it is an abstract integer.
         ConversionError: it is none.
     """
     try:
         return as_size(value)
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"{function_name}: {name} must be an int that is known while tracing, got {value!r}; mark it static "
+            f"(static_argnums or static_argnames of jit)"
+        ) from error
     except TypeError:
         raise ConversionError(f"{function_name}: {name} must be an int, got {value!r}") from None
 

@@ -19,7 +19,7 @@ from effx.handlers.staging.stage import Stage, make_literal
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
-from effx.lower.placement.concrete import device_put, place_on_device
+from effx.lower.placement.concrete import device_put, place_computed_data, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
 from effx.tracing.arguments import finalize_result
 from effx.transforms.placement.filling import fill_like, placement_of
@@ -50,14 +50,23 @@ def is_recorded() -> bool:
     return innermost_interceptor() is not None
 
 
-def make_constant(data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False) -> Array:
-    """Returns host data as an array: a number is a value of the function that is being staged, other data move."""
+def make_constant(
+    data: np.ndarray[Any, Any] | Number, dtype: DType, weak: bool = False, is_computed: bool = False
+) -> Array:
+    """Returns host data as an array: a number is a value of the function that is being staged, other data move.
+
+    Args:
+        data: the data.
+        dtype: of the array.
+        weak: whether it is weakly typed.
+        is_computed: whether effx computed the data, so that no transfer guard applies.
+    """
     shape = data.shape if isinstance(data, np.ndarray) else ()
     t = array_type(dtype, shape, weak)
     if not shape and (frame := innermost_interceptor()) is not None:
         number = HostArray(data, t)
         return make_literal(frame, number) if isinstance(frame.handler, Stage) else number
-    return place_on_device(data, t)
+    return place_computed_data(data, t) if is_computed else place_on_device(data, t)
 
 
 @runtime_checkable
@@ -335,7 +344,7 @@ def make_filled(
             raise
     data = np.full(shape, value).astype(dtype)
     data.flags.writeable = False
-    return place_on_device(data, t)
+    return place_computed_data(data, t)
 
 
 def _float0_array(shape: Shape) -> Array:

@@ -537,12 +537,16 @@ def angle(z: Operand, deg: bool = False) -> Array:
 
 @typed_as_inexact
 def sinc(x: Operand, /) -> Array:
-    """sin(pi x) / (pi x), and 1 at 0.
+    """sin(pi x) / (pi x), 1 at 0, and 0 at infinity.
 
     >>> float(sinc(0.0))
     1.0
     """
-    return divide_sine(arithmetic.to_inexact(as_operand(x, "sinc")) * math.pi)
+    a = arithmetic.to_inexact(as_operand(x, "sinc"))
+    if a.type.kind != "c":
+        return divide_sine(a * math.pi)
+    # Part by part, since the product of an infinite number by a complex one has NaN in it.
+    return divide_sine(perform(_COMPLEX, (arithmetic.real(a) * math.pi, arithmetic.imag(a) * math.pi)))
 
 
 # (-1)^k / (2 k + 1)!, as many as sin(x) / x and its derivatives up to the fourth need for |x| < 2.
@@ -551,7 +555,7 @@ _SINE_SERIES = tuple([(-1) ** k / math.factorial(2 * k + 1) for k in range(15)])
 
 @jit(inline=True)
 def divide_sine(x: Array) -> Array:
-    """Returns sin(x) / x of floating or complex numbers, and 1 at 0.
+    """Returns sin(x) / x of floating or complex numbers, 1 at 0, and 0 at infinities of the real axis.
 
     Near 0 it is the power series: there derivatives of the quotient are differences of large numbers.
     """
@@ -560,8 +564,12 @@ def divide_sine(x: Array) -> Array:
     # In 16 bits higher powers would overflow.
     terms = {2: 6, 4: 10}.get(x.type.dtype.itemsize, 15)
     series = arithmetic.horner(square, _SINE_SERIES[:terms])
-    safe = arithmetic.where(near, scalar(1, x.type.dtype, x.type.weak), x)
-    return arithmetic.where(near, series, perform(trigonometric.SIN, (safe,)) / safe)
+    far = perform(arithmetic.ABS, (arithmetic.real(x) if x.type.kind == "c" else x,)) == math.inf
+    if x.type.kind == "c":
+        far = far & (perform(arithmetic.ABS, (arithmetic.imag(x),)) < math.inf)
+    safe = arithmetic.where(near | far, scalar(1, x.type.dtype, x.type.weak), x)
+    quotient = arithmetic.where(far, scalar(0, x.type.dtype), perform(trigonometric.SIN, (safe,)) / safe)
+    return arithmetic.where(near, series, quotient)
 
 
 def nan_to_num(

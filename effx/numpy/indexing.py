@@ -11,9 +11,10 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import as_operand, convert, promote_dtypes, scalar
+from effx.array.promotion import as_operand, convert, int_range, promote_dtypes, scalar
 from effx.array.reducing import refuse_out
-from effx.errors import IndexingError, ShapeError
+from effx.errors import DTypeError, IndexingError, ShapeError
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_constant, make_filled
 from effx.numpy.known import bounded, known_data
@@ -279,11 +280,12 @@ def ravel_multi_index(
     Args:
         multi_index: one integer array for each axis.
         dims: the shape.
-        mode: for indices out of bounds: "raise", which needs concrete ones, "clip" or "wrap".
+        mode: for indices out of bounds: "raise", which needs concrete ones, "clip", "wrap", or "ignore" if there are none.
         order: "C" where the last axis is counted first, "F" where the first is.
-        dtype: of the result.
+        dtype: of the result; by default that of the indices, where the largest index of the shape fits.
 
     Raises:
+        DTypeError: the dtype is no integer one, or does not hold the largest index of the shape.
         IndexingError: an index out of bounds, with mode "raise".
         ConcretizationError: abstract indices, with mode "raise".
 
@@ -293,16 +295,24 @@ def ravel_multi_index(
     sizes = shaping.to_shape("ravel_multi_index", dims)
     if len(multi_index) != len(sizes):
         raise ShapeError(f"ravel_multi_index: {len(multi_index)} indices for {len(sizes)} axes")
-    if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
+    if mode not in ("raise", "clip", "wrap", "ignore") or order not in ("C", "F"):
         raise IndexingError(
-            f"ravel_multi_index: mode must be 'raise', 'clip' or 'wrap' and order 'C' or 'F', "
+            f"ravel_multi_index: mode must be 'raise', 'clip', 'wrap' or 'ignore' and order 'C' or 'F', "
             f"got {mode!r} and {order!r}"
         )
-    result: Array = scalar(0, dtypes.canonicalize(int))
-    pairs = list(zip(multi_index, sizes, strict=True))
-    for axis, (indices, n) in enumerate(pairs if order == "C" else reversed(pairs)):
-        i = as_operand(indices, "ravel_multi_index")
-        result = result * n + bounded(
-            "ravel_multi_index", i, n, mode, f"out of bounds for axis {axis} of size {n}"
+    arrays = [as_operand(indices, "ravel_multi_index") for indices in multi_index]
+    result_dtype = dtypes.result_type(int, *arrays) if dtype is None else dtypes.canonicalize_requested(dtype)
+    if not dtypes.is_integer(result_dtype):
+        raise DTypeError(f"ravel_multi_index: the dtype must be an integer one, got {result_dtype}")
+    largest = math.prod(sizes) - 1
+    if not is_symbolic(largest) and largest > int_range(result_dtype)[1]:
+        raise DTypeError(
+            f"ravel_multi_index: {result_dtype} does not hold the index {largest} of shape {list(sizes)}; give a wider dtype"
         )
-    return result if dtype is None else convert(result, dtypes.canonicalize_requested(dtype))
+    result: Array = scalar(0, result_dtype, weak=False)
+    pairs = list(zip(arrays, sizes, strict=True))
+    for axis, (i, n) in enumerate(pairs if order == "C" else reversed(pairs)):
+        outside = f"out of bounds for axis {axis} of size {n}"
+        inside = i if mode == "ignore" else bounded("ravel_multi_index", i, n, mode, outside)
+        result = result * n + convert(inside, result_dtype)
+    return result

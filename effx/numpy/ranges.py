@@ -114,7 +114,7 @@ def arange(
         data = np.arange(low, high, by)
     except (MemoryError, ValueError):
         raise BackendError(f"arange: {math.ceil(count)} elements do not fit into the host's memory") from None
-    return to_device(make_constant(data.astype(result_dtype), result_dtype), device)
+    return to_device(make_constant(data.astype(result_dtype), result_dtype, is_computed=True), device)
 
 
 def _symbolic_range(low: int, high: int, by: int, dtype: dtypes.DType) -> Array:
@@ -183,10 +183,14 @@ def linspace(
             raise BackendError(f"linspace: {count} elements do not fit into the host's memory") from None
         inexact = arithmetic.inexact_dtype(result_dtype)
         values = make_constant(
-            (data if dtypes.is_inexact(result_dtype) else np.floor(data)).astype(result_dtype), result_dtype
+            (data if dtypes.is_inexact(result_dtype) else np.floor(data)).astype(result_dtype),
+            result_dtype,
+            is_computed=True,
         )
         values = to_device(values, device)
-        return (values, make_constant(np.array(by, inexact), inexact)) if retstep else values
+        return (
+            (values, make_constant(np.array(by, inexact), inexact, is_computed=True)) if retstep else values
+        )
     a, b = arithmetic.promote_inexact(start, stop)
     computed = (
         dtypes.result_type(a.type.dtype, result_dtype) if dtypes.is_inexact(result_dtype) else a.type.dtype
@@ -212,7 +216,7 @@ def linspace(
             else width * scalar(float("nan"), dtypes.real_dtype(computed), True)
         )
         ramp = np.arange(count).reshape((count,) + (1,) * a.type.ndim) / max(parts, 1)
-        t = make_constant(ramp.astype(computed), computed)
+        t = make_constant(ramp.astype(computed), computed, is_computed=True)
         result = first * (1 - t) + last * t if count else broadcast_to(a, (0, *a.type.shape))
         if endpoint and count > 1:
             result = shaping.concatenate([result[:-1], last], 0)
@@ -267,7 +271,7 @@ def geomspace(
     )
     if type(start) in (int, float) and type(stop) in (int, float) and axis == 0:
         data = np.geomspace(start, stop, check_int("geomspace", "num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
-        return make_constant(data.astype(result_dtype), result_dtype)
+        return make_constant(data.astype(result_dtype), result_dtype, is_computed=True)
     a, b = arithmetic.promote_inexact(start, stop)
     a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
     sign = perform(arithmetic.SIGN, (a,))
@@ -299,7 +303,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
             for i, n in enumerate(shape)
         ])  # fmt: skip
     if not shape:
-        return make_constant(np.zeros((0,), result_dtype), result_dtype)
+        return make_constant(np.zeros((0,), result_dtype), result_dtype, is_computed=True)
     return shaping.stack([Iota(array_type(result_dtype, shape), i)() for i in range(len(shape))])
 
 
@@ -389,7 +393,7 @@ def _banded_matrix(
         return convert(triangles.band_mask((rows, columns), offset, test), result_dtype)
     if is_recorded() or rows * columns > 65536:
         return convert(triangles.band_mask((rows, columns), offset, test), result_dtype)
-    return make_constant(make(rows, columns, offset).astype(result_dtype), result_dtype)
+    return make_constant(make(rows, columns, offset).astype(result_dtype), result_dtype, is_computed=True)
 
 
 def _triangle_indices(function_name: str, m: Operand, k: int, below: bool) -> Array:
@@ -420,7 +424,7 @@ def triu(m: Operand, k: int = 0) -> Array:
 
 def _index_pair(data: tuple[Any, ...]) -> tuple[Array, Array]:
     result_dtype = dtypes.canonicalize(int)
-    first, second = [make_constant(i.astype(result_dtype), result_dtype) for i in data]
+    first, second = [make_constant(i.astype(result_dtype), result_dtype, is_computed=True) for i in data]
     return first, second
 
 

@@ -410,7 +410,10 @@ class ufunc(Generic[P, R]):
             raise TypeError(f"{self.__name__}.outer: only for functions of two operands; it has {self.nin}")
         x, y = as_operand(A, f"{self.__name__}.outer"), as_operand(B, f"{self.__name__}.outer")
         refuse_mixed_dtypes(x, y)
-        result: Array = self._apply(shaping.reshape(x, x.type.shape + (1,) * y.type.ndim), y)
+        ranks = (1,) * x.type.ndim, (1,) * y.type.ndim
+        result: Array = self._apply(
+            shaping.reshape(x, x.type.shape + ranks[1]), shaping.reshape(y, ranks[0] + y.type.shape)
+        )
         return result
 
 

@@ -80,7 +80,7 @@ def vectorize(
     def vectorized(*args: PyTree, **kwargs: PyTree) -> PyTree:
         absent = [i for i, x in enumerate(args) if x is None and i not in excluded]
         if absent and cores is not None:
-            raise TransformError(
+            raise ShapeError(
                 f"vectorize: argument {absent[0]} of {name} is None, and has no core dimensions {about}"
             )
         argument_indices = [i for i in range(len(args)) if i not in excluded and i not in absent]

@@ -13,6 +13,7 @@ from scipy import special
 import effx
 from effx import lax
 from effx.array import Array
+from effx.errors import DTypeError
 from effx.ir.ops.base import Elementwise
 from effx.ir.types import array_type
 from effx.laws.samples import Data, draw_data, plain_operations, sample_of, values
@@ -175,7 +176,6 @@ def test_selection() -> None:
         (lambda: lax.add(1, np.ones(2, np.int8)), "int8", False),
         (lambda: lax.mul(np.ones(2, np.complex64), 2.0), "complex64", False),
         (lambda: lax.add(1, 2), "int32", True),
-        (lambda: lax.add(1, 2.0), "float32", True),
         (lambda: lax.max(np.float16(1), 2.0), "float16", False),
         (lambda: lax.exp(1), "float32", True),
         (lambda: lax.lt(np.ones(2, np.uint8), 3), "bool", False),
@@ -183,6 +183,16 @@ def test_selection() -> None:
 )
 def test_python_numbers_adapt(call: Callable[[], Array], dtype: str, weak: bool) -> None:
     assert (call().dtype, call().weak_type) == (np.dtype(dtype), weak)
+
+
+def test_python_numbers_of_different_types() -> None:
+    """Without an array they are refused as arrays of these types are: nothing promotes in lax."""
+    for f in (lax.add, lax.mul, lax.div, lax.rem, lax.eq, lax.lt):
+        with pytest.raises(DTypeError) as error:
+            f(0, 2.0)
+        assert error.value.message == (
+            f"{f.__name__}: operand dtypes differ: operand 0 is i32[]~, operand 1 is f32[]~"
+        )
 
 
 def test_transformations() -> None:

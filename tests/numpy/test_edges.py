@@ -96,3 +96,18 @@ def test_logaddexp_of_complex_numbers() -> None:
     )
     with pytest.raises(DTypeError, match=r"^heaviside: takes real numbers only, got c64\[20\] and c64\[20\]"):
         enp.heaviside(z, w)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_sinc_at_infinity(dtype: str) -> None:
+    """It is the limit 0 there, where NumPy gives NaN, and so is its derivative; NaN stays NaN."""
+    x = np.array([-inf, inf, nan], dtype)
+    if dtype == "complex64":
+        x = x + np.array([1.5j, 0, 0], dtype)
+    np.testing.assert_array_equal(enp.sinc(x)[:2], np.zeros(2, dtype))
+    assert np.isnan(np.asarray(enp.sinc(x)[2]))
+    assert effx.jvp(enp.sinc, (x[:2],), (np.ones(2, dtype),))[1].tolist() == [0, 0]
+    near = np.array([0, 0.25, 1.5, 100.25], dtype)
+    np.testing.assert_allclose(
+        enp.sinc(near), np.sinc(near), rtol=5e-3 if dtype == "float16" else 1e-4, atol=1e-6
+    )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import effx
 import effx.numpy as enp
-from effx.errors import IndexingError, NonConcreteBooleanIndexError, ShapeError
+from effx.errors import EffxError, IndexingError, NonConcreteBooleanIndexError, ShapeError
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 nan = np.nan
@@ -428,3 +428,39 @@ def test_unravel_index_of_wrong_sizes() -> None:
     with pytest.raises(ShapeError) as caught:
         effx.jit(enp.unravel_index)(3, (2.0, 3))
     assert caught.value.message == "unravel_index: a size must be an integer of rank 0, got f32[]~"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+@pytest.mark.parametrize("mode", ["clip", "wrap", "ignore", "raise"])
+def test_dtypes_of_flat_indices(mode: str, dtype: str) -> None:
+    """They have the indices' dtype, or the one that is asked for; "ignore" takes abstract indices as they are."""
+    pair = (np.array([0, 1], dtype), np.array([2, 1], dtype))
+    flat = enp.ravel_multi_index(pair, (2, 3), mode)
+    assert flat.dtype == dtype
+    assert flat.tolist() == [2, 4]
+    assert enp.ravel_multi_index(pair, (2, 3), mode, "F", dtype="int16").dtype == "int16"
+    if mode != "raise":
+        jitted = effx.jit(lambda *pair: enp.ravel_multi_index(pair, (2, 3), mode))
+        np.testing.assert_array_equal(jitted(*pair), flat)
+
+
+def test_flat_indices_that_do_not_fit() -> None:
+    """A dtype that does not hold the largest index is refused, and so is one that is no integer."""
+    pair = (np.int8([1]), np.int8([1]))
+    for call, text in (
+        (
+            lambda: enp.ravel_multi_index(pair, (20, 20)),
+            "ravel_multi_index: int8 does not hold the index 399 of shape [20, 20]; give a wider dtype",
+        ),
+        (
+            lambda: enp.ravel_multi_index(pair, (2, 2), dtype="float32"),
+            "ravel_multi_index: the dtype must be an integer one, got float32",
+        ),
+        (
+            lambda: enp.ravel_multi_index(pair, (2, 2), "no"),
+            "ravel_multi_index: mode must be 'raise', 'clip', 'wrap' or 'ignore' and order 'C' or 'F', got 'no' and 'C'",
+        ),
+    ):
+        with pytest.raises(EffxError) as caught:
+            call()
+        assert caught.value.message == text

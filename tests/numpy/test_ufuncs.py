@@ -138,6 +138,14 @@ def test_reductions_of_masked_elements(name: str, initial: float | None) -> None
             assert result.dtype == mine.reduce(x, axis).dtype
 
 
+def test_outer_products_under_strict_ranks() -> None:
+    """Operands of any ranks: outer itself gives them equal ones."""
+    with effx.numpy_rank_promotion("raise"):
+        f = enp.frompyfunc(lambda x, y: x * y, 2, 1)
+        np.testing.assert_allclose(f.outer(A[:, 0], A), np.multiply.outer(A[:, 0], A))
+        np.testing.assert_allclose(enp.multiply.outer(A, A[0]), np.multiply.outer(A, A[0]))
+
+
 def test_functions_of_one_function_are_equal() -> None:
     """Two universal functions are equal if they are made of the same function with the same numbers."""
 

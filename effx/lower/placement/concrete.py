@@ -449,6 +449,11 @@ def place_on_device(
     return _place_on_device(data, type, device, committed, memory)
 
 
+def place_computed_data(data: HostData | Number | np.generic, type: ArrayType) -> ConcreteArray:
+    """Moves data that effx computed itself, such as those of `arange`, to the default device: guards are about users'."""
+    return _place_on_device(data, type, None, None, None)
+
+
 def _place_on_device(
     data: HostData | Number | np.generic,
     type: ArrayType,
