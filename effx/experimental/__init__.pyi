@@ -4,6 +4,7 @@ from . import (
     jet,
     multihost_utils,
     ode,
+    rnn,
     serialize_executable,
     sparse,
     topologies,
