@@ -198,10 +198,9 @@ def _run_packed(
     return _run_layers(x, h_0, c_0, parts, seq_lengths, sizes, dropout, bidirectional, precision)
 
 
-_compiled_layers, _compiled_packed = [
-    jit(f, static_argnames=("sizes", "dropout", "bidirectional", "precision"))
-    for f in (_run_layers, _run_packed)
-]
+_STATIC = ("sizes", "dropout", "bidirectional", "precision")
+_compiled_layers: Callable[..., tuple[Array, Array, Array]] = jit(_run_layers, static_argnames=_STATIC)
+_compiled_packed: Callable[..., tuple[Array, Array, Array]] = jit(_run_packed, static_argnames=_STATIC)
 
 
 def lstm_ref(
