@@ -145,7 +145,9 @@ def binomial_counts(key: Array, n: Operand, p: Operand, shape: Shape, dtype: DTy
     small = _small_binomial(key, where(trivial | ~few, 0.0, count), where(trivial | ~few, 0.5, q))
     large = _large_binomial(key, where(trivial | few, 1000.0, count), where(trivial | few, 0.5, q))
     successes = where(trivial, 0.0, where(few, small, large))
-    return where(known, where(swap, count - successes, successes), math.nan)
+    # Of infinitely many trials with a chance infinitely many succeed.
+    unknown = where((count == math.inf) & (chance > 0.0) & (chance <= 1.0), math.inf, math.nan)
+    return where(known, where(swap, count - successes, successes), unknown)
 
 
 def geometric_counts(key: Array, p: Operand, shape: Shape, dtype: DType) -> Array:

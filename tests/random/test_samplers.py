@@ -322,3 +322,13 @@ def test_derivatives_of_approximate_gamma_numbers() -> None:
             step = a * 1e-6
             slope = (draw(a + step) - draw(a - step)) / (2 * step)
             assert float(effx.grad(draw)(a)) == pytest.approx(float(slope), rel=1e-6)
+
+
+def test_binomial_numbers_at_the_edges() -> None:
+    """None of no trials or no chance, all of a chance of 1, infinitely many of infinitely many, else NaN."""
+    n = np.float32([0, 5, 5, np.inf, np.inf, np.inf, -1, np.nan, 5, 5, np.inf])
+    p = np.float32([0.5, 0, 1, 0.5, 1, 0, 0.5, 0.5, -0.1, 1.1, np.nan])
+    inf, nan = np.inf, np.nan
+    np.testing.assert_array_equal(
+        random.binomial(KEY, n, p), [0, 0, 5, inf, inf, nan, nan, nan, nan, nan, nan]
+    )
