@@ -584,7 +584,7 @@ def test_dtypes_without_arrays(name: str, dtype: DType) -> None:
         "float6_e2m3fn": (-7.5, 7.5), "float6_e3m2fn": (-28.0, 28.0), "int1": (-1.0, 0.0), "uint1": (0.0, 1.0)
     }[name]  # fmt: skip
     for strict in ("standard", "strict"):
-        with numpy_dtype_promotion(strict):  # type: ignore[arg-type]  # a loop over its values
+        with numpy_dtype_promotion(strict):
             assert d.promote_types(dtype, dtype) == d.promote_types(dtype, int) == dtype
             with pytest.raises(TypePromotionError):
                 d.promote_types(dtype, "float32")

@@ -330,7 +330,8 @@ def view(x: Operand, dtype: Any) -> Array:
     t = x.type
     if t.dtype == target:
         return convert(x, target)
-    if not t.shape and dtypes.itemsize_bits(t.dtype) != dtypes.itemsize_bits(target):
+    widths = [8 if d == dtypes.bool_ else dtypes.bits(d) for d in (t.dtype, target)]
+    if not t.shape and widths[0] != widths[1]:
         raise ShapeError(f"view: a scalar cannot be read as a dtype of another width: {t!r} as {target}")
     from effx.array.shaping import reshape, stack
 

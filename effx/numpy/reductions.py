@@ -8,6 +8,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, reducing, shaping
+from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
@@ -524,9 +525,7 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     refuse_mixed_dtypes(y, x)
     values = as_operand(y, "trapezoid")
     resolved_axis = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
-    values = (
-        convert(values, dtypes.result_type(values, np.float32)) if values.type.kind not in "fc" else values
-    )
+    values = to_inexact(values)
     if x is None:
         widths = as_operand(dx, "trapezoid")
     else:

@@ -283,7 +283,7 @@ def test_perturbed_tridiagonal_systems(dtype: type, shape: tuple[int, ...]) -> N
     b = matrices(dtype, *shape, 2)
     solve = partial(linalg.tridiagonal_solve, perturb_singular=True)
     x = solve(lower, main, upper, b)
-    assert (x.shape, x.dtype) == (b.shape, dtype)
+    assert (x.shape, x.dtype) == (b.shape, np.dtype(dtype))
     np.testing.assert_allclose(whole(lower, main, upper) @ x, b, atol=2e-4)
     np.testing.assert_allclose(effx.jit(solve)(lower, main, upper, b), x, rtol=1e-3, atol=1e-4)
 
@@ -293,11 +293,9 @@ def test_perturbed_tridiagonal_systems(dtype: type, shape: tuple[int, ...]) -> N
 )
 def test_singular_tridiagonal_systems(lower: Any, main: Any, upper: Any) -> None:
     """Their solutions are large and finite."""
-    x = linalg.tridiagonal_solve(
-        *[np.array(d, np.float32) for d in (lower, main, upper)],
-        np.array([[1.0], [4.0], [2.0]], np.float32),
-        perturb_singular=True,
-    )
+    diagonals = [np.array(d, np.float32) for d in (lower, main, upper)]
+    solve: Any = partial(linalg.tridiagonal_solve, perturb_singular=True)
+    x = solve(*diagonals, np.array([[1.0], [4.0], [2.0]], np.float32))
     assert 1e6 < np.abs(x).max() < np.inf
     assert not np.isnan(x).any()
 

@@ -446,8 +446,8 @@ def test_dtypes_of_flat_indices(mode: str, dtype: str) -> None:
 
 def test_flat_indices_that_do_not_fit() -> None:
     """A dtype that does not hold the largest index is refused, and so is one that is no integer."""
-    pair = (np.int8([1]), np.int8([1]))
-    for call, text in (
+    pair = (np.ones(1, np.int8), np.ones(1, np.int8))
+    calls: list[tuple[Callable[[], object], str]] = [
         (
             lambda: enp.ravel_multi_index(pair, (20, 20)),
             "ravel_multi_index: int8 does not hold the index 399 of shape [20, 20]; give a wider dtype",
@@ -460,7 +460,8 @@ def test_flat_indices_that_do_not_fit() -> None:
             lambda: enp.ravel_multi_index(pair, (2, 2), "no"),
             "ravel_multi_index: mode must be 'raise', 'clip', 'wrap' or 'ignore' and order 'C' or 'F', got 'no' and 'C'",
         ),
-    ):
+    ]
+    for call, text in calls:
         with pytest.raises(EffxError) as caught:
             call()
         assert caught.value.message == text

@@ -153,13 +153,14 @@ def test_trapezoid_with_many_distances(sizes: tuple[int, ...], axis: int) -> Non
     """The distances broadcast against the parts of the integral, and points stand along the axis."""
     rng = np.random.default_rng(0)
     y, dx = rng.normal(size=(3, 4, 5)).astype("f4"), rng.normal(size=sizes).astype("f4")
+    trapezoid: Any = np.trapezoid
     np.testing.assert_allclose(
-        enp.trapezoid(y, dx=dx, axis=axis), np.trapezoid(y, dx=dx, axis=axis), rtol=1e-5, atol=1e-6
+        enp.trapezoid(y, dx=dx, axis=axis), trapezoid(y, dx=dx, axis=axis), rtol=1e-5, atol=1e-6
     )
     for x in (np.sort(rng.normal(size=y.shape[axis])), np.sort(rng.normal(size=y.shape), axis)):
         x = x.astype("f4")
         np.testing.assert_allclose(
-            enp.trapezoid(y, x, axis=axis), np.trapezoid(y, x, axis=axis), rtol=1e-5, atol=1e-6
+            enp.trapezoid(y, x, axis=axis), trapezoid(y, x, axis=axis), rtol=1e-5, atol=1e-6
         )
 
 
@@ -167,12 +168,12 @@ def test_trapezoid_with_many_distances(sizes: tuple[int, ...], axis: int) -> Non
 def test_average_with_weights_of_axes(axis: tuple[int, ...]) -> None:
     """Weights may have the sizes of the axes, in the order in which these are named."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(2, 3, 4)).astype("f4")
-    w = rng.random([x.shape[i] for i in axis]).astype("f4")
+    x: Any = rng.normal(size=(2, 3, 4)).astype("f4")
+    w: Any = rng.random([x.shape[i] for i in axis]).astype("f4")
     for keepdims in (False, True):
         for mine, numpys in zip(
-            enp.average(x, axis, w, True, keepdims),
-            np.average(x, axis, w, True, keepdims=keepdims),
+            enp.average(x, axis, w, returned=True, keepdims=keepdims),
+            np.average(x, axis, w, returned=True, keepdims=keepdims),
             strict=True,
         ):
             np.testing.assert_allclose(mine, numpys, rtol=1e-5)
@@ -225,10 +226,10 @@ def test_transforms_of_no_points(shape: tuple[int, ...]) -> None:
     for name in ("fft", "ifft", "fftn"):
         for f in (getattr(enp.fft, name), effx.jit(getattr(enp.fft, name))):
             y = f(x) if name == "fftn" or axis == len(shape) - 1 else getattr(enp.fft, name)(x, axis=axis)
-            assert (y.shape, y.dtype) == (shape, np.complex64)
+            assert (y.shape, y.dtype) == (shape, np.dtype("complex64"))
     half = enp.fft.rfft(x, axis=axis)
     assert half.shape == tuple([1 if i == axis else n for i, n in enumerate(shape)])
     assert not half.any()
     back = enp.fft.irfft(half, axis=axis)
-    assert (back.shape, back.dtype) == (shape, np.float32)
+    assert (back.shape, back.dtype) == (shape, np.dtype("float32"))
     np.testing.assert_array_equal(enp.fft.fft(x, 4, axis), np.fft.fft(x, 4, axis))

@@ -300,10 +300,15 @@ def test_approximate_numbers_are_those_of_jax() -> None:
 def test_approximate_numbers_at_the_edges() -> None:
     """A parameter of 0 gives 0, one that is none gives NaN or -1, and shapes may be empty."""
     draw: dict[str, Any] = {"method": "approximate"}
-    assert random.gamma(KEY, np.float32([0, -1, np.nan]), **draw).tolist() == pytest.approx(
+    assert random.gamma(KEY, np.array([0, -1, np.nan], np.float32), **draw).tolist() == pytest.approx(
         [0, np.nan, np.nan], nan_ok=True
     )
-    assert random.poisson(KEY, np.float32([0, -1, np.nan, np.inf]), **draw).tolist() == [0, -1, -1, -1]
+    assert random.poisson(KEY, np.array([0, -1, np.nan, np.inf], np.float32), **draw).tolist() == [
+        0,
+        -1,
+        -1,
+        -1,
+    ]
     assert random.gamma(KEY, 1.0, (0,), **draw).shape == random.poisson(KEY, 1.0, (0,), **draw).shape == (0,)
     assert random.gamma(KEY, 1.0, dtype="bfloat16", **draw).dtype == "bfloat16"
     keys = random.split(KEY, 3)
@@ -326,8 +331,8 @@ def test_derivatives_of_approximate_gamma_numbers() -> None:
 
 def test_binomial_numbers_at_the_edges() -> None:
     """None of no trials or no chance, all of a chance of 1, infinitely many of infinitely many, else NaN."""
-    n = np.float32([0, 5, 5, np.inf, np.inf, np.inf, -1, np.nan, 5, 5, np.inf])
-    p = np.float32([0.5, 0, 1, 0.5, 1, 0, 0.5, 0.5, -0.1, 1.1, np.nan])
+    n = np.array([0, 5, 5, np.inf, np.inf, np.inf, -1, np.nan, 5, 5, np.inf], np.float32)
+    p = np.array([0.5, 0, 1, 0.5, 1, 0, 0.5, 0.5, -0.1, 1.1, np.nan], np.float32)
     inf, nan = np.inf, np.nan
     np.testing.assert_array_equal(
         random.binomial(KEY, n, p), [0, 0, 5, inf, inf, nan, nan, nan, nan, nan, nan]
