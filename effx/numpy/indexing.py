@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -219,10 +219,10 @@ def extract(condition: Operand, arr: Operand, *, size: int | None = None, fill_v
     return compress(mask, arr, size=size, fill_value=fill_value)
 
 
-def _abstract_sizes(shape: Any) -> list[Array] | None:
+def _abstract_sizes(shape: Operand | Sequence[Operand]) -> list[Array] | None:
     """Returns a shape as arrays if one of its sizes is abstract."""
     is_vector = isinstance(shape, list | tuple) or (isinstance(shape, Array) and shape.ndim > 0)
-    sizes = list(shape) if is_vector else [shape]
+    sizes = cast("list[Operand]", list(cast("Sequence[Operand]", shape)) if is_vector else [shape])
     if not any([isinstance(n, Array) and n.frame is not None for n in sizes]):
         return None
     arrays = promote_dtypes(*[as_operand(n, "unravel_index") for n in sizes])

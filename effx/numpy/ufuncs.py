@@ -471,6 +471,6 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     check_function("frompyfunc", func)
     if nin < 1 or nout < 1:
         raise ShapeError(f"frompyfunc: takes at least one operand and result, got {nin} and {nout}")
-    made: ufunc[..., Any] = ufunc(vectorize(func), nin, nout, identity=identity)
+    made = ufunc(vectorize(func), nin, nout, identity=identity)
     made._is_vectorized = True
     return made
