@@ -55,6 +55,7 @@ __all__ = [
     "TransformError",
     "TreeError",
     "TypePromotionError",
+    "UndefinedRuleError",
     "UnexpectedTracerError",
     "hide_internal_frames",
     "source_of",
@@ -332,7 +333,11 @@ class TreeError(EffxError, ValueError, TypeError):
 
 
 class TransformError(EffxError, TypeError):
-    """A transformation got invalid arguments."""
+    """A transformation got invalid arguments. Under `effx.compat` it is a ValueError too, as some of JAX's are."""
+
+
+class UndefinedRuleError(TransformError, AttributeError):
+    """A function with rules of its own was called before its rule was defined."""
 
 
 class TracingError(EffxError):
@@ -394,7 +399,10 @@ class RefGivenError(RefError):
 
 
 class NoRuleError(EffxError, TypeError):
-    """A handler has no rule for an operation, and the operation does not decompose."""
+    """A handler has no rule for an operation, and the operation does not decompose.
+
+    Under `effx.compat` it is a ValueError and a NotImplementedError too: JAX raises now one, now the other.
+    """
 
 
 class AxisNameError(EffxError, NameError):
@@ -422,7 +430,7 @@ _STATUS = (
 
 
 class BackendError(EffxError, RuntimeError):
-    """A platform, plugin or device is missing or does not work.
+    """A platform, plugin or device is missing or does not work. Under `effx.compat` it is a ValueError too.
 
     >>> BackendError("devices: there is no platform 'x'").error_code_string
     'UNKNOWN'

@@ -887,7 +887,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (_sharded, BackendError, "pure_callback: sharding must be a SingleDeviceSharding of a CPU, got 'cpu'"),
     (
         lambda: effx.vmap(lambda x: effx.pure_callback(named, SCALAR, x))(enp.ones(2)),
-        TransformError,
+        NoRuleError,
         (
             "pure_callback: vmap needs to know what named does with a batch; give vmap_method, one of 'sequential', "
             "'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'"
@@ -902,7 +902,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: effx.vmap(lambda p: lax.cond(p, lambda: io_callback(lambda: None, None), lambda: None))(
             enp.array([True, False])
         ),
-        TransformError,
+        NoRuleError,
         (
             "cond: vmap runs it for all elements of a batch where they decide differently, but it has an io_callback; use "
             "effx.lax.map, or decide outside of vmap"

@@ -44,7 +44,7 @@ REFUSALS: list[tuple[Callable[[], object], type, str]] = [
     ),
     (
         lambda: effx.vmap(ffi.ffi_call("f", struct(3)))(X),
-        TransformError,
+        NoRuleError,
         f"ffi_call: vmap needs to know what f does with a batch; give vmap_method, one of {LISTED}",
     ),
     (
@@ -121,7 +121,7 @@ REFUSALS: list[tuple[Callable[[], object], type, str]] = [
     ),
     (
         lambda: effx.vmap(lambda x: effx.lax.cond(x[0] > 0, FIRST, lambda x: x, x))(X),
-        TransformError,
+        NoRuleError,
         (
             "cond: vmap runs it for all elements of a batch where they decide differently, but it has a foreign function "
             "with a side effect; use effx.lax.map, or decide outside of vmap"

@@ -22,7 +22,17 @@ from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
-from effx.errors import CompatError, DTypeError, EffxError, IndexingError, ShapeError, callback_errors
+from effx.errors import (
+    BackendError,
+    CompatError,
+    DTypeError,
+    EffxError,
+    IndexingError,
+    NoRuleError,
+    ShapeError,
+    TransformError,
+    callback_errors,
+)
 from effx.flags import check_static_indices
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
@@ -166,6 +176,9 @@ def install() -> None:
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError
     IndexingError.__bases__ = EffxError, IndexError, TypeError, ValueError
+    TransformError.__bases__ = EffxError, TypeError, ValueError
+    BackendError.__bases__ = EffxError, RuntimeError, ValueError
+    NoRuleError.__bases__ = EffxError, TypeError, ValueError, NotImplementedError
     keep_attrs_classes_leaves()
     check_static_indices.set(False)  # JAX's default
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 import attrs
 
 from effx.array import Array
-from effx.errors import TransformError
+from effx.errors import NoRuleError, TransformError
 from effx.handlers.staging.stage import stage
 from effx.handling import TupleOperation, Vmap, materialize
 from effx.ir.ops.control import Scan
@@ -37,9 +37,9 @@ def check_method(function_name: str, method: object) -> None:
         )
 
 
-def missing_method_error(function_name: str, name: str) -> TransformError:
+def missing_method_error(function_name: str, name: str) -> NoRuleError:
     """Returns the error of a batch of calls without a method."""
-    return TransformError(
+    return NoRuleError(
         f"{function_name}: vmap needs to know what {name} does with a batch; "
         f"give vmap_method, one of {', '.join(map(repr, METHODS))}"
     )

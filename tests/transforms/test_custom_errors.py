@@ -15,7 +15,15 @@ import effx
 import effx.numpy as enp
 from effx import custom_gradient, custom_jvp, custom_vjp, grad, jit, jvp, vmap
 from effx.custom_batching import custom_vmap
-from effx.errors import DTypeError, EffxError, ProgramError, ShapeError, TransformError, TreeError
+from effx.errors import (
+    DTypeError,
+    EffxError,
+    ProgramError,
+    ShapeError,
+    TransformError,
+    TreeError,
+    UndefinedRuleError,
+)
 from effx.ir.text import parse_program
 
 
@@ -106,17 +114,17 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
     ),
     "no jvp rule": (
         lambda: grad(custom_jvp(f))(1.0, 2.0),
-        TransformError,
+        UndefinedRuleError,
         "custom_jvp: f was called before its rule was defined with defjvp",
     ),
     "no vjp rule": (
         lambda: grad(custom_vjp(f))(1.0, 2.0),
-        TransformError,
+        UndefinedRuleError,
         "custom_vjp: f was called before its rule was defined with defvjp",
     ),
     "no vmap rule": (
         lambda: vmap(custom_vmap(f))(THREE, THREE),
-        TransformError,
+        UndefinedRuleError,
         "custom_vmap: f was called before its rule was defined with def_vmap",
     ),
     "a rule that is no function": (

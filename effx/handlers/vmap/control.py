@@ -9,7 +9,7 @@ from effx import dtypes
 from effx.array import Array, Box
 from effx.array.promotion import scalar
 from effx.effects import Frame, handle, use_frame
-from effx.errors import TransformError
+from effx.errors import NoRuleError
 from effx.handlers.recursion import branches, while_loops
 from effx.handlers.recursion.layout import (
     ValueLayout,
@@ -64,11 +64,11 @@ def check_effects_undecided(op: HigherOrder) -> None:
     """Checks that an operation that only some batch elements need may run for all of them.
 
     Raises:
-        TransformError: it has side effects.
+        NoRuleError: it has side effects.
     """
     effect = describe_side_effect(op.effects)
     if effect:
-        raise TransformError(
+        raise NoRuleError(
             f"{op.name}: vmap runs it for all elements of a batch where they decide differently, "
             f"but it has {effect}; use effx.lax.map, or decide outside of vmap"
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, ParamSpec, TypeVar, final
 
 from effx.array import Array
-from effx.errors import ShapeError, TransformError, TreeError, check_function
+from effx.errors import ShapeError, TransformError, TreeError, UndefinedRuleError, check_function
 from effx.ir.ops.control import Scan
 from effx.ir.ops.custom import CustomRules
 from effx.tracing.arguments import PartialLeafFunction, callable_name, flatten_output
@@ -74,7 +74,7 @@ class custom_vmap(Generic[P, R]):
         """Calls the function; vmap uses the rule."""
         rule = self.vmap_rule
         if rule is None:
-            raise TransformError(
+            raise UndefinedRuleError(
                 f"custom_vmap: {self.__name__} was called before its rule was defined with def_vmap"
             )
         call = Invocation(

@@ -8,7 +8,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import current_frame
-from effx.errors import RefGivenError, TransformError, check_function
+from effx.errors import RefGivenError, TransformError, UndefinedRuleError, check_function
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.custom import CustomRules
 from effx.ir.values.refs import ReferenceBase, has_refs
@@ -159,7 +159,7 @@ class _Custom(Generic[P, R]):
             forward, reverse = forward or self._inner._forward, reverse or self._inner._reverse
         if forward is None and reverse is None:
             needed = "defjvp" if self.transform_name == "custom_jvp" else "defvjp"
-            raise TransformError(
+            raise UndefinedRuleError(
                 f"{self.transform_name}: {self.__name__} was called before its rule was defined with {needed}"
             )
         return forward, reverse
