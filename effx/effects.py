@@ -37,11 +37,14 @@ __all__ = [
     "handle",
     "perform",
     "scope_within",
+    "transformed_scope",
+    "user_scope",
 ]
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 F = TypeVar("F")
+X = TypeVar("X")
 
 
 class Effect:
@@ -337,6 +340,54 @@ copyreg.pickle(ContextVar, _reduce_variable)
 def scope_within(outer: str, scope: str) -> str:
     """Joins the path of an outer and an inner scope; either may be empty."""
     return f"{outer}/{scope}" if outer and scope else outer or scope
+
+
+# The names of a stack that stand for a transformation of what is performed further in; `user_scope` drops them.
+_TRANSFORMATIONS = frozenset({"jvp(", "transpose(", "vmap("})
+
+
+def call_in_transformation(name: str, function: Callable[[X], R], argument: X) -> R:
+    """Calls a function with a transformation in the name stack of what it performs: "jvp", "transpose" or "vmap"."""
+    outer = current_scope.get()
+    current_scope.set(f"{outer}/{name}(" if outer else f"{name}(")
+    try:
+        return function(argument)
+    finally:
+        current_scope.set(outer)
+
+
+def user_scope(scope: str) -> str:
+    """Returns the names of a stack that are the user's.
+
+    >>> user_scope("layer/vmap(/jvp(/attention")
+    'layer/attention'
+    """
+    if "(" not in scope:
+        return scope
+    return "/".join([name for name in scope.split("/") if name not in _TRANSFORMATIONS])
+
+
+def transformed_scope(scope: str) -> str:
+    """Returns a name stack in which each transformation is around the next of the user's names.
+
+    >>> transformed_scope("layer/vmap(/jvp(/attention/dot")
+    'layer/vmap(jvp(attention))/dot'
+    >>> transformed_scope("layer/jvp(")
+    'layer/jvp()'
+    """
+    if "(" not in scope:
+        return scope
+    parts: list[str] = []
+    pending: list[str] = []
+    for name in scope.split("/"):
+        if name in _TRANSFORMATIONS:
+            pending.append(name)
+        else:
+            parts.append(f"{''.join(pending)}{name}{')' * len(pending)}")
+            pending = []
+    if pending:
+        parts.append(f"{''.join(pending)}{')' * len(pending)}")
+    return "/".join(parts)
 
 
 def full_scope() -> str:

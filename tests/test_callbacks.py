@@ -354,6 +354,23 @@ def test_io_happens_though_nothing_uses_it() -> None:
     assert seen == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("stage", [effx.jit, lambda f: f], ids=["jit", "eager"])
+def test_ordered_effects_of_a_loop_happen_in_the_order_of_its_body(stage: Any) -> None:
+    """Also where the loop is called without jit."""
+    seen: list[str] = []
+
+    def step(i: Any, x: Any) -> Any:
+        debug.callback(lambda i: seen.append(f"i{i}"), i, ordered=True)
+        debug.callback(lambda x: seen.append(f"x{x}"), x, ordered=True)
+        return x + 1
+
+    stage(lambda x: lax.fori_loop(0, 3, step, x))(5)
+    assert seen == ["i0", "x5", "i1", "x6", "i2", "x7"]
+    seen.clear()
+    stage(lambda x: lax.cond(x > 0, step, step, x, x))(5)
+    assert seen == ["i5", "x5"]
+
+
 def test_ordered_effects_have_one_order() -> None:
     """Debugging, input and output, eager calls and compiled ones."""
     seen: list[int] = []

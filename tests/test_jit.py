@@ -377,6 +377,11 @@ def test_what_stages_say() -> None:
     assert " sine(" in lowered.as_text("hlo")
     assert " sine(" in lowered.compiler_ir("hlo").as_hlo_text()
     assert compiled.input_shardings[0][1].device_set == {effx.devices()[0]}
+    formats = effx.tree.leaves((compiled.input_formats, compiled.output_formats))
+    shardings = effx.tree.leaves((compiled.input_shardings, compiled.output_shardings))
+    assert [x.sharding for x in formats] == shardings
+    ranks = [len(x.shape) for x in effx.tree.leaves((compiled.in_avals, compiled.out_avals))]
+    assert [x.layout.major_to_minor for x in formats] == [tuple(range(n)) for n in ranks]
     assert compiled.output_shardings["a"].device_set == {effx.devices()[0]}
     assert compiled.runtime_executable().local_devices() == effx.devices()[:1]
     assert compiled.cost_analysis()["flops"] > 0

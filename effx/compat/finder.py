@@ -22,6 +22,7 @@ from effx.compat.beside import check_alone
 from effx.compat.callback_errors import as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
+from effx.compat.stages import add_private_attributes
 from effx.errors import (
     BackendError,
     CompatError,
@@ -183,4 +184,5 @@ def install() -> None:
     check_static_indices.set(False)  # JAX's default
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
+    add_private_attributes()
     read_environment()

@@ -13,7 +13,7 @@ from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
-from effx.effects import Effect, Operation
+from effx.effects import Effect, Operation, transformed_scope
 from effx.errors import ProgramError, Source, resolve_source
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.checker import check_program
@@ -254,7 +254,7 @@ def _equation(e: Equation) -> JaxprEqn:
         primitive_of(e.op),
         jax_parameters(e.op),
         e.op.effects,
-        SourceInfo(e.scope, where, e.source),
+        SourceInfo(transformed_scope(e.scope), where, e.source),
         e,
     )
 

@@ -2,6 +2,7 @@ from . import (
     array_serialization,
     checkify,
     jet,
+    layout,
     multihost_utils,
     ode,
     rnn,

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.effects import Effect, Operation
+from effx.effects import Effect, Operation, user_scope
 from effx.errors import ProgramError, Source, make_source, resolve_source
 from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.sizes.dimensions import is_symbolic
@@ -309,7 +309,7 @@ class ProgramPrinter:
             outputs = ", ".join(map(define, e.outputs))
             lines.append(
                 f"  {f'{outputs} = ' if outputs else ''}{e.op.name}{self.parameters_text(e.op)}{operands}"
-                f"{f' {e.scope!r}' if e.scope else ''}{self.remark(e)}"
+                f"{f' {user_scope(e.scope)!r}' if user_scope(e.scope) else ''}{self.remark(e)}"
             )
         lines += [f"  return {', '.join(map(read, program.outputs))}".rstrip(), "}"]
         return "\n".join(lines)

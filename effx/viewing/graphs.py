@@ -2,6 +2,7 @@
 
 from typing import final
 
+from effx.effects import user_scope
 from effx.errors import source_of
 from effx.ir.ops.control import HigherOrder
 from effx.ir.program import Atom, Program, ProgramPrinter, Var, literal_text, variable_name
@@ -63,7 +64,7 @@ class _Graph:
             parameters = self.printer.parameters_text(e.op)
             parameters = parameters if len(parameters) <= LONGEST else parameters[: LONGEST - 1] + "…"
             literals = "".join([f" {literal_text(x)}" for x in e.inputs if type(x) is not Var])
-            text = "\n".join([t for t in (e.op.name + literals, parameters, e.scope) if t])
+            text = "\n".join([t for t in (e.op.name + literals, parameters, user_scope(e.scope)) if t])
             tip = "" if e.source is None else f", tooltip={quote(source_of(e.source))}"
             write(f"{inner}{node} [shape=box, label={quote(text)}{tip}];")
             for x in e.inputs:

@@ -9,6 +9,7 @@ import pkgutil
 from html import escape
 from typing import final
 
+from effx.effects import user_scope
 from effx.errors import resolve_source, source_of
 from effx.ir.ops.control import Cond, HigherOrder, Scan, While
 from effx.ir.ops.parallel import ParallelMap
@@ -168,7 +169,7 @@ class _Page:
             f'<div class="equation">\n<div class="row"><code>{results}{" = " if results else ""}'
             f'<b class="operation">{escape(e.op.name)}</b>'
             f'<span class="parameters">{escape(self.printer.parameters_text(e.op))}</span> {operands}</code>'
-            f'<span class="scope">{escape(e.scope)}</span>'
+            f'<span class="scope">{escape(user_scope(e.scope))}</span>'
             f'<span class="price" style="--share:{share:.3f}">{price_label}</span>{line_text}</div>\n'
             f"{below}</div>\n"
         )

@@ -14,10 +14,10 @@ from effx.compat.modules._src import distributed
 from effx.compat.modules.dtypes import issubdtype
 from effx.compat.modules.experimental import multihost_utils, pjit
 from effx.compat.modules.experimental.colocated_python.serialization import DeviceList
-from effx.compat.modules.experimental.layout import Format, Layout
 from effx.compat.modules.extend.ifrt_programs import ifrt_programs
 from effx.dtypes import extended, prng_key
 from effx.errors import BackendError, DistributedError, ShardingError, TransformError
+from effx.experimental.layout import Format, Layout
 from effx.lower.placement import processes
 from effx.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from typing import Any
@@ -48,9 +49,65 @@ def test_scopes_reach_stablehlo_and_compiled_code() -> None:
 
 def test_scopes_survive_transformations() -> None:
     """Differentiated and batched programs keep the scopes of their operations, jitted ones inside too."""
-    for f in (effx.grad(scoped), effx.grad(effx.jit(scoped)), effx.grad(effx.checkpoint(scoped))):
+    for f in (effx.grad(effx.jit(scoped)), effx.grad(effx.checkpoint(scoped))):
         assert "layer1/attention/sin" in effx.jit(f).lower(1.0).as_text(debug_info=True)
     assert "layer1/sin" in effx.jit(effx.vmap(effx.jit(scoped))).lower(enp.ones(3)).as_text(debug_info=True)
+
+
+def labels(f: Any, *args: Any) -> list[str]:
+    """The names of operations in StableHLO, which XLA's profiles show."""
+    return re.findall(r'loc\("([^"]*)"', effx.jit(f).lower(*args).as_text(debug_info=True))
+
+
+def test_profiles_show_transformations_around_scopes() -> None:
+    """Each is around the next of the user's names, an outer one around an inner one; a call's name is its function's."""
+    assert labels(effx.grad(scoped), 1.0)[:2] == ["jvp(layer1)/sin", "jvp(layer1)/cos"]
+    assert labels(effx.grad(scoped), 1.0)[-2:] == [
+        "transpose(jvp(layer1))/attention/mul",
+        "transpose(jvp(layer1))/mul",
+    ]
+    assert labels(effx.vmap(effx.grad(scoped)), enp.ones(3))[0] == "vmap(jvp(layer1))/sin"
+    assert labels(effx.named_scope("outer")(effx.vmap(scoped)), enp.ones(3)) == [
+        "outer/vmap(layer1)/sin",
+        "outer/vmap(layer1)/attention/cos",
+        "outer/vmap()/exp",
+    ]
+    inside = labels(effx.grad(effx.jit(scoped)), 1.0)
+    assert inside[0] == "jvp(jit(scoped))"
+    assert inside[1] == "layer1/sin"
+    assert "transpose(jvp(jit(scoped)))" in inside
+    again = labels(effx.grad(effx.checkpoint(scoped)), 1.0)
+    assert "transpose(jvp())/checkpoint/rematted_computation" in again
+    assert labels(effx.checkpoint(scoped), 1.0)[0] == "checkpoint"
+
+
+def test_hlo_has_the_names_around_loops_and_branches() -> None:
+    """As XLA's own text before optimisation, with debugging information; without there are no names."""
+
+    def f(x: Any, p: Any) -> Any:
+        with effx.named_scope("outer"):
+            x = lax.while_loop(lambda c: c < 9, effx.named_scope("body")(lambda c: c * 2), x)
+            x = lax.scan(lambda c, _: (enp.sin(c), None), x, None, length=3)[0]
+            return lax.cond(p, effx.named_scope("yes")(enp.cos), enp.tanh, x)
+
+    lowered = effx.jit(f).lower(1.0, True)
+    names = set(re.findall(r'op_name="([^"]*)"', lowered.as_text("hlo", debug_info=True)))
+    assert {
+        "outer/while/body/body/mul",
+        "outer/while/cond/lt",
+        "outer/while/body/sin",
+        "outer/cond/branch_0_fun/tanh",
+        "outer/cond/branch_1_fun/yes/cos",
+    } <= names
+    assert "op_name" not in lowered.as_text("hlo")
+
+
+def test_handlers_and_printed_programs_see_the_users_scopes_alone() -> None:
+    """A parameter's name, say, is the same under grad and vmap."""
+    program = effx.make_jaxpr(effx.vmap(effx.grad(scoped)))(enp.ones(3))
+    assert "layer1/attention" in str(program)
+    assert "jvp" not in str(program)
+    assert {p.scopes for p in places(program)} == {"layer1", "layer1/attention", ""}
 
 
 def products(f: Any, *args: Any) -> Counter[str]:

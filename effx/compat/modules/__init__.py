@@ -7,9 +7,9 @@ from typing import Any
 from effx.compat.config import config
 from effx.compat.hijax import typeof
 from effx.compat.jaxprs import make_jaxpr
-from effx.compat.modules.experimental.layout import Format
 from effx.compat.names import VERSION, VERSION_INFO
 from effx.compat.shapes import eval_shape
+from effx.experimental.layout import Format
 from effx.ir.meshes import AxisType, MeshAxisName
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.shardings import Device

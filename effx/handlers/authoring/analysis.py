@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from effx.array import Array
-from effx.effects import Operation, scope_within
+from effx.effects import Operation, scope_within, user_scope
 from effx.errors import NoRuleError, TransformError, source_of
 from effx.handlers.authoring.rule_handler import HandlerRules, check_classes
 from effx.ir.flow import Flow
@@ -75,7 +75,9 @@ class Place:
 
     def at(self, equation: Equation) -> "Place":
         """Returns the location of another equation of the same program."""
-        return attrs.evolve(self, equation=equation, scopes=scope_within(self.scopes, equation.scope))
+        return attrs.evolve(
+            self, equation=equation, scopes=scope_within(self.scopes, user_scope(equation.scope))
+        )
 
     def inside(self, program: Program) -> "Place":
         """Returns the location of a program that the operation holds; its equations are `at` it."""

@@ -6,7 +6,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from effx.array import Array, HostArray
-from effx.effects import Frame, Handler, Operation, describe_stack, full_scope
+from effx.effects import Frame, Handler, Operation, describe_stack, full_scope, user_scope
 from effx.errors import Source, TransformError, current_source, source_of
 from effx.handlers.recursion.payloads import PayloadHandler, apply_typing_rule
 from effx.ir.types import ArrayType
@@ -80,7 +80,7 @@ class Site(Generic[H, S]):
     @property
     def scope(self) -> str:
         """The names of the surrounding `named_scope`s, outermost first, joined by `/`."""
-        return full_scope()
+        return user_scope(full_scope())
 
     @property
     def source(self) -> Source:

@@ -265,7 +265,7 @@ def higher_order_program(op: HigherOrder, operand_types: Sequence[ArrayType]) ->
         inputs = tuple([Var(t) for t in types])
         outputs = tuple([Var(t) for t in infer_result_types(op, types)])
         program = derived["alone", op, types] = Program(
-            inputs, (Equation(op, inputs, outputs),), outputs, op.name
+            inputs, (Equation(op, inputs, outputs),), outputs, op.name, op.effects
         )
     return cast("Program", program)
 

@@ -16,9 +16,10 @@ import attrs
 import numpy as np
 
 from effx import dtypes
-from effx.effects import Operation, RuleTable
+from effx.effects import Operation, RuleTable, scope_within, transformed_scope
 from effx.errors import BackendError, EffxError, NoRuleError, Source, resolve_source, set_error_position
 from effx.ir.ops.collective import AxisName
+from effx.ir.ops.control import Call
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
@@ -139,6 +140,8 @@ class Module:
         meshes: grids of the devices by name, with their sizes and the devices' order where it is not the module's.
         variables: the dimension variables, whose values are the first arguments of each function.
         on_first: whether the first device computes something for all.
+        writes_parts_in_place: whether loops' bodies and branches stand in their loop or branch, so that their
+            operations' names say where they are, even if that writes them several times.
         is_foreign: whether a foreign function is called, which may fail.
         hosted: the operations that run on the host, in the order of their numbers in the text, and the types of their
             results for XLA.
@@ -162,6 +165,7 @@ class Module:
         "replicated",
         "shared",
         "variables",
+        "writes_parts_in_place",
     )
 
     def __init__(
@@ -190,6 +194,7 @@ class Module:
         self._taken: set[str] = {"main"}
         self.shared: dict[object, str] = {}
         self.locations: dict[tuple[str, str, int], str] = {}
+        self.writes_parts_in_place = False
 
     def share_names(self, other: "Module") -> None:
         """Shares function names with another module, whose text gets this one's functions: no name occurs twice."""
@@ -283,15 +288,18 @@ class Body:
         lines: the text so far.
         sizes: the names of symbolic sizes that have been written.
         sums: chains of sums over axes that are one sum over all of them; see `find_sum_chains`.
+        where: the names around the equation that is being written, in profiles.
         arguments: the arguments of the module's public function, which are the same at each use; XLA may compute any
             other value once for each use, with other roundings.
     """
 
     __slots__ = (
+        "_caller",
         "_constants",
         "_count",
         "_joined",
         "_location",
+        "_source",
         "_whole",
         "arguments",
         "indent",
@@ -300,6 +308,7 @@ class Body:
         "names",
         "sizes",
         "sums",
+        "where",
     )
 
     def __init__(self, module: Module) -> None:
@@ -313,6 +322,9 @@ class Body:
         self.sizes: dict[int, str] = {}
         self._count = 0
         self._location = ""
+        self._source: Source = None
+        self.where = ""
+        self._caller = ""
         self.indent = "    "
 
     def line(self, text: str, results: int = 1) -> str:
@@ -367,7 +379,9 @@ class Body:
         """Writes a program's equations, whose inputs have names."""
         if len(self.module.axes) > 1:
             self.sums.update(find_sum_chains(program))
+        caller, self._caller = self._caller, program.name
         self.equations(program.equations)
+        self._caller = caller
 
     def equations(self, equations: Sequence[Equation]) -> None:
         """Writes equations in order."""
@@ -375,6 +389,7 @@ class Body:
         find = rules_for(self.module.platform).find
         locate = self.module.location
         fenced = find_fences(equations) if self.module.platform == "cpu" else NONE
+        path = self.where
         for equation in equations:
             op = equation.op
             rule = find(type(op))
@@ -384,8 +399,9 @@ class Body:
                     set_error_position(missing, equation.source)
                     raise missing
                 rule = _emit_decomposition
-            label = f"{equation.scope}/{op.name}" if equation.scope else op.name
-            self._location = locate(label, equation.source)
+            self.where = scope_within(path, transformed_scope(equation.scope))
+            self._source = equation.source
+            self._location = locate(self._label(path, equation), equation.source)
             outputs = equation.outputs
             try:
                 result = rule(self, op, equation.inputs, outputs)
@@ -403,7 +419,17 @@ class Body:
                 # A string takes 57 bytes besides its text. The lines of a region are needed one by one.
                 lines[self._joined :] = ["\n".join(lines[self._joined :])]
                 self._joined += 1
-        self._location = ""
+        self.where, self._location = path, ""
+
+    def _label(self, path: str, equation: Equation) -> str:
+        """Returns the name of an equation in profiles: that of a call is the called function's."""
+        op = equation.op
+        if type(op) is Call and not op.inline:
+            name = _function_name(op.program.name, equation.scope, self._caller)
+            if name == equation.scope.rpartition("/")[2]:  # by `named_call`
+                return self.where
+            return scope_within(path, transformed_scope(scope_within(equation.scope, f"jit({name})")))
+        return scope_within(self.where, op.name)
 
     def fence(self, op: Operation[object], var: Var) -> None:
         """Writes a barrier between a value and its uses; see `effx.lower.text.fences`."""
@@ -438,6 +464,17 @@ class Body:
         return self.call_function(
             self.module.function_of(program), inputs, program.in_types, program.out_types
         )
+
+    def call_part(self, program: Program, inputs: Sequence[str], part: str) -> tuple[str, ...]:
+        """Calls a part of the operation that is being written, such as a loop's body; its operations are named after it."""
+        where, source = self.where, self._source
+        self.where = scope_within(where, part)
+        self._location = self.module.location(self.where, source)
+        results = (
+            self.inline(program, inputs) if self.module.writes_parts_in_place else self.call(program, inputs)
+        )
+        self.where, self._source = where, source
+        return results
 
     def call_function(
         self, name: str, inputs: Sequence[str], in_types: Sequence[ArrayType], out_types: Sequence[ArrayType]
@@ -524,6 +561,21 @@ class Body:
         self.program(program)
         self._location = location
         return tuple([self.name(atom) for atom in program.outputs])
+
+
+_PREFIXES = ("jvp_", "vmap_", "transpose_", "linear_")
+
+
+def _function_name(name: str, scope: str, caller: str) -> str:
+    """Returns the name of a user's function from that of the program that transformations have made of it.
+
+    Args:
+        name: the program's, such as `vmap_f`. scope: the name stack of the call. caller: the name of the calling program.
+    """
+    if "(" in scope or caller.startswith(_PREFIXES):
+        while name.startswith(_PREFIXES):
+            name = name.partition("_")[2]
+    return name
 
 
 # Stages the decomposition of an operation; set by effx.handlers.staging.stage, which is above this layer.

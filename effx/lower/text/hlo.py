@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from jaxlib import _jax
-from jaxlib._hlo import XlaComputation
+from jaxlib._hlo import HloPrintOptions, XlaComputation
 from jaxlib._jax import LoadedExecutable
 
 from effx.errors import BackendError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxlib.mlir.ir import Module as Module
 
 __all__ = [
-    "LoadedExecutable", "XlaComputation", "hlo_computation", "mlir_binding", "mlir_functions", "mlir_module",
+    "LoadedExecutable", "XlaComputation", "hlo_computation", "hlo_text", "mlir_binding", "mlir_functions", "mlir_module",
 ]  # fmt: skip
 
 
@@ -34,6 +34,15 @@ def hlo_computation(text: str, tuple_args: bool = False, return_tuple: bool = Fa
         return _jax.mlir.mlir_module_to_xla_computation(text, tuple_args, return_tuple)
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"lower: XLA refused the program: {error}") from error
+
+
+def hlo_text(text: str, debug_info: bool) -> str:
+    """Returns a StableHLO module as HLO, not optimized, with or without the locations that it has."""
+    if not debug_info:
+        return hlo_computation(text).as_hlo_text()
+    options = HloPrintOptions()
+    options.print_metadata = True
+    return hlo_computation(text).get_hlo_module().to_string(options)
 
 
 def mlir_module(text: "str | bytes") -> "Module":

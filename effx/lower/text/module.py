@@ -38,9 +38,12 @@ def module_text(
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
+    parts_in_place: bool = False,
 ) -> str:
     """Returns the StableHLO text of a program as a module with a public `main`; see `build_module`."""
-    return build_module(program, platform, donated, debug_info, partitioning, memories)[0]
+    return build_module(
+        program, platform, donated, debug_info, partitioning, memories, parts_in_place=parts_in_place
+    )[0]
 
 
 def build_module(
@@ -51,6 +54,7 @@ def build_module(
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
     constants: Sequence[str] = (),
+    parts_in_place: bool = False,
 ) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
     """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
     calls foreign functions.
@@ -63,6 +67,7 @@ def build_module(
         partitioning: the tilings over several devices; by default those of its parallel maps.
         memories: those of inputs and outputs; None for the default one throughout.
         constants: the texts of the first inputs' values, which are then no arguments; for one device and memory.
+        parts_in_place: True to write loops' bodies and branches where they are, so that their locations say so.
     """
     if not all_optional(program.effects):
         advice = "".join(sorted({f"; {e.advice}" for e in program.effects if e.advice}))
@@ -82,6 +87,7 @@ def build_module(
         if partitioning is None
         else Module(platform, partitioning.count, debug_info, ids=partitioning.ids)
     )
+    module.writes_parts_in_place = parts_in_place
     attributes = (
         [[] for _ in program.inputs]
         if partitioning is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final, overload
 
 import attrs
@@ -12,6 +13,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, handlers
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand, convert, zeros
+from effx.effects import call_in_transformation
 from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
@@ -206,7 +208,8 @@ def jvp(
         return _jvp_with_refs(fun, tuple(primals), tuple(tangents), has_aux)
     arrays, tangent_arrays, tree = _flatten_primals_and_tangents("jvp", tuple(primals), tuple(tangents))
     flat = FunctionWithAuxiliary("jvp", fun, tree, has_aux)
-    outputs, out_tangents = handlers.jvp.jvp(flat, arrays, tangent_arrays, function_origin(fun))
+    function = partial(call_in_transformation, "jvp", flat)
+    outputs, out_tangents = handlers.jvp.jvp(function, arrays, tangent_arrays, function_origin(fun))
     results = flat.rebuild_result(outputs)
     derivative = flat.rebuild_result(
         [_tangent_result(y, t) for y, t in zip(outputs, out_tangents, strict=True)]
@@ -334,7 +337,11 @@ class RecordedPullback:
             _check_tangent(self.transform_name, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)
         ]
         dependent_cts = [ct for ct, is_dependent in zip(out_cts, self.dependent, strict=True) if is_dependent]
-        in_cts = iter(handlers.transpose.pull_back(self.program, residuals, dependent_cts))
+        in_cts = iter(
+            call_in_transformation(
+                "transpose", partial(handlers.transpose.pull_back, self.program, residuals), dependent_cts
+            )
+        )
         results: list[PyTree] = []
         for t, is_perturbed in zip(self.in_types, self.perturbed, strict=True):
             if t.kind not in "fc":
@@ -431,7 +438,9 @@ def linearize(
     flat = FunctionWithAuxiliary("linearize", fun, tree, has_aux)
     perturbed = flatten_flags("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
     active = [is_perturbed and x.type.kind in "fc" for x, is_perturbed in zip(arrays, perturbed, strict=True)]
-    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, function_origin(fun))
+    outputs, linear, dependent = handlers.linearize.linearize(
+        partial(call_in_transformation, "jvp", flat), arrays, active, function_origin(fun)
+    )
     out_tree = flat.out_tree
     n = out_tree.num_leaves
     main_linear = _drop_auxiliary_outputs(linear, dependent, n)
@@ -586,7 +595,9 @@ def record_linearization(
 ) -> tuple[FunctionWithAuxiliary, list[Array], LinearProgram, list[bool]]:
     flat = FunctionWithAuxiliary(function_name, fun, tree, has_aux)
     active = [is_perturbed and x.type.kind in "fc" for is_perturbed, x in zip(perturbed, arrays, strict=True)]
-    outputs, linear, dependent = handlers.linearize.linearize(flat, arrays, active, function_origin(fun))
+    outputs, linear, dependent = handlers.linearize.linearize(
+        partial(call_in_transformation, "jvp", flat), arrays, active, function_origin(fun)
+    )
     return flat, outputs, _drop_auxiliary_outputs(linear, dependent, flat.out_tree.num_leaves), dependent
 
 

@@ -18,10 +18,11 @@ from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
 from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.formats import row_major_format
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, user_sharding
 from effx.lower.runtime.executables import Executable, cost_estimate, cost_estimate_of_text
 from effx.lower.text.emit import PLATFORMS
-from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, mlir_module
+from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, hlo_text, mlir_module
 from effx.lower.text.module import module_text
 from effx.tracing.arguments import as_arrays, finalize_results, leaf_type
 from effx.transforms.jit.donation import check_donated_once
@@ -354,13 +355,13 @@ class Lowered(CompilationStage):
 
         Args:
             dialect: "stablehlo", by default, or "hlo" for XLA's HLO before optimisation.
-            debug_info: True for StableHLO with a source location on each line.
+            debug_info: True for a source location on each line.
 
         Raises:
             BackendError: another dialect.
         """
         if dialect == "hlo":
-            return hlo_computation(self._text(False)).as_hlo_text()
+            return hlo_text(self._text(debug_info, parts_in_place=debug_info), debug_info)
         if dialect in (None, "stablehlo"):
             return self._text(debug_info)
         raise BackendError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
@@ -381,7 +382,7 @@ class Lowered(CompilationStage):
             return mlir_module(self._text(True))
         raise BackendError(f"compiler_ir: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
 
-    def _text(self, debug_info: bool) -> str:
+    def _text(self, debug_info: bool, parts_in_place: bool = False) -> str:
         program, captured = self.traced.pure
         flags = [False] * len(captured) + list(self.signature.donated)
         assignment = self.traced._assign(program, captured, self._device or default_device())
@@ -392,6 +393,7 @@ class Lowered(CompilationStage):
             debug_info,
             assignment.partitioning(program),
             assignment.memories(program),
+            parts_in_place,
         )
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":
@@ -509,6 +511,20 @@ class Compiled(CompilationStage):
         """The shardings of the result's arrays, in its structure."""
         shardings = list(map(user_sharding, self.executable.out_shardings))
         return self.out_tree.unflatten(shardings[: len(self.signature.out_types)])
+
+    @property
+    def input_formats(self) -> PyTree:
+        """The required shardings of the arguments and their layouts, in their structure `(args, kwargs)`."""
+        return self._formats(self.in_tree, self.signature.in_types, self.input_shardings)
+
+    @property
+    def output_formats(self) -> PyTree:
+        """The shardings and layouts of the result's arrays, in its structure."""
+        return self._formats(self.out_tree, self.signature.out_types, self.output_shardings)
+
+    def _formats(self, tree: PyTreeDef, types: Sequence[ArrayType], shardings: PyTree) -> PyTree:
+        leaves = tree.flatten_up_to(shardings)
+        return tree.unflatten([row_major_format(t, s) for t, s in zip(types, leaves, strict=True)])
 
     def as_text(self) -> str:
         """Returns the optimised HLO text."""

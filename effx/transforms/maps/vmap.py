@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes, handlers
 from effx.array import Array
 from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis
+from effx.effects import call_in_transformation
 from effx.errors import RefGivenError, ShapeError, check_function
 from effx.ir.meshes import entry_axes
 from effx.ir.ops.shape import BroadcastInDim
@@ -141,7 +143,7 @@ def vmap(
         indices, arrays, axes, size = mapped_inputs
         element = _ElementFunction("vmap", fun, tree, leaves, indices, name)
         results, result_axes = handlers.vmap.evaluate_batch(
-            element, arrays, axes, size, axis_name, origin, spmd_axes
+            partial(call_in_transformation, "vmap", element), arrays, axes, size, axis_name, origin, spmd_axes
         )
         result_out_axes = mapping.output_axes(element.out_tree.unflatten(results))
         outputs: list[PyTree] = [

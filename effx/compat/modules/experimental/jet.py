@@ -1,7 +1,7 @@
 """`jax.experimental.jet`: derivatives of any order along curves, with JAX's helpers for series."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, final
+from typing import TypeVar, final
 
 import effx.numpy as enp
 from effx import Array, lax
@@ -37,10 +37,14 @@ def fact(n: Operand) -> Array:
     return lax.exp(lax.lgamma(enp.asarray(n) + 1.0))
 
 
+def _is_boolean(x: PyTree) -> bool:
+    return isinstance(x, bool) or getattr(getattr(x, "dtype", None), "kind", "") == "b"
+
+
 def jet(
     fun: Callable[..., R],
-    primals: Sequence[Any],
-    series: Sequence[Any],
+    primals: Sequence[PyTree],
+    series: Sequence[PyTree],
     factorial_scaled: bool = True,
     **_: object,
 ) -> tuple[R, PyTree]:
@@ -54,9 +58,9 @@ def jet(
     >>> print(y, dy)
     1.0 3.0
     """
-    booleans = {i: x for i, x in enumerate(primals) if getattr(x, "dtype", type(x)) == bool}
+    booleans = {i: x for i, x in enumerate(primals) if _is_boolean(x)}
 
-    def with_booleans(*curves: Any) -> R:
+    def with_booleans(*curves: PyTree) -> R:
         remaining = iter(curves)
         return fun(*[booleans[i] if i in booleans else next(remaining) for i in range(len(primals))])
 

@@ -36,8 +36,10 @@ def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         return body.call(op.branches[0], names)
     types = [v.type for v in outputs]
     regions = [
-        "\n".join(body.region(lambda branch=branch: body.call(branch, names), types))  # type: ignore[misc]  # mypy cannot infer a lambda's default
-        for branch in op.branches
+        "\n".join(
+            body.region(lambda i=i: body.call_part(op.branches[i], names, f"cond/branch_{i}_fun"), types)
+        )  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        for i in range(len(op.branches))
     ]
     joined = "\n    }, {\n".join(regions)
     results = ", ".join([t.mlir for t in types])
@@ -80,8 +82,8 @@ def emit_while(body: Body, op: While, inputs: tuple[Atom, ...], outputs: tuple[V
         body,
         start,
         op.body.in_types,
-        lambda now: body.call(op.condition, now)[0],
-        lambda now: (*now[:n], *body.call(op.body, now)),
+        lambda now: body.call_part(op.condition, now, "while/cond")[0],
+        lambda now: (*now[:n], *body.call_part(op.body, now, "while/body")),
     )
     return results[n:]
 
@@ -101,7 +103,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
             _emit_dynamic_index(body, x, t, s, index)
             for x, t, s in zip(xs, in_types[n:], slices, strict=True)
         ]
-        results = body.call(op.body, (*constants, *now[: op.carries], *rows))
+        results = body.call_part(op.body, (*constants, *now[: op.carries], *rows), "while/body")
         ys = [
             _emit_dynamic_update(body, y, t, part, r, index)
             for y, t, part, r in zip(now[op.carries :], stacked, results[op.carries :], parts, strict=True)

@@ -1,18 +1,19 @@
-"""`jax.experimental.layout`: the layout of arrays in memory, which in effx is row-major."""
+"""How an array lies in memory: `Layout`, and `Format`, a layout and a sharding."""
 
-from typing import TypeVar, final
+from typing import final
 
 import attrs
 
 from effx.errors import BackendError
-from effx.sharding import Sharding
+from effx.ir.types import ArrayType
+from effx.lower.placement.shardings import Sharding
+from effx.tree.registry import register_leaf
 
-__all__ = ["Format", "Layout", "with_layout_constraint"]
-
-A = TypeVar("A")
+__all__ = ["Format", "Layout", "row_major_format"]
 
 
 @final
+@register_leaf
 @attrs.frozen
 class Layout:
     """An order of axes in memory; there is row by row, the last axis running fastest.
@@ -29,17 +30,18 @@ class Layout:
     (0, 1)
     """
 
-    major_to_minor: tuple[int, ...]
+    major_to_minor: tuple[int, ...] = attrs.field(converter=tuple)
     tiling: tuple[tuple[int, ...], ...] | None = None
     sub_byte_element_size_in_bits: int = 0
 
     def __attrs_post_init__(self) -> None:
-        rows = tuple(self.major_to_minor) == tuple(range(len(self.major_to_minor)))
+        rows = self.major_to_minor == tuple(range(len(self.major_to_minor)))
         if not rows or self.tiling or self.sub_byte_element_size_in_bits:
             raise BackendError(f"{self!r}: effx lays arrays out row by row; transpose the array instead")
 
 
 @final
+@register_leaf
 @attrs.frozen
 class Format:
     """A layout and a sharding.
@@ -47,12 +49,15 @@ class Format:
     Attributes:
         layout: None to leave it open.
         sharding: where the parts are; None to leave it open.
+
+    >>> Format(Layout((0,)))
+    Format(layout=Layout(major_to_minor=(0,), tiling=None, sub_byte_element_size_in_bits=0), sharding=None)
     """
 
     layout: Layout | None = None
     sharding: Sharding | None = None
 
 
-def with_layout_constraint(x: A, layout: Layout) -> A:
-    """Returns the arrays of a tree as they are: they have the one layout that there is."""
-    return x
+def row_major_format(t: ArrayType, sharding: Sharding | None) -> Format:
+    """Returns the format of an array of a type and a sharding."""
+    return Format(Layout(range(t.ndim)), sharding)

@@ -1,0 +1,94 @@
+"""What programs for JAX catch, and the attributes of stages that they read, in a process with the import hook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.compat.test_hook import run
+
+pytestmark = pytest.mark.unguarded
+
+
+def test_errors_are_of_the_classes_that_jax_raises(tmp_path: Path) -> None:
+    """`except ValueError` catches what it catches in JAX; so do TypeError, AttributeError and NotImplementedError."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp, numpy as np
+
+def raises(kind, call):
+    try:
+        call()
+    except kind:
+        return
+    except Exception as error:
+        raise AssertionError(f"{type(error).__mro__}") from error
+    raise AssertionError("no error")
+
+f = lambda x, y=1: x
+raises(ValueError, lambda: jax.jit(f, static_argnums=0)(np.ones(3)))
+raises(ValueError, lambda: jax.jit(f, static_argnums=5))
+raises(ValueError, lambda: jax.jit(f, donate_argnums=5))
+raises(ValueError, lambda: jax.jit(f, static_argnames="no"))
+raises(ValueError, lambda: jax.jit(f, donate_argnames="no"))
+raises(ValueError, lambda: jax.jit(f, static_argnames="x", donate_argnames="x"))
+raises(ValueError, lambda: jax.vmap(f, in_axes=(0, 0, 0))(jnp.ones(3)))
+raises(ValueError, lambda: jax.vmap(f)())
+raises(ValueError, lambda: jax.lax.scan(f, 0.0, jnp.ones(3), unroll=-1))
+raises(ValueError, lambda: jax.device_put(1.0, "cpu"))
+raises(AttributeError, lambda: jax.custom_jvp(f)(1.0))
+raises(AttributeError, lambda: jax.custom_vjp(f)(1.0))
+raises(AttributeError, lambda: jax.custom_batching.custom_vmap(f)(1.0))
+raises(NotImplementedError, lambda: jax.vmap(lambda x: jax.pure_callback(np.sin, x, x))(jnp.ones(3)))
+raises(ValueError, lambda: jax.grad(lambda x: jax.pure_callback(np.sin, x, x))(1.0))
+from jax.extend.core import Primitive
+raises(NotImplementedError, lambda: Primitive("no_rules").bind(1.0))
+""",
+        tmp_path,
+    )
+
+
+def test_stages_have_the_private_attributes_that_programs_read(tmp_path: Path) -> None:
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp
+table = jnp.arange(3.0)
+compiled = jax.jit(lambda x, y: table + x).lower(1.0, jnp.ones(2)).compile()
+assert [i._aval.shape for i in compiled.args_info[0]] == [(), (2,)]
+assert [a.shape for a in compiled._executable.in_avals] == [(), (2,)]
+assert [a.shape for a in compiled._executable.out_avals] == [(3,)]
+assert list(compiled._params.const_args) == []
+assert compiled._executable.xla_executable.hlo_modules()
+assert compiled.input_formats[0][1].layout == jax.experimental.layout.Layout((0,))
+""",
+        tmp_path,
+    )
+
+
+def test_tree_errors_are_made_from_the_name_of_the_prefix(tmp_path: Path) -> None:
+    run(
+        """
+import effx.compat.jax, jax
+first, second = jax.tree_util.prefix_errors(((1,), (2,)), ([3], [4]))
+error = second("in_axes")
+assert isinstance(error, ValueError)
+assert error.message == "at [1] in_axes is a tuple, the full tree a list", error.message
+assert jax.tree_util.prefix_errors((1, 2), ([3], 4)) == []
+""",
+        tmp_path,
+    )
+
+
+def test_jet_takes_booleans_and_zero_terms(tmp_path: Path) -> None:
+    """A boolean's derivatives count for nothing; a missing series is one of zeros; factorials are floats."""
+    run(
+        """
+import effx.compat.jax, jax.numpy as jnp, math
+from jax.experimental.jet import fact, jet, zero_series, zero_term
+y, dys = jet(lambda p, x, z: jnp.where(p, x * z, z), (True, 2.0, 3.0), ([1.0, 1.0], [1.0, zero_term], zero_series))
+assert y == 6.0 and [float(d) for d in dys] == [3.0, 0.0]
+assert all(abs(float(fact(n)) - math.factorial(n)) < 1e-3 * math.factorial(n) for n in range(8))
+""",
+        tmp_path,
+    )
