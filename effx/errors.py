@@ -32,6 +32,7 @@ __all__ = [
     "DonatedArrayError",
     "EffxError",
     "EscapedBoxError",
+    "FormatFieldError",
     "InconclusiveDimensionOperation",
     "IndexingError",
     "JAXIndexError",
@@ -336,6 +337,10 @@ class TransformError(EffxError, TypeError):
     """A transformation got invalid arguments. Under `effx.compat` it is a ValueError too, as some of JAX's are."""
 
 
+class FormatFieldError(TransformError, KeyError, IndexError):
+    """A format string names an argument that is not there: a KeyError and an IndexError, as `str.format` raises them."""
+
+
 class UndefinedRuleError(TransformError, AttributeError):
     """A function with rules of its own was called before its rule was defined."""
 
@@ -453,8 +458,8 @@ class BackendError(EffxError, RuntimeError):
         return _STATUS.index(self.error_code_string)
 
 
-# What the error of a callback becomes before it comes out of a program.
-callback_errors: list[Callable[[BaseException], BaseException]] = []
+# What the error of a callback becomes before it comes out of a program, from the name of effx's function and the error.
+callback_errors: list[Callable[[str, BaseException], BaseException]] = []
 
 # Names of `jax.errors` for what effx calls otherwise.
 ConcretizationTypeError = ConcretizationError

@@ -26,7 +26,15 @@ from hypothesis import strategies as st
 import effx
 import effx.numpy as enp
 from effx import debug, lax
-from effx.errors import BackendError, DTypeError, NoRuleError, ShapeError, TransformError, TreeError
+from effx.errors import (
+    BackendError,
+    DTypeError,
+    FormatFieldError,
+    NoRuleError,
+    ShapeError,
+    TransformError,
+    TreeError,
+)
 from effx.experimental import io_callback
 from effx.families.callbacks.callback import PythonCallback
 from effx.handlers.evaluate.lowering_passes import order_effects
@@ -243,6 +251,24 @@ def test_vmap_calls_effects_for_each_element() -> None:
         assert printed(g, enp.arange(3), 7) == ["0 7", "1 7", "2 7"]
     assert effx.vmap(lambda x: io_callback(lambda x: x + 1, SCALAR, x))(enp.arange(3.0)).tolist() == [1, 2, 3]
     assert printed(effx.vmap(once), enp.arange(3)) == ["once"]
+
+
+def test_results_may_come_in_other_containers() -> None:
+    """As many leaves as declared, in their order, make the declared result."""
+    declared = {"a": SCALAR, "b": [effx.ShapeDtypeStruct((2,), np.float32)]}
+    for stage in (effx.jit, lambda f: f):
+        f = stage(lambda x: effx.pure_callback(lambda x: ([x], (np.ones(2, np.float32),)), declared, x))
+        result = f(3.0)
+        assert result["a"] == 3.0
+        assert result["b"][0].tolist() == [1.0, 1.0]
+
+
+def test_debug_print_has_the_print_options_of_its_caller() -> None:
+    """Compiled programs print from threads of XLA's, which have NumPy's defaults."""
+    x = np.array([1.23456, 1e-7], np.float32)
+    for stage in (effx.jit, lambda f: f):
+        with np.printoptions(precision=2, suppress=True):
+            assert printed(stage(lambda x: debug.print("{}", x)), x) == ["[1.23 0.  ]"]
 
 
 # Effects
@@ -976,12 +1002,12 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: debug.print("{x} {y}", x=1),
-        TransformError,
+        FormatFieldError,
         "debug.print: {y} names no argument, in '{x} {y}'",
     ),
     (
         lambda: debug.print("{} {}", 1),
-        TransformError,
+        FormatFieldError,
         "debug.print: {} is argument 1, of 1 positional ones, in '{} {}'",
     ),
     (

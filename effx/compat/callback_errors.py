@@ -1,13 +1,24 @@
 """Make errors of callbacks catchable by programs for JAX: their own class, and `jax.errors.JaxRuntimeError` too.
 
-In JAX such an error is of XLA's class, and its text names the class that was raised. Libraries go by both.
+In JAX such an error is of XLA's class, and its text names the class that was raised. Libraries go by both. Its traceback
+is logged.
 """
 
+import logging
 from contextlib import suppress
 
 from effx.errors import BackendError
 
-__all__ = ["as_runtime_error"]
+__all__ = ["log_as_runtime_error"]
+
+_logger = logging.getLogger("jax._src.callback")
+
+
+def log_as_runtime_error(called_function: str, error: BaseException) -> BaseException:
+    """Logs the error of a callback, and returns it as a runtime error."""
+    if called_function in ("pure_callback", "io_callback") and isinstance(error, Exception):
+        _logger.error("jax.%s failed", called_function, exc_info=error)
+    return as_runtime_error(error)
 
 
 def as_runtime_error(error: BaseException) -> BaseException:

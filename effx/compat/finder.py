@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import final
 
 from effx.compat.beside import check_alone
-from effx.compat.callback_errors import as_runtime_error
+from effx.compat.callback_errors import log_as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
 from effx.compat.stages import add_private_attributes
@@ -172,7 +172,7 @@ def install() -> None:
         )
     check_alone()
     sys.meta_path.insert(0, JaxFinder())
-    callback_errors.append(as_runtime_error)
+    callback_errors.append(log_as_runtime_error)
     # JAX raises now one, now the other of them, and programs catch what it raises.
     ShapeError.__bases__ = EffxError, ValueError, TypeError
     DTypeError.__bases__ = EffxError, TypeError, ValueError

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from effx.compat.defined import Primitive
-from effx.compat.jaxprs import Jaxpr, view, written
+from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, view, written
 from effx.errors import ProgramError
 from effx.ir.passes import prune_program
 
@@ -35,7 +35,7 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def dce_jaxpr(
-    jaxpr: Jaxpr,
+    jaxpr: Jaxpr | ClosedJaxpr,
     used_outputs: bool | Bools,
     instantiate: bool | Bools = False,
     live_inputs: bool | Bools = True,
@@ -43,7 +43,7 @@ def dce_jaxpr(
     """Removes what the results that are used do not need.
 
     Args:
-        jaxpr: the program; its constants stay parameters.
+        jaxpr: the program; its constants stay parameters. Of a closed one the program without the values.
         used_outputs: which results are used; one bool for all.
         instantiate: which operands stay though nothing uses them.
         live_inputs: which references' contents are read afterwards. Writes stay in any case, to other references too.
@@ -60,6 +60,8 @@ def dce_jaxpr(
     >>> dce_jaxpr(two.jaxpr, [True, False])[1]
     [True, False]
     """
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr = jaxpr.jaxpr
     outputs = _flags_for_each("used_outputs", used_outputs, len(jaxpr.outvars))
     instantiate_flags = _flags_for_each("instantiate", instantiate, len(jaxpr.invars))
     _flags_for_each("live_inputs", live_inputs, len(jaxpr.invars))

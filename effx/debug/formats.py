@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from string import Formatter
 
-from effx.errors import TransformError
+from effx.errors import FormatFieldError, TransformError
 
 _FIRST = re.compile(r"[^.\[]*")
 
@@ -19,7 +19,8 @@ def check_format(function_name: str, fmt: str, count: int, names: Collection[str
         names: of the keyword arguments.
 
     Raises:
-        TransformError: it does not, or is no format string.
+        FormatFieldError: it names an argument that is not there.
+        TransformError: it leaves one out, or is no format string.
     """
     used: set[str | int] = set()
     automatic = 0
@@ -37,13 +38,15 @@ def check_format(function_name: str, fmt: str, count: int, names: Collection[str
                 if name.endswith("=") and name[:-1] in names:
                     raise ValueError(f"{{{field}}} is for f-strings; write {name}{{{name[:-1]}}}")
                 if name not in names:
-                    raise ValueError(f"{{{field}}} names no argument")
+                    raise FormatFieldError(f"{function_name}: {{{field}}} names no argument, in {fmt!r}")
                 used.add(name)
             else:
                 number = int(name) if name else automatic
                 automatic += not name
                 if number >= count:
-                    raise ValueError(f"{{{field}}} is argument {number}, of {count} positional ones")
+                    raise FormatFieldError(
+                        f"{function_name}: {{{field}}} is argument {number}, of {count} positional ones, in {fmt!r}"
+                    )
                 used.add(number)
             visit(spec or "")
 

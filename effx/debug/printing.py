@@ -152,7 +152,8 @@ def print(  # noqa: A001 - jax's name
         skip_format_check: True to find mistakes in the format only when the program runs.
 
     Raises:
-        TransformError: the format names arguments that are not there, or leaves some out.
+        FormatFieldError: the format names arguments that are not there.
+        TransformError: it leaves some out.
         BackendError: the program is compiled for another platform than CPUs.
 
     >>> import effx, effx.numpy as enp
@@ -186,7 +187,8 @@ def log(
         fmt, args, kwargs, ordered, partitioned, skip_format_check: as for `print`.
 
     Raises:
-        TransformError: the format names arguments that are not there, or leaves some out.
+        FormatFieldError: the format names arguments that are not there.
+        TransformError: it leaves some out.
 
     >>> log("{}", 3)
     """
@@ -217,8 +219,12 @@ def _print_formatted(
         if not skip_check:
             check_format(function_name, fmt, len(args), kwargs)
 
+        options = np.get_printoptions()  # XLA's threads have others
+
         def show(*args: PyTree, **kwargs: PyTree) -> None:
-            write(fmt.format(*args, **kwargs))
+            with np.printoptions(**options):
+                line = fmt.format(*args, **kwargs)
+            write(line)
 
         observe_values(function_name, show, args, kwargs, ordered, everywhere)
 

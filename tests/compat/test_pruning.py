@@ -92,6 +92,7 @@ def test_operands_that_stay_and_errors() -> None:
     assert pe.dce_jaxpr(whole, [True, False], True)[1] == [True, True]
     assert pe.dce_jaxpr(whole, False, [False, True])[1] == [False, True]
     assert str(pe.dce_jaxpr(whole, True)[0]) == str(whole)
+    assert pe.dce_jaxpr(make_jaxpr(both)(X, Y), [True, False])[1] == [True, False]
     with pytest.raises(ProgramError) as caught:
         pe.dce_jaxpr(whole, [True])
     assert caught.value.message == "dce_jaxpr: used_outputs has 1 entries for 2"

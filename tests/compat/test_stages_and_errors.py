@@ -49,6 +49,31 @@ raises(NotImplementedError, lambda: Primitive("no_rules").bind(1.0))
     )
 
 
+def test_errors_of_callbacks_are_logged(tmp_path: Path) -> None:
+    """XLA's threads have no traceback of their own; the log has it, and the name of the function that called."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp, logging, io
+stream = io.StringIO()
+logging.getLogger("jax").addHandler(logging.StreamHandler(stream))
+
+def fails(x):
+    raise RuntimeError("Ooops")
+
+f = jax.jit(lambda x: jax.pure_callback(fails, jax.ShapeDtypeStruct((), jnp.float32), x))
+try:
+    f(1.0).block_until_ready()
+except RuntimeError as error:
+    assert "Ooops" in str(error)
+else:
+    raise AssertionError
+text = stream.getvalue()
+assert text.startswith("jax.pure_callback failed\\nTraceback") and "RuntimeError: Ooops" in text, text
+""",
+        tmp_path,
+    )
+
+
 def test_stages_have_the_private_attributes_that_programs_read(tmp_path: Path) -> None:
     run(
         """

@@ -438,3 +438,68 @@ def test_an_array_is_the_cotangent_of_a_node_of_one_array() -> None:
         slopes = transform(grad(double, (0, 1)))(Parameter(enp.asarray(3.0)), 2.0)
         assert isinstance(slopes[0], Parameter)
         assert (float(slopes[0].value), float(slopes[1])) == (2.0, 3.0)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit])
+def test_cotangents_of_other_precision_are_converted_and_those_of_integers_count_for_nothing(
+    transform: Any,
+) -> None:
+    """A rule that computes in half precision gives what its argument has; what it gives for an integer is dropped."""
+
+    @custom_vjp
+    def scale(x: Any, n: Any) -> Any:
+        return x * n
+
+    def bwd(n: Any, g: Any) -> Any:
+        return g.astype(enp.bfloat16) * n, 7.0
+
+    scale.defvjp(lambda x, n: (scale(x, n), n), bwd)
+    slope = transform(grad(scale))(2.0, 3)
+    assert slope.dtype == dtypes.float32
+    assert float(slope) == 3.0
+    half = transform(grad(lambda x: scale(x, 3).astype(enp.float32)))(enp.asarray(2.0, enp.float16))
+    assert half.dtype == dtypes.float16
+    assert float(half) == 3.0
+    scale.defvjp(lambda x, n: (scale(x, n), n), lambda n, g: (2, enp.ones(5)))
+    assert float(transform(grad(scale))(2.0, 3)) == 2.0
+    nothing = effx.vjp(scale, 2.0, 3)[1](1.0)[1]
+    assert nothing.dtype == dtypes.float0
+
+
+def test_parameters_by_name_keep_their_defaults() -> None:
+    """Those of a partial function too: rules get what is passed by position."""
+    fun = partial(lambda x, y, a: x + y * a, a=0.5)
+    f = custom_jvp(fun)
+    f.defjvp(lambda primals, tangents: (f(*primals), 2.0 * jvp(fun, primals, tangents)[1]))
+    slopes = grad(f, (0, 1))(1.0, 2.0)
+    close(slopes[0], 2.0)
+    close(slopes[1], 1.0)
+
+    @custom_vjp
+    def g(x: Any, *, power: int = 3) -> Any:
+        return x**power
+
+    g.defvjp(lambda x: (g(x), x), lambda x, ct: (ct * x,))
+    close(g(2.0), 8.0)
+    close(grad(g)(2.0), 2.0)
+    close(jit(grad(g))(2.0), 2.0)
+
+
+def test_rules_of_several_kinds_are_defined_on_the_outermost_function() -> None:
+    """A method for rules of another kind is that of the function inside; there is none where nothing inside has it."""
+    f = custom_vjp(effx.custom_batching.custom_vmap(enp.sin))
+
+    @f.def_vmap  # type: ignore[attr-defined]  # the inner function's
+    def batch(size: int, batched: Any, x: Any) -> Any:
+        return 5.0 * x, batched[0]
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 2.0,))
+    close(vmap(f)(XS), 5.0 * XS)
+    close(grad(f)(1.0), 2.0)
+    g = effx.custom_batching.custom_vmap(custom_jvp(enp.sin))
+    g.def_vmap(batch)
+    g.defjvp(lambda primals, tangents: (g(*primals), 3.0 * tangents[0]))  # type: ignore[attr-defined]  # the inner function's
+    close(jvp(g, (1.0,), (1.0,))[1], 3.0)
+    close(vmap(g)(XS), 5.0 * XS)
+    assert not hasattr(custom_jvp(enp.sin), "def_vmap")
+    assert not hasattr(effx.custom_batching.custom_vmap(enp.sin), "defvjp")

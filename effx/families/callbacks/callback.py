@@ -91,6 +91,11 @@ class PythonCallback(Hosted):
         """None for a pure function; else the label of its kind."""
         return NO_EFFECTS if self.kind == "pure" else frozenset({_LABELS[self.kind, self.ordered]})
 
+    @property
+    def called_function(self) -> str:
+        """`pure_callback`, `io_callback`, `debug.print` or `debug.callback`."""
+        return self.function.what
+
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The declared types."""
         if len(types) != len(self.function.in_types) + self.token:

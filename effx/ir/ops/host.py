@@ -32,6 +32,11 @@ class Hosted(TupleOperation):
 
     __slots__ = ()
 
+    @property
+    def called_function(self) -> str:
+        """The name of effx's function that the user called."""
+        return self.name
+
     def run_on_host(self, *values: HostData) -> tuple[HostData, ...]:
         """Computes the results."""
         raise ProgramError(

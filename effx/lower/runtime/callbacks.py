@@ -335,7 +335,7 @@ def run_nested(op: Hosted, values: Sequence[HostData]) -> tuple[HostData, ...]:
         _depth.set(around)
         _keyed.set_local(before)
     for change in callback_errors:
-        raised = change(raised)
+        raised = change(op.called_function, raised)
     raise raised
 
 

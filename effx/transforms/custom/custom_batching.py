@@ -1,7 +1,7 @@
 """Users' batching rules: `custom_vmap`, `sequential_vmap`."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, final
 
 from effx.array import Array
 from effx.errors import ShapeError, TransformError, TreeError, UndefinedRuleError, check_function
@@ -10,7 +10,13 @@ from effx.ir.ops.custom import CustomRules
 from effx.tracing.arguments import PartialLeafFunction, callable_name, flatten_output
 from effx.tracing.traces import trace
 from effx.tracing.wrapping import update_wrapper
-from effx.transforms.custom.invocation import Invocation, bind_positional_arguments, perform_custom, type_name
+from effx.transforms.custom.invocation import (
+    Invocation,
+    bind_positional_arguments,
+    find_defining_method,
+    perform_custom,
+    type_name,
+)
 from effx.tree.registry import PyTree, flatten
 
 P = ParamSpec("P")
@@ -47,6 +53,11 @@ class custom_vmap(Generic[P, R]):
         self.__name__ = callable_name(fun)
         self.fun = fun
         self.vmap_rule: Callable[..., PyTree] | None = None
+
+    if not TYPE_CHECKING:  # where it is a function with derivative rules inside that gets its rules
+
+        def __getattr__(self, name: str) -> object:
+            return find_defining_method(self, name)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the parts of the function that belong to its key on disk."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes
 from effx.array import Array
@@ -25,6 +25,7 @@ from effx.transforms.custom.custom_rules import (
 from effx.transforms.custom.invocation import (
     Invocation,
     bind_positional_arguments,
+    find_defining_method,
     nondiff_positions,
     perform_custom,
 )
@@ -147,6 +148,11 @@ class _Custom(Generic[P, R]):
             wrapped._forward = ForwardRule(close_over_refs(forward.rule, refs), forward.symbolic)
         call: Callable[..., R] = wrapped
         return call(*inner)
+
+    if not TYPE_CHECKING:  # where it is a function with a batching rule inside that gets its rule
+
+        def __getattr__(self, name: str) -> object:
+            return find_defining_method(self, name)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the parts of the function that belong to its key on disk."""

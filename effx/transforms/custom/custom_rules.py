@@ -164,6 +164,15 @@ def _check_tangent(function_name: str, where: str, x: PyTree, t: ArrayType, of: 
     return convert(tangent, t.dtype, t.weak)
 
 
+def _convert_cotangent(ct: PyTree, t: ArrayType) -> PyTree:
+    """Returns a cotangent in its primal's dtype, if that only changes its precision, as bf16 and f32 differ."""
+    dtype = getattr(ct, "dtype", None)
+    if not isinstance(ct, Array) or dtype == t.dtype:
+        return ct
+    is_narrower_kind = ct.type.kind in "biu" or (ct.type.kind, t.kind) in (("f", "f"), ("c", "c"), ("f", "c"))
+    return convert(ct, t.dtype, t.weak) if is_narrower_kind else ct
+
+
 def check_pair(function_name: str, rule: str, parts: str, result: object) -> tuple[PyTree, PyTree]:
     if not isinstance(result, tuple | list) or len(result) != 2:
         got = f"{len(result)} values" if isinstance(result, tuple | list) else type_name(result)
@@ -312,9 +321,14 @@ class ReverseRule:
             # The path is computed for errors only.
             if ct is None or (isinstance(ct, Array) and ct.type is t):
                 cts.append(ct)
+            elif t.kind not in "fc":
+                cts.append(None)  # an argument without a derivative, whatever the rule gives
             else:
                 where = f"the cotangent of argument {call.primal_path(i)} that {self.bwd_name} gives"
-                cts.append(_check_tangent(transform_name, where, ct, t, f"the argument of {call.name}"))
+                cotangent = _convert_cotangent(ct, t)
+                cts.append(
+                    _check_tangent(transform_name, where, cotangent, t, f"the argument of {call.name}")
+                )
         return cts
 
     def _expand_prefix(self, call: Invocation, result: tuple[PyTree, ...], count: int) -> list[PyTree]:

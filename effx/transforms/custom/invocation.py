@@ -56,10 +56,13 @@ def bind_positional_arguments(
     except TypeError as error:
         raise TransformError(f"{function_name}: {callable_name(fun)}: {error}") from None
     bound.apply_defaults()
-    if bound.kwargs:
+    by_name = [
+        name for name in bound.kwargs if name in kwargs
+    ]  # the function itself knows the defaults of others
+    if by_name:
         raise TransformError(
             f"{function_name}: rules take arguments by position, but these of {callable_name(fun)} are keyword-only: "
-            f"{', '.join(bound.kwargs)}"
+            f"{', '.join(by_name)}"
         )
     return bound.args
 
@@ -91,6 +94,21 @@ def nondiff_positions(
             )
         positions.append(fixed.index(name))
     return tuple(sorted(set(positions)))
+
+
+_DEFINING = frozenset({"def_vmap", "defjvp", "defjvps", "defvjp", "defvjp_with_logs"})
+
+
+def find_defining_method(function: object, name: str) -> object:
+    """Returns the method by which the function inside a function with rules of one kind gets rules of another kind.
+
+    Raises:
+        AttributeError: the name is no such method's, or the function inside has none.
+    """
+    inner = vars(function).get("fun")
+    if name in _DEFINING and inner is not None:
+        return getattr(inner, name)
+    raise AttributeError(f"{type(function).__name__!r} object has no attribute {name!r}")
 
 
 def type_name(x: object) -> str:

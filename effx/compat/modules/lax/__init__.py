@@ -9,7 +9,7 @@ from effx.compat.primitives import namespace
 from effx.errors import CompatError
 from effx.tree.registry import PyTree
 
-__all__ = ["scan"]
+__all__ = ["map", "scan"]
 
 
 def scan(
@@ -39,4 +39,19 @@ def scan(
     return lax.scan(f, init, xs, length, reverse, unroll)
 
 
-__getattr__, __dir__ = namespace(__name__, [*LAX, *COMPOSED], "scan")
+def map(  # noqa: A001  # JAX's name
+    f: Callable[[PyTree], PyTree], xs: PyTree, *, batch_size: int | None = None
+) -> PyTree:
+    """`effx.lax.map`, for which a `batch_size` of 0 is none.
+
+    Args:
+        f, xs, batch_size: as for `effx.lax.map`.
+
+    >>> import numpy as np
+    >>> map(lambda x: x * x, np.arange(3), batch_size=0)
+    Array([0, 1, 4], dtype=int32)
+    """
+    return lax.map(f, xs, batch_size=None if batch_size == 0 else batch_size)
+
+
+__getattr__, __dir__ = namespace(__name__, [*LAX, *COMPOSED], "map", "scan")
