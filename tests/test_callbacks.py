@@ -267,8 +267,9 @@ def test_debug_print_has_the_print_options_of_its_caller() -> None:
     """Compiled programs print from threads of XLA's, which have NumPy's defaults."""
     x = np.array([1.23456, 1e-7], np.float32)
     for stage in (effx.jit, lambda f: f):
+        show: Any = lambda x: debug.print("{}", x)  # noqa: E731
         with np.printoptions(precision=2, suppress=True):
-            assert printed(stage(lambda x: debug.print("{}", x)), x) == ["[1.23 0.  ]"]
+            assert printed(stage(show), x) == ["[1.23 0.  ]"]
 
 
 # Effects

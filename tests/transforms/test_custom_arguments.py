@@ -462,13 +462,13 @@ def test_cotangents_of_other_precision_are_converted_and_those_of_integers_count
     assert float(half) == 3.0
     scale.defvjp(lambda x, n: (scale(x, n), n), lambda n, g: (2, enp.ones(5)))
     assert float(transform(grad(scale))(2.0, 3)) == 2.0
-    nothing = effx.vjp(scale, 2.0, 3)[1](1.0)[1]
+    nothing: Any = effx.vjp(scale, 2.0, 3)[1](1.0)[1]
     assert nothing.dtype == dtypes.float0
 
 
 def test_parameters_by_name_keep_their_defaults() -> None:
     """Those of a partial function too: rules get what is passed by position."""
-    fun = partial(lambda x, y, a: x + y * a, a=0.5)
+    fun: Any = partial(lambda x, y, a: x + y * a, a=0.5)
     f = custom_jvp(fun)
     f.defjvp(lambda primals, tangents: (f(*primals), 2.0 * jvp(fun, primals, tangents)[1]))
     slopes = grad(f, (0, 1))(1.0, 2.0)
@@ -487,18 +487,18 @@ def test_parameters_by_name_keep_their_defaults() -> None:
 
 def test_rules_of_several_kinds_are_defined_on_the_outermost_function() -> None:
     """A method for rules of another kind is that of the function inside; there is none where nothing inside has it."""
-    f = custom_vjp(effx.custom_batching.custom_vmap(enp.sin))
+    f: Any = custom_vjp(effx.custom_batching.custom_vmap(enp.sin))
 
-    @f.def_vmap  # type: ignore[attr-defined]  # the inner function's
     def batch(size: int, batched: Any, x: Any) -> Any:
         return 5.0 * x, batched[0]
 
+    f.def_vmap(batch)
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 2.0,))
     close(vmap(f)(XS), 5.0 * XS)
     close(grad(f)(1.0), 2.0)
-    g = effx.custom_batching.custom_vmap(custom_jvp(enp.sin))
+    g: Any = effx.custom_batching.custom_vmap(custom_jvp(enp.sin))
     g.def_vmap(batch)
-    g.defjvp(lambda primals, tangents: (g(*primals), 3.0 * tangents[0]))  # type: ignore[attr-defined]  # the inner function's
+    g.defjvp(lambda primals, tangents: (g(*primals), 3.0 * tangents[0]))
     close(jvp(g, (1.0,), (1.0,))[1], 3.0)
     close(vmap(g)(XS), 5.0 * XS)
     assert not hasattr(custom_jvp(enp.sin), "def_vmap")
