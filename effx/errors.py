@@ -41,6 +41,7 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "NoRuleError",
+    "NoTracingError",
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
     "ProcessMismatchError",
@@ -335,6 +336,10 @@ class TreeError(EffxError, ValueError, TypeError):
 
 class TransformError(EffxError, TypeError):
     """A transformation got invalid arguments. Under `effx.compat` it is a ValueError too, as some of JAX's are."""
+
+
+class NoTracingError(TransformError, RuntimeError):
+    """A function would be staged while the setting no_tracing is on."""
 
 
 class FormatFieldError(TransformError, KeyError, IndexError):

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable
+from typing import final
 
+import attrs
 import numpy as np
 
 from effx import dtypes
@@ -11,12 +13,49 @@ from effx.array.arithmetic import astype
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import concatenate, reshape
 from effx.errors import DTypeError, ShapeError
+from effx.ir.types import ArrayType
 from effx.lazy import list_names
 from effx.numpy.creation import make_filled
-from effx.tree.registry import PyTree, flatten
+from effx.tree.registry import PyTree, PyTreeDef, flatten, register_leaf
 
 __all__ = ["ravel_pytree"]
 __dir__ = list_names(__all__)
+
+
+@final
+@register_leaf
+@attrs.frozen
+class Unravel:
+    """Converts a vector to a pytree. Two that do the same are equal, so jit may take one as a static argument.
+
+    Attributes:
+        tree: the pytree's structure. types: its leaves'. vector_type: the vector's.
+    """
+
+    tree: PyTreeDef
+    types: tuple[ArrayType, ...]
+    vector_type: ArrayType
+
+    def __call__(self, vector: Array) -> PyTree:
+        """Converts a vector to the pytree.
+
+        Raises:
+            ShapeError, DTypeError: it is another vector.
+        """
+        x = as_operand(vector, "unravel")
+        shape, dtype = self.vector_type.shape, self.vector_type.dtype
+        is_uniform = all([t.dtype == dtype for t in self.types])
+        if x.type.shape != shape:
+            raise ShapeError(f"unravel: takes a vector of shape {list(shape)}, got {x.type!r}")
+        if x.type.dtype != dtype and not is_uniform:
+            raise DTypeError(f"unravel: takes a vector of dtype {dtypes.short_name(dtype)}, got {x.type!r}")
+        ends = [int(end) for end in np.cumsum([math.prod(t.shape) for t in self.types])]
+        pieces = [x[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        if not is_uniform:
+            pieces = [astype(piece, t.dtype) for piece, t in zip(pieces, self.types, strict=True)]
+        return self.tree.unflatten(
+            [reshape(piece, t.shape) for piece, t in zip(pieces, self.types, strict=True)]
+        )
 
 
 def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
@@ -46,20 +85,4 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     parts = [reshape(x, -1) for x in promote_dtypes(*arrays)] if arrays else []
     flat = concatenate(parts) if parts else make_filled((0,), 0, dtypes.canonicalize(float))
     flat = convert(flat, flat.type.dtype)
-    shape, dtype = flat.type.shape, flat.type.dtype
-    is_uniform = all([t.dtype == dtype for t in types])
-    ends = [int(end) for end in np.cumsum([math.prod(t.shape) for t in types])]
-
-    def unravel(vector: Array) -> PyTree:
-        """Converts a vector to the pytree."""
-        x = as_operand(vector, "unravel")
-        if x.type.shape != shape:
-            raise ShapeError(f"unravel: takes a vector of shape {list(shape)}, got {x.type!r}")
-        if x.type.dtype != dtype and not is_uniform:
-            raise DTypeError(f"unravel: takes a vector of dtype {dtypes.short_name(dtype)}, got {x.type!r}")
-        pieces = [x[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        if not is_uniform:
-            pieces = [astype(piece, t.dtype) for piece, t in zip(pieces, types, strict=True)]
-        return tree.unflatten([reshape(piece, t.shape) for piece, t in zip(pieces, types, strict=True)])
-
-    return flat, unravel
+    return flat, Unravel(tree, tuple(types), flat.type)

@@ -146,6 +146,8 @@ def test_nothing_runs_and_nothing_is_staged() -> None:
         assert f.lower(x).as_text().startswith("module")
     with effx.no_tracing():
         assert f(x).tolist() == [2.0] * 3
+        with pytest.raises(RuntimeError):
+            f(enp.ones(4))
         assert raised(lambda: f(enp.ones(4))).startswith(
             "jit: no_tracing is on, and staging double at test_config.py:"
         )

@@ -78,3 +78,22 @@ def test_refused() -> None:
     assert str(other.value).partition("\n")[0] == (
         "ravel_pytree: expected an array or a number, got 'text' of type str"
     )
+
+
+def test_functions_that_do_the_same_are_equal() -> None:
+    """So jit with one of them as a static argument is staged once for all."""
+    traces = 0
+
+    def run(flat: Any, unravel: Any) -> Any:
+        nonlocal traces
+        traces += 1
+        return unravel(flat + 1)
+
+    jitted = effx.jit(run, static_argnums=1)
+    for scale in (1.0, 2.0):
+        flat, unravel = ravel_pytree((np.full(3, scale, np.float32), np.full((2, 2), scale, np.float32)))
+        first, second = jitted(flat, unravel)
+        assert first.tolist() == [scale + 1] * 3
+        assert second.shape == (2, 2)
+    assert traces == 1
+    assert ravel_pytree(np.ones(3))[1] != ravel_pytree(np.ones(4))[1]

@@ -368,7 +368,8 @@ def test_what_stages_say() -> None:
     assert (given["w"].shape, given["w"].donated, other.shape, other.donated) == ((2, 3), True, (3,), False)
     assert named == {}
     for stage in (traced, lowered, compiled):
-        assert stage.in_avals[0][0]["w"] == effx.ShapeDtypeStruct((2, 3), np.float32)
+        assert stage.in_avals[0][0]["w"] == effx.typeof(np.ones((2, 3), np.float32))
+        assert stage.out_avals == {"a": effx.typeof(np.ones(2, np.float32))}
         assert stage.out_info == {"a": effx.ShapeDtypeStruct((2,), np.float32)}
         assert stage.donate_argnums == (0,)
     assert traced.fun_name == "<lambda>"
@@ -418,12 +419,14 @@ def test_levels_of_effort() -> None:
     f = effx.jit(lambda x: enp.sin(x) ** 2, compiler_options={"optimization_level": level.O3})
     np.testing.assert_array_equal(f(x), effx.jit(lambda x: enp.sin(x) ** 2)(x))
     np.testing.assert_array_equal(f.lower(x).compile({"memory_fitting_level": level.O0})(x), f(x))
-    for wrong in ("O1", 2):
+    named = f.lower(x).compile({"memory_fitting_level": "O0", "optimization_level": "O1"})
+    np.testing.assert_array_equal(named(x), f(x))
+    for wrong in ("O4", 2):
         with pytest.raises(errors.TransformError) as error:
             effx.jit(lambda x: x, compiler_options={"optimization_level": wrong})
         assert error.value.message == (
-            f"jit: compiler_options: optimization_level must be a CompilerEffortLevel, got {wrong!r} of type "
-            f"{type(wrong).__name__}"
+            f"jit: compiler_options: optimization_level must be a CompilerEffortLevel or the name of one, got "
+            f"{wrong!r} of type {type(wrong).__name__}"
         )
 
 
@@ -531,3 +534,14 @@ def test_costs_of_a_lowered_function_are_estimated_without_compiling() -> None:
     assert costs["flops"] == 2 * 8**3 + 64
     assert costs["bytes accessed"] >= 2 * 4 * 64
     assert not compiled
+
+
+def test_compiled_code_is_not_transformed() -> None:
+    """The error says what the value belongs to."""
+    compiled = effx.jit(lambda x: x + 4).lower(1.0).compile()
+    with pytest.raises(errors.TransformError) as error:
+        effx.vmap(lambda x: compiled(x) + 2)(enp.ones(3))
+    assert error.value.message == (
+        "<lambda>: compiled code cannot be transformed, but an argument is a value of vmap(axis_size=3); "
+        "transform the function, and compile the result"
+    )

@@ -687,3 +687,51 @@ def test_a_tree_that_holds_itself_ends_at_leaves() -> None:
     with pytest.raises(TreeError, match="nested too deeply"):
         tree.flatten(x, is_leaf=lambda node: False)
     x.clear()
+
+
+class FlatCache:
+    """A node whose data is the structure of the tree that it holds, flattened once."""
+
+    def __init__(self, held: Any, leaves: Any = None, treedef: Any = None) -> None:
+        self.leaves: Any = leaves
+        self.treedef: Any = treedef
+        if treedef is None:
+            self.leaves, self.treedef = tree.flatten(held)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FlatCache) and (self.leaves, self.treedef) == (other.leaves, other.treedef)
+
+    def __hash__(self) -> int:
+        return hash(self.treedef)
+
+
+tree_util.register_pytree_node(
+    FlatCache, lambda x: (x.leaves, x.treedef), lambda data, leaves: FlatCache(None, list(leaves), data)
+)
+
+
+def test_transpose_of_a_node_whose_data_is_a_structure() -> None:
+    """The tree's own structure is not the inner one inside the outer one there; as many leaves will do."""
+    outer = tree.structure(FlatCache({"a": 1, "b": 2}))
+    inner = tree.structure([1, 2])
+    nested = FlatCache({"a": [3, 4], "b": [5, 6]})
+    assert tree.transpose(outer, inner, nested) == [FlatCache({"a": 3, "b": 5}), FlatCache({"a": 4, "b": 6})]
+    with pytest.raises(TreeError, match=r"tree\.transpose: got"):
+        tree.transpose(outer, tree.structure([1, 2, 3]), nested)
+    with pytest.raises(TreeError, match=r"tree\.transpose: got"):
+        tree.transpose(tree.structure([0, 0]), inner, {"a": [1, 2], "b": [3, 4]})
+
+
+def test_a_partials_function_is_equal_to_what_was_given() -> None:
+    """Also where that is a partial function of functools, which another partial would be merged with."""
+    fun = functools.partial(max, 1)
+    one, two = tree_util.Partial(fun, 2), tree_util.Partial(fun, 2)
+    assert one.func == fun == two.func
+    assert fun == one.func
+    assert hash(one.func) == hash(two.func)
+    assert one.func != functools.partial(max, 1)
+
+
+def test_a_static_field_keeps_its_own_metadata() -> None:
+    assert tree.static(metadata={"key": 1}).metadata == {"static": True, "key": 1}
+    assert tree.static(metadata={"static": False}).metadata == {"static": False}

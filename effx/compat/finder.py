@@ -22,7 +22,7 @@ from effx.compat.beside import check_alone
 from effx.compat.callback_errors import log_as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.settings import read_environment
-from effx.compat.stages import add_private_attributes
+from effx.compat.stages import add_attributes
 from effx.errors import (
     BackendError,
     CompatError,
@@ -184,5 +184,5 @@ def install() -> None:
     check_static_indices.set(False)  # JAX's default
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
-    add_private_attributes()
+    add_attributes()
     read_environment()

@@ -394,4 +394,7 @@ def make_jaxpr(
         staged_result = staged(*args, **kwargs)
         return (closed(staged_result[0]), staged_result[1]) if return_shape else closed(staged_result)
 
+    viewed.__name__ = f"make_jaxpr({viewed.__name__})"
+    viewed.__qualname__ = f"make_jaxpr({viewed.__qualname__})"
+    viewed.__module__ = "jax"
     return viewed

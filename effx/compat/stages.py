@@ -1,14 +1,16 @@
-"""Private attributes of JAX's stages that programs read: of `ArgInfo` and `Compiled`."""
+"""Attributes of JAX's stages and derivatives in JAX's form: views of programs, and private ones that programs read."""
 
 from typing import final
 
 import attrs
 
+from effx.compat.jaxprs import closed
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text.hlo import LoadedExecutable
-from effx.transforms.jit.stages import ArgInfo, Compiled
+from effx.transforms.autodiff.core import RecordedPushforward
+from effx.transforms.jit.stages import ArgInfo, Compiled, Traced
 
-__all__ = ["add_private_attributes"]
+__all__ = ["add_attributes"]
 
 
 @final
@@ -17,12 +19,15 @@ class MeshExecutable:
     """What `compiled._executable` is in JAX.
 
     Attributes:
-        in_avals, out_avals: the types of the arguments' and results' arrays. xla_executable: jaxlib's.
+        in_avals: the types of the arguments' arrays that it takes. out_avals: those of the results'.
+        xla_executable: jaxlib's.
+        _kept_var_idx: which of the arguments' arrays it takes.
     """
 
     in_avals: tuple[ArrayType, ...]
     out_avals: tuple[ArrayType, ...]
     xla_executable: LoadedExecutable
+    _kept_var_idx: frozenset[int]
 
 
 @final
@@ -39,11 +44,16 @@ class CompiledCallParams:
 
 def _describe_executable(compiled: Compiled) -> MeshExecutable:
     signature = compiled.signature
-    return MeshExecutable(signature.in_types, signature.out_types, compiled.runtime_executable())
+    indices = [i for i, is_kept in enumerate(compiled.executable.kept_mask) if is_kept]
+    types = tuple([signature.in_types[i] for i in indices if i < len(signature.in_types)])
+    executable = compiled.runtime_executable()
+    return MeshExecutable(types, signature.out_types, executable, frozenset(indices))
 
 
-def add_private_attributes() -> None:
-    """Gives stages the private attributes that they have in JAX."""
+def add_attributes() -> None:
+    """Gives stages and recorded derivatives the attributes that they have in JAX."""
+    Traced.jaxpr = property(lambda traced: closed(traced.program))  # type: ignore[method-assign,assignment]  # a view
+    RecordedPushforward.args = property(lambda push: (closed(push.program),))  # type: ignore[attr-defined]  # new
     ArgInfo._aval = property(lambda info: array_type(info.dtype, info.shape))  # type: ignore[attr-defined]  # new
     Compiled._executable = property(_describe_executable)  # type: ignore[attr-defined]  # new
     Compiled._params = property(lambda compiled: CompiledCallParams())  # type: ignore[attr-defined]  # new

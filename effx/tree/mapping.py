@@ -132,10 +132,22 @@ def transpose(
             raise TreeError(f"tree.transpose: inner structure needed, as {outer} has no leaves")
         inner = structure(flatten_up_to(outer, tree)[0])
     expected = outer.compose(inner)
-    if treedef != expected:
+    # The structure of a node that holds another among its own data is not that of its children put together.
+    if treedef != expected and not (_holds_structure(outer) and treedef.num_leaves == expected.num_leaves):
         raise TreeError(f"tree.transpose: got {treedef}, expected {expected}")
     count = inner.num_leaves
     return inner.unflatten([outer.unflatten(flat_leaves[i::count]) for i in range(count)])
+
+
+def _holds_structure(treedef: PyTreeDef) -> bool:
+    """Says whether a node of a structure has a structure among its data, as a cache of flat trees has."""
+    node = treedef.node_data()
+    if node is None:
+        return False
+    data = node[1] if isinstance(node[1], tuple | list) else (node[1],)
+    return any([isinstance(x, PyTreeDef) for x in data]) or any(
+        [_holds_structure(child) for child in treedef.children()]
+    )
 
 
 _MISSING: Final = object()

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class _OpaqueFunction(Generic[P, R]):
-    """Keeps functools from merging one partial into another; equal when the functions are one object."""
+    """Keeps functools from merging one partial into another; equal to its function, and to others of it."""
 
     __slots__ = ("function",)
 
@@ -24,7 +24,7 @@ class _OpaqueFunction(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _OpaqueFunction) and self.function is other.function
+        return self.function is (other.function if isinstance(other, _OpaqueFunction) else other)
 
     def __hash__(self) -> int:
         return hash(id(self.function))

@@ -427,7 +427,7 @@ def static(**options: Any) -> Any:
     >>> static(default=3).metadata["static"]
     True
     """
-    return dataclasses.field(**{**options, "metadata": {**(options.get("metadata") or {}), "static": True}})
+    return dataclasses.field(**{**options, "metadata": {"static": True, **(options.get("metadata") or {})}})
 
 
 def tuple_structure(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:

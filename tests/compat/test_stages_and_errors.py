@@ -81,7 +81,8 @@ import effx.compat.jax, jax, jax.numpy as jnp
 table = jnp.arange(3.0)
 compiled = jax.jit(lambda x, y: table + x).lower(1.0, jnp.ones(2)).compile()
 assert [i._aval.shape for i in compiled.args_info[0]] == [(), (2,)]
-assert [a.shape for a in compiled._executable.in_avals] == [(), (2,)]
+assert [a.shape for a in compiled._executable.in_avals] == [()]
+assert compiled._executable._kept_var_idx == {0}
 assert [a.shape for a in compiled._executable.out_avals] == [(3,)]
 assert list(compiled._params.const_args) == []
 assert compiled._executable.xla_executable.hlo_modules()
@@ -114,6 +115,25 @@ from jax.experimental.jet import fact, jet, zero_series, zero_term
 y, dys = jet(lambda p, x, z: jnp.where(p, x * z, z), (True, 2.0, 3.0), ([1.0, 1.0], [1.0, zero_term], zero_series))
 assert y == 6.0 and [float(d) for d in dys] == [3.0, 0.0]
 assert all(abs(float(fact(n)) - math.factorial(n)) < 1e-3 * math.factorial(n) for n in range(8))
+""",
+        tmp_path,
+    )
+
+
+def test_stages_and_derivatives_show_programs_as_jax_does(tmp_path: Path) -> None:
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp
+jaxpr = jax.jit(lambda x: jnp.sin(x) * 2).trace(1.0).jaxpr
+assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["sin", "mul"]
+assert type(jaxpr) is type(jax.make_jaxpr(lambda x: x)(1.0)) is jax.extend.core.ClosedJaxpr
+push = jax.linearize(lambda x: jnp.sin(x) * 2, 1.0)[1]
+assert str(push.func.args[0]).count(" mul ") == 2
+def foo(x):
+    return x
+assert jax.make_jaxpr(foo).__name__ == "make_jaxpr(foo)" and jax.make_jaxpr(foo).__module__ == "jax"
+text = jax.print_environment_info(return_string=True)
+assert text.startswith(f"jax:    {jax.__version__}\\njaxlib: ") and "\\nnumpy:  " in text, text
 """,
         tmp_path,
     )

@@ -18,6 +18,7 @@ from effx.tracing.name_scopes import named_scope
 from effx.tracing.wrapping import wraps
 from effx.transforms.placement.device_put import device_put as put
 from effx.transforms.placement.meshes import make_mesh as mesh_of
+from effx.transforms.placement.processes import print_environment_info as describe_environment
 from effx.tree.registry import PyTree
 from effx.tree_util import tree_map
 
@@ -30,6 +31,7 @@ __all__ = [
     "make_jaxpr",
     "make_mesh",
     "named_call",
+    "print_environment_info",
     "typeof",
 ]
 
@@ -57,6 +59,24 @@ def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None
             return inner(*args, **kwargs)
 
     return named
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Prints the information a bug report needs: JAX's names and versions first, as JAX has them, then effx's lines.
+
+    Args:
+        return_string: True to return the text and print nothing.
+
+    >>> print(print_environment_info(return_string=True).splitlines()[0])
+    jax:    0.12.0
+    """
+    lines = str(describe_environment(return_string=True)).splitlines()
+    versions = [f"{name + ':':7} {text}" for name, _, text in [line.partition(": ") for line in lines[1:3]]]
+    text = "\n".join([f"jax:    {VERSION}", *versions, *lines])
+    if return_string:
+        return text
+    print(text)  # noqa: T201  # the point
+    return None
 
 
 def device_put(

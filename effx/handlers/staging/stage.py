@@ -22,7 +22,7 @@ from effx.effects import (
     scope_within,
     surrounding_scope,
 )
-from effx.errors import Source, TransformError, active_source, current_source
+from effx.errors import NoTracingError, Source, TransformError, active_source, current_source
 from effx.flags import check_tracer_leaks, enable_checks, no_tracing
 from effx.handlers.sharding_types.axes_in_types import diverging_axes, is_tracking, make_tracked_equation
 from effx.handlers.sharding_types.program_types import conform_operation
@@ -178,7 +178,7 @@ def stage(
         The program and the values that the function closed over, its first inputs.
     """
     if no_tracing.value:
-        raise TransformError(f"{transform_name}: no_tracing is on, and staging {origin or name} is refused")
+        raise NoTracingError(f"{transform_name}: no_tracing is on, and staging {origin or name} is refused")
     # The program may be called from elsewhere, so scopes around its staging are not part of it.
     outer_source, outer_scope = active_source.get(), current_scope.get()
     outer_scope_around, outer_scope_asked = surrounding_scope.get(), scope_read_flag.get()

@@ -612,6 +612,8 @@ def device_put(x: Operand, device: object = None) -> Array:
         check_runnable_device("device_put", device.mesh.ordered[0])
         array = to_concrete(array)
         array._check_alive("device_put")
+        if array.committed and array.sharding == device:
+            return array
         return ConcreteArray(buffer_for(array, device))
     target, memory = (
         (None, None) if isinstance(device, Space) else (resolve_device(device), resolve_memory(device))

@@ -81,7 +81,8 @@ def jit(
         inline: True, or `Inline.JAX_EARLY`, to inline the body where an outer function is staged.
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
-        compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`.
+        compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`
+            or the name of one.
         abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
             compiled for these.
 

@@ -192,10 +192,12 @@ def parse_compiler_options(function_name: str, options: "Mapping[str, object] | 
                 f"{function_name}: compiler_options must be a mapping of names to strings, bools and numbers, got "
                 f"{options!r}"
             )
+        if name in EFFORTS and isinstance(value, str) and value in CompilerEffortLevel.__members__:
+            value = CompilerEffortLevel[value]  # the level of that name
         if name in EFFORTS and not isinstance(value, CompilerEffortLevel):
             raise TransformError(
-                f"{function_name}: compiler_options: {name} must be a CompilerEffortLevel, got {value!r} of type "
-                f"{type(value).__name__}"
+                f"{function_name}: compiler_options: {name} must be a CompilerEffortLevel or the name of one, got "
+                f"{value!r} of type {type(value).__name__}"
             )
         parsed.append((name, value))
     return tuple(parsed)
@@ -230,6 +232,14 @@ def match_names_and_numbers(
                 f"positional arguments"
             )
     for name in names:
+        if (
+            name in signature.parameters
+            and signature.parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY
+        ):
+            raise TransformError(
+                f"{transform}: {role}_argnames names {name!r}, which {callable_name(fun)} takes by position only; "
+                f"use {role}_argnums"
+            )
         if not open_names and name not in signature.parameters:
             raise TransformError(
                 f"{transform}: {role}_argnames names {name!r}, but {callable_name(fun)} has no such parameter"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypedDict
 
 import attrs
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.dtypes import DType, DTypeLike, canonicalize
 from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
@@ -234,8 +234,13 @@ class CompilationStage:
 
     @property
     def in_avals(self) -> PyTree:
-        """Shapes and dtypes in the structure of the arguments `(args, kwargs)`."""
-        return self.in_tree.unflatten([shape_struct(t) for t in self.signature.in_types])
+        """The types of the arrays in the structure of the arguments `(args, kwargs)`."""
+        return self.in_tree.unflatten(self.signature.in_types)
+
+    @property
+    def out_avals(self) -> PyTree:
+        """The types of the arrays in the structure of the result."""
+        return self.out_tree.unflatten(self.signature.out_types)
 
     @property
     def args_info(self) -> PyTree:
@@ -284,11 +289,6 @@ class Traced(CompilationStage):
     def effects(self) -> frozenset[Effect]:
         """The effects that no handler inside the function handles."""
         return self.program.effects
-
-    @property
-    def out_avals(self) -> PyTree:
-        """Shapes and dtypes in the structure of the result."""
-        return self.out_info
 
     @property
     def fun_name(self) -> str:
@@ -450,6 +450,7 @@ class Compiled(CompilationStage):
 
         Raises:
             TreeError, ShapeError: the arguments are not of the types it was compiled for.
+            TransformError: an argument is a value of a transformation.
             DonatedArrayError: an array is deleted, or is donated and passed as another argument too.
         """
         if self.lent is None:
@@ -471,6 +472,12 @@ class Compiled(CompilationStage):
                 f"{self.signature.name}: compiled for arguments of structure {self.in_tree}, got {tree}"
             )
         operands = as_arrays("jit", leaves, (args, kwargs))
+        for x in operands:
+            if isinstance(x, Box):
+                raise TransformError(
+                    f"{self.signature.name}: compiled code cannot be transformed, but an argument is a value of "
+                    f"{x.frame.handler.describe()}; transform the function, and compile the result"
+                )
         if self.contents is not None:
             operands += self.contents.read()
         arrays = [to_concrete(x) for x in operands]
@@ -492,11 +499,6 @@ class Compiled(CompilationStage):
             self.contents.write(results[count:])
             results = results[:count]
         return signature.out_tree.unflatten(finalize_results(results))
-
-    @property
-    def out_avals(self) -> PyTree:
-        """Shapes and dtypes in the structure of the result."""
-        return self.out_info
 
     @property
     def input_shardings(self) -> PyTree:

@@ -194,13 +194,15 @@ def device_get(x: PyTree) -> Any:
     """
     leaves = flatten(x)[0]
     for leaf in leaves:
-        if type(leaf) is concrete.ConcreteArray:
+        if type(leaf) is concrete.ConcreteArray or hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return tree_map(lambda leaf: leaf.host("device_get") if isinstance(leaf, Array) else leaf, x)
 
 
 def copy_to_host_async(x: T) -> T:
     """Starts copying a pytree's arrays to the host, for later conversions to NumPy; returns the pytree.
+
+    Leaves without the method `copy_to_host_async` stay as they are.
 
     >>> import effx, effx.numpy as enp
     >>> effx.copy_to_host_async(enp.ones(2))
