@@ -68,6 +68,25 @@ def test_debug_nans_names_the_operation(way: str) -> None:
         run(abs(NEGATIVE))
 
 
+@pytest.mark.parametrize("flag", [flags.debug_nans, flags.debug_infs])
+def test_constants_are_found_too(flag: Any) -> None:
+    """Those that are made eagerly, and results of branches that no operation gives."""
+    value, kind = (np.nan, "nan") if flag is flags.debug_nans else (np.inf, "inf")
+    fill: Any = lambda: enp.full(3, value)  # noqa: E731
+    branch: Any = lambda: lax.cond(enp.ones((), bool), lambda: value, lambda: 2.0)  # noqa: E731
+    for run, text in (
+        (fill, f"broadcast_in_dim: the result f32[3]~ has {kind} at index [0]; {flag.name} is on"),
+        (branch, f"cond: the result f32[]~ has {kind}; {flag.name} is on"),
+    ):
+        run()
+        with flag(), pytest.raises(NotFiniteError) as error:
+            run()
+        assert error.value.message == text
+    with flag():
+        assert enp.full(3, 2.0).tolist() == [2.0] * 3
+        assert float(lax.cond(enp.zeros((), bool), lambda: value, lambda: 2.0)) == 2.0
+
+
 def test_donation_while_debugging() -> None:
     """A donated argument is deleted after a call without findings."""
     x = enp.ones(3)

@@ -14,6 +14,7 @@ from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, 
 from effx.dtypes import DType, DTypeLike
 from effx.effects import Frame, current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
+from effx.flags import debug_infs, debug_nans
 from effx.handlers.staging.compile_time_eval import EvaluateKnown
 from effx.handlers.staging.stage import Stage, make_literal
 from effx.ir.ops.shape import BroadcastInDim
@@ -334,7 +335,7 @@ def make_filled(
     t = array_type(dtype, shape, weak)
     if is_symbolic(value):
         return BroadcastInDim(shape, ())(size_scalar(cast("int", value), dtype, weak))
-    if is_recorded() or has_symbolic(shape) or t.size > _COPIED:
+    if is_recorded() or has_symbolic(shape) or t.size > _COPIED or debug_nans.value or debug_infs.value:
         try:
             return BroadcastInDim(shape, ())(
                 HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))

@@ -60,7 +60,10 @@ class CheckedEvaluate(Handler):
         if is_debugging() and type(op) is Call and all_optional(op.effects):
             return tuple(run_program(op.program, arrays))  # type: ignore[return-value]  # a call's results
         if is_debugging() and type(op) is Cond:
-            return tuple(run_program(op.branch_at(int(arrays[0].host("cond"))), arrays[1:]))  # type: ignore[return-value]  # a cond's results
+            outputs = tuple(run_program(op.branch_at(int(arrays[0].host("cond"))), arrays[1:]))
+            if (fault := find_not_finite(outputs)) is not None:  # no operation gives a constant
+                raise fault.make_error(op.name)
+            return outputs  # type: ignore[return-value]  # a cond's results
         if debug_key_reuse.value:
             result = _run_watching_keys(op, arrays, lambda: EVALUATE.handle(frame, op, operands))
         else:
