@@ -10,7 +10,7 @@ import attrs
 
 from effx.effects import Operation
 from effx.errors import TransformError
-from effx.ir.ops.checkpoint import CheckpointName, Offload, Policy, is_named
+from effx.ir.ops.checkpoint import CheckpointName, Offload, Policy, ask_policy, is_named
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.types import ArrayType
 
@@ -96,7 +96,8 @@ class _EitherPolicy:
     second: Policy
 
     def __call__(self, op: Operation[object], *types: ArrayType) -> "bool | Offload":
-        answer = self.first(op, *types) or self.second(op, *types)
+        ask = ask_policy[-1]
+        answer = ask(self.first, op, types) or ask(self.second, op, types)
         return answer if isinstance(answer, Offload) else bool(answer)
 
 

@@ -21,6 +21,7 @@ import effx
 import effx.numpy as enp
 from effx import errors
 from effx.ir.values.boxes import HostArray
+from effx.sharding import NamedSharding, PartitionSpec
 
 
 def test_repr_and_str() -> None:
@@ -523,3 +524,28 @@ def test_round(dtype: str) -> None:
     np.testing.assert_array_equal(np.asarray(round(x, 0), np.float64), np.round(given))
     with effx.enable_x64():
         assert round(x).dtype == np.int64
+
+
+def test_copies_to_the_host_start_for_other_leaves_that_can() -> None:
+    """A library's own array with the method takes part; what has none, and values of transformations, stay as they are."""
+
+    class Lazy:
+        started = 0
+
+        def copy_to_host_async(self) -> None:
+            self.started += 1
+
+    lazy, other = Lazy(), object()
+    tree = [other, 1, lazy, enp.ones(2)]
+    assert effx.copy_to_host_async(tree) is tree
+    assert lazy.started == 1
+    assert effx.jit(effx.copy_to_host_async)(enp.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_device_put_to_where_an_array_is_gives_the_array() -> None:
+    mesh = effx.make_mesh((2,), ("x",))
+    sharding = NamedSharding(mesh, PartitionSpec("x"))
+    x = effx.device_put(enp.arange(4), sharding)
+    assert effx.device_put(x, sharding) is x
+    assert effx.device_put(x, NamedSharding(mesh, PartitionSpec())) is not x
+    assert effx.device_put(x) is x

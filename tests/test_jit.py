@@ -545,3 +545,18 @@ def test_compiled_code_is_not_transformed() -> None:
         "<lambda>: compiled code cannot be transformed, but an argument is a value of vmap(axis_size=3); "
         "transform the function, and compile the result"
     )
+
+
+def test_names_of_parameters_by_position_only_are_refused() -> None:
+    """No caller could pass them by name, keywords of any name or not."""
+
+    def f(a: Any, /, b: Any, **others: Any) -> Any:
+        return b
+
+    for role in ("static", "donate"):
+        options: Any = {f"{role}_argnames": ("a", "b")}
+        with pytest.raises(errors.TransformError) as error:
+            effx.jit(f, **options)
+        assert error.value.message == (
+            f"jit: {role}_argnames names 'a', which f takes by position only; use {role}_argnums"
+        )

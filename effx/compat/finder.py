@@ -21,6 +21,7 @@ from typing import final
 from effx.compat.beside import check_alone
 from effx.compat.callback_errors import log_as_runtime_error
 from effx.compat.missing import asked
+from effx.compat.policies import ask_policy_of_jax
 from effx.compat.settings import read_environment
 from effx.compat.stages import add_attributes
 from effx.errors import (
@@ -35,6 +36,7 @@ from effx.errors import (
     callback_errors,
 )
 from effx.flags import check_static_indices
+from effx.ir.ops.checkpoint import ask_policy
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.tree.registry import keep_attrs_classes_leaves
@@ -185,4 +187,5 @@ def install() -> None:
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
     add_attributes()
+    ask_policy.append(ask_policy_of_jax)
     read_environment()

@@ -137,3 +137,34 @@ assert text.startswith(f"jax:    {jax.__version__}\\njaxlib: ") and "\\nnumpy:  
 """,
         tmp_path,
     )
+
+
+def test_policies_of_checkpoints_are_asked_in_the_form_of_jax(tmp_path: Path) -> None:
+    """With the primitive, the operands' types and the parameters; they may ask JAX's own policies."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp
+from jax import lax
+policies = jax.checkpoint_policies
+
+def saved(policy):
+    f = jax.remat(lambda x: jnp.sin(jnp.sin(x) @ x), policy=policy)
+    linear = str(jax.linearize(f, jnp.ones((2, 2)))[1].func.args[0])
+    return [linear.count(f" {name} ") for name in ("sin", "cos")], linear.count(" dot_general")
+
+assert saved(None) == saved(policies.nothing_saveable) == ([1, 2], 3)
+assert saved(policies.everything_saveable) == ([0, 0], 2)
+assert saved(lambda prim, *_, **__: str(prim) == "cos") == ([1, 0], 2)
+rows = (((1,), (0,)), ((), ()))
+dots = lambda prim, *_, **params: prim is lax.dot_general_p and params["dimension_numbers"] == rows
+assert saved(dots) == saved(policies.dots_saveable) == ([1, 2], 2)
+assert saved(policies.save_from_both_policies(dots, lambda prim, *_, **__: prim is lax.sin_p)) == ([0, 2], 2)
+own = lambda prim, *avals, **params: policies.dots_saveable(prim, *avals, **params) or prim.name == "cos"
+assert saved(own) == ([1, 0], 2)
+assert policies.dots_saveable is policies.dots_saveable
+shapes = []
+saved(lambda prim, *avals, **_: shapes.append([a.shape for a in avals]))
+assert [(2, 2), (2, 2)] in shapes
+""",
+        tmp_path,
+    )

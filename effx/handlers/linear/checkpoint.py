@@ -10,7 +10,14 @@ import attrs
 from effx.effects import Label
 from effx.handlers.linear.control import mask_indices, split_call
 from effx.handlers.linear.partial_eval import OperationParts, ProgramParts, is_needed, split_program, splitter
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Policy, contains_python_function
+from effx.ir.ops.checkpoint import (
+    Checkpoint,
+    CheckpointName,
+    Offload,
+    Policy,
+    ask_policy,
+    contains_python_function,
+)
 from effx.ir.ops.control import Call
 from effx.ir.passes import eliminate_dead_code, inline_calls
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
@@ -88,7 +95,7 @@ def _choose_saved(
     unnamed: list[Equation] = []
     if policy is not None:
         for e in parts.known.equations:
-            answer = policy(e.op, *[x.type for x in e.inputs])
+            answer = ask_policy[-1](policy, e.op, [x.type for x in e.inputs])
             if answer:
                 where = answer if isinstance(answer, Offload) else None
                 allowed.update(dict.fromkeys(e.outputs, where))

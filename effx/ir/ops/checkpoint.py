@@ -1,6 +1,6 @@
 """Rematerialisation (`Checkpoint`): calls whose linearisation recomputes unsaved values; and names for values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, final
 
 import attrs
@@ -14,6 +14,14 @@ from effx.ir.types import ArrayType
 
 Policy = Callable[..., object]
 """`(op, *operand types) -> bool`: whether the results of an operation are saved; or an `Offload`."""
+
+
+def _ask_with_operation(policy: Policy, op: Operation[object], types: Sequence[ArrayType]) -> object:
+    return policy(op, *types)
+
+
+# How a policy is asked whether an operation's results are saved; `effx.compat` puts in JAX's form.
+ask_policy: list[Callable[[Policy, Operation[object], Sequence[ArrayType]], object]] = [_ask_with_operation]
 
 
 @final

@@ -194,7 +194,7 @@ def device_get(x: PyTree) -> Any:
     """
     leaves = flatten(x)[0]
     for leaf in leaves:
-        if type(leaf) is concrete.ConcreteArray or hasattr(leaf, "copy_to_host_async"):
+        if type(leaf) is concrete.ConcreteArray:
             leaf.copy_to_host_async()
     return tree_map(lambda leaf: leaf.host("device_get") if isinstance(leaf, Array) else leaf, x)
 
@@ -209,7 +209,8 @@ def copy_to_host_async(x: T) -> T:
     Array([1., 1.], dtype=float32)
     """
     for leaf in flatten(x)[0]:
-        if type(leaf) is concrete.ConcreteArray:
+        is_foreign = not isinstance(leaf, Array) and hasattr(leaf, "copy_to_host_async")
+        if is_foreign or type(leaf) is concrete.ConcreteArray:
             leaf.copy_to_host_async()
     return x
 
