@@ -414,6 +414,25 @@ class ResidualPullback(Pullback[R_contra, *Ts], Protocol[R_contra, *Ts]):
         """For each array of the result, whether it depends on a differentiated primal."""
         ...
 
+    @property
+    def with_logs(self) -> LoggingPullback[R_contra, *Ts]:
+        """This pullback, giving a pair of the cotangents and of what rules log."""
+        ...
+
     def with_refs(self, *maybe_ct_refs: PyTree) -> Callable[[R_contra], tuple[PyTree, ...]]:
+        """Returns this pullback with a destination for each cotangent."""
+        ...
+
+
+class LoggingPullback(Protocol[R_contra, *Ts]):
+    """`f_vjp.with_logs` of a pullback."""
+
+    def __call__(self, cotangent: R_contra, /) -> tuple[tuple[*Ts], dict[str, PyTree]]:
+        """Applies the transpose."""
+        ...
+
+    def with_refs(
+        self, *maybe_ct_refs: PyTree
+    ) -> Callable[[R_contra], tuple[tuple[PyTree, ...], dict[str, PyTree]]]:
         """Returns this pullback with a destination for each cotangent."""
         ...

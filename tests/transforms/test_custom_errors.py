@@ -98,9 +98,9 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
         "custom_vjp: expected a function, got 'f' of type str",
     ),
     "gradient of no function": (
-        lambda: custom_gradient(None),  # type: ignore[arg-type]  # on purpose
+        lambda: custom_gradient(3),  # type: ignore[call-overload]  # on purpose
         TransformError,
-        "custom_gradient: expected a function, got None of type NoneType",
+        "custom_gradient: expected a function, got 3 of type int",
     ),
     "vmap of no function": (
         lambda: custom_vmap(()),  # type: ignore[arg-type]  # on purpose

@@ -185,7 +185,7 @@ class VJP:
     Ref([0., 2.], dtype=float32)
     """
 
-    __slots__ = ("_bound", "_info", "args_res", "opaque_residuals")
+    __slots__ = ("_bound", "_info", "_wants_logs", "args_res", "opaque_residuals")
 
     def __init__(
         self,
@@ -193,8 +193,9 @@ class VJP:
         args_res: list[PyTree],
         opaque_residuals: list[Array],
         bound: Sequence[Any] = (),
+        wants_logs: bool = False,
     ) -> None:
-        self._info, self._bound = info, tuple(bound)
+        self._info, self._bound, self._wants_logs = info, tuple(bound), wants_logs
         self.args_res, self.opaque_residuals = args_res, opaque_residuals
 
     def __repr__(self) -> str:
@@ -213,6 +214,22 @@ class VJP:
         """
         tree = unflatten_flags(self._info.out_tree, self._info.dependent)
         return tree[0] if any(self._info.is_ref) else tree
+
+    @property
+    def with_logs(self) -> VJP:
+        """This pullback, giving a pair of what it gives and a dict of what rules of `defvjp_with_logs` log.
+
+        Values of one name that are logged several times are stacked by scan and vmap; else the last one counts. As the
+        pullback itself it can be called, returned from jit, and given refs by `with_refs`.
+
+        >>> import effx
+        >>> f = effx.custom_vjp(lambda x: 2 * x)
+        >>> f.defvjp_with_logs(lambda x: (f(x), None), lambda _, ct: ((2 * ct,), {"f": {"cotangent": ct}}))
+        >>> cotangents, logs = effx.vjp(f, 1.0)[1].with_logs(3.0)
+        >>> print(cotangents[0], logs["f"]["cotangent"])
+        6.0 3.0
+        """
+        return VJP(self._info, self.args_res, self.opaque_residuals, self._bound, True)
 
     def with_refs(self, *maybe_ct_refs: PyTree) -> VJP:
         """Returns this pullback with a destination for each cotangent.
@@ -249,7 +266,7 @@ class VJP:
                     f"with_refs: {info.primal_path(i)} of {info.name} is {t!r}, whose cotangent cannot be added to a Ref "
                     f"{x.type!r}"
                 )
-        return VJP(info, self.args_res, self.opaque_residuals, leaves)
+        return VJP(info, self.args_res, self.opaque_residuals, leaves, self._wants_logs)
 
     def __call__(self, cotangent: PyTree, /) -> PyTree:
         """Applies the transpose.
@@ -259,6 +276,13 @@ class VJP:
             TransformError: an argument that is needed was taken out of `args_res`.
             TreeError, ShapeError, DTypeError: the cotangent does not match the result.
         """
+        if self._wants_logs:
+            from effx.transforms.autodiff.backward_logs import collect_logs  # rare, and not loaded before
+
+            return collect_logs(self._apply, cotangent)
+        return self._apply(cotangent)
+
+    def _apply(self, cotangent: PyTree) -> PyTree:
         info = self._info
         bound: Sequence[Any] = self._bound or [GradValue()] * len(info.in_types)
         ref_cts: list[Array] = []
@@ -336,13 +360,14 @@ def residual_sources(primals: Sequence[Array], residuals: Sequence[Array]) -> tu
     return tuple([primal_numbers.get(id(x), -1) for x in residuals])
 
 
-def _flatten_vjp(f_vjp: VJP) -> tuple[tuple[PyTree, PyTree, PyTree], PullbackInfo]:
-    return (f_vjp.args_res, f_vjp.opaque_residuals, f_vjp._bound), f_vjp._info
+def _flatten_vjp(f_vjp: VJP) -> tuple[tuple[PyTree, PyTree, PyTree], tuple[PullbackInfo, bool]]:
+    return (f_vjp.args_res, f_vjp.opaque_residuals, f_vjp._bound), (f_vjp._info, f_vjp._wants_logs)
 
 
-def _unflatten_vjp(info: PullbackInfo, children: tuple[PyTree, PyTree, PyTree]) -> VJP:
+def _unflatten_vjp(data: tuple[PullbackInfo, bool], children: tuple[PyTree, PyTree, PyTree]) -> VJP:
     args_res, opaque, bound = children
-    return VJP(info, args_res, opaque, bound)
+    info, wants_logs = data
+    return VJP(info, args_res, opaque, bound, wants_logs)
 
 
 register_node(VJP, _flatten_vjp, _unflatten_vjp)

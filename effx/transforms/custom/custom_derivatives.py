@@ -312,6 +312,44 @@ class _Custom(Generic[P, R]):
         _check_rule(self.transform_name, "defvjp", bwd)
         self._reverse = ReverseRule(fwd, bwd, symbolic_zeros, generic_batching)
 
+    def defvjp_with_logs(
+        self,
+        fwd: Callable[..., tuple[R, PyTree]],
+        bwd: Callable[..., tuple[PyTree, dict[str, PyTree] | None]],
+        *,
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Sets the function's reverse-mode rules, of which the backward one also logs values.
+
+        `f_vjp.with_logs(cotangent)` of `effx.vjp` gives them; without it they are dropped.
+
+        Args:
+            fwd, symbolic_zeros, optimize_remat: as for `defvjp`.
+            bwd: as for `defvjp`, but returns a pair of the cotangents and of the logs: a dict from names to pytrees of
+                arrays, or None.
+
+        Raises:
+            TransformError: in the backward pass, the rule returns no such pair.
+        """
+        _check_rule(self.transform_name, "defvjp_with_logs", fwd)
+        _check_rule(self.transform_name, "defvjp_with_logs", bwd)
+        self._reverse = ReverseRule(
+            fwd, _log_in_backward(self.transform_name, callable_name(bwd), bwd), symbolic_zeros, False
+        )
+
+
+def _log_in_backward(function_name: str, rule: str, bwd: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """Returns a rule that logs the second part of what `bwd` returns, and returns the first."""
+
+    def bwd_with_logs(*args: PyTree) -> PyTree:
+        from effx.transforms.autodiff.backward_logs import log_backward  # rare, and not loaded before
+
+        return log_backward(function_name, rule, bwd(*args))
+
+    bwd_with_logs.__name__ = rule
+    return bwd_with_logs
+
 
 _HASHED_FIELDS = ("fun", "nondiff_argnums", "_by_name", "_forward", "_reverse", "_inner")
 
@@ -426,12 +464,24 @@ class custom_vjp(_Custom[P, R]):
     transform_name = "custom_vjp"
 
 
-def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callable[P, R]:
+@overload
+def custom_gradient(
+    fun: Callable[P, tuple[R, Callable[[R], PyTree]]], *, with_logs: bool = False
+) -> Callable[P, R]: ...
+@overload
+def custom_gradient(
+    fun: None = None, *, with_logs: bool = False
+) -> Callable[[Callable[P, tuple[R, Callable[[R], PyTree]]]], Callable[P, R]]: ...
+def custom_gradient(
+    fun: Callable[..., PyTree] | None = None, *, with_logs: bool = False
+) -> Callable[..., PyTree]:
     """Makes a differentiable function from one that also returns its pullback.
 
     Args:
         fun: returns a pair of its value and a function from a cotangent of the value to the cotangents of the
-            arguments: a tuple, or the cotangent alone for one argument.
+            arguments: a tuple, or the cotangent alone for one argument. None for a decorator.
+        with_logs: True if that function returns a pair of the cotangents and of logs, as the backward rule of
+            `custom_vjp.defvjp_with_logs` does.
 
     Returns:
         The function, returning the value alone. It supports reverse mode only.
@@ -446,9 +496,11 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
     >>> print(f(3.), effx.grad(f)(3.))
     9.0 3.0
     """
+    if fun is None:
+        return partial(custom_gradient, with_logs=with_logs)
     check_function("custom_gradient", fun)
     name = callable_name(fun)
-    by_position: Callable[..., PyTree] = fun
+    by_position = fun
 
     def call_value(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return check_pair("custom_gradient", name, "(value, vjp_fun)", fun(*args, **kwargs))[0]
@@ -458,12 +510,15 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
         leaves, tree = flatten_output("custom_gradient", name, result)
         floating = [i for i, y in enumerate(leaves) if y.type.kind in "fc"]
         flat_cts: list[PyTree] = []
+        backward_rule = (
+            _log_in_backward("custom_gradient", f"the vjp_fun of {name}", vjp_fun) if with_logs else vjp_fun
+        )
 
         def body(arrays: list[Array]) -> list[Array]:
             cts: list[PyTree] = [float0_zeros(y.type) for y in leaves]
             for i, ct in zip(floating, arrays, strict=True):
                 cts[i] = ct
-            result_cts = vjp_fun(tree.unflatten(cts))
+            result_cts = backward_rule(tree.unflatten(cts))
             flat_cts[:] = flatten(
                 tuple(result_cts) if isinstance(result_cts, tuple | list) else (result_cts,)
             )
@@ -482,7 +537,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[[R], PyTree]]]) -> Callab
 
     update_wrapper(call_value, fun)
     call_forward.__name__ = name
-    wrapped: custom_vjp[P, R] = custom_vjp(call_value)
+    wrapped: custom_vjp[..., PyTree] = custom_vjp(call_value)
 
     def apply_vjp(backward: Callable[[PyTree], PyTree], ct: PyTree) -> PyTree:
         return backward(ct)
