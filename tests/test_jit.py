@@ -560,3 +560,23 @@ def test_names_of_parameters_by_position_only_are_refused() -> None:
         assert error.value.message == (
             f"jit: {role}_argnames names 'a', which f takes by position only; use {role}_argnums"
         )
+
+
+def test_where_bodies_become_part_of_callers() -> None:
+    """Staged, lowered or called, by name as by True and False; the values are the same."""
+
+    def caller(inline: Any) -> Any:
+        inner = effx.jit(lambda x: enp.sin(x) * 2, inline=inline)
+        return effx.jit(lambda x: inner(x) + 1.0)
+
+    def staged(inline: Any) -> list[str]:
+        return [e.op.name for e in caller(inline).trace(1.0).program.equations]
+
+    level = effx.Inline
+    for inline in (True, level.JAX_EARLY):
+        assert staged(inline) == ["sin", "mul", "add"]
+    for inline in (False, level.JAX_LATE, level.XLA_EARLY, level.XLA_LATE, level.AUTO):
+        assert staged(inline) == ["call", "add"]
+        assert ("func.call" in caller(inline).lower(1.0).as_text()) == (inline is not level.JAX_LATE)
+    for inline in level:
+        assert float(caller(inline)(0.0)) == 1.0

@@ -17,6 +17,7 @@ from effx.debug.shardings import draw_sharding
 from effx.errors import ConcretizationError, DTypeError, ShapeError, TransformError
 from effx.ir.values.array import Array
 from effx.lower.placement.shardings import SingleDeviceSharding, grid_sharding
+from effx.sharding import Mesh, NamedSharding, PartitionSpec
 from effx.viewing import arrays
 
 D = tuple(effx.devices())
@@ -244,3 +245,20 @@ def test_abstract_and_deleted() -> None:
     page, console = seen_in_notebook(x)
     assert page.endswith("gone: donated to a computation, or deleted")
     assert console.endswith("gone: donated to a computation, or deleted)")
+
+
+class StandIn:
+    """What stands for a device that is not there."""
+
+    platform = "tpu"
+
+    def __init__(self, number: int) -> None:
+        self.id = number
+
+
+def test_devices_that_are_not_there_are_drawn() -> None:
+    """A mesh takes any objects with a platform and an id, to plan with."""
+    mesh = Mesh(np.array([StandIn(i) for i in range(4)]).reshape(2, 2), ("x", "y"))
+    lines = draw_sharding((8, 8), NamedSharding(mesh, PartitionSpec("x", None)), scale=0.3).splitlines()
+    assert [line.strip("│ ") for line in lines if "TPU" in line] == ["TPU 0,1", "TPU 2,3"]
+    assert NamedSharding(mesh, PartitionSpec("x")).shard_shape((8, 8)) == (4, 8)

@@ -52,6 +52,8 @@ def check_format(function_name: str, fmt: str, count: int, names: Collection[str
 
     try:
         visit(fmt)
+    except FormatFieldError:  # under effx.compat it is a ValueError too
+        raise
     except ValueError as error:
         raise TransformError(f"{function_name}: {error}, in {fmt!r}") from None
     unused = [i for i in range(count) if i not in used] + [repr(n) for n in names if n not in used]

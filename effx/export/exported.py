@@ -12,6 +12,7 @@ from effx.families.exported_call import ExportedCall
 from effx.ir.sizes.solving import plan_solution
 from effx.ir.types import ArrayType
 from effx.lower.disk.artifacts import decode_artifact
+from effx.lower.placement.meshes import Mesh
 from effx.tracing.arguments import argument_path, as_arrays
 from effx.transforms.autodiff.core import float0_zeros
 from effx.transforms.custom.custom_derivatives import custom_vjp
@@ -132,6 +133,14 @@ class Exported:
     def out_shardings_hlo(self) -> tuple[None, ...]:
         """The sharding of each array of the result; None on one device."""
         return (None,) * len(self.out_avals)
+
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[None, ...]:
+        """Returns the sharding of each array over a mesh; None, for the module runs on one device."""
+        return self.in_shardings_hlo
+
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[None, ...]:
+        """Returns the sharding of each array of the result over a mesh; None, for the module runs on one device."""
+        return self.out_shardings_hlo
 
     def mlir_module(self) -> str:
         """Returns the module's text."""

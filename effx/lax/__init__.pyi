@@ -34,6 +34,7 @@ from effx.lax.ragged import *
 from effx.lax.ragged_exchange import *
 from effx.lax.reductions import *
 from effx.lax.shape import *
+from effx.lax.sinks import *
 from effx.lax.slicing import *
 from effx.lax.sorting import *
 from effx.lax.windows import *

@@ -1,5 +1,6 @@
 """How an array lies in memory: `Layout`, and `Format`, a layout and a sharding."""
 
+from collections.abc import Sequence
 from typing import final
 
 import attrs
@@ -10,6 +11,10 @@ from effx.lower.placement.shardings import Sharding
 from effx.tree.registry import register_leaf
 
 __all__ = ["Format", "Layout", "row_major_format"]
+
+
+def _to_tuple(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(axes)
 
 
 @final
@@ -30,7 +35,7 @@ class Layout:
     (0, 1)
     """
 
-    major_to_minor: tuple[int, ...] = attrs.field(converter=tuple)
+    major_to_minor: tuple[int, ...] = attrs.field(converter=_to_tuple)
     tiling: tuple[tuple[int, ...], ...] | None = None
     sub_byte_element_size_in_bits: int = 0
 

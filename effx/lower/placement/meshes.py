@@ -73,7 +73,8 @@ class Mesh(MeshAxes):
             )
         ordered: tuple[Any, ...] = tuple(grid.flat) if names else ()
         for d in ordered:
-            if not isinstance(d, Device):
+            # An object that says which device it stands for will do to plan with, and to draw shardings.
+            if not isinstance(d, Device) and not (hasattr(d, "platform") and hasattr(d, "id")):
                 raise ShardingError(f"Mesh: expected devices, got {d!r} of type {type(d).__name__}")
         if len(set(ordered)) != len(ordered):
             twice = next(d for i, d in enumerate(ordered) if d in ordered[:i])

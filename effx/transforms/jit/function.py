@@ -76,6 +76,7 @@ from effx.transforms.jit.donation import (
 from effx.transforms.jit.function_cache import SharedKey, TraceVariant, shared_key
 from effx.transforms.jit.options import (
     ExactStatic,
+    Inline,
     Options,
     PositionalRoles,
     valid_argument_numbers,
@@ -434,8 +435,11 @@ class Function(Generic[P, R]):
         if shardings is not None:
             arrays = with_shardings(arrays, shardings.inputs)
         inputs = [*trace.captured, *arrays]
-        if self.options.inline:
+        inline = self.options.inline
+        if inline is Inline.JAX_EARLY:
             results: Sequence[Array] = run_program(trace.program, inputs)
+        elif inline is Inline.JAX_LATE and self.operation is Call:
+            results = Call(trace.program, inline=True)(*inputs)
         else:
             results = self.operation(trace.program)(*inputs)
         if shardings is not None:

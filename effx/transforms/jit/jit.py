@@ -78,7 +78,8 @@ def jit(
         donate_argnums, donate_argnames: arguments whose memory results may reuse; using them
             afterwards is an error.
         keep_unused: True to pass arguments that the program does not read.
-        inline: True, or `Inline.JAX_EARLY`, to inline the body where an outer function is staged.
+        inline: where the body becomes part of a function that calls this one: True, or `Inline.JAX_EARLY`, where that is
+            staged; `Inline.JAX_LATE` where it is lowered. Otherwise it is called, and XLA decides.
         device: where to run; by default where the arguments are.
         backend: the platform to run on, if no device is given.
         compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`

@@ -20,18 +20,21 @@ from effx.tree.registry import PyTree
 
 @final
 class Inline(Enum):
-    """When a jitted function is inlined where another calls it."""
+    """Where the body of a jitted function becomes part of a jitted function that calls it.
+
+    JAX_EARLY: where that is staged. JAX_LATE: where it is lowered. XLA_EARLY, XLA_LATE, AUTO: nowhere; XLA decides.
+
+    >>> import effx
+    >>> double = effx.jit(lambda x: 2 * x, inline=Inline.JAX_EARLY)
+    >>> print(effx.make_jaxpr(double)(1.0).equations[0].op)
+    Mul()
+    """
 
     JAX_EARLY = "jax_early"
-    """As the other function is staged: `inline=True`."""
     JAX_LATE = "jax_late"
-    """As StableHLO is written."""
     XLA_EARLY = "xla_early"
-    """By XLA, which inlines all functions; so for the other values, which are `inline=False` here."""
     XLA_LATE = "xla_late"
-    """By XLA."""
     AUTO = "auto"
-    """By XLA."""
 
 
 @final
@@ -44,7 +47,7 @@ class Options:
     donate_argnums: tuple[int, ...]
     donate_argnames: tuple[str, ...]
     keep_unused: bool
-    inline: bool
+    inline: Inline
     device: Device | None
     compiler_options: CompilerOptions = ()
     shardings: "JitShardings | None" = None
@@ -129,7 +132,7 @@ def make_options(
     donate_argnums: "int | Iterable[int] | None",
     donate_argnames: "str | Iterable[str] | None",
     keep_unused: bool,
-    inline: "bool | Inline",
+    inline: bool | Inline,
     device: object,
     backend: str | None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
@@ -163,13 +166,15 @@ def make_options(
     if bound_device is None and backend is not None:
         bound_device = local_devices(backend)[0]
     xla_options = parse_compiler_options("jit", compiler_options)
+    if not isinstance(inline, Inline):
+        inline = Inline.JAX_EARLY if inline else Inline.AUTO
     return Options(
         nums,
         names,
         donated,
         donated_names,
         keep_unused,
-        inline is Inline.JAX_EARLY if isinstance(inline, Inline) else inline,
+        inline,
         bound_device,
         xla_options,
         shardings,
