@@ -79,7 +79,6 @@ from effx.flags import (
 )
 from effx.lower.placement.backends import default_backend as default_backend
 from effx.lower.compile_options import CompilerEffortLevel as CompilerEffortLevel
-from effx.transforms.jit.options import Inline as Inline
 from effx.lower.placement.shardings import Device as Device
 from effx.transforms.autodiff.core import *
 from effx.transforms.autodiff.checkpoint import checkpoint as checkpoint, remat as remat

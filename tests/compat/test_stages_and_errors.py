@@ -168,3 +168,55 @@ assert [(2, 2), (2, 2)] in shapes
 """,
         tmp_path,
     )
+
+
+def test_vmap_maps_over_values_of_registered_classes(tmp_path: Path) -> None:
+    """Their class says how a batch element is taken out and how a result is put together, under jit and grad too."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp, numpy as np
+from jax.interpreters import batching
+
+class Named:
+    def __init__(self, names, data):
+        self.names, self.data = names, data
+
+class Axis:
+    def __init__(self, name, axis):
+        self.name, self.axis = name, axis
+
+def to_elt(cont, _, value, spec):
+    names = list(value.names)
+    assert names.pop(spec.axis) == spec.name
+    return Named(names, cont(value.data, spec.axis))
+
+def from_elt(cont, size, elt, spec):
+    return Named([*elt.names[:spec.axis], spec.name, *elt.names[spec.axis:]], cont(size, elt.data, spec.axis))
+
+batching.register_vmappable(Named, Axis, int, to_elt, from_elt, None)
+x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+
+def double(x, y):
+    assert x.names == ["j"] and x.data.shape == (4,)
+    return Named(x.names, x.data * y), y
+
+mapped = jax.vmap(double, in_axes=(Axis("i", 0), 0), out_axes=(Axis("i", 1), 0))
+result, y = mapped(Named(["i", "j"], x), jnp.arange(3.0))
+assert result.names == ["j", "i"] and y.shape == (3,)
+np.testing.assert_array_equal(result.data, (x * np.arange(3.0)[:, None]).T)
+loss = lambda data: mapped(Named(["i", "j"], data), jnp.arange(3.0))[0].data.sum()
+np.testing.assert_array_equal(jax.jit(jax.grad(loss))(x), np.broadcast_to(np.arange(3.0)[:, None], (3, 4)))
+same = jax.vmap(lambda v: v, in_axes=Axis("i", 0), out_axes=Axis("i", 0), axis_size=3)
+np.testing.assert_array_equal(same(Named(["i", "j"], x)).data, x)
+np.testing.assert_array_equal(jax.vmap(lambda a, b: a + b, (0, None), 1)(x, np.ones(4)), (x + 1).T)
+try:
+    jax.vmap(lambda a: a, axis_size=4)(x)
+except ValueError as error:
+    assert "vmap: the batch must have one size, got [3, 4]; give axis_size" in str(error)
+else:
+    raise AssertionError
+batching.unregister_vmappable(Named)
+assert jax.vmap(jnp.sin)(x).shape == (3, 4)
+""",
+        tmp_path,
+    )

@@ -9,6 +9,7 @@ from effx.compat.hijax import typeof
 from effx.compat.jaxprs import make_jaxpr
 from effx.compat.names import VERSION, VERSION_INFO
 from effx.compat.shapes import eval_shape
+from effx.compat.vmappable import vmap
 from effx.experimental.layout import Format
 from effx.ir.meshes import AxisType, MeshAxisName
 from effx.lower.placement.meshes import Mesh
@@ -33,6 +34,7 @@ __all__ = [
     "named_call",
     "print_environment_info",
     "typeof",
+    "vmap",
 ]
 
 __version__ = VERSION

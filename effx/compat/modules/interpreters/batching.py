@@ -13,6 +13,7 @@ from effx.compat.elementwise_batches import (
     defreducer,
     defvectorized,
 )
+from effx.compat.vmappable import register_vmappable, unregister_vmappable
 
 __all__ = [
     "AxisData",
@@ -25,6 +26,8 @@ __all__ = [
     "fancy_primitive_batchers",
     "not_mapped",
     "primitive_batchers",
+    "register_vmappable",
+    "unregister_vmappable",
 ]
 
 not_mapped = None
