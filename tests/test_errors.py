@@ -613,3 +613,12 @@ def test_differing_structures_are_caught_as_in_jax(kind: type[Exception]) -> Non
     ):
         with pytest.raises(kind):
             call()
+
+
+def test_cotangents_of_integers_may_be_integers() -> None:
+    """What an integer result is multiplied by counts for nothing; its shape is checked, and tangents stay float0."""
+    _, pull = effx.vjp(lambda x: (x * 2, enp.arange(3)), 1.0)
+    assert float(pull((1.0, enp.arange(3)))[0]) == 2.0
+    assert float(effx.jit(lambda n: pull((1.0, n))[0])(enp.arange(3))) == 2.0
+    with pytest.raises(errors.DTypeError):
+        pull((1.0, enp.arange(4)))

@@ -237,13 +237,13 @@ def new_jaxpr_eqn(
     return JaxprEqn(list(invars), list(outvars), primitive, dict(params), frozenset(effects), source)
 
 
-def check_jaxpr(jaxpr: Jaxpr) -> None:
+def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Checks that each variable is defined once, before its uses, with the type that its equation gives.
 
     Raises:
         ProgramError: it is not.
     """
-    check_program(written(jaxpr))
+    check_program(written(jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr))
 
 
 def _equation(e: Equation) -> JaxprEqn:

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.errors import ConcretizationError, ShapeError, TransformError
+from effx.errors import ShapeError, TransformError
+from effx.families.inspection import InspectSharding
 from effx.lower.placement.backends import default_device
 from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.placement.shardings import Device, SingleDeviceSharding
@@ -176,16 +177,24 @@ def inspect_array_sharding(value: PyTree, *, callback: Callable[[HasDevicesIndic
         value: a pytree of arrays.
         callback: takes a sharding.
 
-    Raises:
-        ConcretizationError: an array is one of a transformation: XLA decides the sharding of such a value when it
-            compiles, and does not report it.
+    For values of a compiled function it is called when the function is compiled, with what XLA has chosen.
 
-    >>> import effx.numpy as enp
+    >>> import effx, effx.numpy as enp
     >>> inspect_array_sharding({"w": enp.ones(3)}, callback=lambda s: print(s.is_fully_replicated))
     True
+    >>> @effx.jit
+    ... def f(x):
+    ...     inspect_array_sharding(2 * x, callback=lambda s: print(len(s.device_set)))
+    ...     return x
+    >>> x = f(enp.ones(3))
+    1
     """
     for x in leaves(value):
-        callback(_check_sharding("inspect_array_sharding", x))
+        array = as_operand(x, "inspect_array_sharding")
+        if isinstance(array, Box):
+            InspectSharding(callback)(array)
+        else:
+            callback(_concrete_sharding(array))
 
 
 def visualize_array_sharding(
@@ -207,8 +216,9 @@ def visualize_array_sharding(
         max_width: of the drawing, unless boxes would be narrower than `min_width`.
         color_map: a function from numbers between 0 and 1 to colours.
 
+    A value of a compiled function is drawn when the function is compiled.
+
     Raises:
-        ConcretizationError: it is an array of a transformation.
         ShapeError: more than two axes are sharded.
 
     >>> import effx.numpy as enp
@@ -219,25 +229,23 @@ def visualize_array_sharding(
     │            │
     └────────────┘
     """
-    x = as_operand(arr, "visualize_array_sharding")
-    visualize_sharding(
-        x.type.shape,
-        _check_sharding("visualize_array_sharding", x),
-        use_color=use_color,
-        scale=scale,
-        min_width=min_width,
-        max_width=max_width,
-        color_map=color_map,
-    )
+    shape = as_operand(arr, "visualize_array_sharding").type.shape
+
+    def draw(sharding: HasDevicesIndicesMap) -> None:
+        visualize_sharding(
+            shape,
+            sharding,
+            use_color=use_color,
+            scale=scale,
+            min_width=min_width,
+            max_width=max_width,
+            color_map=color_map,
+        )
+
+    inspect_array_sharding(arr, callback=draw)
 
 
-def _check_sharding(function_name: str, x: PyTree) -> HasDevicesIndicesMap:
-    array = as_operand(x, function_name)
+def _concrete_sharding(array: Array) -> HasDevicesIndicesMap:
     if isinstance(array, ConcreteArray):
         return array.sharding
-    if array.frame is None:  # a constant that is still on the host
-        return SingleDeviceSharding(default_device())
-    raise ConcretizationError(
-        f"{function_name}: x is an abstract {array.type!r} under {array.frame.handler.describe()}; its sharding is "
-        f"decided when XLA compiles, so look at what the function returns"
-    )
+    return SingleDeviceSharding(default_device())  # a constant that is still on the host

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from typing_extensions import TypeVarTuple
 
 from effx import dtypes, flags
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.promotion import convert_whole_float
 from effx.array.shaping import concatenate, reshape, stack
-from effx.errors import RefGivenError, ShapeError, TransformError, TreeError
+from effx.errors import ConcretizationError, RefGivenError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.interpreter import iterate
 from effx.ir.ops.control import Scan
 from effx.ir.sizes.dimensions import as_size
@@ -224,7 +224,9 @@ def _check_length(function_name: str, xs: PyTree, slices: list[Array], length: i
     try:
         steps = as_size(convert_whole_float(length))
     except TypeError:
-        raise TransformError(f"scan: length must be an int, got {length!r}") from None
+        untyped: object = length  # users' values need not have the annotated type
+        kind = ConcretizationError if isinstance(untyped, Box) else TransformError
+        raise kind(f"scan: length must be an int, got {length!r}") from None
     if steps < 0:
         raise ShapeError(f"scan: length must not be negative, got {steps}")
     if slices and slices[0].type.shape[0] != steps:

@@ -325,6 +325,7 @@ def compile_program(
             partitioning=partitioning,
             memories=memories,
             constants=list(map(array_literal_text, constants[:inline_count])),
+            device_ids=tuple([d.id for d in devices]),
         )
     if platform_of(devices[0]) == "cpu":
         options = (*options, *ynnpack_options(kept_program, options, len(devices)))
@@ -503,7 +504,7 @@ def compile_text(
     Raises:
         BackendError: XLA refuses the text, or has no such option.
     """
-    if calls is not None:
+    if calls is not None or "@InspectSharding" in text:
         return _compile(text, devices, name, options, calls)[0]
     key = (text, devices, options)
     with _lock:

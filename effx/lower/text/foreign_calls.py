@@ -61,7 +61,12 @@ def string_text(value: str) -> str:
     >>> print(string_text('a "b" é'))
     "a \\22b\\22 \\C3\\A9"
     """
-    plain = [chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in value.encode()]
+    return bytes_text(value.encode())
+
+
+def bytes_text(value: bytes) -> str:
+    """Returns bytes as MLIR writes a string of them."""
+    plain = [chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in value]
     return f'"{"".join(plain)}"'
 
 

@@ -55,6 +55,7 @@ def build_module(
     memories: Memories | None = None,
     constants: Sequence[str] = (),
     parts_in_place: bool = False,
+    device_ids: tuple[int, ...] = (),
 ) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
     """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
     calls foreign functions.
@@ -67,6 +68,7 @@ def build_module(
         partitioning: the tilings over several devices; by default those of its parallel maps.
         memories: those of inputs and outputs; None for the default one throughout.
         constants: the texts of the first inputs' values, which are then no arguments; for one device and memory.
+        device_ids: those of the one device, if there is one and it is known.
         parts_in_place: True to write loops' bodies and branches where they are, so that their locations say so.
     """
     if not all_optional(program.effects):
@@ -83,7 +85,7 @@ def build_module(
         )
     partitioning = partitioning or infer_partitioning(program)
     module = (
-        Module(platform, 1, debug_info)
+        Module(platform, 1, debug_info, ids=device_ids)
         if partitioning is None
         else Module(platform, partitioning.count, debug_info, ids=partitioning.ids)
     )

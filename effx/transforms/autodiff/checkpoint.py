@@ -26,6 +26,7 @@ from effx.tracing.arguments import (
 from effx.tracing.wrapping import update_wrapper
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import (
+    Inline,
     Options,
     match_names_and_numbers,
     parse_argnames,
@@ -150,7 +151,7 @@ def checkpoint(
     signature = function_signature(fun)
     if signature is not None and names:
         numbers, names = match_names_and_numbers("checkpoint", signature, fun, "static", numbers, names)
-    options = Options(numbers, names, (), (), False, False, None)
+    options = Options(numbers, names, (), (), False, Inline.AUTO, None)
     is_protected = _parse_prevent_cse(prevent_cse)
     function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, is_protected))
 

@@ -619,6 +619,7 @@ class ResultHandler:
 # jaxlib 0.10 also takes `_skip_checks`, and needs it: its check calls a method that jax patches in.
 # Newer versions refuse the argument and have no such check.
 def array_result_handler(aval: _ArrayType, sharding: Sharding, committed: bool) -> ResultHandler: ...
+def encode_inspect_sharding_callback(handler: Callable[[_hlo.HloSharding], object], /) -> bytes: ...
 def batched_device_put(
     aval: _ArrayType,
     sharding: Sharding,

@@ -11,7 +11,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
+from effx.errors import ConcretizationError, DTypeError, EffxError, ShapeError, TransformError, TreeError
 
 # What type checkers refuse too.
 untyped: Any = lax
@@ -159,6 +159,11 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     ),
     (lambda: untyped.scan(g, F), TransformError, "scan: without inputs it needs a length"),
     (lambda: untyped.scan(g, F, length=-1), ShapeError, "scan: length must not be negative, got -1"),
+    (
+        lambda: effx.jit(lambda n: untyped.scan(g, F, length=n))(3),
+        ConcretizationError,
+        "scan: length must be an int, got Traced<i32[]~>with<jit>",
+    ),
     (lambda: untyped.scan(g, F, length=1.5), TransformError, "scan: length must be an int, got 1.5"),
     (lambda: untyped.scan(g, F, X, unroll=-1), TransformError, "scan: unroll must be at least 1, got -1"),
     (lambda: untyped.scan(g, F, X, unroll=1.5), TransformError, "scan: unroll must be an int, got 1.5"),

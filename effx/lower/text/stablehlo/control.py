@@ -7,6 +7,7 @@ Never: specialise a program; handlers have done that.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from effx import dtypes
 from effx.ir.ops.control import Call, Cond, Scan, While, find_platform_branch
@@ -35,12 +36,10 @@ def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     if len(op.branches) == 1:
         return body.call(op.branches[0], names)
     types = [v.type for v in outputs]
-    regions = [
-        "\n".join(
-            body.region(lambda i=i: body.call_part(op.branches[i], names, f"cond/branch_{i}_fun"), types)
-        )  # type: ignore[misc]  # mypy cannot infer a lambda's default
-        for i in range(len(op.branches))
-    ]
+    regions: list[str] = []
+    for i, branch in enumerate(op.branches):
+        write = partial(body.call_part, branch, names, f"cond/branch_{i}_fun")
+        regions.append("\n".join(body.region(write, types)))
     joined = "\n    }, {\n".join(regions)
     results = ", ".join([t.mlir for t in types])
     text = f'"stablehlo.case"({index}) ({{\n{joined}\n    }}) : ({INDEX.mlir}) -> ({results})'
