@@ -37,9 +37,6 @@ NAMED = "the parameters have names here"
 LIVE = "experimental there; here a process that fails ends the others"
 EXPERIMENTAL = "experimental there, and not planned here"
 DECORATOR = "without a function it is a decorator"
-SOWN = (
-    "a `bwd` may `sow` what `reap` of the pull-back returns (`effx.library.sowing`), under any transformation"
-)
 ACCUMULATORS = "for the accumulators of its `experimental.hijax`"
 REMAT_RULES = "needs settings that are off there"
 MADE = "users do not make one, `export` does"
@@ -51,7 +48,6 @@ NO_DEVICES = "undocumented there; a mesh without devices says nothing of them"
 REASONS: dict[str, str] = {
     "*(_*)": "private there",
     "jax.*_p": PRIMITIVE,
-    "jax.Inline": "`jit(inline=True)` inlines when an outer function is staged; when XLA inlines calls, XLA decides",
     "jax.ShapeDtypeStruct.": "layouts, references and what varies over a mesh are no part of a shape and a dtype here",
     "jax.ShapeDtypeStruct(manual_axis_type)": PENDING,
     "jax.ShapeDtypeStruct(is_ref)": "undocumented there; here a reference itself says what a function takes",
@@ -60,11 +56,9 @@ REASONS: dict[str, str] = {
     "jax.api_util": INTERNAL,
     "jax.auto_pcast": "a switch for what is always so here: types in `shard_map` vary where an operand does",
     "jax.checkpoint(fun)": DECORATOR,
-    "jax.custom_gradient(fun)": "it has no options here for which to leave the function out",
     "jax.custom_gradient(remat)": REMAT_RULES,
     "jax.custom_gradient(with_accums)": ACCUMULATORS,
-    "jax.custom_gradient(with_logs)": SOWN,
-    "jax.custom_vjp.": f"logs: {SOWN}; `defremat`: {REMAT_RULES}; accumulators: {ACCUMULATORS}",
+    "jax.custom_vjp.": f"`defremat`: {REMAT_RULES}; accumulators: {ACCUMULATORS}",
     "jax.device_put(src)": "an array says itself where it is",
     "jax.fwd_and_bwd(argnums)": "0 where it is left out, as for `grad`",
     "jax.jax2tf_associative_scan_reductions": "for `jax2tf`, which is experimental there, and not planned here",
@@ -82,7 +76,6 @@ REASONS: dict[str, str] = {
     "jax.debug.visualize_array_sharding(*kwargs)": "the parameters of visualize_sharding have names here",
     "jax.lax.after_all": TOKENS,
     "jax.lax.create_token": TOKENS,
-    "jax.lax.dce_sink": "undocumented there; in effx an operation with an effect is kept, and what nothing needs is not",
     "jax.lib": INTERNAL,
     "jax.Ref(aval)": "there as here, `new_ref` makes one",
     "jax.Ref(refs)": "there as here, `new_ref` makes one",
@@ -114,6 +107,7 @@ REASONS: dict[str, str] = {
     "jax.NamedSharding.update(*kwargs)": NAMED,
     "jax.P.update(*kwargs)": NAMED,
     "jax.sharding.AbstractMesh.update(*kwargs)": NAMED,
+    "jax.lax.dce_sink(prevent_mlir_dce)": "undocumented there; XLA drops what no result needs",
     "jax.sharding.AbstractDevice": NO_DEVICES,
     "jax.sharding.AbstractMesh(abstract_device)": NO_DEVICES,
     "jax.sharding.ManualAxisType": "`typeof(x).vma` has the axes along which a value varies; no sum is pending here",
@@ -142,7 +136,7 @@ REASONS: dict[str, str] = {
         )
     },
     "jax.stages.Lowered.compile(device_assignment)": "a function runs where its arguments and shardings say",
-    "jax.stages.Compiled.": "layouts of the elements, of which arrays have one here; a compiled function is called itself",
+    "jax.stages.Compiled.": "a compiled function is called itself",
     "jax.stages.Traced.": INTERNAL,
     "jax.use_abstract_mesh.": "a class there; here what it gives is the context manager",
     "jax.tree_util.Partial(func)": "keywords are the function's: one may be called `func`",
@@ -151,7 +145,6 @@ REASONS: dict[str, str] = {
     "jax.scipy.stats.gaussian_kde.": "what is missing is refused there, or registers the class as a pytree",
     "jax.experimental.EArray": "the class of its arrays of keys; here these are arrays like others",
     "jax.experimental.primal_tangent_dtype": "undocumented there, for dtypes of one's own, which effx does not have",
-    "jax.export.Exported.": ONE_DEVICE,
     "jax.export.Exported.mlir_module(serialized)": "for the objects of MLIR's bindings; here the module is text",
     "jax.export.Exported(in_shardings_hlo)": ONE_DEVICE,
     "jax.export.Exported(out_shardings_hlo)": ONE_DEVICE,

@@ -134,7 +134,7 @@ class Exported:
         """The sharding of each array of the result; None on one device."""
         return (None,) * len(self.out_avals)
 
-    def in_shardings_jax(self, mesh: Mesh) -> tuple[None, ...]:
+    def in_shardings_jax(self, mesh: Mesh | None = None) -> tuple[None, ...]:
         """Returns the sharding of each array over a mesh; None, for the module runs on one device."""
         return self.in_shardings_hlo
 

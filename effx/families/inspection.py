@@ -17,10 +17,12 @@ from effx.handling import (
     Vmap,
     emits,
     jvp_tuple_rule,
+    reference_rule,
     vmap_tuple_rule,
 )
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.host import DEBUG
+from effx.ir.values.described import HostData
 from effx.lower.placement.shardings import NamedSharding, SingleDeviceSharding
 from effx.lower.runtime.inspection import emit_sharding_report
 
@@ -56,6 +58,12 @@ def _(body: Body, op: InspectSharding, inputs: tuple[Atom, ...], outputs: tuple[
     report = emit_sharding_report(body, body.name(inputs[0]), inputs[0].type, op.callback)
     if report is not None:
         op._reports.append(report)
+    return ()
+
+
+@reference_rule(InspectSharding)
+def _(op: InspectSharding, x: HostData) -> tuple[HostData, ...]:
+    """NumPy's arrays have no shardings to report."""
     return ()
 
 

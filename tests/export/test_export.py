@@ -226,7 +226,7 @@ def test_what_is_known_of_it() -> None:
         assert e.module_kept_var_idx == (0, 1)
         assert e.in_shardings_hlo == (None, None)
         mesh = effx.make_mesh((1,), ("x",))
-        assert e.in_shardings_jax(mesh) == (None, None)
+        assert e.in_shardings_jax(mesh) == e.in_shardings_jax() == (None, None)
         assert e.out_shardings_jax(mesh) == (None,) * len(e.out_avals)
         assert e.ordered_effects == () == e.unordered_effects
         assert "func.func public @main" in e.mlir_module()

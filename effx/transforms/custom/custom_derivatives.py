@@ -316,16 +316,16 @@ class _Custom(Generic[P, R]):
         self,
         fwd: Callable[..., tuple[R, PyTree]],
         bwd: Callable[..., tuple[PyTree, dict[str, PyTree] | None]],
-        *,
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None:
         """Sets the function's reverse-mode rules, of which the backward one also logs values.
 
         `f_vjp.with_logs(cotangent)` of `effx.vjp` gives them; without it they are dropped.
 
         Args:
-            fwd, symbolic_zeros, optimize_remat: as for `defvjp`.
+            fwd, symbolic_zeros, optimize_remat, generic_batching: as for `defvjp`.
             bwd: as for `defvjp`, but returns a pair of the cotangents and of the logs: a dict from names to pytrees of
                 arrays, or None.
 
@@ -335,7 +335,10 @@ class _Custom(Generic[P, R]):
         _check_rule(self.transform_name, "defvjp_with_logs", fwd)
         _check_rule(self.transform_name, "defvjp_with_logs", bwd)
         self._reverse = ReverseRule(
-            fwd, _log_in_backward(self.transform_name, callable_name(bwd), bwd), symbolic_zeros, False
+            fwd,
+            _log_in_backward(self.transform_name, callable_name(bwd), bwd),
+            symbolic_zeros,
+            generic_batching,
         )
 
 

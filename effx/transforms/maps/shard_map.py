@@ -29,7 +29,7 @@ from effx.tracing.arguments import (
     function_origin,
 )
 from effx.transforms.jit.function import Function
-from effx.transforms.jit.options import Options
+from effx.transforms.jit.options import Inline, Options
 from effx.transforms.placement.meshes import make_mesh_constraint, manual_axes
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
@@ -254,7 +254,9 @@ def _shard_map(
 
     call_mapped.__name__ = shards.name
     call_mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
-    return Function(call_mapped, Options((), (), (), (), False, False, None), transform_name).make_jitted()
+    return Function(
+        call_mapped, Options((), (), (), (), False, Inline.AUTO, None), transform_name
+    ).make_jitted()
 
 
 @final
