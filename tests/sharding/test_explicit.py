@@ -120,6 +120,16 @@ def test_types_of_results(name: str) -> None:
                 close(got, want)
 
 
+@pytest.mark.parametrize("name", RESULTS)
+def test_checks_expect_the_types_of_results(name: str) -> None:
+    """Under `enable_checks` single operations and compiled functions give the types that rules expect."""
+    f, t = RESULTS[name]
+    with effx.set_mesh(MESH), effx.enable_checks(True):
+        x = put(A, "X", "Y")
+        for result in (f(x), effx.jit(lambda x: f(x))(x)):
+            assert repr(result.type) == t
+
+
 def test_programs_are_shown_and_read() -> None:
     with effx.set_mesh(MESH):
         program = effx.make_jaxpr(lambda x: effx.jit(enp.sin)(x).reshape(4, 2, 4).sum(0))(put(A, ("X",), "Y"))

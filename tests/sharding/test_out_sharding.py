@@ -183,10 +183,11 @@ ALONE = [
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_result_has_its_out_sharding(name: str) -> None:
+    """Results are sharded as asked for, and their types are those that `enable_checks` expects."""
     call, spec = CALLS[name]
     key = random.key(0)
     expected = np.asarray(call(enp.asarray(DATA), key))
-    with effx.set_mesh(EXPLICIT):
+    with effx.set_mesh(EXPLICIT), effx.enable_checks(True):
         x = effx.device_put(DATA, P("X", "Y"))
         result = call(x, key, out_sharding=spec)
         assert result.sharding.spec == spec

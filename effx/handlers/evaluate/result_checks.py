@@ -15,8 +15,9 @@ from effx.errors import ProgramError
 from effx.flags import debug_key_reuse, enable_checks
 from effx.handlers.evaluate.debugging import find_not_finite, is_debugging
 from effx.handlers.evaluate.handler import Evaluate, higher_order_program, operation_program
+from effx.handlers.sharding_types.axes_in_types import infer_result_types
+from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.stage import run_program
-from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import Call, Cond, HigherOrder
 from effx.lower.placement.concrete import to_device_operand
 from effx.lower.placement.transfer_guards import check_execution
@@ -73,11 +74,8 @@ class CheckedEvaluate(Handler):
             raise fault.make_error(op.name)
         if enable_checks.value:
             types = [x.type for x in arrays]
-            if op.multiple:
-                expected = cast("TupleOperation", op).infer(*types)
-            else:
-                expected = (cast("ArrayOperation", op).infer(*types),)
-            for x, t in zip(results, expected, strict=True):
+            typed_op = conform_operation(op, types) if isinstance(op, HigherOrder) else op
+            for x, t in zip(results, infer_result_types(typed_op, types), strict=True):
                 if x.type is not t:
                     raise ProgramError(f"{op.name}: gives {x.type!r}, but its typing rule says {t!r}")
         return result

@@ -133,8 +133,6 @@ class TrackingStage(Stage):
 
     def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
         """Records one equation."""
-        if op.multiple and isinstance(op, HigherOrder):
-            op = cast("Operation[R]", conform_operation(op, [cast("Array", x).type for x in operands]))
         recorder, arrays = cast("Recorder", frame.state), cast("tuple[Array, ...]", operands)
         inputs = tuple(
             [
@@ -142,7 +140,10 @@ class TrackingStage(Stage):
                 for x in arrays
             ]
         )
-        equation = make_tracked_equation(op, inputs, [x.type for x in arrays], current_scope.get())
+        types = [x.type for x in inputs]  # captured values may vary along more axes than outside
+        if op.multiple and isinstance(op, HigherOrder):
+            op = cast("Operation[R]", conform_operation(op, types))
+        equation = make_tracked_equation(op, inputs, types, current_scope.get())
         recorder.equations.append(equation)
         boxes = tuple([Box(frame, var, var.type) for var in equation.outputs])
         return cast("R", boxes if op.multiple else boxes[0])
