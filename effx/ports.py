@@ -15,6 +15,7 @@ __all__ = [
     "export",
     "flags",
     "loops",
+    "meshes",
     "ordered_effects",
     "padding",
     "program_views",
@@ -90,6 +91,13 @@ class LoopsPort(Port):
     loops: ModuleType
 
 
+class MeshesPort(Port):
+    """The shardings that types show, which name meshes of devices and the mesh in force."""
+
+    named: ModuleType
+    shardings: ModuleType
+
+
 class OrderedEffectsPort(Port):
     """Handlers that order callbacks' effects, or drop debugging: written with the base classes for users."""
 
@@ -142,6 +150,7 @@ evaluation = EvaluationPort()
 export = ExportPort()
 flags = FlagsPort()
 loops = LoopsPort()
+meshes = MeshesPort()
 ordered_effects = OrderedEffectsPort()
 padding = PaddingPort()
 program_views = ProgramViewsPort()

@@ -100,6 +100,18 @@ def _loops_loops() -> ModuleType:
     return loops
 
 
+def _meshes_named() -> ModuleType:
+    from effx.transforms.placement import meshes
+
+    return meshes
+
+
+def _meshes_shardings() -> ModuleType:
+    from effx.lower.placement import shardings
+
+    return shardings
+
+
 def _ordered_effects_tokens() -> ModuleType:
     from effx.handlers.authoring import tokens
 
@@ -189,6 +201,7 @@ ports.evaluation.connect(outermost=_evaluation_outermost)
 ports.export.connect(writing=_export_writing)
 ports.flags.connect(flags=_flags_flags)
 ports.loops.connect(loops=_loops_loops)
+ports.meshes.connect(named=_meshes_named, shardings=_meshes_shardings)
 ports.ordered_effects.connect(tokens=_ordered_effects_tokens)
 ports.padding.connect(functions=_padding_functions, handler=_padding_handler)
 ports.program_views.connect(viewing=_program_views_viewing)

@@ -338,8 +338,10 @@ def _has_same_equations(a: Program, b: Program) -> bool:
     )
 
 
-def written(jaxpr: Jaxpr) -> Program:
+def written(jaxpr: "Jaxpr | ClosedJaxpr") -> Program:
     """Returns a program with the equations of a view."""
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr = jaxpr.jaxpr
     result = _unchanged_program(jaxpr)
     if result is not None:
         return result

@@ -3,17 +3,16 @@
 import math
 import warnings
 from collections.abc import Collection, Hashable, Sequence
-from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 import attrs
 import numpy as np
 
-from effx import dtypes
+from effx import dtypes, ports
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError, ShardingError
-from effx.ir.meshes import AbstractMesh, PartitionSpec, entry_axes, trim_spec
+from effx.ir.meshes import AbstractMesh, MeshAxes, MeshAxisName, PartitionSpec, entry_axes, trim_spec
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
@@ -41,27 +40,62 @@ class TypeSharding:
     mesh: AbstractMesh
     spec: PartitionSpec
 
-    @property
-    def is_fully_replicated(self) -> bool:
-        """Whether the arrays are unsharded."""
-        return self.mesh.empty
-
-    def update(
-        self, *, mesh: AbstractMesh | None = None, spec: PartitionSpec | None = None
-    ) -> "TypeSharding":
-        """Returns the sharding with another mesh, or with another spec."""
-        return TypeSharding(self.mesh if mesh is None else mesh, self.spec if spec is None else spec)
-
     def mesh_axes(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
         """Returns for each of `ndim` array axes the mesh axes that shard it."""
         named = [entry_axes(entry) for entry in self.spec]
         return (*named, *[()] * (ndim - len(named)))
 
 
-@cache
-def _unsharded(ndim: int) -> TypeSharding:
-    """Returns the sharding of an unsharded array."""
-    return TypeSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
+class MeshSharding(Protocol):
+    """A sharding along the named axes of a mesh: what `effx.sharding.NamedSharding` is to this layer."""
+
+    @property
+    def mesh(self) -> MeshAxes:
+        """The mesh."""
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """For each array axis the mesh axes that shard it."""
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+
+    def update(self, *, spec: PartitionSpec | None = None) -> "MeshSharding":
+        """Returns the sharding with another spec."""
+
+
+def _as_vma(names: Collection[MeshAxisName]) -> Vma:
+    return frozenset(names)
+
+
+@final
+@attrs.frozen
+class ManualAxisType:
+    """How an array differs along the Manual axes of a mesh, inside of `shard_map`: `typeof(x).mat`.
+
+    Attributes:
+        varying: the axes along which devices have different values.
+
+    >>> from effx.sharding import AbstractMesh, AxisType
+    >>> ManualAxisType(varying={"i"}).invarying(AbstractMesh((2, 2), ("i", "j"), AxisType.Manual))
+    frozenset({'j'})
+    """
+
+    varying: Vma = attrs.field(default=INVARIANT, converter=_as_vma, kw_only=True)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the array is the same along all axes."""
+        return not self.varying
+
+    def invarying(self, mesh: MeshAxes) -> frozenset[MeshAxisName]:
+        """Returns the Manual axes of a mesh along which all devices have the same value."""
+        return frozenset(mesh.manual_axes) - self.varying
+
+    def update(self, *, varying: Collection[MeshAxisName] | None = None) -> "ManualAxisType":
+        """Returns the type with other varying axes."""
+        return self if varying is None else ManualAxisType(varying=frozenset(varying))
 
 
 def drop_mesh_axes(
@@ -140,11 +174,14 @@ class ArrayType:
         dtype: DTypeLike,
         weak_type: bool = False,
         *,
-        sharding: TypeSharding | None = None,
+        sharding: MeshSharding | None = None,
         vma: Vma = INVARIANT,
+        manual_axis_type: ManualAxisType | None = None,
     ) -> "ArrayType":
         """Returns the type of arrays of this shape and dtype, of which there is one."""
-        return array_type(dtypes.canonicalize(dtype), shape, weak_type, vma).with_sharding(sharding)
+        varying = vma if manual_axis_type is None else manual_axis_type.varying
+        t = array_type(dtypes.canonicalize(dtype), shape, weak_type, varying)
+        return t if sharding is None else t.with_sharding(ports.meshes.shardings.type_sharding_of(sharding))
 
     # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other
     kind: str
@@ -175,9 +212,20 @@ class ArrayType:
         return _rebuild_type, (self.dtype, self.shape, self.weak, self.vma, self.explicit_sharding)
 
     @property
-    def sharding(self) -> TypeSharding:
-        """The sharding over Explicit mesh axes: `explicit_sharding`, or an empty one."""
-        return _unsharded(len(self.shape)) if self.explicit_sharding is None else self.explicit_sharding
+    def sharding(self) -> MeshSharding:
+        """The sharding over Explicit mesh axes, a NamedSharding with an entry for each array axis.
+
+        Its mesh has no devices: it is the one in the type, of an unsharded array the one in force. Axes over which a
+        `shard_map` maps are Manual inside of it.
+        """
+        return cast("MeshSharding", ports.meshes.named.describe_type_sharding(self))
+
+    @property
+    def manual_axis_type(self) -> ManualAxisType:
+        """How the array differs along the Manual axes of a mesh."""
+        return ManualAxisType(varying=self.vma)
+
+    mat = manual_axis_type
 
     def with_shape(self, shape: Shape) -> "ArrayType":
         """Returns the type with another shape, unsharded."""
@@ -223,8 +271,6 @@ class ArrayType:
         Raises:
             ShardingError: it has fewer axes, or one that cannot be sharded into equal parts.
         """
-        if sharding is not None and sharding.is_fully_replicated:
-            sharding = None
         if sharding is self.explicit_sharding or sharding == self.explicit_sharding:
             return self
         if sharding is None:

@@ -12,12 +12,14 @@ from effx.errors import ShapeError, TransformError
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
 from effx.ir.ops.convert import Bitcast
+from effx.ir.ops.reduce import ReduceMax, ReduceMin, ReduceSum, Reduction
 from effx.lax.named_axes import (
     AxisName,
     AxisNames,
     Groups,
     axis_index,
     axis_names,
+    gather_group,
     resolve_index_groups,
     total_size,
 )
@@ -33,7 +35,7 @@ def _reduce_over_axes(
     x: T,
     axis_name: AxisNames,
     groups: Groups,
-    reduce: Callable[[AxisName, c.Groups], Callable[[Array], Array]],
+    reduce: type[c.CollectiveReduction],
     prepare: Callable[[Array], Array] = lambda array: array,
 ) -> T:
     """Reduces a tree's leaves over each axis in order."""
@@ -41,12 +43,26 @@ def _reduce_over_axes(
     rows, _ = resolve_index_groups(function_name, names, groups)
 
     def leaf(value: Operand) -> Array:
-        array = prepare(as_operand(value, function_name))
-        for name in names:
-            array = reduce(name, rows)(array)
-        return array
+        return _reduce_leaf(prepare(as_operand(value, function_name)), names, rows, reduce)
 
     return cast("T", tree.map(leaf, x))
+
+
+_LOCAL_REDUCTIONS: dict[type[c.CollectiveReduction], type[Reduction]] = {
+    c.PSum: ReduceSum,
+    c.PMax: ReduceMax,
+    c.PMin: ReduceMin,
+}
+
+
+def _reduce_leaf(
+    array: Array, names: tuple[AxisName, ...], rows: c.Groups, reduce: type[c.CollectiveReduction]
+) -> Array:
+    if rows is not None and len(names) > 1:
+        return _LOCAL_REDUCTIONS[reduce]((0,))(gather_group(array, names, rows))
+    for name in names:
+        array = reduce(name, groups=rows)(array)
+    return array
 
 
 def bool_to_int(array: Array) -> Array:
@@ -86,10 +102,7 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
     def leaf(value: Operand) -> Array | Number:
         if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
             return value * group_size
-        array = bool_to_int(as_operand(value, "psum"))
-        for name in names:
-            array = c.PSum(name, groups=rows)(array)
-        return array
+        return _reduce_leaf(bool_to_int(as_operand(value, "psum")), names, rows, c.PSum)
 
     return tree.map(leaf, x)
 
@@ -114,9 +127,7 @@ def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     Array([-1.,  1.], dtype=float32)
     """
     _, group_size = resolve_index_groups("pmean", axis_names(axis_name), axis_index_groups)
-    total = _reduce_over_axes(
-        "pmean", x, axis_name, axis_index_groups, lambda n, g: c.PSum(n, groups=g), arithmetic.to_inexact
-    )
+    total = _reduce_over_axes("pmean", x, axis_name, axis_index_groups, c.PSum, arithmetic.to_inexact)
     return cast("T", tree.map(lambda y: arithmetic.true_divide(y, group_size), total))
 
 
@@ -139,7 +150,7 @@ def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-2.,  0.], dtype=float32)
     """
-    return _reduce_over_axes("pmax", x, axis_name, axis_index_groups, lambda n, g: c.PMax(n, groups=g))
+    return _reduce_over_axes("pmax", x, axis_name, axis_index_groups, c.PMax)
 
 
 def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
@@ -161,7 +172,7 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([0., 2.], dtype=float32)
     """
-    return _reduce_over_axes("pmin", x, axis_name, axis_index_groups, lambda n, g: c.PMin(n, groups=g))
+    return _reduce_over_axes("pmin", x, axis_name, axis_index_groups, c.PMin)
 
 
 def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:

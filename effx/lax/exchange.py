@@ -11,9 +11,10 @@ from effx.array import Array, HostArray, Operand, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis
-from effx.errors import ShapeError
+from effx.errors import ShapeError, TransformError
 from effx.ir.ops import collective as c
 from effx.ir.ops.elementwise import Select
+from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import array_type
 from effx.lax.collective import bool_to_int, check_kind
@@ -23,6 +24,8 @@ from effx.lax.named_axes import (
     axis_index,
     axis_names,
     communicating_sizes,
+    gather_group,
+    index_in_group,
     resolve_index_groups,
     total_size,
 )
@@ -51,7 +54,8 @@ def all_gather(
         axis_index_groups: groups of indices, each of which is gathered by itself.
         axis: the index of the named axis in the result; negative ones count from the end.
         tiled: whether to concatenate along x's own axis `axis` instead of making a new one.
-        to: "varying": how types in `shard_map` mark the result.
+        to: how types in `shard_map` mark the result: "varying", so that cotangents are summed over the axis; or
+            "invarying", as the one array that it is, with one cotangent.
 
     Returns:
         A tree of arrays with the named axis, or with `axis` as many times longer.
@@ -59,14 +63,17 @@ def all_gather(
     Raises:
         AxisNameError: nothing binds the name.
         ShapeError: `axis` is out of range, or the groups do not name each index once or differ in size.
-        TransformError: `to` is something else.
+        TransformError: `to` is something else, or "invarying" with groups.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: all_gather(x, "i"), axis_name="i")(np.arange(2))
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    check_kind("all_gather", to)
+    if to != "invarying":
+        check_kind("all_gather", to)
+    elif axis_index_groups is not None:
+        raise TransformError("all_gather: groups have different results, so to='invarying' is for no groups")
     names = axis_names(axis_name)
     rows, _ = resolve_index_groups("all_gather", names, axis_index_groups)
     sizes = communicating_sizes("all_gather", names, rows)
@@ -75,9 +82,16 @@ def all_gather(
         array = as_operand(value, "all_gather")
         result_type = array.type if tiled else array.type.with_shape((*array.type.shape, 1))
         resolved_axis = resolve_axis("all_gather", axis, result_type)
+        if rows is not None and len(names) > 1:
+            group = moveaxis(gather_group(array, names, rows), 0, resolved_axis)
+            shape = group.type.shape
+            merged = (*shape[:resolved_axis], -1, *shape[resolved_axis + 2 :])
+            return group.reshape(merged) if tiled else group
         # The last name runs fastest, so it is gathered first.
         for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
-            array = c.AllGather(name, resolved_axis, size, tiled or i > 0, groups=rows)(array)
+            array = c.AllGather(name, resolved_axis, size, tiled or i > 0, to == "invarying", groups=rows)(
+                array
+            )
         return array
 
     return cast("T", tree.map(leaf, x))
@@ -96,6 +110,14 @@ def _check_tiled(function_name: str, array: Array, axis: int, group_size: int, w
         raise ShapeError(
             f"{function_name}: {which} {axis} of {array.type!r} must be divisible by {group_size}, the axis size"
         )
+
+
+def _take_part(x: Array, axis: int, parts: int, position: Array, tiled: bool) -> Array:
+    """Returns one of the equal parts of an array's axis; without the axis if it is not tiled."""
+    shape = x.type.shape
+    split = Reshape((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))(x)
+    part = getitem(moveaxis(split, axis, 0), position)
+    return part if tiled else Reshape((*shape[:axis], *shape[axis + 1 :]))(part)
 
 
 def psum_scatter(
@@ -137,6 +159,9 @@ def psum_scatter(
         resolved_axis = resolve_axis("psum_scatter", scatter_dimension, array.type)
         check = _check_tiled if tiled else _check_untiled
         check("psum_scatter", array, resolved_axis, group_size, "scatter_dimension")
+        if rows is not None and len(names) > 1:
+            total = ReduceSum((0,))(gather_group(array, names, rows))
+            return _take_part(total, resolved_axis, group_size, index_in_group(names, rows), tiled)
         for name, size in zip(names, sizes, strict=True):
             array = c.PSumScatter(name, resolved_axis, size, groups=rows)(array)
         shape = array.type.shape
@@ -186,11 +211,11 @@ def all_to_all(
     def exchange(array: Array, split: int, concat: int) -> Array:
         if len(names) == 1:
             return c.AllToAll(names[0], split, concat, group_size, groups=rows)(array)
-        every = all_gather(array, names)
+        every = all_gather(array, names) if rows is None else gather_group(array, names, rows)
         t = array.type
         part = t.shape[split] // group_size
         cut = Reshape((group_size, *t.shape[:split], group_size, part, *t.shape[split + 1 :]))(every)
-        mine = getitem(moveaxis(cut, split + 1, 0), axis_index(names))
+        mine = getitem(moveaxis(cut, split + 1, 0), index_in_group(names, rows))
         mine = moveaxis(mine, 0, concat)
         shape = mine.type.shape
         return Reshape((*shape[:concat], group_size * shape[concat + 1], *shape[concat + 2 :]))(mine)

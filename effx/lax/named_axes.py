@@ -4,19 +4,24 @@ from collections.abc import Hashable, Sequence
 from operator import index
 
 import numpy as np
+import numpy.typing as npt
 
-from effx.array import Array
+from effx import dtypes
+from effx.array import Array, HostArray
+from effx.array.indexing import getitem
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
 from effx.errors import ShapeError, TransformError
 from effx.handlers.evaluate.handler import unhandled_effects_error
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
+from effx.ir.types import array_type
 
 __all__ = ["axis_index", "axis_size"]
 
 AxisName = Hashable
 AxisNames = AxisName | Sequence[AxisName]
+IntArray = npt.NDArray[np.int32]
 Groups = Sequence[Sequence[int]] | None
 
 
@@ -50,12 +55,11 @@ def resolve_index_groups(
     group_size = total_size(function_name, names)
     if groups is None:
         return None, group_size
-    if len(names) != 1:
-        raise TransformError(f"{function_name}: axis_index_groups is for one axis name, got {names!r}")
     rows = tuple([tuple([index(i) for i in group]) for group in groups])
     if sorted([i for group in rows for i in group]) != list(range(group_size)):
         raise ShapeError(
-            f"{function_name}: axis_index_groups must name each of the {group_size} indices of {names[0]!r} once, "
+            f"{function_name}: axis_index_groups must name each of the {group_size} indices of "
+            f"{', '.join(map(repr, names))} once, "
             f"got {[list(r) for r in rows]}"
         )
     if len({len(group) for group in rows}) != 1:
@@ -66,8 +70,37 @@ def resolve_index_groups(
 
 
 def communicating_sizes(function_name: str, names: tuple[AxisName, ...], rows: c.Groups) -> list[int]:
-    """Returns how many communicate along each name."""
+    """Returns how many communicate along each name; in groups, which are of one name, the size of a group."""
     return [axis_size_of(function_name, name) for name in names] if rows is None else [len(rows[0])]
+
+
+def gather_group(array: Array, names: tuple[AxisName, ...], rows: tuple[tuple[int, ...], ...]) -> Array:
+    """Returns the values of the own group of indices along several axes, stacked along a new first axis.
+
+    No collective of XLA's has groups over several axes, so every index receives everything and takes its group's values.
+    """
+    every = array
+    for i, name in enumerate(reversed(names)):
+        every = c.AllGather(name, 0, axis_size_of("axis_index_groups", name), i > 0)(every)
+    members = np.empty((sum(map(len, rows)), len(rows[0])), np.int32)
+    for row in rows:
+        members[list(row)] = row
+    return getitem(every, _own_entry(members, names))
+
+
+def index_in_group(names: tuple[AxisName, ...], rows: c.Groups) -> Array:
+    """Returns the index along named axes; in groups the index within the own group."""
+    if rows is None:
+        return axis_index(names)
+    positions = np.empty(sum(map(len, rows)), np.int32)
+    for row in rows:
+        positions[list(row)] = range(len(row))
+    return _own_entry(positions, names)
+
+
+def _own_entry(table: IntArray, names: tuple[AxisName, ...]) -> Array:
+    """Returns the entry of a table for the index along named axes."""
+    return getitem(HostArray(table, array_type(dtypes.int32, table.shape)), axis_index(names))
 
 
 def axis_size(axis_name: AxisNames) -> int:

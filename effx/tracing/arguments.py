@@ -16,7 +16,7 @@ from effx.caching import WeakStore
 from effx.dtypes import canonicalize, float0
 from effx.effects import current_frame
 from effx.errors import DTypeError, RefError, RefGivenError, TransformError
-from effx.ir.types import ArrayType, array_type
+from effx.ir.types import ArrayType, ManualAxisType, array_type
 from effx.ir.values.refs import ReferenceBase
 from effx.lower.placement.concrete import ConcreteArray, to_concrete
 from effx.lower.placement.shardings import NamedSharding, type_sharding_of
@@ -264,6 +264,9 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is not None and dtype is not None:
         t = array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
+        manual = getattr(leaf, "manual_axis_type", None)
+        if isinstance(manual, ManualAxisType):
+            t = t.with_vma(manual.varying)
         sharding = getattr(leaf, "sharding", None)
         return t.with_sharding(type_sharding_of(sharding)) if isinstance(sharding, NamedSharding) else t
     if type(leaf) in leaf_type_rules:

@@ -345,6 +345,46 @@ def test_no_mesh_in_force() -> None:
             f(A)
 
 
+def test_shardings_of_types_are_named_shardings() -> None:
+    """They have an entry for each array axis, on the mesh in force where a type says nothing."""
+    x = put(A, "X")
+    assert effx.typeof(x).sharding == NamedSharding(MESH.abstract_mesh, P("X", None))
+    assert isinstance(effx.typeof(x).sharding, NamedSharding)
+    assert effx.typeof(x).sharding.spec == P("X", None)
+    auto = effx.make_mesh((4, 2), ("X", "Y"))
+    with effx.set_mesh(auto):
+        assert effx.typeof(A).sharding == NamedSharding(auto.abstract_mesh, P(None, None))
+    seen: list[Any] = []
+
+    def note(x: Any) -> Any:
+        seen.append(
+            (effx.typeof(x).sharding.mesh.axis_types, effx.typeof(x).sharding.spec, effx.typeof(x).mat)
+        )
+        return x
+
+    with effx.set_mesh(MESH):
+        y = effx.jit(effx.shard_map(note, out_specs=P("X"), axis_names={"X"}))(put(A, "X", "Y"))
+    assert seen == [
+        ((AxisType.Manual, AxisType.Explicit), P(None, "Y"), effx.sharding.ManualAxisType(varying={"X"}))
+    ]
+    assert y.sharding.spec == P("X", "Y")
+
+
+def test_shapes_have_the_shardings_of_types() -> None:
+    """`eval_shape` shows Explicit axes, whether their mesh is in force or only named inside."""
+
+    def cut() -> Any:
+        return 2 * effx.reshard(enp.ones((8, 4)), NamedSharding(MESH, P("X", "Y")))
+
+    for shape in (effx.eval_shape(cut), effx.jit(cut).eval_shape()):
+        assert shape.sharding == NamedSharding(MESH.abstract_mesh, P("X", "Y"))
+    assert repr(effx.make_jaxpr(cut)().out_types[0]) == "f32[8@X,4@Y]"
+    assert effx.eval_shape(lambda: enp.ones(3)).sharding is None
+    with effx.set_mesh(MESH):
+        shape = effx.eval_shape(lambda x: x.sum(0), put(A, "X", "Y"))
+        assert (shape.sharding.spec, effx.ShapeDtypeStruct.like(shape)) == (P("Y"), shape)
+
+
 def test_types_keep_shardings_without_a_mesh_in_force() -> None:
     """Arrays bring their mesh along."""
     x = put(A, "X", "Y")
@@ -363,8 +403,7 @@ def test_replicated_types_show_it() -> None:
     assert (t.sharding.mesh.axis_names, t.sharding.spec) == ((), P(None, None))
     row = t.sharding.update(spec=P(*t.sharding.spec[1:]))
     assert (row.spec, row.mesh) == (P(None), t.sharding.mesh)
-    assert t.with_sharding(t.sharding) is t
-    assert effx.typeof(put(A, "X", "Y")).with_sharding(t.sharding) is t
+    assert effx.ir.ArrayType(t.shape, t.dtype, sharding=t.sharding) is t
     assert effx.eval_shape(lambda x: x * 2, effx.typeof(put(A, "X", "Y"))).shape == A.shape
 
 

@@ -73,7 +73,7 @@ def test_parts(found: tuple[NamedSharding, tuple[int, ...]]) -> None:
     shards = {s.device: s for s in y.addressable_shards}
     seen: dict[str, list[int]] = {}
     for at in np.ndindex(sharding.mesh.axis_sizes):
-        device: Any = sharding.mesh.devices[at]
+        device: Any = sharding.device_mesh.devices[at]
         shard, wanted = shards[device], block(sharding, x, at)
         np.testing.assert_array_equal(np.asarray(shard.data), wanted)
         assert shard.data.shape == sharding.shard_shape(shape) == wanted.shape
@@ -228,12 +228,59 @@ def test_the_mesh_in_force() -> None:
     assert get_mesh().empty
 
 
+def test_shardings_on_abstract_meshes() -> None:
+    """They are the mesh in force's where it has the same axes, in programs, for device_put and for jit."""
+    mesh = mesh_of((4, 2))
+    with effx.set_mesh(mesh):
+        rows = NamedSharding(get_abstract_mesh(), P("x"))
+        made = effx.jit(lambda x: effx.lax.with_sharding_constraint(x * 2, rows))(enp.ones(8))
+        assert made.sharding == NamedSharding(mesh, P("x"))
+        assert effx.device_put(np.ones(8), rows).sharding == NamedSharding(mesh, P("x"))
+        assert effx.jit(lambda x: x + 1, out_shardings=rows)(enp.ones(8)).sharding == NamedSharding(
+            mesh, P("x")
+        )
+        assert effx.lax.with_sharding_constraint(enp.ones(8), rows).sharding == NamedSharding(mesh, P("x"))
+    same = NamedSharding(mesh.abstract_mesh, P("x", None))
+    assert rows == same
+    assert hash(rows) == hash(same)
+    assert rows.is_equivalent_to(same, 2)
+    assert not rows.is_equivalent_to(NamedSharding(mesh, P("x")), 1)
+    assert (rows.shard_shape((8,)), rows.num_devices, rows.memory_kind) == ((2,), 8, None)
+    assert (
+        repr(rows) == "NamedSharding(mesh=AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), spec=P('x'))"
+    )
+    assert pickle.loads(pickle.dumps(rows)) == rows
+    constrained = effx.jit(lambda x: effx.lax.with_sharding_constraint(x * 2, rows))  # on the first devices
+    np.testing.assert_array_equal(constrained(enp.ones(8)), 2 * np.ones(8))
+
+
 MESH = mesh_of((4, 2))
 ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: NamedSharding(MESH, P("z")),
         ShardingError,
         "NamedSharding: the mesh has no axis 'z', which P('z') names; it has ('x', 'y')",
+    ),
+    (
+        lambda: NamedSharding(D[0], P("x")),  # type: ignore[arg-type]  # wrong on purpose
+        ShardingError,
+        "NamedSharding: expected a Mesh or an AbstractMesh, got CpuDevice(id=0)",
+    ),
+    (
+        lambda: NamedSharding(MESH.abstract_mesh, P("x")).device_set,
+        ShardingError,
+        (
+            "NamedSharding: NamedSharding(mesh=AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), spec=P('x')) has no "
+            "devices: its mesh is an AbstractMesh"
+        ),
+    ),
+    (
+        lambda: effx.device_put(np.ones(8), NamedSharding(MESH.abstract_mesh, P("x"))),
+        ShardingError,
+        (
+            "device_put: NamedSharding(mesh=AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), spec=P('x')) has no "
+            "devices, and no mesh with its axes is in force; use effx.set_mesh"
+        ),
     ),
     (
         lambda: NamedSharding(MESH, P("x", ("y", "x"))),

@@ -669,6 +669,106 @@ def test_errors(name: str) -> None:
     raises(*ERRORS[name])
 
 
+PAIRS = [[0, 5], [1, 4], [2, 7], [3, 6]]  # of indices of both axes, j fastest
+PARTS = X.reshape(8, 1, 8)
+IN_GROUPS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, int], Any]]] = {
+    "psum": (lambda x: lax.psum(x, both, axis_index_groups=PAIRS), lambda g, k: g.sum(0)),
+    "pmax": (lambda x: lax.pmax(x, both, axis_index_groups=PAIRS), lambda g, k: g.max(0)),
+    "pmean": (lambda x: lax.pmean(x, both, axis_index_groups=PAIRS), lambda g, k: g.mean(0)),
+    "all_gather": (lambda x: lax.all_gather(x, both, axis_index_groups=PAIRS, axis=1), lambda g, k: np.stack([*g], 1)),
+    "all_gather tiled": (
+        lambda x: lax.all_gather(x, both, axis_index_groups=PAIRS, axis=1, tiled=True),
+        lambda g, k: np.concatenate([*g], 1),
+    ),
+    "psum_scatter": (
+        lambda x: lax.psum_scatter(x, both, scatter_dimension=1, axis_index_groups=PAIRS, tiled=True),
+        lambda g, k: g.sum(0)[:, 4 * k : 4 * k + 4],
+    ),
+    "all_to_all": (
+        lambda x: lax.all_to_all(x, both, 1, 0, axis_index_groups=PAIRS, tiled=True),
+        lambda g, k: np.concatenate([p[:, 4 * k : 4 * k + 4] for p in g], 0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "unchecked"])
+@pytest.mark.parametrize("name", IN_GROUPS)
+def test_groups_of_indices_of_several_axes(name: str, checked: bool) -> None:
+    """Each index communicates with its group alone, and derivatives do; with and without types that say what varies."""
+    collective, reference = IN_GROUPS[name]
+    f = shards(lambda x: collective(x)[None], MESH, P(both), P(both), check_vma=checked)
+    group_of = {i: group for group in PAIRS for i in group}
+    expected = [reference(PARTS[group_of[i]], group_of[i].index(i)) for i in range(8)]
+    np.testing.assert_allclose(f(X), np.stack(expected), rtol=1e-6)
+    weights = RNG.normal(size=np.shape(f(X))).astype(np.float32)
+    gradient = effx.grad(lambda x: (weights * f(x)).sum())(X)
+    direction = RNG.normal(size=X.shape).astype(np.float32)
+    tangent = effx.jvp(f, (X,), (direction,))[1]
+    np.testing.assert_allclose((gradient * direction).sum(), (weights * tangent).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("tiled", [False, True])
+def test_gathered_arrays_that_types_show_as_equal(axis: int, tiled: bool) -> None:
+    """`to='invarying'`: one array with one cotangent, of which each device gets its part."""
+    types: list[str] = []
+
+    def body(x: Any) -> Any:
+        y = lax.all_gather(x, "i", axis=axis, tiled=tiled, to="invarying")
+        types.append(repr(y.type.vma))
+        return y
+
+    f = shards(body, MESH, P("i"), P())
+    parts = np.split(X, 4)
+    expected = np.concatenate(parts, axis) if tiled else np.stack(parts, axis)
+    np.testing.assert_array_equal(f(X), expected)
+    assert set(types) == {"frozenset()"}
+    weights = RNG.normal(size=expected.shape).astype(np.float32)
+    gradient = effx.jit(effx.grad(lambda x: (weights * f(x)).sum()))(X)
+    pieces = np.split(weights, 4, axis) if tiled else [np.take(weights, i, axis) for i in range(4)]
+    np.testing.assert_allclose(gradient, np.concatenate(pieces, 0), rtol=1e-6)
+    unchecked = shards(body, MESH, P("i"), P(), check_vma=False)
+    np.testing.assert_array_equal(unchecked(X), expected)
+    batched = effx.vmap(lambda x: lax.all_gather(x, "i", to="invarying"), axis_name="i", out_axes=None)(X)
+    np.testing.assert_array_equal(batched, X)
+
+
+def test_types_show_how_arrays_vary() -> None:
+    """`typeof(x).mat` is JAX's name: the axes along which devices have different values, and those along which not."""
+    seen: list[Any] = []
+
+    def body(x: Any) -> Any:
+        mat = effx.typeof(x).mat
+        seen.append((mat.varying, mat.invarying(effx.sharding.get_abstract_mesh()), mat.empty))
+        shape = effx.eval_shape(lambda x: x * 2, x)
+        assert effx.typeof(shape).mat == effx.typeof(lax.full_like(shape, 1)).mat == mat
+        assert effx.typeof(enp.zeros_like(x)).mat == mat
+        return lax.psum(x, "i")
+
+    shards(body, MESH, P("i"), P())(X)
+    assert seen[0] == ({"i"}, {"j"}, False)
+    assert effx.typeof(X).mat == effx.sharding.ManualAxisType()
+    assert effx.typeof(X).mat.update(varying={"i"}).varying == {"i"}
+
+
+def test_values_that_are_no_arrays_pass_where_the_spec_is_none() -> None:
+    """They are the caller's objects inside, and ints are known there; a program is staged once for equal ints."""
+    x, thing, staged = np.arange(8.0, dtype="f4"), object(), []
+
+    def body(o: Any, x: Any, n: Any) -> Any:
+        assert o["thing"] is thing
+        staged.append(n)
+        return x * enp.ones(n) if n else x
+
+    f = shards(body, MESH, (None, P("i"), None), P("i"))
+    for n in (2, 2, 0):
+        np.testing.assert_array_equal(f({"thing": thing}, x, n), x)
+    assert staged == [2, 0]
+    np.testing.assert_array_equal(effx.jit(lambda x: f({"thing": thing}, x, 2))(x), x)
+    with pytest.raises(ShardingError, match="cannot be sharded into 4 equal parts"):
+        f({"thing": thing}, x[:6], 2)
+
+
 def test_none_among_specs() -> None:
     """It is P(), and what stands for a part without arrays."""
     x = np.arange(8.0, dtype="f4")

@@ -19,7 +19,7 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import Shape
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding
 from effx.transforms.jit.stages import ShapeDtypeStruct
-from effx.transforms.placement.meshes import sharding_on_current_mesh
+from effx.transforms.placement.meshes import needs_current_mesh, sharding_on_current_mesh
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, PyTreeDef
 
@@ -186,7 +186,7 @@ def plan_leaf(function_name: str, where: str, leaf: StoredLeaf, load_target: PyT
                 f"{function_name}: {where}: expected the shape {load_target.shape}, {leaf.shape} is stored"
             )
         dtype, load_target = load_target.dtype, load_target.sharding
-    if isinstance(load_target, PartitionSpec):
+    if needs_current_mesh(load_target):
         load_target = sharding_on_current_mesh(function_name, load_target)
     if isinstance(load_target, Device):
         load_target = SingleDeviceSharding(load_target)

@@ -15,6 +15,7 @@ from effx.effects import (
     Handler,
     Operation,
     Value,
+    current_frame,
     current_scope,
     handle,
     is_in_scope,
@@ -157,6 +158,18 @@ def make_literal(frame: Frame, number: HostArray) -> Box:
         number: of rank 0, no key.
     """
     return Box(frame, cast("Recorder", frame.state).capture(number), number.type)
+
+
+def track_axes_from_here() -> None:
+    """Has the stages around show sharding axes in types from here on: a value is sharded over Explicit axes.
+
+    No mesh was in force and no input was sharded when they began.
+    """
+    frame = current_frame()
+    while frame is not None:
+        if type(frame.handler) is Stage:
+            frame.handler = TrackingStage(frame.handler.transform_name)
+        frame = frame.outer
 
 
 def stage(

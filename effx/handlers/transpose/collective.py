@@ -9,10 +9,12 @@ transpose of the sum broadcasts it, and vice versa (`agreeing` in `effx.handlers
 """
 
 from effx.array import Array
-from effx.array.promotion import convert
+from effx.array.promotion import convert, scalar
+from effx.dtypes import int32
 from effx.handlers.transpose.handler import Cotangent, Operand, known_value, rule
 from effx.ir.ops import collective as k
-from effx.ir.ops.shape import Reshape
+from effx.ir.ops.elementwise import Mul
+from effx.ir.ops.shape import DynamicSlice, Reshape
 
 
 @rule(k.PSum)
@@ -36,8 +38,17 @@ def transpose_psum_shared(
 
 @rule(k.AllGather)
 def transpose_all_gather(op: k.AllGather, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
-    # Each replica gets the sum of all cotangents of its part.
     t = operands[0].type
+    if op.is_equal and op.axis_name in t.vma and op.axis_name not in ct.type.vma:
+        size = t.shape[op.axis] if op.tiled else 1
+        zero = scalar(0, int32)
+        starts = [
+            Mul()(k.AxisIndex(op.axis_name)(), scalar(size, int32)) if i == op.axis else zero
+            for i in range(ct.ndim)
+        ]
+        mine = DynamicSlice((*ct.type.shape[: op.axis], size, *ct.type.shape[op.axis + 1 :]))(ct, *starts)
+        return (convert(mine if op.tiled else Reshape(t.shape)(mine), t.dtype, t.weak),)
+    # Each replica gets the sum of all cotangents of its part.
     part = k.PSumScatter(op.axis_name, op.axis, op.size, groups=op.groups)(ct)
     return (convert(part if op.tiled else Reshape(t.shape)(part), t.dtype, t.weak),)
 

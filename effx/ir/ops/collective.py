@@ -160,11 +160,19 @@ class AllGather(Grouped, Linear):
         axis: the array axis.
         size: of the named axis, or of a group.
         tiled: True to join along `axis` instead of stacking.
+        equal: True for a result that types show as equal at all indices. It has one cotangent, of which each index gets
+            its part; otherwise there is one for each index, and they are summed.
     """
 
     axis: int = attrs.field(validator=check_int)
     size: int = attrs.field(validator=check_int)
     tiled: bool = False
+    equal: bool = False
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether types show the result as equal at all indices of the axis."""
+        return self.equal and self.groups is None
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type with an axis of `size`, or `axis` times `size`."""

@@ -348,7 +348,7 @@ def _partitions(text: str) -> int:
 def _mesh_of_compiled(compiled: Compiled) -> Mesh | None:
     for sharding in tree.leaves((compiled.input_shardings, compiled.output_shardings)):
         if isinstance(sharding, NamedSharding):
-            return sharding.mesh
+            return sharding.device_mesh
     return None
 
 

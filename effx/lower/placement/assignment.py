@@ -161,8 +161,8 @@ class Assignment:
             while entries and not entries[-1]:
                 entries.pop()
             return NamedSharding(mesh, PartitionSpec(*entries))
-        mesh = grid_sharding(self.devices, tiling.sizes, ()).mesh
-        return NamedSharding(mesh, PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims]))
+        grid = grid_sharding(self.devices, tiling.sizes, ()).mesh
+        return NamedSharding(grid, PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims]))
 
 
 def assignment_on(program: Program, device: Device, committed: bool) -> Assignment:
@@ -284,10 +284,12 @@ def assignment_for(
         inputs = [w if w is not None else x for w, x in zip(requested_inputs, inputs, strict=True)]
     # An array on the same devices in another order, or on others where a sharding is requested, is moved.
     input_shardings = [x if x is None or x.ordered_devices == mesh_devices else None for x in inputs]
-    mesh = mesh_sharding.mesh
+    mesh = mesh_sharding.device_mesh
     results: tuple[ArraySharding | None, ...] = () if requested is None else requested.outputs
     if explicit is not None and explicit.shape_tuple == mesh.shape_tuple:
         mesh = mesh.update(axis_types=explicit.axis_types)
+    elif isinstance(ambient_mesh, Mesh) and _has_same_axes(ambient_mesh, mesh):
+        mesh = ambient_mesh  # the operations of a program do not say the types of axes
     if not results and program is not None and explicit is not None and explicit.are_all_axes_explicit:
         specs = [
             PartitionSpec() if t.explicit_sharding is None else t.explicit_sharding.spec
@@ -297,6 +299,10 @@ def assignment_for(
     return Assignment(
         mesh_devices, True, mesh, _shardings_on_mesh(mesh, input_shardings), _shardings_on_mesh(mesh, results)
     )
+
+
+def _has_same_axes(a: Mesh, b: Mesh) -> bool:
+    return a.ordered == b.ordered and a.shape_tuple == b.shape_tuple
 
 
 def _explicit_sharding(x: ConcreteArray) -> ArraySharding | None:

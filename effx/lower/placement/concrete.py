@@ -197,6 +197,13 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
         """Whether the user chose the device, so that computations follow the array there."""
         return self.buffer._committed
 
+    # Private names of JAX's that libraries and programs read.
+    _committed = committed
+
+    @property
+    def _arrays(self) -> list[Array]:
+        return [shard.data for shard in self.addressable_shards]
+
     def block_until_ready(self) -> Self:
         """Waits until the value has been computed; returns the array."""
         self._check_alive("x.block_until_ready()")
@@ -609,7 +616,7 @@ def device_put(x: Operand, device: object = None) -> Array:
     if isinstance(device, NamedSharding):
         if isinstance(array, Box):
             return array
-        check_runnable_device("device_put", device.mesh.ordered[0])
+        check_runnable_device("device_put", device.ordered_devices[0])
         array = to_concrete(array)
         array._check_alive("device_put")
         if array.committed and array.sharding == device:

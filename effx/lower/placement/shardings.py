@@ -12,11 +12,11 @@ from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
 from effx.errors import BackendError, ShardingError
-from effx.ir.meshes import PartitionSpec, check_spec, entry_axes, spec_axis_numbers, trim_spec
+from effx.ir.meshes import AbstractMesh, PartitionSpec, check_spec, entry_axes, spec_axis_numbers, trim_spec
 from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.placement.backends import is_local
 from effx.lower.placement.memories import device_name, nondefault_memory_kind, resolve_memory_kind
-from effx.lower.placement.meshes import Mesh
+from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.tiling import Index, Tiling
 from effx.tree.registry import register_leaf
 
@@ -82,6 +82,8 @@ class Sharding:
     @property
     def nondefault_memory(self) -> str | None:
         """The kind of the memory; None for the default one."""
+        if self.memory_kind is None:
+            return None
         return nondefault_memory_kind(self.ordered_devices[0], self.memory_kind)
 
     @property
@@ -93,6 +95,11 @@ class Sharding:
     def addressable_devices(self) -> set[Device]:
         """The devices of this process."""
         return {d for d in self.ordered_devices if is_local(d)}
+
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        """The devices in order, under JAX's private name, which programs read."""
+        return self.ordered_devices
 
     @property
     def _addressable_device_assignment(self) -> tuple[Device, ...]:
@@ -125,7 +132,12 @@ class Sharding:
 
     def is_equivalent_to(self, other: object, ndim: int) -> bool:
         """Says whether both shard arrays with this many axes alike."""
-        if not isinstance(other, Sharding) or self.ordered_devices != other.ordered_devices:
+        if not isinstance(other, Sharding):
+            return False
+        if any([type(getattr(x, "mesh", None)) is AbstractMesh for x in (self, other)]):
+            if getattr(self, "mesh", None) != getattr(other, "mesh", None):
+                return False
+        elif self.ordered_devices != other.ordered_devices:
             return False
         if self.memory_kind != other.memory_kind:
             return False
@@ -202,7 +214,8 @@ class NamedSharding(Sharding):
     other axes of the mesh the parts are replicated.
 
     Args:
-        mesh: the devices.
+        mesh: the devices; or an AbstractMesh, as `get_abstract_mesh` gives it: constraints and types take such a sharding,
+            but nothing can be placed by it until a mesh of devices is in force.
         spec: for each array axis the mesh axes that it is sharded over.
         memory_kind: the kind of one of the devices' memories, such as "pinned_host"; None for the default one.
 
@@ -218,13 +231,13 @@ class NamedSharding(Sharding):
     P('data')
     """
 
-    mesh: Mesh
+    mesh: Mesh | AbstractMesh
     spec: PartitionSpec
     memory_kind: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.mesh, Mesh):
-            raise ShardingError(f"NamedSharding: expected a Mesh of devices, got {self.mesh!r}")
+        if not isinstance(self.mesh, Mesh | AbstractMesh):
+            raise ShardingError(f"NamedSharding: expected a Mesh or an AbstractMesh, got {self.mesh!r}")
         spec = self.spec
         if not isinstance(spec, PartitionSpec):
             raise ShardingError(f"NamedSharding: expected a PartitionSpec, got {spec!r}")
@@ -233,6 +246,8 @@ class NamedSharding(Sharding):
             raise ShardingError(
                 f"NamedSharding: only with_sharding_constraint leaves axes open, got {spec!r}"
             )
+        if isinstance(self.mesh, AbstractMesh):
+            return
         kind = resolve_memory_kind("NamedSharding", self.mesh.ordered[0], self.memory_kind)
         object.__setattr__(self, "memory_kind", kind)
 
@@ -248,12 +263,37 @@ class NamedSharding(Sharding):
         return hash((self.mesh, trim_spec(self.spec), self.memory_kind))
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}, memory_kind={self.memory_kind})"
+        memory = (
+            ""
+            if self.memory_kind is None and type(self.mesh) is AbstractMesh
+            else f", memory_kind={self.memory_kind}"
+        )
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
 
     @property
     def ordered_devices(self) -> tuple[Device, ...]:
-        """The mesh's devices, the last axis fastest."""
-        return self.mesh.ordered
+        """The mesh's devices, the last axis fastest.
+
+        Raises:
+            ShardingError: the mesh is an AbstractMesh.
+        """
+        return self.device_mesh.ordered
+
+    @property
+    def device_mesh(self) -> Mesh:
+        """The mesh of devices.
+
+        Raises:
+            ShardingError: the mesh is an AbstractMesh.
+        """
+        if isinstance(self.mesh, AbstractMesh):
+            raise ShardingError(f"NamedSharding: {self!r} has no devices: its mesh is an AbstractMesh")
+        return self.mesh
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices."""
+        return self.mesh.size
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -302,7 +342,7 @@ class NamedSharding(Sharding):
     def update(
         self,
         *,
-        mesh: Mesh | None = None,
+        mesh: Mesh | AbstractMesh | None = None,
         spec: PartitionSpec | None = None,
         memory_kind: str | None = None,
     ) -> "NamedSharding":
@@ -460,10 +500,12 @@ def user_sharding(buffer_sharding: _jax.Sharding) -> SingleDeviceSharding | Name
 
 def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
     """Returns the type sharding of arrays with this sharding: over the Explicit axes of the mesh."""
-    mesh = sharding.mesh
+    mesh = sharding.mesh.abstract_mesh
+    if mesh.manual_axes and ambient.value is not None and ambient.value.shape_tuple == mesh.shape_tuple:
+        mesh = ambient.value.abstract_mesh  # types have the mesh as it is outside of shard_map
     if not mesh.explicit_axes:
         return None
-    return type_sharding(mesh.abstract_mesh, [entry_axes(entry) for entry in sharding.spec])
+    return type_sharding(mesh, [entry_axes(entry) for entry in sharding.spec])
 
 
 def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:

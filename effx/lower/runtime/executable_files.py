@@ -177,7 +177,7 @@ def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -
         return None
     if isinstance(location, SingleDeviceSharding):
         return location.nondefault_memory
-    mesh = location.mesh
+    mesh = location.device_mesh
     order = [devices.index(d) for d in mesh.ordered]
     return [
         order,

@@ -15,6 +15,7 @@ from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSh
 from effx.transforms.placement.meshes import (
     broadcast_shardings,
     is_sharding,
+    needs_current_mesh,
     sharding_on_current_mesh,
     with_sharding,
 )
@@ -57,7 +58,7 @@ class JitShardings:
         )
         sharded_types: list[ArrayType] = []
         for sharding, t in zip([*leaf_shardings, *[None] * named], types, strict=True):
-            if isinstance(sharding, PartitionSpec):
+            if needs_current_mesh(sharding):
                 sharding = sharding_on_current_mesh("jit: in_shardings", sharding)
             if t.explicit_sharding is None and _is_explicit(sharding):
                 sharding.shard_shape(t.shape)  # refuses unequal parts
@@ -120,7 +121,7 @@ def _check_leaf_shardings(
 ) -> tuple[ArraySharding | None, ...]:
     checked: list[ArraySharding | None] = []
     for sharding, t in zip(shardings, types, strict=True):
-        if isinstance(sharding, PartitionSpec):
+        if needs_current_mesh(sharding):
             sharding = sharding_on_current_mesh(f"jit: {parameter}", sharding)
         if is_single_device and isinstance(sharding, SingleDeviceSharding):
             checked.append(sharding)

@@ -1,7 +1,19 @@
 """The stages of a jitted function: `Traced`, `Lowered`, `Compiled`; and `ShapeDtypeStruct`, a shape without values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypedDict, Unpack, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    Self,
+    TypedDict,
+    Unpack,
+    cast,
+    final,
+    overload,
+)
 
 import attrs
 
@@ -13,7 +25,7 @@ from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.ir.program import Program
 from effx.ir.refs import CellEffect
 from effx.ir.sizes.dimensions import as_size
-from effx.ir.types import ArrayType, Shape, array_type
+from effx.ir.types import ArrayType, ManualAxisType, Shape, array_type
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
@@ -42,6 +54,7 @@ class StructChanges(TypedDict, total=False):
     dtype: DTypeLike
     sharding: Sharding | None
     weak_type: bool
+    manual_axis_type: ManualAxisType | None
 
 
 def _check_shape(shape: Sequence[int]) -> Shape:
@@ -63,6 +76,7 @@ class ShapeDtypeStruct:
         shape, dtype: of the array.
         sharding: its sharding; None if unspecified.
         weak_type: whether its type is weak, as that of a Python number.
+        manual_axis_type: how it differs along axes of surrounding `shard_map`s; None if unspecified.
 
     Raises:
         ShapeError: a size is no int, or negative.
@@ -74,7 +88,7 @@ class ShapeDtypeStruct:
     """
 
     # No attrs class: tree libraries that flatten attrs classes (dm-tree) would flatten this one.
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "manual_axis_type", "shape", "sharding", "weak_type")
 
     def __init__(
         self,
@@ -83,11 +97,13 @@ class ShapeDtypeStruct:
         *,
         sharding: Sharding | None = None,
         weak_type: bool = False,
+        manual_axis_type: ManualAxisType | None = None,
     ) -> None:
         self.shape: Final[Shape] = _check_shape(shape)
         self.dtype: Final[DType] = canonicalize(dtype)
         self.sharding: Final = sharding
         self.weak_type: Final = weak_type
+        self.manual_axis_type: Final = manual_axis_type
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, name):
@@ -107,8 +123,8 @@ class ShapeDtypeStruct:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> tuple[Shape, DType, Sharding | None, bool]:
-        return self.shape, self.dtype, self.sharding, self.weak_type
+    def _key(self) -> tuple[Shape, DType, Sharding | None, bool, ManualAxisType | None]:
+        return self.shape, self.dtype, self.sharding, self.weak_type, self.manual_axis_type
 
     @classmethod
     def like(cls, x: PyTree) -> Self:
@@ -118,6 +134,8 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
         """
         t = leaf_type("ShapeDtypeStruct.like", x)
+        if type(x) is ArrayType:
+            return shape_struct(t)
         return cls(t.shape, t.dtype, sharding=getattr(x, "sharding", None), weak_type=t.weak)
 
     def update(self, **changes: Unpack[StructChanges]) -> Self:
@@ -127,6 +145,7 @@ class ShapeDtypeStruct:
             "dtype": self.dtype,
             "sharding": self.sharding,
             "weak_type": self.weak_type,
+            "manual_axis_type": self.manual_axis_type,
             **changes,
         }
         return type(self)(**attributes)
@@ -153,8 +172,16 @@ class ShapeDtypeStruct:
 
 
 def shape_struct(t: ArrayType, sharding: Sharding | None = None) -> ShapeDtypeStruct:
-    """Returns the public description of a type, and of a requested sharding."""
-    return ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding, weak_type=t.weak)
+    """Returns the public description of a type, with a requested sharding, or that in the type."""
+    if sharding is None and t.explicit_sharding is not None:
+        sharding = cast("Sharding", t.sharding)
+    return ShapeDtypeStruct(
+        t.shape,
+        t.dtype,
+        sharding=sharding,
+        weak_type=t.weak,
+        manual_axis_type=t.manual_axis_type if t.vma else None,
+    )
 
 
 @final

@@ -11,7 +11,7 @@ import attrs
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.errors import ShardingError, TransformError, TreeError, check_function
+from effx.errors import EffxError, ShardingError, TransformError, TreeError, check_function
 from effx.handlers.sharding_types.axes_in_types import cast_to_varying
 from effx.handlers.staging.parallel_maps import enclosing_replicas, stage_replica
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
@@ -28,6 +28,7 @@ from effx.tracing.arguments import (
     finalize_results,
     function_origin,
 )
+from effx.tracing.wrapping import wraps
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import Inline, Options
 from effx.transforms.placement.meshes import make_mesh_constraint, manual_axes
@@ -105,7 +106,8 @@ def shard_map(
             that it does not name, parts must be equal. One for all, or a pytree prefix of the result.
         in_specs: for each argument a PartitionSpec: the mesh axes along which it is sharded, into equal parts; along
             other mesh axes it is replicated. One for all arguments, or a pytree prefix of the tuple of arguments, in which
-            None stands for P(), and for what has no arrays. Left out, types show the shardings, for Explicit mesh axes.
+            None stands for P() of arrays and floats; other values pass as they are. Left out, types show the
+            shardings, for Explicit mesh axes.
         mesh: the mesh; None for the mesh in force when the function is called.
         axis_names: the mesh axes that `f` knows; the partitioner shards along the others. Empty for all axes.
         check_vma: whether types show varying axes, and parts that must be equal are checked to be so. False: gradients
@@ -228,6 +230,17 @@ def _shard_map(
 ) -> Callable[..., Any]:
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
+    if None in flatten(in_specs, is_leaf)[0]:
+        make_mapped = partial(
+            _shard_map,
+            transform_name=transform_name,
+            mesh=mesh,
+            out_specs=out_specs,
+            axis_names=axis_names,
+            checked=checked,
+            is_leaf=is_leaf,
+        )
+        return _pass_unmapped(fun, make_mapped, in_specs, is_leaf)
     in_specs, out_specs = [_replace_none(specs, is_leaf) for specs in (in_specs, out_specs)]
     for which, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
         if specs is Infer and which == "in_specs":
@@ -257,6 +270,65 @@ def _shard_map(
     return Function(
         call_mapped, Options((), (), (), (), False, Inline.AUTO, None), transform_name
     ).make_jitted()
+
+
+def _pass_unmapped(
+    fun: Callable[..., PyTree],
+    make_mapped: Callable[..., Callable[..., PyTree]],
+    in_specs: Specs,
+    is_leaf: Callable[[object], bool],
+) -> Callable[..., PyTree]:
+    """Returns a mapped function that passes what has the spec None as it is, unless it is an array.
+
+    Objects of any kind, and ints and bools, from which functions take shapes and choices. Others are mapped with P().
+    """
+    mapped: dict[object, Callable[..., PyTree]] = {}
+
+    @wraps(fun)
+    def call_mapped(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        leaves, form = flatten(args)
+        try:
+            specs = broadcast_prefix(in_specs, args, is_leaf)
+        except TreeError:
+            specs = []  # told by the mapped function
+        passed = {
+            i: leaf
+            for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=False))
+            if spec is None and (isinstance(leaf, bool | int) or not _is_array_like(leaf))
+        }
+        if not passed:
+            if None not in mapped:
+                mapped[None] = make_mapped(fun, in_specs=_replace_none(in_specs, is_leaf))
+            return mapped[None](*args, **kwargs)
+        key = (
+            form,
+            tuple([(i, type(x), x if isinstance(x, bool | int) else id(x)) for i, x in passed.items()]),
+        )
+        if key not in mapped:
+            if len(mapped) > 32:
+                mapped.clear()
+            rest_specs = tuple(
+                [PartitionSpec() if spec is None else spec for i, spec in enumerate(specs) if i not in passed]
+            )
+
+            def call_rest(*rest: PyTree) -> PyTree:
+                operands = iter(rest)
+                merged = [passed[i] if i in passed else next(operands) for i in range(len(leaves))]
+                return fun(*form.unflatten(merged))
+
+            call_rest.__name__ = callable_name(fun)
+            mapped[key] = make_mapped(call_rest, in_specs=rest_specs)
+        return mapped[key](*[leaf for i, leaf in enumerate(leaves) if i not in passed], **kwargs)
+
+    return call_mapped
+
+
+def _is_array_like(x: PyTree) -> bool:
+    try:
+        as_operand(x, "shard_map")
+    except EffxError:
+        return False
+    return True
 
 
 @final

@@ -7,7 +7,6 @@ from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.dtypes import float0
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
-from effx.ir.meshes import PartitionSpec
 from effx.ir.ops.checkpoint import Offload
 from effx.lower.placement import concrete
 from effx.lower.placement.backends import default_device
@@ -21,7 +20,12 @@ from effx.lower.placement.shardings import (
     grid_sharding,
 )
 from effx.tracing.arguments import finalize_result
-from effx.transforms.placement.meshes import broadcast_shardings, sharding_on_current_mesh, with_sharding
+from effx.transforms.placement.meshes import (
+    broadcast_shardings,
+    needs_current_mesh,
+    sharding_on_current_mesh,
+    with_sharding,
+)
 from effx.tree.mapping import map as tree_map
 from effx.tree.registry import PyTree, flatten
 
@@ -64,7 +68,7 @@ def device_put(
         raise TransformError("device_put: a donated array cannot be shared; leave out donate or may_alias")
 
     def move_leaf(leaf: PyTree, target: object) -> PyTree:
-        if isinstance(target, PartitionSpec):
+        if needs_current_mesh(target):
             target = sharding_on_current_mesh("device_put", target)
         if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):
             return _in_program(leaf, target)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.effects import current_frame
-from effx.handlers.sharding_types.axes_in_types import with_sharding_like
-from effx.ir.types import Shape
+from effx.handlers.sharding_types.axes_in_types import cast_to_varying, with_sharding_like
+from effx.ir.types import ManualAxisType, Shape
 from effx.lower.placement.concrete import ConcreteArray, device_put
 from effx.lower.placement.shardings import NamedSharding, SingleDeviceSharding
 from effx.transforms.placement.global_arrays import make_array_from_callback
@@ -33,7 +33,10 @@ def fill_like(like: object, shape: Shape, fill: Callable[[Shape], Array]) -> Arr
     sharding = placement_of(like, shape)
     if sharding is None:
         filled = fill(shape)
-        return with_sharding_like(filled, like.type) if isinstance(like, Array) else filled
+        if isinstance(like, Array):
+            return with_sharding_like(cast_to_varying(filled, like.type.vma), like.type)
+        manual = getattr(like, "manual_axis_type", None)
+        return cast_to_varying(filled, manual.varying) if isinstance(manual, ManualAxisType) else filled
     if isinstance(sharding, SingleDeviceSharding):
         return device_put(fill(shape), sharding)
     part = fill(sharding.shard_shape(shape))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import ContextDecorator
 from math import prod
 from types import TracebackType
-from typing import Any, TypeVar, final
+from typing import Any, TypeGuard, TypeVar, cast, final
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
 from effx.errors import DeviceCountError, ShardingError, TreeError
 from effx.handlers.staging.parallel_maps import enclosing_replicas
+from effx.handlers.staging.stage import track_axes_from_here
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
 from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
-from effx.ir.types import TypeSharding
+from effx.ir.types import ArrayType
 from effx.lower.placement.backends import devices as all_devices
 from effx.lower.placement.concrete import ConcreteArray, memory_kind_of
 from effx.lower.placement.memories import Space
@@ -175,19 +176,56 @@ def manual_axes(mesh: Mesh | AbstractMesh) -> tuple[MeshAxisName, ...]:
     return tuple([n for n in mesh.axis_names if n in names])
 
 
-def sharding_on_current_mesh(function_name: str, spec: PartitionSpec) -> NamedSharding:
-    """Returns the sharding of a PartitionSpec on the mesh in force.
+def describe_type_sharding(t: ArrayType) -> NamedSharding:
+    """Returns the sharding that a type shows, as users see it: see `ArrayType.sharding`."""
+    if t.explicit_sharding is None:
+        return NamedSharding(get_abstract_mesh(), PartitionSpec(*[None] * t.ndim))
+    mesh = t.explicit_sharding.mesh
+    manual = manual_axes(mesh)
+    if manual:
+        mesh = mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+    return NamedSharding(mesh, PartitionSpec(*t.explicit_sharding.mesh_axes(t.ndim)))
+
+
+def _mesh_in_force(mesh: Mesh | AbstractMesh) -> Mesh | AbstractMesh:
+    """Returns the mesh in force instead of an AbstractMesh of it, which has no devices and may have Manual axes."""
+    current = ambient.value
+    if type(mesh) is Mesh or current is None or current.shape_tuple != mesh.shape_tuple:
+        return mesh
+    types = [
+        kind if wanted is AxisType.Manual else wanted
+        for kind, wanted in zip(current.axis_types, mesh.axis_types, strict=True)
+    ]
+    return current.update(axis_types=types)
+
+
+def needs_current_mesh(sharding: object) -> TypeGuard[PartitionSpec | NamedSharding]:
+    """Returns whether a sharding has no devices but those of the mesh in force."""
+    return isinstance(sharding, PartitionSpec) or (
+        isinstance(sharding, NamedSharding) and type(sharding.mesh) is AbstractMesh
+    )
+
+
+def sharding_on_current_mesh(function_name: str, sharding: PartitionSpec | NamedSharding) -> NamedSharding:
+    """Returns the sharding of a PartitionSpec, or of a spec on an AbstractMesh, on the mesh in force.
 
     Raises:
-        ShardingError: no mesh with devices is in force.
+        ShardingError: no mesh with devices is in force, or not one of the same axes.
     """
     mesh = ambient.value
+    if isinstance(sharding, NamedSharding):
+        if not isinstance(mesh, Mesh) or mesh.shape_tuple != sharding.mesh.shape_tuple:
+            raise ShardingError(
+                f"{function_name}: {sharding!r} has no devices, and no mesh with its axes is in force; use effx.set_mesh"
+            )
+        mesh = cast("Mesh", _mesh_in_force(sharding.mesh))
+        return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
     if not isinstance(mesh, Mesh):
         raise ShardingError(
-            f"{function_name}: {spec!r} alone means a sharding on the mesh in force, and there is none; "
+            f"{function_name}: {sharding!r} alone means a sharding on the mesh in force, and there is none; "
             f"use effx.set_mesh, or give a NamedSharding"
         )
-    return NamedSharding(mesh, spec)
+    return NamedSharding(mesh, sharding)
 
 
 def make_sharding_constraint(function_name: str, sharding: object, ndim: int) -> Constrain | None:
@@ -199,12 +237,10 @@ def make_sharding_constraint(function_name: str, sharding: object, ndim: int) ->
     if isinstance(sharding, SingleDeviceSharding):
         return None
     mesh: Mesh | AbstractMesh | None
-    if isinstance(sharding, TypeSharding):
-        if sharding.is_fully_replicated:
+    if isinstance(sharding, NamedSharding):
+        mesh, spec = _mesh_in_force(sharding.mesh), sharding.spec
+        if mesh.empty:  # that of types without a mesh
             return None
-        mesh, spec = sharding.mesh, sharding.spec
-    elif isinstance(sharding, NamedSharding):
-        mesh, spec = sharding.mesh, sharding.spec
     elif isinstance(sharding, PartitionSpec):
         mesh, spec = ambient.value, sharding
         if mesh is None:
@@ -248,6 +284,8 @@ def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
     In a program the default memory is no constraint: values are there unless they were moved elsewhere.
     """
     op = make_sharding_constraint(function_name, sharding, x.type.ndim)
+    if op is not None and op.explicit:
+        track_axes_from_here()
     y = x if op is None else op(x)
     if not isinstance(sharding, Sharding):
         return y
@@ -273,7 +311,7 @@ def broadcast_shardings(function_name: str, shardings: PyTree, tree: PyTree) -> 
         TreeError: the shardings are no prefix of the pytree.
     """
     try:
-        return broadcast_prefix(shardings, tree, lambda x: is_sharding(x) or isinstance(x, TypeSharding))
+        return broadcast_prefix(shardings, tree, is_sharding)
     except TreeError as error:
         reason = error.message.partition(": ")[2]
         raise TreeError(f"{function_name}: the shardings are no prefix of the arrays: {reason}") from None

@@ -8,21 +8,20 @@ from typing import Any, TypeAlias, TypeVar
 
 from effx.ir.meshes import PartitionSpec
 from effx.ir.passes.sharding_propagation import allow_unresolved
-from effx.ir.types import TypeSharding
 from effx.lower.placement.shardings import NamedSharding
 
 __all__ = ["OutSharding", "apply_with_sharding", "apply_with_sharding_as"]
 
 R = TypeVar("R")
 
-OutSharding: TypeAlias = NamedSharding | PartitionSpec | TypeSharding | None
+OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
 """The requested sharding of a result: a PartitionSpec is on the mesh in force; `typeof(x).sharding` is that of x; None
 leaves it to the operands.
 """
 
 
 def apply_with_sharding(
-    out_sharding: NamedSharding | PartitionSpec | TypeSharding,
+    out_sharding: NamedSharding | PartitionSpec,
     function: Callable[..., R],
     /,
     *args: Any,
@@ -43,7 +42,7 @@ def apply_with_sharding(
 
 def apply_with_sharding_as(
     function_name: str,
-    out_sharding: NamedSharding | PartitionSpec | TypeSharding,
+    out_sharding: NamedSharding | PartitionSpec,
     function: Callable[..., R],
     /,
     *args: Any,
