@@ -385,6 +385,39 @@ def test_shapes_have_the_shardings_of_types() -> None:
         assert (shape.sharding.spec, effx.ShapeDtypeStruct.like(shape)) == (P("Y"), shape)
 
 
+def double_on_host(seen: list[Any], a: Any) -> Any:
+    seen.append(a)
+    return np.asarray(a) * 2
+
+
+CALLBACKS: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "debug.callback": lambda x, seen: (effx.debug.callback(seen.append, x), x * 2)[1],
+    "ordered": lambda x, seen: (effx.debug.callback(seen.append, x, ordered=True), x * 2)[1],
+    "pure_callback": lambda x, seen: effx.pure_callback(
+        lambda a: double_on_host(seen, a), effx.ShapeDtypeStruct(x.shape, x.dtype), x
+    ),
+    "scan": lambda x, seen: lax.scan(lambda c, _: (c * 2, effx.debug.callback(seen.append, c)), x, None, length=1)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_callbacks_get_whole_arrays(name: str) -> None:
+    """Whatever shards their operands; the results of Python functions are whole."""
+    seen: list[Any] = []
+    with effx.set_mesh(MESH):
+        y = effx.jit(lambda x: CALLBACKS[name](x, seen))(put(A, "X", "Y"))
+        gradient = effx.grad(lambda x: (effx.debug.callback(seen.append, x), (x * x).sum())[1])(
+            put(A, "X", "Y")
+        )
+    effx.effects_barrier()
+    close(y, 2 * A)
+    close(gradient, 2 * A)
+    assert repr(y.type) == ("f32[8,4]" if name == "pure_callback" else "f32[8@X,4@Y]")
+    assert len(seen) == 2 or name == "pure_callback"  # each device may call a pure function
+    for value in seen:
+        close(value, A)
+
+
 def test_types_keep_shardings_without_a_mesh_in_force() -> None:
     """Arrays bring their mesh along."""
     x = put(A, "X", "Y")

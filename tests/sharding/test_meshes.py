@@ -254,6 +254,38 @@ def test_shardings_on_abstract_meshes() -> None:
     np.testing.assert_array_equal(constrained(enp.ones(8)), 2 * np.ones(8))
 
 
+@pytest.mark.parametrize("n", [1, 3, 6, 8])
+def test_constraints_to_unequal_parts(n: int) -> None:
+    """Inside of programs XLA pads them; results that cannot be in equal parts are whole."""
+    mesh, x = mesh_of((4, 2)), np.arange(float(n), dtype=np.float32)
+    rows = NamedSharding(mesh, P("x"))
+
+    def f(x: Any) -> Any:
+        return effx.lax.with_sharding_constraint(enp.sin(x), rows)
+
+    for g in (f, lambda x: f(x) + 1, lambda x: f(x)[:1], effx.grad(lambda x: (f(x) ** 2).sum())):
+        y = effx.jit(g)(x)
+        np.testing.assert_allclose(
+            y, g(x) if n == 8 else effx.jit(g)(effx.device_put(x, rows.update(spec=P()))), rtol=1e-6
+        )
+        assert {s.data.shape for s in y.addressable_shards} == {y.sharding.shard_shape(y.shape)}
+    np.testing.assert_allclose(effx.jit(f)(x), np.sin(x), rtol=1e-6)
+    doubled = effx.jit(lambda x: effx.lax.scan(lambda c, _: (f(c) * 2, None), x, None, length=2)[0])(x)
+    np.testing.assert_allclose(doubled, 2 * np.sin(2 * np.sin(x)), rtol=1e-5)
+
+
+def test_arrays_like_others_are_where_they_are() -> None:
+    """Those of another shape too, if the other is whole."""
+    x = effx.device_put(np.ones(4), D[1])
+    whole, cut = [effx.device_put(np.ones(8), NamedSharding(mesh_of((4, 2)), s)) for s in (P(), P("x"))]
+    for like in (effx.lax.full_like, enp.full_like):
+        assert like(x, 2, shape=(3,)).sharding == like(x, 2).sharding == x.sharding
+        assert like(whole, 2, shape=(3,)).sharding == like(whole, 2).sharding == whole.sharding
+        assert like(cut, 2).sharding == cut.sharding
+        np.testing.assert_array_equal(like(whole, 2, shape=(3,)), [2, 2, 2])
+    assert effx.lax.full((2,), 3.0, sharding=x.sharding).sharding == x.sharding
+
+
 MESH = mesh_of((4, 2))
 ERRORS: list[tuple[Any, type[Exception], str]] = [
     (

@@ -21,6 +21,7 @@ __all__ = [
     "Constrain",
     "MeshOperation",
     "Release",
+    "has_unequal_parts",
     "input_constraints",
     "mesh_operations",
     "move_between_memories",
@@ -64,9 +65,21 @@ class Constrain(Identity):
         return len(parts) == t.ndim and not any([n % k for n, k in zip(t.shape, parts, strict=True)])
 
     def infer(self, *types: ArrayType) -> ArrayType:
-        """The operand's type."""
+        """The operand's type. Inside of programs XLA pads parts that are not equal."""
         check_arity(self, types, 1)
         (t,) = types
+        if len(self.cuts) != t.ndim:
+            raise ShardingError(
+                f"with_sharding_constraint: {t!r} has {t.ndim} axes, but the constraint is for {len(self.cuts)}"
+            )
+        return t
+
+    def check_equal_parts(self, t: ArrayType) -> None:
+        """Checks that an array of a type, which is no value inside of a program, can have the sharding.
+
+        Raises:
+            ShardingError: its parts would not be equal.
+        """
         if not self.applies_to(t):
             cuts = ", ".join(
                 [
@@ -78,7 +91,6 @@ class Constrain(Identity):
                 f"with_sharding_constraint: {t!r} cannot be sharded into equal parts by ({cuts}) of a mesh of "
                 f"{dict(self.mesh)}"
             )
-        return t
 
 
 @final
@@ -130,6 +142,17 @@ def _iterate_mesh_operations(program: Program) -> Iterator[MeshOperation]:
                 yield from mesh_operations(inner)
 
 
+def has_unequal_parts(program: Program) -> bool:
+    """Returns whether a constraint in a program, or in its nested programs, is to unequal parts; cached."""
+    if "unequal parts" not in program.derived:
+        program.derived["unequal parts"] = any(
+            [type(e.op) is Constrain and not e.op.applies_to(e.inputs[0].type) for e in program.equations]
+        ) or any(
+            [has_unequal_parts(inner) for op in higher_order_operations(program) for inner in op.programs]
+        )
+    return cast("bool", program.derived["unequal parts"])
+
+
 def input_constraints(program: Program) -> tuple[Constrain | None, ...]:
     """Returns for each input of a program its sharding constraint, if that is its only use."""
     constraints = program.derived.get("constrained inputs")
@@ -142,7 +165,7 @@ def _find_input_constraints(program: Program) -> tuple[Constrain | None, ...]:
     uses: dict[Var, set[Constrain | None]] = {x: set() for x in program.inputs}
     for e in program.equations:
         inner: tuple[Constrain | None, ...] = (None,) * len(e.inputs)
-        if type(e.op) is Constrain and None not in e.op.cuts:
+        if type(e.op) is Constrain and None not in e.op.cuts and e.op.applies_to(e.inputs[0].type):
             inner = (e.op,)
         elif type(e.op) is Call:
             inner = input_constraints(e.op.program)

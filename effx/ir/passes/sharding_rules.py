@@ -11,6 +11,7 @@ from effx.ir.ops.collective import AxisIndex, Collective
 from effx.ir.ops.control import Calling, Cond, HigherOrder, Scan, While
 from effx.ir.ops.convert import Bitcast, OptimizationBarrier
 from effx.ir.ops.custom import CustomTangent
+from effx.ir.ops.host import Hosted
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.parallel import ParallelMap
@@ -66,9 +67,9 @@ def shard_barrier(op: object, shardings: OperandShardings) -> list[DimensionShar
     return list(shardings.mesh_axes)
 
 
-@sharding_rule(Iota, AxisIndex)
+@sharding_rule(Iota, AxisIndex, Hosted)
 def shard_generated(op: object, shardings: OperandShardings) -> list[DimensionShardings]:
-    """Replicates results without operands."""
+    """Replicates results without operands, and those of Python functions, which get whole arrays."""
     return [((),) * t.ndim for t in shardings.results]
 
 

@@ -18,9 +18,16 @@ import numpy as np
 
 from effx.array import Array
 from effx.errors import BackendError, ShardingError
-from effx.ir.meshes import PartitionSpec
+from effx.ir.meshes import PartitionSpec, trim_spec
 from effx.ir.ops.parallel import NamedSizes, ParallelMap
-from effx.ir.ops.sharding import Constrain, MeshOperation, input_constraints, mesh_operations, output_memories
+from effx.ir.ops.sharding import (
+    Constrain,
+    MeshOperation,
+    has_unequal_parts,
+    input_constraints,
+    mesh_operations,
+    output_memories,
+)
 from effx.ir.passes.sharding_constraints import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.placement.backends import default_device, devices
@@ -116,6 +123,10 @@ class Assignment:
             for i, op in enumerate(input_constraints(program)):
                 if op is not None and self.matches_devices(op):
                     inputs[i] = Tiling(op.sizes, tuple([cut or () for cut in op.cuts]))
+        if has_unequal_parts(program):
+            for i, t in enumerate(program.out_types):
+                if any([n % count for n in t.shape]):  # an array has equal parts: this one is whole
+                    outputs[i] = Tiling((count,), ((),) * t.ndim)
         for tilings, shardings, types in (
             (inputs, self.inputs, program.in_types),
             (outputs, self.outputs, program.out_types),
@@ -162,7 +173,8 @@ class Assignment:
                 entries.pop()
             return NamedSharding(mesh, PartitionSpec(*entries))
         grid = grid_sharding(self.devices, tiling.sizes, ()).mesh
-        return NamedSharding(grid, PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims]))
+        spec = PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims])
+        return NamedSharding(grid, PartitionSpec(*trim_spec(spec)))
 
 
 def assignment_on(program: Program, device: Device, committed: bool) -> Assignment:

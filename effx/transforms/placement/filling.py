@@ -6,6 +6,7 @@ from effx.array import Array
 from effx.array.promotion import convert
 from effx.effects import current_frame
 from effx.handlers.sharding_types.axes_in_types import cast_to_varying, with_sharding_like
+from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ManualAxisType, Shape
 from effx.lower.placement.concrete import ConcreteArray, device_put
 from effx.lower.placement.shardings import NamedSharding, SingleDeviceSharding
@@ -13,13 +14,18 @@ from effx.transforms.placement.global_arrays import make_array_from_callback
 
 
 def placement_of(like: object, shape: Shape) -> SingleDeviceSharding | NamedSharding | None:
-    """Returns the sharding of an array that is committed to its devices; None if it has another shape or is no such array.
+    """Returns the sharding of an array that is committed to its devices, for one of a shape.
 
-    None under a handler too, which places what it records.
+    None if it is no such array, or is cut and has another shape; and under a handler, which places what it records.
     """
-    if type(like) is not ConcreteArray or like.type.shape != shape or current_frame() is not None:
+    if type(like) is not ConcreteArray or not like.committed or current_frame() is not None:
         return None
-    return like.sharding if like.committed else None
+    sharding = like.sharding
+    if like.type.shape == shape:
+        return sharding
+    if isinstance(sharding, SingleDeviceSharding):
+        return sharding
+    return sharding.update(spec=PartitionSpec()) if sharding.is_fully_replicated else None
 
 
 def fill_like(like: object, shape: Shape, fill: Callable[[Shape], Array]) -> Array:

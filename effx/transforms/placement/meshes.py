@@ -8,9 +8,9 @@ from typing import Any, TypeGuard, TypeVar, cast, final
 
 import numpy as np
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.effects import axes_in_scope
+from effx.effects import axes_in_scope, current_frame
 from effx.errors import DeviceCountError, ShardingError, TreeError
 from effx.handlers.staging.parallel_maps import enclosing_replicas
 from effx.handlers.staging.stage import track_axes_from_here
@@ -19,7 +19,7 @@ from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import devices as all_devices
-from effx.lower.placement.concrete import ConcreteArray, memory_kind_of
+from effx.lower.placement.concrete import ConcreteArray, device_put, memory_kind_of
 from effx.lower.placement.memories import Space
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.shardings import Device, NamedSharding, Sharding, SingleDeviceSharding
@@ -283,7 +283,11 @@ def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
 
     In a program the default memory is no constraint: values are there unless they were moved elsewhere.
     """
+    if isinstance(sharding, SingleDeviceSharding) and type(x) is not Box and current_frame() is None:
+        return device_put(x, sharding)
     op = make_sharding_constraint(function_name, sharding, x.type.ndim)
+    if op is not None and current_frame() is None:
+        op.check_equal_parts(x.type)
     if op is not None and op.explicit:
         track_axes_from_here()
     y = x if op is None else op(x)
