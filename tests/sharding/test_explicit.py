@@ -385,6 +385,25 @@ def test_shapes_have_the_shardings_of_types() -> None:
         assert (shape.sharding.spec, effx.ShapeDtypeStruct.like(shape)) == (P("Y"), shape)
 
 
+def test_types_and_their_shapes_lower() -> None:
+    """A function is lowered for types and for structs of them, with the mesh in force and without."""
+    f = effx.jit(lambda x: x.sum(0) * 2)
+    for where in (effx.make_mesh((4, 2), ("X", "Y")), MESH, None):
+        with effx.set_mesh(where):
+            t = effx.typeof(enp.ones((8, 4)))
+            sharding: Any = t.sharding
+            for like in (
+                t,
+                effx.ShapeDtypeStruct.like(t),
+                effx.ShapeDtypeStruct((8, 4), "f4", sharding=sharding),
+            ):
+                close(f.lower(like).compile()(A), 2 * A.sum(0))
+    with effx.set_mesh(MESH):
+        struct = effx.eval_shape(lambda x: x * 2, put(A, "X", "Y"))
+        compiled = f.lower(struct).compile()
+        assert repr(compiled(put(A, "X", "Y")).type) == "f32[4@Y]"
+
+
 def double_on_host(seen: list[Any], a: Any) -> Any:
     seen.append(a)
     return np.asarray(a) * 2

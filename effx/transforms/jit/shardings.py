@@ -10,7 +10,7 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
 from effx.lower.placement.assignment import ArraySharding, RequestedShardings
-from effx.lower.placement.meshes import ambient
+from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSharding, type_sharding_of
 from effx.transforms.placement.meshes import (
     broadcast_shardings,
@@ -172,7 +172,9 @@ def argument_shardings(
     leaves: Sequence[PyTree], shardings: RequestedShardings | None
 ) -> RequestedShardings | None:
     """Returns the requested shardings, completed by the shardings of the arguments themselves."""
-    leaf_shardings = [getattr(x, "sharding", None) if not isinstance(x, Box) else None for x in leaves]
+    leaf_shardings = [
+        None if isinstance(x, Box) else _placed_sharding(getattr(x, "sharding", None)) for x in leaves
+    ]
     significant: list[ArraySharding | None] = [s if _is_more_than_device(s) else None for s in leaf_shardings]
     if shardings is not None:
         return attrs.evolve(
@@ -180,6 +182,16 @@ def argument_shardings(
             inputs=tuple([asked or s for asked, s in zip(shardings.inputs, significant, strict=True)]),
         )
     return RequestedShardings(tuple(significant)) if any([s is not None for s in significant]) else None
+
+
+def _placed_sharding(sharding: ArraySharding | None) -> ArraySharding | None:
+    """Returns the sharding of an array or a struct over devices; None if no mesh with its axes is in force."""
+    if not isinstance(sharding, NamedSharding) or isinstance(sharding.mesh, Mesh):
+        return sharding
+    mesh = ambient.value
+    if not isinstance(mesh, Mesh) or sharding.mesh.empty or mesh.shape_tuple != sharding.mesh.shape_tuple:
+        return None
+    return sharding_on_current_mesh("jit", sharding)
 
 
 def _is_more_than_device(s: object) -> bool:
