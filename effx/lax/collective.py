@@ -21,6 +21,7 @@ from effx.lax.named_axes import (
     axis_names,
     gather_group,
     resolve_index_groups,
+    sum_over_unequal_groups,
     total_size,
 )
 from effx.lax.operands import check_int
@@ -81,14 +82,14 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
         x: a tree of arrays; booleans are counted. A bare Python number is constant along the axis and gives a
             Python number: `psum(1, axis_name)` is the axis size.
         axis_name: a name that a surrounding `vmap`, `pmap` or `shard_map` binds, or several.
-        axis_index_groups: groups of indices, each of which is summed by itself.
+        axis_index_groups: groups of indices, each of which is summed by itself. They may differ in size.
 
     Returns:
         A tree like x, constant along the axis or in each group.
 
     Raises:
         AxisNameError: nothing binds the name.
-        ShapeError: the groups do not name each index once, or differ in size.
+        ShapeError: the groups do not name each index once.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1., 3.]))
@@ -97,9 +98,12 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
     Array([2, 4, 2, 4], dtype=int32)
     """
     names = axis_names(axis_name)
-    rows, group_size = resolve_index_groups("psum", names, axis_index_groups)
+    rows, group_size = resolve_index_groups("psum", names, axis_index_groups, unequal=True)
+    is_unequal = rows is not None and len({len(row) for row in rows}) > 1
 
     def leaf(value: Operand) -> Array | Number:
+        if is_unequal and rows is not None:
+            return sum_over_unequal_groups(bool_to_int(as_operand(value, "psum")), names, rows)
         if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
             return value * group_size
         return _reduce_leaf(bool_to_int(as_operand(value, "psum")), names, rows, c.PSum)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from effx import dtypes
-from effx.array import Array, HostArray
+from effx.array import Array, HostArray, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
@@ -15,6 +15,7 @@ from effx.errors import ShapeError, TransformError
 from effx.handlers.evaluate.handler import unhandled_effects_error
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.reduce import ReduceSum
 from effx.ir.types import array_type
 
 __all__ = ["axis_index", "axis_size"]
@@ -49,9 +50,14 @@ def total_size(function_name: str, names: tuple[AxisName, ...]) -> int:
 
 
 def resolve_index_groups(
-    function_name: str, names: tuple[AxisName, ...], groups: Groups
+    function_name: str, names: tuple[AxisName, ...], groups: Groups, unequal: bool = False
 ) -> tuple[c.Groups, int]:
-    """Returns the groups of indices that communicate, and the size of each."""
+    """Returns the groups of indices that communicate, and the size of the first.
+
+    Args:
+        function_name: for errors. names: the axes. groups: of indices.
+        unequal: whether the groups may be of several sizes.
+    """
     group_size = total_size(function_name, names)
     if groups is None:
         return None, group_size
@@ -62,7 +68,7 @@ def resolve_index_groups(
             f"{', '.join(map(repr, names))} once, "
             f"got {[list(r) for r in rows]}"
         )
-    if len({len(group) for group in rows}) != 1:
+    if len({len(group) for group in rows}) != 1 and not unequal:
         raise ShapeError(
             f"{function_name}: axis_index_groups must be of one size, got groups of {[len(r) for r in rows]}"
         )
@@ -79,13 +85,31 @@ def gather_group(array: Array, names: tuple[AxisName, ...], rows: tuple[tuple[in
 
     No collective of XLA's has groups over several axes, so every index receives everything and takes its group's values.
     """
-    every = array
-    for i, name in enumerate(reversed(names)):
-        every = c.AllGather(name, 0, axis_size_of("axis_index_groups", name), i > 0)(every)
+    every = _gather_all(array, names)
     members = np.empty((sum(map(len, rows)), len(rows[0])), np.int32)
     for row in rows:
         members[list(row)] = row
     return getitem(every, _own_entry(members, names))
+
+
+def _gather_all(array: Array, names: tuple[AxisName, ...]) -> Array:
+    """Returns the values of all indices along several axes, stacked along a new first axis."""
+    for i, name in enumerate(reversed(names)):
+        array = c.AllGather(name, 0, axis_size_of("axis_index_groups", name), i > 0)(array)
+    return array
+
+
+def sum_over_unequal_groups(
+    array: Array, names: tuple[AxisName, ...], rows: tuple[tuple[int, ...], ...]
+) -> Array:
+    """Returns the sum of the values of the own group, where groups are of several sizes: of everything, with zeros."""
+    size = sum(map(len, rows))
+    members = np.zeros((size, size), np.int32)
+    for row in rows:
+        members[np.ix_(row, row)] = 1
+    every = _gather_all(array, names)
+    is_member = _own_entry(members, names).reshape(size, *[1] * array.ndim) == 1
+    return ReduceSum((0,))(arithmetic.where(is_member, every, 0))
 
 
 def index_in_group(names: tuple[AxisName, ...], rows: c.Groups) -> Array:

@@ -259,6 +259,29 @@ def test_numbers_are_the_same_for_all(transform: Any) -> None:
     assert float(number) == 8.0
 
 
+@pytest.mark.parametrize("transform", [effx.vmap, effx.pmap])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bool"])
+def test_sums_over_groups_of_several_sizes(transform: Any, dtype: str) -> None:
+    """Each index gets its own group's sum, and cotangents go back to the group; a number counts its members."""
+    groups = [[0, 2, 3], [1]]
+    x = np.array([[1, 0], [2, 3], [4, 5], [0, 7]]).astype(dtype)
+    total, count = transform(lambda x: lax.psum((x, 1), "i", axis_index_groups=groups), axis_name="i")(x)
+    sums = x[[0, 2, 3]].sum(0)
+    np.testing.assert_array_equal(total, [sums, x[1], sums, sums])
+    np.testing.assert_array_equal(count, [3, 1, 3, 3])
+    if dtype != "float32":
+        return
+    weights = np.array([1.0, 10.0, 100.0, 1000.0], dtype)
+
+    def loss(x: Any) -> Any:
+        y = transform(lambda x: lax.psum(x, "i", axis_index_groups=groups), axis_name="i")(x)
+        return (weights[:, None] * y).sum()
+
+    np.testing.assert_array_equal(
+        effx.grad(loss)(x), np.array([[1101.0], [10.0], [1101.0], [1101.0]]) * np.ones(2)
+    )
+
+
 ERRORS: list[tuple[Replica, type[Exception], str]] = [
     (
         lambda x: lax.psum(x, "j"),
