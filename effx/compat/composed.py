@@ -4,7 +4,7 @@ Libraries write rules for them in tables of their own, and bind them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import TypeVar, final
 
 from effx import lax
 from effx.array import Array
@@ -17,6 +17,8 @@ from effx.tree.registry import PyTree
 
 __all__ = ["COMPOSED", "ComposedPrimitive"]
 
+F = TypeVar("F", bound=Callable[..., PyTree])
+
 
 @final
 class ComposedPrimitive(Primitive):
@@ -26,7 +28,7 @@ class ComposedPrimitive(Primitive):
         function: of arrays and of the primitive's parameters.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], multiple_results: bool = False) -> None:
+    def __init__(self, name: str, function: Callable[..., PyTree], multiple_results: bool = False) -> None:
         super().__init__(name)
         self.function = function
         self.multiple_results = multiple_results
@@ -47,13 +49,13 @@ class ComposedPrimitive(Primitive):
             [array_type(x.dtype, x.shape) for x in (results if self.multiple_results else [results])]
         )
 
-    def def_impl(self, impl: Any) -> Any:
+    def def_impl(self, impl: F) -> F:
         """Raises a TransformError: effx defines how its functions are computed."""
         raise TransformError(f"{self.name}: is a function of effx; def_impl is for primitives of one's own")
 
 
 def _reduce(
-    *operands: Array, computation: Callable[..., Any], dimensions: Sequence[int], **_: object
+    *operands: Array, computation: Callable[..., PyTree], dimensions: Sequence[int], **_: object
 ) -> list[Array]:
     """Reduces arrays; the initial values are the second half of the operands."""
     half = len(operands) // 2

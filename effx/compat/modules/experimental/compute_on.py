@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from effx.compat.hints import warn_of_hint
 from effx.errors import CompatError
@@ -16,12 +15,12 @@ _KINDS = ("device", "device_host", "tpu_sparsecore")
 
 
 def compute_on(
-    f: Callable[..., Any] | None = None,
+    f: Callable[..., PyTree] | None = None,
     *,
     compute_type: str,
     out_memory_spaces: PyTree = None,
     compiler_options: Mapping[str, object] | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., PyTree]:
     """Returns the function, compiled: it gives the same values wherever it computes.
 
     Args:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, final
+from typing import final
 
 from effx.compat.hints import warn_of_hint
 from effx.transforms.jit.jit import jit
+from effx.tree.registry import PyTree
 
 __all__ = ["custom_partitioning"]
 
@@ -22,7 +23,7 @@ class custom_partitioning:  # JAX's name
     [0 2 4]
     """
 
-    def __init__(self, fun: Callable[..., Any], static_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[..., PyTree], static_argnums: Sequence[int] = ()) -> None:
         self.fun = fun
         self.static_argnums = tuple(static_argnums)
         self._compiled = jit(fun, static_argnums=self.static_argnums)
@@ -30,9 +31,9 @@ class custom_partitioning:  # JAX's name
 
     def def_partition(
         self,
-        partition: Callable[..., Any] | None,
-        infer_sharding_from_operands: Callable[..., Any] | None = None,
-        propagate_user_sharding: Callable[..., Any] | None = None,
+        partition: Callable[..., PyTree] | None,
+        infer_sharding_from_operands: Callable[..., PyTree] | None = None,
+        propagate_user_sharding: Callable[..., PyTree] | None = None,
         decode_shardings: bool = True,
         sharding_rule: object = None,
         *,
@@ -49,6 +50,6 @@ class custom_partitioning:  # JAX's name
         """
         warn_of_hint("custom_partitioning", "XLA's partitioner cuts the function; shard_map says how by hand")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Calls the function, compiled."""
         return self._compiled(*args, **kwargs)

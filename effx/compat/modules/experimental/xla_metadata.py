@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from effx.compat.hints import warn_of_hint
 from effx.tree.registry import PyTree
@@ -17,7 +16,7 @@ def _without_effect() -> Iterator[None]:
     yield
 
 
-def set_xla_metadata(x: PyTree = None, **kwargs: object) -> Any:
+def set_xla_metadata(x: PyTree = None, **kwargs: object) -> PyTree:
     """Returns the values, or, without values, a context and decorator in which nothing is different.
 
     Args:
@@ -28,13 +27,13 @@ def set_xla_metadata(x: PyTree = None, **kwargs: object) -> Any:
     return _without_effect() if x is None else x
 
 
-def fuse_limit() -> Any:
+def fuse_limit() -> PyTree:
     """Returns a context in which nothing is different."""
     warn_of_hint("fuse_limit", _INSTEAD)
     return _without_effect()
 
 
-def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: object) -> Any:
+def xla_metadata_call(f: Callable[..., PyTree] | None = None, **meta: object) -> PyTree:
     """Returns the function, or a decorator that does.
 
     Args:
@@ -45,7 +44,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: object) -> An
     return (lambda g: g) if f is None else f
 
 
-def must_fuse_call(identifier: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def must_fuse_call(identifier: str) -> Callable[[Callable[..., PyTree]], Callable[..., PyTree]]:
     """Returns a decorator that returns the function.
 
     Args:

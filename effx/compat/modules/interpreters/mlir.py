@@ -1,7 +1,5 @@
 """`jax.interpreters.mlir`: what primitives are made of."""
 
-from typing import Any
-
 import numpy as np
 
 from effx import dtypes
@@ -13,6 +11,7 @@ from effx.compat.lowering import (
     register_lowering,
 )
 from effx.lower.text.hlo import mlir_binding
+from effx.tree.registry import PyTree
 
 __all__ = [
     "LoweringRuleContext", "ModuleContext", "aval_to_ir_type", "dtype_to_ir_type", "emit_python_callback", "lower_fun",
@@ -20,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def aval_to_ir_type(*context_and_aval: Any) -> Any:
+def aval_to_ir_type(*context_and_aval: PyTree) -> PyTree:
     """Returns the type of arrays in MLIR's Python binding, in its context in force.
 
     Args:
@@ -29,6 +28,6 @@ def aval_to_ir_type(*context_and_aval: Any) -> Any:
     return mlir_binding("ir").Type.parse(context_and_aval[-1].mlir)
 
 
-def dtype_to_ir_type(dtype: Any) -> Any:
+def dtype_to_ir_type(dtype: PyTree) -> PyTree:
     """Returns the type of elements in MLIR's Python binding, in its context in force."""
     return mlir_binding("ir").Type.parse(dtypes.mlir_name(np.dtype(dtype)))

@@ -1,7 +1,6 @@
 """`jax.extend.core`: programs as libraries read and change them."""
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,7 @@ class DropVar:
     """JAX's class of unused results. In effx they are ordinary variables, so there are no instances."""
 
 
-def primal_dtype_to_tangent_dtype(primal_dtype: dtypes.DTypeLike) -> np.dtype[Any]:
+def primal_dtype_to_tangent_dtype(primal_dtype: dtypes.DTypeLike) -> dtypes.DType:
     """Returns the dtype of the tangents of arrays of a dtype: its own for floats, else float0."""
     return array_type(dtypes.canonicalize_requested(primal_dtype), ()).to_tangent_aval().dtype
 
