@@ -37,6 +37,7 @@ from effx.errors import (
 )
 from effx.flags import check_static_indices
 from effx.ir.ops.checkpoint import ask_policy
+from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.tree.registry import keep_attrs_classes_leaves
@@ -185,6 +186,7 @@ def install() -> None:
     keep_attrs_classes_leaves()
     check_static_indices.set(False)  # JAX's default
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
+    PartitionSpec.__repr__ = PartitionSpec.tuple_text  # type: ignore[method-assign]  # see above
     ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
     add_attributes()
     ask_policy.append(ask_policy_of_jax)

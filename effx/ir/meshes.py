@@ -129,6 +129,10 @@ class PartitionSpec:
         inner = ", ".join(map(repr, self.partitions))
         return f"P({inner})"
 
+    def tuple_text(self) -> str:
+        """Returns the text with the entries as a tuple, `P('x',)`: the `repr` under `effx.compat`."""
+        return f"P{self.partitions!r}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return PartitionSpec, self.partitions
 

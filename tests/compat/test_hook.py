@@ -128,6 +128,9 @@ else:
 mesh = jax.make_mesh((8,), ("i",))
 x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, P("i")))
 assert str(jax.typeof(x)) == "float32[8@i]" and repr(jax.typeof(x)) == "f32[8@i]"
+specs = jax.P(), jax.P("i"), jax.P(None, ("i", "j")), jax.typeof(x).sharding.spec
+assert list(map(repr, specs)) == ["P()", "P('i',)", "P(None, ('i', 'j'))", "P('i',)"]
+assert isinstance(jax.typeof(x).sharding, jax.sharding.NamedSharding)
 assert effx.make_mesh((8,), ("i",)).axis_types[0] == jax.sharding.AxisType.Auto
 
 compilation_cache.set_cache_dir("kept")
