@@ -117,7 +117,7 @@ def checkify(
     """Returns a function that also gives the first error as a value.
 
     Args:
-        f: any function. Numbers among its arguments become arrays.
+        f: any function. Numbers among its arguments become arrays, but bools.
         errors: the errors to check: one of the sets of this module, or a union of them.
 
     Returns:
@@ -144,4 +144,7 @@ def checkify(
 
 
 def _to_array(x: object) -> object:
-    return enp.asarray(x) if isinstance(x, bool | int | float | complex | np.ndarray | np.generic) else x
+    # A Python bool is no index, and a static argument of jit may decide by it.
+    if type(x) is bool or not isinstance(x, int | float | complex | np.ndarray | np.generic):
+        return x
+    return enp.asarray(x)

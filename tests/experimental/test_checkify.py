@@ -389,3 +389,16 @@ def test_branches_and_loops_that_do_not_run() -> None:
     each = effx.vmap(checkify.checkify(cond))(enp.array([2.0, -1.0]))[0].get() or ""
     assert each.startswith("at mapped index 1: -1.0 of 7")
     assert "\n" not in each
+
+
+def test_a_static_argument_may_decide() -> None:
+    """Under jit too: a number that is passed on stays known."""
+
+    @checkify.checkify
+    def f(x: Any, flag: Any) -> Any:
+        return enp.log(x) if flag else x
+
+    for flag, expected in ((True, 0.0), (False, 1.0)):
+        error, y = effx.jit(f, static_argnums=1)(1.0, flag)
+        assert error.get() is None
+        assert float(y) == expected
