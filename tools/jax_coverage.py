@@ -28,7 +28,6 @@ PRIMITIVE = "a primitive; effx has operations (`effx.ir`)"
 INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
-UNCOMPILED = "XLA for CPUs compiles no program with its numbers, there as here"
 PENDING = "for types that say that a sum over devices is still to be taken: effx takes it at once"
 ASYNCHRONOUS = "XLA starts and ends collectives by itself"
 UNORDERED = "ignored there: the elements of a sparse array stand in no order along its axes"
@@ -89,9 +88,6 @@ REASONS: dict[str, str] = {
     "jax.errors.*(context)": RAISED,
     "jax.errors.*(msg)": RAISED,
     "jax.errors.*(tracer)": RAISED,
-    "jax.numpy.int1": UNCOMPILED,
-    "jax.numpy.uint1": UNCOMPILED,
-    "jax.numpy.float6_*": UNCOMPILED,
     "jax.numpy.fromfile(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.fromiter(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.set_printoptions(*kwargs)": "the parameters of NumPy's function have names here",
