@@ -179,14 +179,14 @@ def eig(
 ) -> list[Array]:
     """Returns eigenvalues and eigenvectors of matrices, by LAPACK's geev on CPUs.
 
-    Eigenvalues have derivatives where they are simple, and so have right eigenvectors if nothing depends on their
-    phase; left eigenvectors have none.
+    Where eigenvalues are simple, they have derivatives, and so have eigenvectors, as LAPACK returns them: of length 1, with
+    a real largest element.
 
     Args:
         x: `[*batch, n, n]`.
         compute_left_eigenvectors: True for vectors l with `l^H x = w l^H`.
         compute_right_eigenvectors: True for vectors r with `x r = w r`.
-        enable_eigvec_derivs: JAX differentiates right eigenvectors if True only; effx always does.
+        enable_eigvec_derivs: JAX differentiates eigenvectors if True only; effx always does.
         implementation: None or LAPACK.
         use_magma: whether GPUs should use MAGMA, which effx does not.
 
