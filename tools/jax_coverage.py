@@ -96,7 +96,6 @@ REASONS: dict[str, str] = {
     "jax.P(*reduced*)": PENDING,
     "jax.P.": PENDING,
     "jax.P.update(*reduced)": PENDING,
-    "jax.ds(size)": "left out it is None here",
     "jax.jit(*_shardings)": "None says nothing, there as here",
     "jax.jit(fun)": f"it may be named here; {DECORATOR}, there as here",
     "jax.NamedSharding.update(*kwargs)": NAMED,

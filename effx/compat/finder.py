@@ -36,8 +36,8 @@ from effx.errors import (
     callback_errors,
 )
 from effx.flags import check_static_indices
-from effx.ir.ops.checkpoint import ask_policy
 from effx.ir.meshes import PartitionSpec
+from effx.ir.ops.checkpoint import ask_policy
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.tree.registry import keep_attrs_classes_leaves
