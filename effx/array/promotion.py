@@ -12,10 +12,11 @@ from effx.flags import numpy_dtype_promotion, numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.ops.sizes import SizeValue
+from effx.ir.program import Literal
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, HostData, Number, Operand
-from effx.ir.values.boxes import HostArray
+from effx.ir.values.boxes import Box, HostArray
 from effx.ports import array_methods
 
 if TYPE_CHECKING:
@@ -186,14 +187,27 @@ def convert(x: Array, dtype: DType, weak: bool = False) -> Array:
     t = x.type
     if t.dtype == dtype and t.weak == weak:
         return x
-    if type(x) is HostArray and t.weak and not isinstance(x.value, np.ndarray):
+    if t.weak:
         # A Python number takes the dtype as it is, without rounding twice.
-        value = x.value
-        if dtype.kind == "c" or (dtypes.is_floating(dtype) and not isinstance(value, complex)):
-            return HostArray(value, array_type(dtype, (), weak))
-        if dtypes.is_integer(dtype) and isinstance(value, int):
-            return HostArray(wrap_integer(int(value), dtype), array_type(dtype, (), weak))
+        new_type = array_type(dtype, t.shape, weak)
+        if type(x) is HostArray and not isinstance(x.value, np.ndarray):
+            number = _convert_number(x.value, dtype)
+            if number is not None:
+                return HostArray(number, new_type)
+        elif type(x) is Box and type(x.payload) is Literal:
+            number = _convert_number(x.payload.value, dtype)
+            if number is not None:
+                return Box(x.frame, Literal(number, new_type), new_type)
     return Convert(dtype, weak)(x)
+
+
+def _convert_number(value: Number, dtype: DType) -> Number | None:
+    """Converts a Python number to a dtype that holds it; None for another dtype, to which an operation converts."""
+    if dtype.kind == "c" or (dtypes.is_floating(dtype) and not isinstance(value, complex)):
+        return value
+    if dtypes.is_integer(dtype) and isinstance(value, int):
+        return wrap_integer(int(value), dtype)
+    return None
 
 
 def promote_dtypes(*operands: Operand) -> list[Array]:

@@ -33,7 +33,7 @@ from effx.handling import (
     reference_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_axis, check_int, check_kind, types_text
+from effx.ir.ops.base import Rearranging, check_axis, check_int, check_kind, types_text
 from effx.ir.ops.shape import Iota
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_along_axis
@@ -47,7 +47,7 @@ Axis = int | None
 
 @final
 @attrs.frozen
-class Sort(TupleOperation):
+class Sort(TupleOperation, Rearranging):
     """Sorts the operands together along an axis by the first `num_keys` of them. StableHLO: sort.
 
     Attributes:

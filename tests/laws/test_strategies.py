@@ -19,6 +19,7 @@ from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.exported_call import ExportedCall
 from effx.families.foreign import ForeignCall
+from effx.families.inspection import InspectSharding
 from effx.handlers.oracle import Reference, evaluate
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops.base import Elementwise
@@ -52,6 +53,7 @@ def test_every_operation_is_drawn() -> None:
         PythonCallback,
         ForeignCall,
         ExportedCall,
+        InspectSharding,
     )
     assert all([issubclass(k, Collective) or k in others for k in left_out])
 

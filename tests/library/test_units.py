@@ -217,6 +217,7 @@ def test_every_operation_has_a_unit() -> None:
         "composite": "decomposition",
         "exported_call": "refused",
         "foreign_call": "refused",
+        "inspect_sharding": "refused",
         "python_callback": "refused",
     }
 

@@ -80,7 +80,8 @@ def test_stages() -> None:
     found = [effx.stages.Traced, effx.stages.Lowered, effx.stages.Compiled]
     assert [type(x) for x in (traced, lowered, compiled)] == found
     assert traced.effects == frozenset()
-    assert traced.out_avals == compiled.out_info
+    assert traced.out_avals == compiled.out_avals == effx.typeof(traced.out_info)
+    assert traced.out_info == compiled.out_info
     (info,) = compiled.args_info[0]
     assert type(info) is effx.stages.ArgInfo
     options: effx.stages.CompilerOptions = {"xla_embed_ir_in_executable": True}

@@ -84,6 +84,26 @@ def test_what_is_cheap_or_large_is_computed_at_each_call() -> None:
     assert split_constant_part(large, 0) is None
 
 
+def test_what_computes_with_floats_is_rounded_as_ever() -> None:
+    """A sum of floats alone would be rounded otherwise than within its program; sorts and comparisons are exact."""
+    table = enp.asarray(TABLE)
+    for function, is_split in (
+        (lambda x: x * enp.sum(table), False),
+        (lambda x: x * (table @ table)[0], False),
+        (lambda x: x * enp.sort(table[0]), True),
+        (lambda x: x[enp.argsort(table[0])], True),
+        (lambda x: x * enp.sum(table > 0.5), True),
+        (
+            lambda x: x * effx.random.bits(effx.random.wrap_key_data(enp.asarray([1, 2], enp.uint32)), (5,)),
+            True,
+        ),
+    ):
+        program = effx.make_jaxpr(function)(X)
+        assert (split_constant_part(program, len(program.constants)) is not None) == (
+            is_split and bool(program.constants)
+        )
+
+
 def test_python_functions_run_at_each_call() -> None:
     calls: list[int] = []
 

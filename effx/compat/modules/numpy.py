@@ -65,8 +65,8 @@ def shape(a: object) -> Shape:
 
     `effx.numpy.shape` refuses those, as JAX will too: today it warns. Libraries ask it of optional arguments.
 
-    >>> shape([[1, 2], [3, 4]]), shape(None)
-    ((2, 2), ())
+    >>> shape(np.ones((2, 3))), shape(1.0)
+    ((2, 3), ())
     """
     return _shape_of("shape", a)
 
@@ -87,8 +87,8 @@ def _shape_of(function_name: str, a: object) -> Shape:
 def ndim(a: object) -> int:
     """The number of axes, of what `shape` takes.
 
-    >>> ndim([1.0, 2.0])
-    1
+    >>> ndim(np.ones(2)), ndim(1.0)
+    (1, 0)
     """
     return len(_shape_of("ndim", a))
 
@@ -96,7 +96,7 @@ def ndim(a: object) -> int:
 def size(a: object, axis: int | tuple[int, ...] | None = None) -> int:
     """The number of elements, or the product of the sizes of some axes, of what `shape` takes.
 
-    >>> size([[1, 2, 3]]), size([[1, 2, 3]], 1)
+    >>> size(np.ones((1, 3))), size(np.ones((1, 3)), 1)
     (3, 3)
     """
     sizes = _shape_of("size", a)

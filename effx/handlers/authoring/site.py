@@ -5,10 +5,11 @@ from typing import Any, Generic, cast, final
 import numpy as np
 from typing_extensions import TypeVar
 
-from effx.array import Array, HostArray
+from effx.array import Array
 from effx.effects import Frame, Handler, Operation, describe_stack, full_scope, user_scope
 from effx.errors import Source, TransformError, current_source, source_of
 from effx.handlers.recursion.payloads import PayloadHandler, apply_typing_rule
+from effx.handlers.staging.stage import read_literal
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree
 
@@ -70,12 +71,9 @@ class Site(Generic[H, S]):
         """For each operand its value as a NumPy array if it is known at trace time, else None. Known are
         literals, NumPy arrays, and, outside jit, arrays that no handler has boxed.
         """
-        return tuple(
-            [
-                x.host("site.constants") if type(x) is HostArray or x.frame is None else None
-                for x in self.operands
-            ]
-        )
+        numbers = [read_literal(x) for x in self.operands]
+        known = [x if number is None else number for x, number in zip(self.operands, numbers, strict=True)]
+        return tuple([x.host("site.constants") if x.frame is None else None for x in known])
 
     @property
     def scope(self) -> str:

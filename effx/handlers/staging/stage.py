@@ -172,6 +172,13 @@ def track_axes_from_here() -> None:
         frame = frame.outer
 
 
+def read_literal(x: Array) -> HostArray | None:
+    """Returns the number that `make_literal` made a value of; None for other values."""
+    if type(x) is not Box or type(x.payload) is not Literal or not isinstance(x.frame.handler, Stage):
+        return None
+    return HostArray(x.payload.value, x.payload.type)
+
+
 def stage(
     function: Callable[[list[Array]], Sequence[Array]],
     types: Sequence[ArrayType],

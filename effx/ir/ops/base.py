@@ -73,6 +73,12 @@ class Structural(Operation[Array]):
     __slots__ = ()
 
 
+class Rearranging(Operation[tuple[Array, ...]]):
+    """Trait: gives the elements of its operands in an order that depends on them, without computing with them."""
+
+    __slots__ = ()
+
+
 class Monotone(Operation[Array]):
     """Trait: one operand, non-decreasing over the whole real line."""
 

@@ -5,7 +5,8 @@ from typing import cast, final
 
 import attrs
 
-from effx.ir.ops.base import Elementwise, Structural
+from effx.dtypes import is_inexact
+from effx.ir.ops.base import Elementwise, Rearranging, Structural
 from effx.ir.ops.control import Call, HigherOrder, contains_operation
 from effx.ir.ops.convert import Bitcast, OptimizationBarrier
 from effx.ir.ops.host import Hosted
@@ -38,10 +39,11 @@ class ConstantSplit:
 
 
 def split_constant_part(program: Program, count: int) -> ConstantSplit | None:
-    """Splits off what depends on constants alone and takes time: sorts, scans, sums, products, random bits.
+    """Splits off what depends on constants alone, is exact and takes time: sorts, scans, sums of integers, random bits.
 
-    Elementwise operations and moves of elements stay, unless they follow such an operation: XLA fuses them with what
-    reads them. Cached.
+    What computes with floats stays: alone it would be rounded otherwise than among other operations. So do elementwise
+    operations and moves of elements, unless they follow an operation that takes time: XLA fuses them with what reads
+    them. Cached.
 
     Args:
         program: the program.
@@ -52,17 +54,17 @@ def split_constant_part(program: Program, count: int) -> ConstantSplit | None:
 
     >>> from effx.ir.text import parse_program
     >>> parts = split_constant_part(parse_program('''
-    ... f(a: f32[2,2], b: f32[2]) {
-    ...   c: f32[2] = reduce_sum[axes=(0,)] a
-    ...   d: f32[2] = mul b c
+    ... f(a: i32[2,2], b: i32[2]) {
+    ...   c: i32[2] = reduce_sum[axes=(0,)] a
+    ...   d: i32[2] = mul b c
     ...   return d
     ... }'''), 1)
     >>> print(parts.constant_part, parts.rest)
-    f(a: f32[2,2]) {
-      b: f32[2] = reduce_sum[axes=(0,)] a
+    f(a: i32[2,2]) {
+      b: i32[2] = reduce_sum[axes=(0,)] a
       return b
-    } f(a: f32[2], b: f32[2]) {
-      c: f32[2] = mul b a
+    } f(a: i32[2], b: i32[2]) {
+      c: i32[2] = mul b a
       return c
     }
     """
@@ -133,11 +135,20 @@ def _may_be_computed_once(e: Equation) -> bool:
         return False
     if isinstance(e.op, HigherOrder) and any([contains_operation(p, Hosted) for p in e.op.programs]):
         return False
-    return all(
+    return _is_exact(e) and all(
         [
             not has_symbolic(v.type.shape) and v.type.size * v.type.dtype.itemsize <= LARGEST_VALUE
             for v in e.outputs
         ]
+    )
+
+
+def _is_exact(e: Equation) -> bool:
+    """Says whether an operation computes integers and bools, or moves floats."""
+    if isinstance(e.op, HigherOrder):
+        return all([_is_exact(inner) for p in e.op.programs for inner in p.equations])
+    return isinstance(e.op, Structural | Rearranging) or not any(
+        [is_inexact(v.type.dtype) for v in e.outputs]
     )
 
 

@@ -484,7 +484,11 @@ class Function(Generic[P, R]):
         with isolated():
             constants = [to_concrete(x) for x in captured]
         all_options = tuple(sorted({**dict(self.options.compiler_options), **dict(options)}.items()))
-        rest, rest_constants = compute_constant_part(program, constants, assignment, all_options)
+        rest: Program = program
+        rest_constants: Sequence[ConcreteArray] = constants
+        # A program on disk is given its constants by the process that reads it, not what was computed from them.
+        if flags.cache_dir.value is None or not flags.cache_programs.value:
+            rest, rest_constants = compute_constant_part(program, constants, assignment, all_options)
         executable = compile_program(
             order_effects(rest),
             rest_constants,
