@@ -1,0 +1,5 @@
+"""`jax.experimental.pallas.mosaic_gpu`: compiler parameters of kernels for GPUs, which effx does not compile."""
+
+from effx.compat.pallas import CompilerParams
+
+__all__ = ["CompilerParams"]
