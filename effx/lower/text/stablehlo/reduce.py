@@ -270,6 +270,22 @@ def _emit_window_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str,
 # An axis is split into so many blocks that one element of each fills vectors, and the cache lines of these
 # elements stay in the cache from one iteration to the next.
 BLOCKS = 256
+# Bytes of a line of a cache, and of what the sets of a core's first cache hold one line of each.
+CACHE_LINE, CACHE_SETS = 64, 4096
+
+
+def _spread_over_cache(length: int, width: int) -> int:
+    """Returns a length of blocks, the least from `length` on, whose blocks do not share the sets of a cache.
+
+    One element of each block is in the cache at a time. Blocks that lie a power of two apart share sets, so that few
+    stay: 2^20 floats took 13.3 ms, 10^6 3.1 ms.
+
+    Args:
+        length: elements of a block. width: bytes of an element, with the axes behind it.
+    """
+    while math.gcd(length * width, CACHE_SETS) > max(CACHE_LINE, math.gcd(width, CACHE_SETS)):
+        length += 1
+    return length
 
 
 def _emit_block_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str) -> str:
@@ -278,6 +294,8 @@ def _emit_block_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, 
     outer, inner = math.prod(t.shape[:axis]), math.prod(t.shape[axis + 1 :])
     blocks = max(1, min(BLOCKS // (outer * inner), math.isqrt(n)))
     length = -(-n // blocks)
+    if outer * blocks > 16:
+        length = _spread_over_cache(length, inner * t.dtype.itemsize)
     flat, padded = t.with_shape((outer, n, inner)), t.with_shape((outer, blocks * length, inner))
     block_shapes, row = t.with_shape((outer, blocks, length, inner)), t.with_shape((outer, blocks, 1, inner))
     x = sizes.reshape(body, x, t, flat)
