@@ -106,6 +106,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 _PUBLIC_CLASSES = ("Array.", "IndexUpdate.", "ufunc.")
 # Modules whose frames may stand between a user's function and the transformation that calls it.
 _CALLBACK_MODULES = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
+_CALLERS = ("__call__", "call_in_transformation")
 # Modules of the rules of operations, if a frame of theirs stands inside of the public function.
 _RULE_MODULES = ("effx.handlers.", "effx.families.")
 
@@ -135,7 +136,7 @@ def user_passed_operands() -> bool:
             is_method = code.co_qualname.startswith(_PUBLIC_CLASSES) and not is_private and name != "__call__"
             if is_method or name in frame.f_globals.get("__all__", ()):
                 promoter = name
-        elif name not in (promoter, "__call__") and not module.startswith(_CALLBACK_MODULES):
+        elif name not in (promoter, *_CALLERS) and not module.startswith(_CALLBACK_MODULES):
             return False
         frame = frame.f_back
     return True

@@ -284,6 +284,7 @@ class StandIn:
         self.id = number
 
 
+@pytest.mark.unguarded
 def test_devices_that_are_not_there_are_drawn() -> None:
     """A mesh takes any objects with a platform and an id, to plan with."""
     mesh = Mesh(np.array([StandIn(i) for i in range(4)]).reshape(2, 2), ("x", "y"))
