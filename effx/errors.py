@@ -106,6 +106,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 _PUBLIC_CLASSES = ("Array.", "IndexUpdate.", "ufunc.")
 # Modules whose frames may stand between a user's function and the transformation that calls it.
 _CALLBACK_MODULES = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
+# Functions that may stand there too: they only call another one.
 _CALLERS = ("__call__", "call_in_transformation")
 # Modules of the rules of operations, if a frame of theirs stands inside of the public function.
 _RULE_MODULES = ("effx.handlers.", "effx.families.")
