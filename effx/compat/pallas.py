@@ -93,12 +93,12 @@ class CompilerParams:
         self.params = params
 
 
-_programs: ContextVar[tuple[Sequence[PyTree], Sequence[int]]] = ContextVar("effx_pallas_programs")
+_places: ContextVar[tuple[Sequence[PyTree], Sequence[int]]] = ContextVar("effx_pallas_places")
 
 
-def _current_program(function_name: str) -> tuple[Sequence[PyTree], Sequence[int]]:
+def _place_in_grid(function_name: str) -> tuple[Sequence[PyTree], Sequence[int]]:
     try:
-        return _programs.get()
+        return _places.get()
     except LookupError:
         raise CompatError(f"{function_name}: there is a grid only inside a kernel of pallas_call") from None
 
@@ -109,7 +109,7 @@ def program_id(axis: int) -> PyTree:
     Raises:
         CompatError: outside of a kernel.
     """
-    return _current_program("program_id")[0][axis]
+    return _place_in_grid("program_id")[0][axis]
 
 
 def num_programs(axis: int) -> int:
@@ -118,14 +118,17 @@ def num_programs(axis: int) -> int:
     Raises:
         CompatError: outside of a kernel.
     """
-    return _current_program("num_programs")[1][axis]
+    return _place_in_grid("num_programs")[1][axis]
 
 
 def when(condition: PyTree) -> Callable[[Callable[[], None]], None]:
-    """Returns a decorator that runs a function of references where the condition holds."""
+    """Returns a decorator that runs a function without arguments, which writes references, where the condition holds."""
 
     def run(function: Callable[[], None]) -> None:
-        lax.cond(condition, function, lambda: None)
+        if not isinstance(condition, bool):
+            lax.cond(condition, function, lambda: None)
+        elif condition:
+            function()
 
     return run
 
@@ -152,15 +155,20 @@ def cdiv(a: PyTree, b: PyTree) -> PyTree:
     >>> cdiv(7, 2)
     4
     """
-    return -(-a // b)
+    return (a + (b - 1)) // b
 
 
 def next_power_of_2(x: int) -> int:
     """Returns the least power of two that is not less.
 
+    Raises:
+        CompatError: the number is negative.
+
     >>> next_power_of_2(5)
     8
     """
+    if x < 0:
+        raise CompatError(f"next_power_of_2: the number must not be negative, got {x}")
     return 1 << max(x - 1, 0).bit_length()
 
 
@@ -256,7 +264,8 @@ def pallas_call(
     """Returns a function of arrays that runs a kernel at each position of a grid, one after the other.
 
     Args:
-        kernel: reads references to blocks of operands, writes those to blocks of results, and uses scratch memory.
+        kernel: takes references to blocks of operands, to blocks of results and to scratch memory: the trees of operands
+            with references as leaves, each entry of a tuple or list of results, and each of the scratch memory.
         out_shape: shapes and dtypes of the results.
         grid_spec: instead of the four that follow.
         grid, in_specs, out_specs, scratch_shapes: the sizes of the grid, how operands and results are cut (None for
@@ -267,7 +276,8 @@ def pallas_call(
         debug, name, compiler_params, cost_estimate, metadata: for compiled kernels.
 
     Raises:
-        CompatError: at the call, unless the kernel is to be interpreted.
+        CompatError: `grid_spec` and parts of it are given; at the call, the kernel is to be compiled, or an operand and the
+            result that it is to share memory with are of different types.
 
     >>> import numpy as np
     >>> def add_one(x_ref, y_ref):
@@ -277,6 +287,12 @@ def pallas_call(
     >>> print(pallas_call(add_one, shape, grid=3, in_specs=[spec], out_specs=spec, interpret=True)(enp.arange(6.0)))
     [1. 2. 3. 4. 5. 6.]
     """
+    if grid_spec is not None and (
+        grid != () or in_specs is not None or out_specs is not None or scratch_shapes
+    ):
+        raise CompatError(
+            "pallas_call: give grid_spec, or grid, in_specs, out_specs and scratch_shapes, not both"
+        )
     spec = GridSpec(grid, in_specs, out_specs, scratch_shapes) if grid_spec is None else grid_spec
     sizes = (spec.grid,) if isinstance(spec.grid, int) else tuple(spec.grid)
 
@@ -286,13 +302,18 @@ def pallas_call(
                 "pallas_call: effx compiles no kernels of Pallas; interpret=True computes with XLA's operations"
             )
         leaves = [enp.asarray(x) for x in flatten(args)[0]]
-        results, out_tree = flatten(out_shape)
-        in_blocks = _cut_all(spec.in_specs, args, [x.shape for x in leaves])
-        out_blocks = _cut_all(spec.out_specs, out_shape, [tuple(y.shape) for y in results])
+        in_tree, (results, out_tree) = flatten(args)[1], flatten(out_shape)
+        in_blocks = _blocks_of_each(spec.in_specs, args, [x.shape for x in leaves])
+        out_blocks = _blocks_of_each(spec.out_specs, out_shape, [tuple(y.shape) for y in results])
         operands = [b.pad(x) for b, x in zip(in_blocks, leaves, strict=True)]
         starts = [enp.zeros(y.shape, y.dtype) for y in results]
         for source, target in (input_output_aliases or {}).items():
-            starts[target] = leaves[source]
+            x, y = leaves[source], starts[target]
+            if (x.shape, x.dtype) != (y.shape, y.dtype):
+                raise CompatError(
+                    f"pallas_call: input_output_aliases: operand {source} is {x.type!r}, and result {target} {y.type!r}"
+                )
+            starts[target] = x
         padded = [b.pad(y) for b, y in zip(out_blocks, starts, strict=True)]
         scratch = [enp.zeros(m.shape, m.dtype) for m in spec.scratch_shapes]
 
@@ -302,21 +323,24 @@ def pallas_call(
             read_refs = [new_ref(b.cut(x, position)) for b, x in zip(in_blocks, operands, strict=True)]
             written_refs = [new_ref(b.cut(y, position)) for b, y in zip(out_blocks, written, strict=True)]
             scratch_refs = [new_ref(m) for m in memory]
-            token = _programs.set((position, sizes))
+            token = _places.set((position, sizes))
             try:
-                kernel(*read_refs, *written_refs, *scratch_refs)
+                written_tree = out_tree.unflatten(written_refs)
+                entries = written_tree if isinstance(out_shape, tuple | list) else (written_tree,)
+                kernel(*in_tree.unflatten(read_refs), *entries, *scratch_refs)
             finally:
-                _programs.reset(token)
+                _places.reset(token)
             blocks = zip(out_blocks, written, written_refs, strict=True)
             return [*[b.put(y, r[...], position) for b, y, r in blocks], *[r[...] for r in scratch_refs]]
 
         carry: list[Array] = lax.fori_loop(0, prod(sizes), run_program, [*padded, *scratch])
-        return out_tree.unflatten([b.crop(y) for b, y in zip(out_blocks, carry, strict=False)])
+        written = carry[: len(padded)]
+        return out_tree.unflatten([b.crop(y) for b, y in zip(out_blocks, written, strict=True)])
 
     return call
 
 
-def _cut_all(specs: PyTree, tree: PyTree, shapes: Sequence[tuple[int, ...]]) -> list[_Blocks]:
+def _blocks_of_each(specs: PyTree, tree: PyTree, shapes: Sequence[tuple[int, ...]]) -> list[_Blocks]:
     """Returns the blocks of all arrays of a tree, of which the specs are a prefix."""
     if specs is None:
         return [_Blocks.of(None, shape) for shape in shapes]

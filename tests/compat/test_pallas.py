@@ -68,9 +68,9 @@ def test_scratch_memory_goes_from_position_to_position() -> None:
 def test_whole_arrays_several_results_and_axes_that_are_not_seen() -> None:
     x = rng.randn(3, 4).astype(np.float32)
 
-    def split(x_ref: Any, row_ref: Any, whole_ref: Any) -> None:
-        row_ref[...] = enp.sort(x_ref[...])
-        whole_ref[pl.program_id(0), pl.ds(0, 2)] = x_ref[pl.ds(1, 2)]
+    def split(refs: Any, out: Any) -> None:
+        out["row"][...] = enp.sort(refs["x"][...])
+        out["whole"][pl.program_id(0), pl.ds(0, 2)] = refs["x"][pl.ds(1, 2)]
 
     call = pl.pallas_call(
         split,
@@ -79,11 +79,11 @@ def test_whole_arrays_several_results_and_axes_that_are_not_seen() -> None:
             "whole": effx.ShapeDtypeStruct((3, 2), np.float32),
         },
         grid=(3,),
-        in_specs=[pl.BlockSpec((None, 4), lambda i: (i, 0))],
+        in_specs=[{"x": pl.BlockSpec((None, 4), lambda i: (i, 0))}],
         out_specs={"row": pl.BlockSpec((None, 4), lambda i: (i, 0)), "whole": pl.BlockSpec()},
         interpret=True,
     )
-    results = call(x)
+    results = call({"x": x})
     np.testing.assert_array_equal(np.asarray(results["row"]), np.sort(x))
     np.testing.assert_array_equal(np.asarray(results["whole"]), x[:, 1:3])
 
@@ -105,6 +105,7 @@ def test_loops_aliases_and_no_grid() -> None:
 
 def test_numbers() -> None:
     assert [pl.cdiv(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    assert pl.cdiv(np.uint32(7), np.uint32(2)) == 4
     assert [pl.next_power_of_2(n) for n in (1, 2, 3, 8, 9)] == [1, 2, 4, 8, 16]
     assert pl.multiple_of(8, 4) == 8
     assert triton.CompilerParams(num_warps=4).params == {"num_warps": 4}
@@ -126,3 +127,16 @@ def test_what_is_refused() -> None:
     assert caught.value.message == (
         "pallas_call: block_shape must have an int or None for each axis of (3,), got (1, 1)"
     )
+    with pytest.raises(CompatError) as caught:
+        pl.pallas_call(lambda x, y: None, shape, input_output_aliases={0: 0}, interpret=True)(np.ones(2))
+    assert caught.value.message == (
+        "pallas_call: input_output_aliases: operand 0 is f32[2], and result 0 f32[3]"
+    )
+    with pytest.raises(CompatError) as caught:
+        pl.pallas_call(lambda x, y: None, shape, grid_spec=pl.GridSpec(3), grid=3)
+    assert caught.value.message == (
+        "pallas_call: give grid_spec, or grid, in_specs, out_specs and scratch_shapes, not both"
+    )
+    with pytest.raises(CompatError) as caught:
+        pl.next_power_of_2(-1)
+    assert caught.value.message == "next_power_of_2: the number must not be negative, got -1"

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from effx.errors import BackendError
-from effx.lower.placement.plugin_kernels import package_of_kernels, register_plugin_kernels
+from effx.lower.placement.plugin_kernels import kernel_package_name, register_plugin_kernels
 
 LIBRARY = "/anywhere/jax_plugins/xla_cuda99/xla_cuda_plugin.so"
 API = cast("Any", "the api")
@@ -50,7 +49,7 @@ def calls(package: Path) -> list[tuple[object, ...]]:
 
 
 def test_types_come_before_kernels_of_all_modules(package: Path) -> None:
-    assert package_of_kernels(LIBRARY) == package.name
+    assert kernel_package_name(LIBRARY) == package.name
     register_plugin_kernels("cuda", LIBRARY, API)
     assert calls(package) == [
         ("the api", "Plans", "type"),
@@ -67,11 +66,20 @@ def test_nothing_is_registered_without_kernels(package: Path) -> None:
     assert calls(package) == []
 
 
-def test_kernels_that_do_not_load_are_an_error(package: Path) -> None:
+def test_kernels_that_do_not_load_are_left_out_with_a_warning(package: Path) -> None:
     (package / "_solver.py").write_text("raise ImportError('made for another Python')")
-    with pytest.raises(BackendError) as caught:
+    with pytest.warns(RuntimeWarning) as caught:
         register_plugin_kernels("cuda", LIBRARY, API)
-    assert caught.value.message == (
-        "devices: the kernels of the cuda plugin, in jax_cuda99_plugin, cannot be loaded: made for another Python"
-    )
+    assert [str(w.message) for w in caught] == [
+        "devices: kernels for GPUs, in jax_cuda99_plugin._solver, were not loaded: made for another Python"
+    ]
+    assert [call[1] for call in calls(package)] == ["Plans", "call_python"]
+
+
+def test_a_plugin_without_its_extension_registers_nothing(package: Path) -> None:
+    (package / "cuda_plugin_extension.py").write_text("raise ImportError('no driver')")
+    with pytest.warns(
+        RuntimeWarning, match="jax_cuda99_plugin.cuda_plugin_extension, were not loaded: no driver"
+    ):
+        register_plugin_kernels("cuda", LIBRARY, API)
     assert calls(package) == []

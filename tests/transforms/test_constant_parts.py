@@ -76,12 +76,13 @@ def test_what_is_cheap_or_large_is_computed_at_each_call() -> None:
     """Elementwise operations and moves alone are XLA's to fuse; large values would take memory."""
     cheap = parse_program("f(a: f32[2], b: f32[2]) { c: f32[2] = sin a\n d: f32[2] = mul b c\n return d }")
     assert split_constant_part(cheap, 1) is None
-    n = LARGEST_VALUE // 4 + 1
-    large = parse_program(
-        f"f(a: f32[{n}], b: f32[{n}]) {{ c: f32[{n}] = cum_sum[axis=0] a\n d: f32[{n}] = mul b c\n return d }}"
-    )
-    assert split_constant_part(large, 1) is None
-    assert split_constant_part(large, 0) is None
+    for n, is_split in ((8, True), (LARGEST_VALUE // 4 + 1, False)):
+        t = f"i32[{n}]"
+        program = parse_program(
+            f"f(a: {t}, b: {t}) {{ c: {t} = cum_sum[axis=0] a\n d: {t} = mul b c\n return d }}"
+        )
+        assert (split_constant_part(program, 1) is not None) == is_split
+        assert split_constant_part(program, 0) is None
 
 
 def test_what_computes_with_floats_is_rounded_as_ever() -> None:
@@ -117,6 +118,23 @@ def test_python_functions_run_at_each_call() -> None:
     for _ in range(3):
         np.testing.assert_allclose(np.asarray(jitted(enp.asarray(X))), X * np.cumsum(IDS))
     assert len(calls) == 3
+
+
+def test_what_is_printed_is_printed_at_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """An operation without results stays, of values that are computed once too, in calls as well."""
+    ids = enp.asarray(IDS)
+
+    @effx.jit
+    def inner(x: Array) -> Array:
+        order = enp.argsort(ids)
+        effx.debug.print("{}", order)
+        return x[order]
+
+    for jitted in (inner, effx.jit(lambda x: inner(x) + 1)):
+        for _ in range(2):
+            jitted(enp.asarray(X)).block_until_ready()
+        effx.effects_barrier()
+        assert capsys.readouterr().out == 2 * f"{np.argsort(IDS, kind='stable')}\n"
 
 
 def test_a_barrier_keeps_constants_where_they_are() -> None:

@@ -16,7 +16,8 @@ from effx.ir.passes.redundancy import eliminate_dead_code
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 from effx.ir.sizes.dimensions import has_symbolic
 
-# Values of more bytes are computed at every call: to keep them could take more memory than the program itself.
+# An operation with a larger result, in bytes, is left to every call, and so is what depends on it: to hold the result could
+# take more memory than the program itself.
 LARGEST_VALUE = 2**20
 
 
@@ -27,15 +28,15 @@ class ConstantSplit:
 
     Attributes:
         constant_part: computes values from constants.
-        constants: the positions, among the program's constants, of the inputs of `constant_part`.
+        constant_positions: those, among the program's constants, of the inputs of `constant_part`.
         rest: takes constants, the values of `constant_part`, and then the program's arguments.
-        rest_constants: the positions of the constants that `rest` takes.
+        rest_constant_positions: those of the constants that `rest` takes.
     """
 
     constant_part: Program
-    constants: tuple[int, ...]
+    constant_positions: tuple[int, ...]
     rest: Program
-    rest_constants: tuple[int, ...]
+    rest_constant_positions: tuple[int, ...]
 
 
 def split_constant_part(program: Program, count: int) -> ConstantSplit | None:
@@ -83,14 +84,15 @@ def _split_uncached(program: Program, count: int) -> ConstantSplit | None:
         constants = program.inputs[:count]
     known, costly = _find_known_values(program, constants)
     left = [e for e in program.equations if costly.isdisjoint(e.outputs)]
-    read_later = {*_read_variables(left), *[x for x in program.outputs if type(x) is Var]}
+    read_later = _read_variables(left, program.outputs)
     values = [v for e in program.equations for v in e.outputs if v in costly and v in read_later]
     if not values:
         return None
-    known_equations = [e for e in program.equations if known.issuperset(e.outputs)]
-    constant_part = _drop_unread_inputs(_make_program(program, constants, known_equations, values), count)
-    rest = _make_program(program, (*constants, *values, *program.inputs[count:]), left, program.outputs)
-    rest = _drop_unread_inputs(rest, count)
+    # An equation without results does something: it is none of these, though all of its results are known.
+    known_equations = [e for e in program.equations if e.outputs and known.issuperset(e.outputs)]
+    constant_part = _prune(_make_program(program, constants, known_equations, values), count)
+    rest_inputs = (*constants, *values, *program.inputs[count:])
+    rest = _prune(_make_program(program, rest_inputs, left, program.outputs), count)
     return ConstantSplit(
         constant_part,
         tuple([i for i, x in enumerate(constants) if x in constant_part.inputs]),
@@ -100,7 +102,11 @@ def _split_uncached(program: Program, count: int) -> ConstantSplit | None:
 
 
 def _find_known_values(program: Program, constants: Iterable[Var]) -> tuple[set[Var], set[Var]]:
-    """Returns the variables that depend on constants and literals alone, and those of them that take time to compute."""
+    """Returns the variables that depend on constants and literals alone, and which of them are worth computing once.
+
+    These depend on a constant, and take time to compute or follow one that does. What comes from literals alone is known,
+    but no reason to split a program: XLA folds it.
+    """
     from_constants = set(constants)
     known, costly = set(from_constants), set[Var]()
     for e in program.equations:
@@ -119,7 +125,7 @@ def _find_known_values(program: Program, constants: Iterable[Var]) -> tuple[set[
 def _calls_hold_costly_values(program: Program, known: set[Var]) -> bool:
     """Says whether calls of which some operands are known compute costly values from these."""
     for e in program.equations:
-        if type(e.op) is not Call or known.issuperset(e.outputs):
+        if type(e.op) is not Call or (e.outputs and known.issuperset(e.outputs)):
             continue
         inner_constants = [
             x for x, operand in zip(e.op.program.inputs, e.inputs, strict=True) if operand in known
@@ -131,9 +137,11 @@ def _calls_hold_costly_values(program: Program, known: set[Var]) -> bool:
 
 
 def _may_be_computed_once(e: Equation) -> bool:
-    if e.op.effects or isinstance(e.op, Hosted | OptimizationBarrier):
+    stays = (Hosted, OptimizationBarrier)
+    if not e.outputs or e.op.effects or isinstance(e.op, stays):
         return False
-    if isinstance(e.op, HigherOrder) and any([contains_operation(p, Hosted) for p in e.op.programs]):
+    inner_programs = e.op.programs if isinstance(e.op, HigherOrder) else ()
+    if any([contains_operation(p, trait) for p in inner_programs for trait in stays]):
         return False
     return _is_exact(e) and all(
         [
@@ -144,7 +152,7 @@ def _may_be_computed_once(e: Equation) -> bool:
 
 
 def _is_exact(e: Equation) -> bool:
-    """Says whether an operation computes integers and bools, or moves floats."""
+    """Says whether an operation computes no floats: it may read them, as comparisons do, or move them."""
     if isinstance(e.op, HigherOrder):
         return all([_is_exact(inner) for p in e.op.programs for inner in p.equations])
     return isinstance(e.op, Structural | Rearranging) or not any(
@@ -159,8 +167,9 @@ def _takes_time(e: Equation) -> bool:
     return not isinstance(e.op, Elementwise | Structural | Bitcast | Iota | Pad)
 
 
-def _read_variables(equations: Iterable[Equation]) -> set[Var]:
-    return {x for e in equations for x in e.inputs if type(x) is Var}
+def _read_variables(equations: Iterable[Equation], outputs: Iterable[Atom]) -> set[Var]:
+    atoms = [*[x for e in equations for x in e.inputs], *outputs]
+    return {x for x in atoms if type(x) is Var}
 
 
 def _make_program(
@@ -170,9 +179,9 @@ def _make_program(
     return Program(tuple(inputs), equations, tuple(outputs), program.name, effect_row(equations))
 
 
-def _drop_unread_inputs(program: Program, count: int) -> Program:
-    """Drops what a program does not need, and those of its first `count` inputs that are not read."""
+def _prune(program: Program, count: int) -> Program:
+    """Drops what a program does not need, and those of its first `count` inputs that are not read then."""
     program = eliminate_dead_code(program)
-    read = {*_read_variables(program.equations), *[x for x in program.outputs if type(x) is Var]}
+    read = _read_variables(program.equations, program.outputs)
     kept = [x for i, x in enumerate(program.inputs) if i >= count or x in read]
     return attrs.evolve(program, inputs=tuple(kept), derived={})

@@ -11,23 +11,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from effx.errors import BackendError
+from effx.errors import warn_user
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
 XLA_PLATFORMS = {"cuda": "CUDA", "rocm": "ROCM"}
-# Not registered: XLA may record its calls in a CUDA graph, which plugins of jaxlib 0.10 refuse to be told.
-_RECORDED = "xla_buffer_python_gpu_callback_cmd_buffer"
+# Not registered: it is for calls that XLA records in a CUDA graph, and plugins of jaxlib 0.10 do not take that flag.
+_COMMAND_BUFFER_HANDLER = "xla_buffer_python_gpu_callback_cmd_buffer"
 
 
-class _Kernels(Protocol):
+class _KernelModule(Protocol):
     """An extension module with kernels: for each name a function, or one for each stage."""
 
     def registrations(self) -> "Mapping[str, object]": ...
 
 
-class _Extension(Protocol):
+class _PluginExtension(Protocol):
     """The plugin's extension module, which hands kernels to XLA."""
 
     def register_custom_call_target(
@@ -43,10 +43,10 @@ class _Extension(Protocol):
     def ffi_handlers(self) -> "Mapping[str, object]": ...
 
 
-def package_of_kernels(library: str) -> str:
+def kernel_package_name(library: str) -> str:
     """Returns the name of the package with the kernels of a plugin's library.
 
-    >>> package_of_kernels("/site-packages/jax_plugins/xla_cuda12/xla_cuda_plugin.so")
+    >>> kernel_package_name("/site-packages/jax_plugins/xla_cuda12/xla_cuda_plugin.so")
     'jax_cuda12_plugin'
     """
     return f"jax_{Path(library).parent.name.removeprefix('xla_')}_plugin"
@@ -55,39 +55,45 @@ def package_of_kernels(library: str) -> str:
 def register_plugin_kernels(platform: str, library: str, api: "CapsuleType") -> None:
     """Hands XLA the kernels of a GPU plugin that has been loaded.
 
-    Nothing happens for other platforms, nor where the package with the kernels is not installed: programs without
-    factorizations need none.
+    Nothing happens for other platforms, nor where the package with the kernels is not installed. A module that does not
+    load is left out with a warning, since most programs need none of its kernels.
 
     Args:
         platform: the plugin's.
         library: the path of its shared library.
         api: what loading the library gave.
-
-    Raises:
-        BackendError: the package is for another version of the plugin, or of Python.
     """
-    package = package_of_kernels(library)
+    package = kernel_package_name(library)
     if platform not in XLA_PLATFORMS or importlib.util.find_spec(package) is None:
         return
-    try:
-        extension = cast("_Extension", importlib.import_module(f"{package}.{platform}_plugin_extension"))
-        modules = [cast("_Kernels", m) for m in _import_kernel_modules(package)]
-    except ImportError as error:
-        raise BackendError(
-            f"devices: the kernels of the {platform} plugin, in {package}, cannot be loaded: {error}"
-        ) from error
+    loaded = _import_module(f"{package}.{platform}_plugin_extension")
+    if loaded is None:
+        return
+    extension = cast("_PluginExtension", loaded)
+    modules = [cast("_KernelModule", m) for m in _import_kernel_modules(package)]
     for name, type_id in extension.ffi_types().items():
         extension.register_custom_type(api, name, type_id)
-    kernels = {name: kernel for name, kernel in extension.ffi_handlers().items() if name != _RECORDED}
+    kernels = {
+        name: kernel for name, kernel in extension.ffi_handlers().items() if name != _COMMAND_BUFFER_HANDLER
+    }
     for module in modules:
         kernels.update(module.registrations())
     for name, kernel in kernels.items():
-        extension.register_custom_call_target(api, name, kernel, XLA_PLATFORMS[platform], 1)
+        extension.register_custom_call_target(api, name, kernel, XLA_PLATFORMS[platform], api_version=1)
+
+
+def _import_module(name: str) -> ModuleType | None:
+    """Imports an extension module; None, with a warning, where it does not load."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        warn_user(f"devices: kernels for GPUs, in {name}, were not loaded: {error}", RuntimeWarning)
+        return None
 
 
 def _import_kernel_modules(package: str) -> list[ModuleType]:
     """Imports the extension modules of a package that have kernels."""
     folder = importlib.import_module(package).__path__
     names = [m.name for m in pkgutil.iter_modules(folder) if m.name.startswith("_")]
-    modules = [importlib.import_module(f"{package}.{name}") for name in names]
-    return [m for m in modules if hasattr(m, "registrations")]
+    modules = [_import_module(f"{package}.{name}") for name in names]
+    return [m for m in modules if m is not None and hasattr(m, "registrations")]
