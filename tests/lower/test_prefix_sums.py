@@ -11,7 +11,7 @@ import effx
 import effx.numpy as enp
 from effx.lower.text.stablehlo.reduce import CACHE_LINE, CACHE_SETS, _spread_over_cache
 
-SHAPES = [(n + beside,) for n in (512, 4096, 1 << 16) for beside in (-1, 0, 1)]
+SHAPES: list[tuple[int, ...]] = [(n + beside,) for n in (512, 4096, 1 << 16) for beside in (-1, 0, 1)]
 SHAPES += [(rows, n) for rows in (1, 17, 64) for n in (511, 512, 1024, 1025)]
 
 
