@@ -1,11 +1,5 @@
 """`jax.extend.mlir.ir`: jaxlib's `mlir.ir`."""
 
-from effx.lower.text.hlo import mlir_binding
+from effx.compat.mlir_names import binding_namespace
 
-
-def __getattr__(name: str) -> object:
-    return getattr(mlir_binding("ir"), name)
-
-
-def __dir__() -> list[str]:
-    return dir(mlir_binding("ir"))
+__getattr__, __dir__ = binding_namespace("ir")

@@ -1,11 +1,5 @@
 """`jax.extend.mlir.passmanager`: jaxlib's `mlir.passmanager`."""
 
-from effx.lower.text.hlo import mlir_binding
+from effx.compat.mlir_names import binding_namespace
 
-
-def __getattr__(name: str) -> object:
-    return getattr(mlir_binding("passmanager"), name)
-
-
-def __dir__() -> list[str]:
-    return dir(mlir_binding("passmanager"))
+__getattr__, __dir__ = binding_namespace("passmanager")
