@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools import array_api
+from tools.expected_failures import parse_reasons
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="array_api_tests.test_a" name="test_b[x -&gt; 1]"><failure/></testcase>
@@ -17,7 +18,7 @@ REPORT = """<testsuites><testsuite>
 
 
 def test_each_exception_has_a_reason() -> None:
-    reasons = array_api.parse_exceptions(array_api.EXCEPTIONS.read_text(encoding="utf-8"))
+    reasons = parse_reasons(array_api.EXCEPTIONS.read_text(encoding="utf-8"))
     assert len(reasons) > 10
     assert all(reasons.values())
     assert all([pattern.startswith("test_") and "::" in pattern for pattern in reasons])

@@ -5,7 +5,6 @@ cloned. What fails must stand in `tools/array_api_exceptions.txt`, each kind wit
 reported too. Nothing of the suite is stored here. It takes three minutes.
 """
 
-import fnmatch
 import os
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import NamedTuple
+
+from tools.expected_failures import compare_with_reasons, parse_reasons
 
 COMMIT = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
 ADDRESS = "https://github.com/data-apis/array-api-tests"
@@ -29,36 +30,6 @@ class Outcome(NamedTuple):
 
     passed: list[str]
     failed: list[str]
-
-
-def parse_exceptions(text: str) -> dict[str, str]:
-    """Returns the reason for each pattern of tests that may fail: lines `pattern` below a line `# reason`.
-
-    >>> parse_exceptions("# in place\\ntest_a.py::test_*\\n\\n# NumPy's value\\ntest_b.py::test_c")
-    {'test_a.py::test_*': 'in place', 'test_b.py::test_c': "NumPy's value"}
-    """
-    reasons: dict[str, str] = {}
-    reason = ""
-    for line in filter(None, map(str.strip, text.splitlines())):
-        if line.startswith("#"):
-            reason = line[1:].strip()
-        else:
-            reasons[line] = reason
-    return reasons
-
-
-def find_unexpected(outcome: Outcome, patterns: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the failures that no pattern allows, and the patterns that no failure needs.
-
-    In a pattern `*` stands for anything; brackets are brackets.
-
-    >>> find_unexpected(Outcome(["a"], ["f[1]", "g"]), ["f[*]", "h"])
-    (['g'], ['h'])
-    """
-    literal = {p: p.replace("[", "[[]") for p in patterns}
-    unexpected = [t for t in outcome.failed if not any([fnmatch.fnmatchcase(t, q) for q in literal.values()])]
-    unneeded = [p for p, q in literal.items() if not any([fnmatch.fnmatchcase(t, q) for t in outcome.failed])]
-    return unexpected, unneeded
 
 
 def clone_suite(folder: Path) -> Path:
@@ -120,8 +91,8 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(arguments[0]).resolve() if arguments else clone_suite(Path(temporary) / "suite")
         outcome = run_suite(folder, Path(temporary) / "report.xml")
-    reasons = parse_exceptions(EXCEPTIONS.read_text(encoding="utf-8"))
-    unexpected, unneeded = find_unexpected(outcome, list(reasons))
+    reasons = parse_reasons(EXCEPTIONS.read_text(encoding="utf-8"))
+    unexpected, unneeded = compare_with_reasons(outcome.failed, reasons)
     print(
         f"{len(outcome.passed)} passed, {len(outcome.failed)} failed, {len(unexpected)} of these without a reason"
     )

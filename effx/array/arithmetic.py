@@ -118,19 +118,40 @@ def floor_divide(x: Operand, y: Operand) -> Array:
             AND, (perform(NE, (perform(SIGN, (a,)), perform(SIGN, (b,)))), perform(REM, (a, b)) != 0)
         )
         return perform(SELECT, tuple(broadcast_arrays([inexact, quotient, quotient - 1])))
-    # (a - a rem b) / b: floor(a / b) alone is one too high where a / b rounds up to an integer.
+    _, a, b = _make_divisor_positive(a, b, _is_positive_number(y))
     rest = perform(REM, (a, b))
+    # (a - a rem b) / b: floor(a / b) alone is one too high where a / b rounds up to an integer.
     quotient = perform(ROUND_TO_EVEN, (perform(DIV, (a - rest, b)),))
-    above = perform(AND, (perform(NE, (rest < 0, b < 0)), rest != 0))
-    return where(b == 0, perform(DIV, (a, b)), where(above, quotient - 1, quotient))
+    quotient = where(rest < 0, quotient - 1, quotient)
+    # The quotient of a zero, and that by a zero, are those of division; rounding takes their derivative away.
+    plain = perform(ROUND_TO_EVEN, (perform(DIV, (a, b)),))
+    return where(perform(OR, (a == 0, b == 0)), plain, quotient)
 
 
-def _float_remainder(a: Array, b: Array) -> Array:
+def _float_remainder(a: Array, b: Array, b_is_positive: bool) -> Array:
+    flip, a, b = _make_divisor_positive(a, b, b_is_positive)
     rest = perform(REM, (a, b))
     zero = scalar(0.0, rest.type.dtype)
-    # The remainder of REM has a's sign; Python's has b's. A remainder of 0 is unchanged.
-    other_sign = perform(AND, (perform(NE, (rest < zero, b < zero)), perform(NE, (rest, zero))))
-    return where(other_sign, perform(ADD, (rest, b)), rest)
+    # REM's remainder has a's sign. The sum makes +0 of a remainder -0., and leaves the derivative 1 there.
+    rest = perform(ADD, (rest, where(rest < zero, b, zero)))
+    return rest if flip is None else where(flip, -rest, rest)
+
+
+def _is_positive_number(y: Operand) -> bool:
+    """Says whether y is a Python number above 0."""
+    return isinstance(y, int | float) and y > 0
+
+
+def _make_divisor_positive(a: Array, b: Array, is_positive: bool) -> tuple[Array | None, Array, Array]:
+    """Returns where b is negative, or None, and a and b with both signs changed there.
+
+    A quotient is unchanged by it, and a remainder changes its sign. Zeros get the right sign so: Python's remainder has
+    that of the divisor.
+    """
+    if is_positive:
+        return None, a, b
+    flip = b < 0
+    return flip, where(flip, -a, a), where(flip, -b, b)
 
 
 def truncated_remainder(a: Array, b: Array) -> Array:
@@ -152,7 +173,7 @@ def remainder(x: Operand, y: Operand) -> Array:
     if kind == "b":
         a, b = convert(a, dtypes.int32), convert(b, dtypes.int32)
     if kind == "f":
-        return _float_remainder(a, b)
+        return _float_remainder(a, b, _is_positive_number(y))
     rest = truncated_remainder(a, b)
     if kind == "u":
         return rest

@@ -4,12 +4,16 @@ Libraries write rules for them in tables of their own, and bind them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
-from effx import lax
+import numpy as np
+
+from effx import device_put, lax
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.defined import Primitive
+from effx.compat.window_selection import select_and_gather_add, select_and_scatter, select_and_scatter_add
+from effx.dtypes import bits_dtype
 from effx.errors import TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.transforms.jit.make_jaxpr import eval_shape
@@ -64,12 +68,72 @@ def _reduce(
     return list(lax.reduce(operands[:half], operands[half:], computation, dimensions))
 
 
+def _reduce_window(*operands: Array, jaxpr: Any, consts: Sequence[Array], **windows: Any) -> list[Array]:
+    """Reduces windows of arrays by a program of two elements of each; the initial values are the second half."""
+    from effx.compat.jaxprs import eval_jaxpr  # which shows primitives, those of this module among them
+
+    half = len(operands) // 2
+
+    def compute(*pairs: Array) -> PyTree:
+        results = eval_jaxpr(jaxpr, consts, *pairs)
+        return results[0] if half == 1 else tuple(results)
+
+    arrays, initial = operands[:half], operands[half:]
+    results = lax.reduce_window(
+        arrays if half > 1 else arrays[0], initial if half > 1 else initial[0], compute, **windows
+    )
+    return list(results) if half > 1 else [results]
+
+
+def _choose_approximately(x: Array, *, is_max_k: bool, **options: Any) -> list[Array]:
+    return list((lax.approx_max_k if is_max_k else lax.approx_min_k)(x, **options))
+
+
+def _order_key(x: Array) -> Array:
+    """Returns integers in the total order of floats: -NaN, -inf, ..., -0., 0., ..., inf, NaN."""
+    if x.type.kind != "f":
+        return x
+    bits = lax.bitcast_convert_type(x, bits_dtype(x.type.dtype))
+    return lax.select(bits < 0, lax.bitwise_xor(bits, lax.full_like(bits, np.iinfo(bits.dtype).max)), bits)
+
+
+def _compare_in_total_order(compare: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda x, y: compare(_order_key(x), _order_key(y))
+
+
+def _order_tokens(*tokens: Array) -> Array:
+    """Returns a token after others: an array without elements, that exists when they do."""
+    if not tokens:
+        return lax.full((0,), False)
+    return lax.optimization_barrier(tokens)[0]
+
+
+def _put(*xs: Array, devices: Sequence[object], **_: object) -> list[Array]:
+    """Moves arrays to devices; None leaves one where it is."""
+    return [x if device is None else device_put(x, device) for x, device in zip(xs, devices, strict=True)]
+
+
 COMPOSED: Mapping[str, ComposedPrimitive] = {
     "add_jaxvals": ComposedPrimitive("add_any", lax.add),
+    "after_all": ComposedPrimitive("after_all", _order_tokens),
+    "approx_top_k": ComposedPrimitive("approx_top_k", _choose_approximately, multiple_results=True),
+    "create_token": ComposedPrimitive("create_token", lambda: _order_tokens()),
+    "cumlogsumexp": ComposedPrimitive("cumlogsumexp", lax.cumlogsumexp),
+    "device_put": ComposedPrimitive("device_put", _put, multiple_results=True),
+    "eq_to": ComposedPrimitive("eq_to", _compare_in_total_order(lax.eq)),
+    "le_to": ComposedPrimitive("le_to", _compare_in_total_order(lax.le)),
+    "lt_to": ComposedPrimitive("lt_to", _compare_in_total_order(lax.lt)),
+    "reduce_window": ComposedPrimitive("reduce_window", _reduce_window, multiple_results=True),
     "reduce": ComposedPrimitive("reduce", _reduce, multiple_results=True),
+    "select_and_gather_add": ComposedPrimitive("select_and_gather_add", select_and_gather_add),
+    "select_and_scatter": ComposedPrimitive("select_and_scatter", select_and_scatter),
+    "select_and_scatter_add": ComposedPrimitive("select_and_scatter_add", select_and_scatter_add),
     "split": ComposedPrimitive("split", lax.split, multiple_results=True),
     "squeeze": ComposedPrimitive("squeeze", lax.squeeze),
     "stack": ComposedPrimitive("stack", lambda *xs, axis: lax.stack(xs, axis)),
+    "top_k": ComposedPrimitive(
+        "top_k", lambda x, *, k, axis=-1, is_stable=True: lax.top_k(x, k, axis=axis), multiple_results=True
+    ),
     "tile": ComposedPrimitive("tile", lax.tile),
     "unstack": ComposedPrimitive("unstack", lax.unstack, multiple_results=True),
 }

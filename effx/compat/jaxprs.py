@@ -11,6 +11,7 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
+from effx.compat.parameters import operands_of_effx, operands_of_jax
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation, transformed_scope
@@ -79,7 +80,7 @@ class JaxprEqn:
             results: Any = self.primitive.bind(*operands, **self.params)
             return list(results) if self.primitive.multiple_results else [results]
         op: Any = self.equation.op
-        results = op(*[as_operand(x, self.primitive.name) for x in operands])
+        results = op(*[as_operand(x, self.primitive.name) for x in operands_of_effx(op, operands)])
         return list(results) if op.multiple else [results]
 
 
@@ -249,7 +250,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
 def _equation(e: Equation) -> JaxprEqn:
     where = None if e.source is None else resolve_source(e.source)
     return JaxprEqn(
-        list(e.inputs),
+        list(operands_of_jax(e.op, e.inputs)),
         list(e.outputs),
         primitive_of(e.op),
         jax_parameters(e.op),
@@ -320,7 +321,7 @@ def _unchanged_program(jaxpr: Jaxpr) -> Program | None:
     for e in jaxpr.eqns:
         if e.equation is None:
             return None
-        inputs, outputs = tuple(e.invars), tuple(e.outvars)
+        inputs, outputs = operands_of_effx(e.equation.op, tuple(e.invars)), tuple(e.outvars)
         same = e.equation.inputs == inputs and e.equation.outputs == outputs
         equations.append(e.equation if same else attrs.evolve(e.equation, inputs=inputs, outputs=outputs))
     rebuilt = Program(

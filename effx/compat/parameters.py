@@ -6,20 +6,25 @@ Interpreters of programs read them. There is a line only where an operation of e
 JAX's; where they differ, as gathers do, there is no half of a form.
 """
 
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import attrs
 
 from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
+from effx.compat.flat_trees import nones, pack
 from effx.effects import Operation
 from effx.errors import TransformError
-from effx.ir.ops.control import Calling
+from effx.ir.ops.control import Calling, While
 from effx.ir.ops.custom import CustomCall
-from effx.ir.types import array_type
+from effx.ir.program import Program, Var
+from effx.ir.types import ArrayType, array_type
 from effx.lax.products import Precision
 
-__all__ = ["made", "shown"]
+__all__ = ["made", "operands_of_effx", "operands_of_jax", "shown"]
+
+T = TypeVar("T")
 
 Params = Mapping[str, Any]
 
@@ -118,6 +123,78 @@ def _take_axis(params: Params) -> Params:
     return {**_drop_parameters(params, "axes"), "axis": params["axes"][0]} if "axes" in params else params
 
 
+def _show_scan(params: Params) -> Params:
+    constants, carries, body = params["constants"], params["carries"], params["body"]
+    sliced, stacked = len(body.inputs) - constants - carries, len(body.outputs) - carries
+    return {
+        **_drop_parameters(params, "constants", "carries"),
+        "ft_in": pack((nones(constants), nones(carries), nones(sliced))),
+        "ft_out": pack((nones(carries), nones(stacked))),
+    }
+
+
+def _take_scan(params: Params) -> Params:
+    if "ft_in" not in params:
+        return params
+    constants, carries, _ = params["ft_in"].unpack()
+    return {
+        **_drop_parameters(params, "ft_in", "ft_out"),
+        "constants": len(constants),
+        "carries": len(carries),
+    }
+
+
+# JAX's loop has constants of its condition and constants of its body, effx's both together: they are shown twice.
+def _show_while(params: Params) -> Params:
+    n = params["constants"]
+    return {
+        **_drop_parameters(params, "constants"),
+        "cond_nconsts": n,
+        "body_nconsts": n,
+    }
+
+
+def _take_while(params: Params) -> Params:
+    if "cond_nconsts" not in params:
+        return params
+    of_condition, of_body = params["cond_nconsts"], params["body_nconsts"]
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    if of_body:
+        skipped = body.in_types[:of_body]
+        condition = _insert_unused_inputs(condition, of_condition, skipped)
+    if of_condition:
+        body = _insert_unused_inputs(body, 0, params["cond_jaxpr"].in_types[:of_condition])
+    return {
+        **_drop_parameters(params, "cond_nconsts", "body_nconsts"),
+        "cond_jaxpr": condition,
+        "body_jaxpr": body,
+        "constants": of_condition + of_body,
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def _insert_unused_inputs(program: Program, place: int, types: tuple[ArrayType, ...]) -> Program:
+    unused = tuple([Var(t) for t in types])
+    inputs = (*program.inputs[:place], *unused, *program.inputs[place:])
+    return Program(inputs, program.equations, program.outputs, effects=program.effects, name=program.name)
+
+
+def operands_of_jax(op: Operation[object], operands: tuple[T, ...]) -> tuple[T, ...]:
+    """Returns the operands of an operation as JAX's primitive takes them."""
+    n = op.constants if isinstance(op, While) else 0
+    return (*operands[:n], *operands)
+
+
+def operands_of_effx(op: Operation[object], operands: tuple[T, ...]) -> tuple[T, ...]:
+    """Returns the operands of an operation, from those of JAX's primitive."""
+    n = op.constants if isinstance(op, While) else 0
+    return operands[n:]
+
+
+def _show_cond(params: Params) -> Params:
+    return params if params["platforms"] else _drop_parameters(params, "platforms")
+
+
 _ACCURATE = ParameterView(fixed={"accuracy": None})
 _REDUCING = ParameterView(fixed={"out_sharding": None})
 _PICKING = ParameterView(show=_show_axis, take=_take_axis)
@@ -139,13 +216,14 @@ _VIEWS: Mapping[str, ParameterView] = {
     "qr": ParameterView({"full": "full_matrices"}, {"use_magma": None}),
     "reshape": ParameterView({"shape": "new_sizes"}, {"dimensions": None, "sharding": None}),
     "reverse": ParameterView({"axes": "dimensions"}),
-    "scan": ParameterView({"body": "jaxpr", "constants": "num_consts", "carries": "num_carry"}),
+    "scan": ParameterView({"body": "jaxpr"}, {}, _show_scan, _take_scan),
     "slice": ParameterView(
         {"start": "start_indices", "limit": "limit_indices"}, {}, _show_slice, _take_slice
     ),
     "sort": ParameterView({"axis": "dimension", "stable": "is_stable"}),
     "transpose": ParameterView({"perm": "permutation"}),
-    "while": ParameterView({"body": "body_jaxpr", "condition": "cond_jaxpr"}),
+    "cond": ParameterView({"platforms": "branches_platforms"}, {}, _show_cond),
+    "while": ParameterView({"body": "body_jaxpr", "condition": "cond_jaxpr"}, {}, _show_while, _take_while),
     **dict.fromkeys(("reduce_max", "reduce_min", "reduce_sum"), _REDUCING),
     **dict.fromkeys(
         "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh".split(),  # noqa: SIM905  read in one line

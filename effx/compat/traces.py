@@ -11,6 +11,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.avals import OpaqueTraceState, is_unknown, resumed_state
 from effx.compat.jaxprs import jax_parameters
+from effx.compat.parameters import operands_of_jax
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.symbolic import zeros_like_aval
 from effx.compat.wrapped import WrappedFun
@@ -32,7 +33,13 @@ class TraceTag:
     """What traces of one transformation have in common, compared by identity."""
 
 
-class Trace:
+class _Traces(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        # The trace outside of a library's own is a handler of effx's, which take_current_trace tells nothing of.
+        return type.__instancecheck__(cls, x) or (cls is Trace and type(x) is OpaqueTraceState)
+
+
+class Trace(metaclass=_Traces):
     """What a library derives from to see operations: all that is performed while it is the current trace.
 
     The methods run outside of all handlers. They perform operations in the outer trace, by
@@ -82,6 +89,10 @@ class Trace:
             options: `out_trees`, which refuses as well, and `symbolic_zeros`, False.
         """
         raise self._silent("process_custom_vjp_call")
+
+    def full_raise(self, x: ArrayLike) -> ArrayLike:
+        """Returns a value as it is: a trace sees those of outer traces too."""
+        return x
 
     def _silent(self, method: str) -> NoRuleError:
         return NoRuleError(
@@ -175,7 +186,7 @@ class TraceInterpreter(Handler):
         if isinstance(op, CustomCall):
             results = self._function(primitive, op, xs)
         else:
-            results = self.trace.process_primitive(primitive, xs, jax_parameters(op))
+            results = self.trace.process_primitive(primitive, operands_of_jax(op, xs), jax_parameters(op))
         if not primitive.multiple_results:
             y = as_operand(cast("ArrayLike", results), primitive.name)
             return cast("R", (y,) if op.multiple else y)
@@ -249,14 +260,13 @@ def set_current_trace(trace: object, check_leaks: bool = False) -> AbstractConte
     Raises:
         TransformError: it is neither.
     """
+    if isinstance(trace, OpaqueTraceState) and not check_leaks:
+        return resumed_state(trace)
     if isinstance(trace, Trace) and not check_leaks:
         return _install_frame(_frame_of(trace))
-    if type(trace) is not OpaqueTraceState or check_leaks:
-        raise TransformError(
-            f"set_current_trace: takes what take_current_trace gave, or a jax.core.Trace, without check_leaks; got "
-            f"{trace!r}"
-        )
-    return resumed_state(trace)
+    raise TransformError(
+        f"set_current_trace: takes what take_current_trace gave, or a jax.core.Trace, without check_leaks; got {trace!r}"
+    )
 
 
 @contextmanager

@@ -105,8 +105,9 @@ def test_programs_inside_are_views_too() -> None:
     view = jaxprs.make_jaxpr(looped)(X)
     inner = {e.primitive.name: e.params["jaxpr"] for e in view.eqns if "jaxpr" in e.params}
     assert all([isinstance(x, extend_core.ClosedJaxpr) for x in inner.values()])
-    scan = next(e for e in view.eqns if "num_carry" in e.params)
-    assert (scan.params["length"], scan.params["num_carry"], scan.params["reverse"]) == (2, 1, False)
+    scan = next(e for e in view.eqns if "ft_in" in e.params)
+    assert (scan.params["length"], scan.params["reverse"]) == (2, False)
+    assert len(scan.params["ft_in"].unpack()[1]) == 1
     assert len(list(extend_core.subjaxprs(view.jaxpr))) == len(inner) == 2
     (branches,) = [e.params["branches"] for e in jaxprs.make_jaxpr(body)(X).eqns if "branches" in e.params]
     assert [type(b) for b in branches] == [extend_core.ClosedJaxpr] * 2

@@ -11,7 +11,9 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.compat.jaxprs import JaxprEqn, make_jaxpr
+from effx.array import Array
+from effx.compat.flat_trees import nones, pack
+from effx.compat.jaxprs import JaxprEqn, eval_jaxpr, make_jaxpr
 from effx.compat.modules import lax as primitives
 from effx.compat.modules.interpreters import ad, batching
 from effx.compat.modules.lax.linalg import qr_p
@@ -162,12 +164,114 @@ def test_effx_names_are_taken_too() -> None:
 
 
 def test_loops() -> None:
-    """Counts and programs have JAX's names; a while loop's constants are both programs' in effx."""
+    """Counts and programs have JAX's names; a while loop's constants stand once for each of its programs."""
     loop = make_jaxpr(lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: c * 2.0, x))(X[0] + 1).eqns[-1]
-    assert set(loop.params) == {"body_jaxpr", "cond_jaxpr", "constants"}
+    assert set(loop.params) == {"body_jaxpr", "cond_jaxpr", "cond_nconsts", "body_nconsts"}
     np.testing.assert_array_equal(loop.primitive.bind(X[0] + 1, **loop.params)[0], [4.0, 8.0, 12.0])
     scan = make_jaxpr(lambda x: lax.scan(lambda c, y: (c + y, c), 0.0, x))(X[0]).eqns[-1]
-    assert {"jaxpr", "length", "reverse", "num_carry", "num_consts"} <= set(scan.params)
+    assert {"jaxpr", "length", "reverse", "ft_in", "ft_out"} <= set(scan.params)
+    assert [len(group) for group in scan.params["ft_in"].unpack()] == [0, 1, 1]
+    assert [len(group) for group in scan.params["ft_out"].unpack()] == [1, 1]
+    again = scan.primitive.bind(np.float32(0), X[0], **scan.params)
+    np.testing.assert_array_equal(again[1], np.cumsum(X[0]) - X[0])
+
+
+def test_a_loop_whose_programs_close_over_arrays() -> None:
+    """JAX's order of operands is the condition's constants, the body's, the carry."""
+
+    def double_below(x: Array, limit: Array, factor: Array) -> Array:
+        return lax.while_loop(lambda c: c < limit, lambda c: c * factor, x)
+
+    view = make_jaxpr(double_below)(1.0, 9.0, 2.0)
+    loop = view.eqns[-1]
+    n = loop.params["cond_nconsts"]
+    assert (n, loop.params["body_nconsts"], len(loop.invars)) == (2, 2, 5)
+    assert loop.invars[:n] == loop.invars[n : 2 * n]
+    assert float(eval_jaxpr(view.jaxpr, view.consts, 1.0, 9.0, 2.0)[0]) == 16
+    # As a library would make it: one constant of each.
+    condition = make_jaxpr(lambda limit, c: c < limit)(9.0, 1.0)
+    body = make_jaxpr(lambda factor, c: c * factor)(2.0, 1.0)
+    parameters = {"cond_jaxpr": condition, "cond_nconsts": 1, "body_jaxpr": body, "body_nconsts": 1}
+    assert float(loop.primitive.bind(9.0, 3.0, 1.0, **parameters)[0]) == 9
+
+
+def test_flat_trees() -> None:
+    """Groups of values keep their sizes; other numbers of values are refused."""
+    tree = pack((nones(2), nones(0), nones(1)))
+    assert [group.vals for group in tree.update("abc").unpack()] == [("a", "b"), (), ("c",)]
+    with pytest.raises(ValueError, match=r"^FlatTree.update: expected 3 values, got 1$"):
+        tree.update([1])
+    with pytest.raises(ValueError, match=r"^FlatTree.unpack: the tree is a flat list of values$"):
+        nones(1).unpack()
+
+
+IMAGE = np.array([[1, 5, 2, 5], [3, 5, 1, 0], [7, 2, 7, 1], [0, 1, 2, 3]], np.float32)
+SOURCE = np.array([[1, 2], [3, 4]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("extent", "stride", "scattered", "gathered"),
+    [
+        (2, 2, {(0, 1): 1, (0, 3): 2, (2, 0): 3, (2, 2): 4}, [[1, 3], [8, 10]]),
+        (3, 1, {(2, 0): 4, (2, 2): 6}, [[8, 10], [8, 10]]),
+    ],
+)
+def test_windows_that_choose(
+    extent: int, stride: int, scattered: dict[tuple[int, int], float], gathered: list[list[float]]
+) -> None:
+    """The first of equal largest elements gets the window's element of the source; by hand, as JAX's."""
+    windows = {"window_dimensions": (extent,) * 2, "window_strides": (stride,) * 2, "padding": ((0, 0),) * 2}
+    expected = np.zeros((4, 4))
+    for place, value in scattered.items():
+        expected[place] = value
+    programs = {"select_jaxpr": make_jaxpr(lax.ge)(1.0, 1.0), "scatter_jaxpr": make_jaxpr(lax.add)(1.0, 1.0)}
+    chosen = ALL.select_and_scatter_p.bind(IMAGE, SOURCE, np.float32(0), **programs, **windows)
+    np.testing.assert_array_equal(chosen, expected)
+    added = ALL.select_and_scatter_add_p.bind(SOURCE, IMAGE, select_prim=ALL.ge_p, **windows)
+    np.testing.assert_array_equal(added, expected)
+    dilations = {"base_dilation": (1, 1), "window_dilation": (1, 1)}
+    positions = np.arange(16, dtype=np.float32).reshape(4, 4)
+    picked = ALL.select_and_gather_add_p.bind(positions, IMAGE, select_prim=ALL.ge_p, **windows, **dilations)
+    np.testing.assert_array_equal(picked, gathered)
+
+
+def test_windows_that_choose_beyond_the_edge() -> None:
+    """What padding adds is never chosen."""
+    windows = {"window_dimensions": (2,), "window_strides": (2,), "padding": ((1, 1),)}
+    programs = {"select_jaxpr": make_jaxpr(lax.ge)(1.0, 1.0), "scatter_jaxpr": make_jaxpr(lax.add)(1.0, 1.0)}
+    x = np.array([-3, -1, -2, -5], np.float32)
+    chosen = ALL.select_and_scatter_p.bind(
+        x, np.array([1, 2, 4], np.float32), np.float32(0), **programs, **windows
+    )
+    np.testing.assert_array_equal(chosen, [1, 2, 0, 4])
+
+
+def test_total_order() -> None:
+    """NaN equals itself and stands at the end, -0. before 0."""
+    x, y = np.array([[0.0, np.nan, -0.0, 1.0], [-0.0, np.nan, 0.0, np.nan]], np.float32)
+    np.testing.assert_array_equal(ALL.eq_to_p.bind(x, y), [False, True, False, False])
+    np.testing.assert_array_equal(ALL.lt_to_p.bind(x, y), [False, False, True, True])
+    np.testing.assert_array_equal(ALL.le_to_p.bind(x, y), [False, True, True, True])
+    np.testing.assert_array_equal(ALL.lt_to_p.bind(*np.array([[1, -2], [1, -1]])), [False, True])
+
+
+def test_primitives_of_several_operations() -> None:
+    """What is one primitive in JAX and a function in effx can be bound."""
+    x = np.arange(4, dtype=np.float32)
+    values, places = ALL.top_k_p.bind(x, k=2, axis=0, is_stable=True)
+    assert (values.tolist(), places.tolist()) == ([3, 2], [3, 2])
+    np.testing.assert_allclose(
+        ALL.cumlogsumexp_p.bind(x, axis=0, reverse=False), np.logaddexp.accumulate(x), rtol=1e-6
+    )
+    windows = {"window_dimensions": (2,), "window_strides": (2,), "padding": ((0, 0),)}
+    (products,) = ALL.reduce_window_p.bind(
+        x + 1, np.float32(1), jaxpr=make_jaxpr(lax.mul)(1.0, 1.0), consts=(), **windows
+    )
+    np.testing.assert_array_equal(products, [2, 12])
+    (moved,) = ALL.device_put_p.bind(x, devices=(None,), srcs=(None,), copy_semantics=())
+    np.testing.assert_array_equal(moved, x)
+    token = ALL.after_all_p.bind(ALL.create_token_p.bind(), ALL.create_token_p.bind())
+    assert token.shape == (0,)
 
 
 def test_what_effx_does_not_do() -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 from effx import lax
+from effx.array import Array
 from effx.compat.composed import COMPOSED
 from effx.compat.operation_names import LAX
 from effx.compat.primitives import namespace
 from effx.errors import CompatError
 from effx.tree.registry import PyTree
 
-__all__ = ["map", "scan"]
+__all__ = ["after_all", "create_token", "map", "scan"]
 
 
 def scan(
@@ -54,4 +55,27 @@ def map(  # noqa: A001  # JAX's name
     return lax.map(f, xs, batch_size=None if batch_size == 0 else batch_size)
 
 
-__getattr__, __dir__ = namespace(__name__, [*LAX, *COMPOSED], "map", "scan")
+def create_token(_: object = None) -> Array:
+    """Returns a value that stands for an order of effects: an array without elements, since effx's have their own.
+
+    Args:
+        _: not used, as in JAX.
+
+    >>> create_token().shape
+    (0,)
+    """
+    token: Array = COMPOSED["create_token"].bind()
+    return token
+
+
+def after_all(*operands: Array) -> Array:
+    """Returns a token that exists after all of several.
+
+    >>> after_all(create_token(), create_token()).shape
+    (0,)
+    """
+    token: Array = COMPOSED["after_all"].bind(*operands)
+    return token
+
+
+__getattr__, __dir__ = namespace(__name__, [*LAX, *COMPOSED], *__all__)

@@ -11,6 +11,7 @@ from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits
+from effx.lower.text.stablehlo.complex import has_complex_form, write_complex
 
 Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
@@ -28,6 +29,8 @@ UNARY: dict[type[Unary], str] = {
     e.Sqrt: "sqrt",
     e.Rsqrt: "rsqrt",
     e.Cbrt: "cbrt",
+    e.Sin: "sine",
+    e.Cos: "cosine",
     e.Tan: "tan",
     e.Tanh: "tanh",
     e.Logistic: "logistic",
@@ -67,47 +70,16 @@ BINARY: dict[type[Binary], str] = {
 @emits(*UNARY)
 def unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     x = inputs[0]
+    if has_complex_form(op, x.type):
+        return write_complex(body, op, body.name(x), x.type)
     return body.line(f"stablehlo.{UNARY[type(op)]} {body.name(x)} : {x.type.mlir}")
-
-
-@emits(e.Sin, e.Cos)
-def sine(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
-    x, t = body.name(inputs[0]), inputs[0].type
-    name = "sine" if type(op) is e.Sin else "cosine"
-    if t.kind != "c":
-        return body.line(f"stablehlo.{name} {x} : {t.mlir}")
-    # sin(a + ib) = sin a cosh b + i cos a sinh b, cos(a + ib) = cos a cosh b - i sin a sinh b. The part with sin a is
-    # a signed zero where a is 0, even where cosh b and sinh b are infinite; XLA's own form makes NaN of it.
-    r = array_type(dtypes.real_dtype(t.dtype), t.shape)
-    real, mask = r.mlir, array_type(dtypes.bool_, t.shape).mlir
-
-    def unary(operation: str, y: str, form: str = real) -> str:
-        return body.line(f"{operation} {y} : {form}")
-
-    def times(y: str, z: str) -> str:
-        return body.line(f"stablehlo.multiply {y}, {z} : {real}")
-
-    a, b = [unary(f"stablehlo.{part}", x, f"({t.mlir}) -> {real}") for part in ("real", "imag")]
-    sin, cos = unary("stablehlo.sine", a), unary("stablehlo.cosine", a)
-    cosh, sinh = [unary(f"chlo.{f}", b, f"{real} -> {real}") for f in ("cosh", "sinh")]
-    is_zero = body.line(
-        f"stablehlo.compare EQ, {a}, {body.constant(0.0, r)}, FLOAT : ({real}, {real}) -> {mask}"
-    )
-    if type(op) is e.Sin:
-        parts = (
-            body.line(f"stablehlo.select {is_zero}, {a}, {times(sin, cosh)} : {mask}, {real}"),
-            times(cos, sinh),
-        )
-    else:
-        zero = times(a, unary("stablehlo.sign", b))
-        falling = body.line(f"stablehlo.select {is_zero}, {zero}, {times(sin, sinh)} : {mask}, {real}")
-        parts = times(cos, cosh), unary("stablehlo.negate", falling)
-    return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
 
 
 @emits(*CHLO_UNARY)
 def chlo_unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     x = inputs[0]
+    if has_complex_form(op, x.type):
+        return write_complex(body, op, body.name(x), x.type)
     return body.line(f"chlo.{CHLO_UNARY[type(op)]} {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
 
 
@@ -144,10 +116,7 @@ def one_minus_square(body: Body, op: e.OneMinusSquare, inputs: Inputs, outputs: 
 def exp2(body: Body, op: e.Exp2, inputs: Inputs, outputs: Outputs) -> str:
     t = inputs[0].type
     if t.kind == "c":
-        scaled = body.line(
-            f"stablehlo.multiply {body.name(inputs[0])}, {body.constant(math.log(2), t)} : {t.mlir}"
-        )
-        return body.line(f"stablehlo.exponential {scaled} : {t.mlir}")
+        return write_complex(body, op, body.name(inputs[0]), t)
     # A power of 2 is exact for integers, exp(x log 2) is not.
     return body.line(f"stablehlo.power {body.constant(2.0, t)}, {body.name(inputs[0])} : {t.mlir}")
 

@@ -1,0 +1,1 @@
+"""`jax._src.random`, below which quax asks for the default generator."""

@@ -1,0 +1,118 @@
+"""Functions of complex numbers with infinities, NaN and signed zeros among their parts: C99, Annex G, as NumPy's.
+
+NumPy takes these values from the C library. Where the standard leaves the sign of a part open the sign is not compared, and
+where it leaves it open whether a part is NaN, a NaN on one side is no difference.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+PARTS = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, np.inf, -np.inf, np.nan)
+POINTS = np.array([complex(a, b) for a, b in itertools.product(PARTS, PARTS)])
+FUNCTIONS = [
+    *("exp", "exp2", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh"),
+]
+# sinh(inf + i inf) is ±inf + i NaN, cosh(0 + i inf) NaN ± i 0, exp(-inf + i inf) ±0 ± i 0, and their rotations.
+OPEN_SIGNS = {"exp", "exp2", "expm1", "sin", "cos", "sinh", "cosh"}
+
+
+def _agree(x: Values, y: Values, open_signs: Values) -> Any:
+    """Returns where two parts are the same: NaN, or equal with their signs, to a few roundings."""
+    tolerance = 16 * np.finfo(x.dtype).eps
+    with np.errstate(invalid="ignore"):
+        near = np.isclose(x, y, rtol=tolerance, atol=tolerance / 8)
+        opposite = open_signs & np.isclose(x, -y, rtol=tolerance, atol=0)
+    return (np.isnan(x) & np.isnan(y)) | (near & (np.signbit(x) == np.signbit(y))) | opposite
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_are_those_of_the_c_standard(name: str, dtype: str) -> None:
+    """Each part is the standard's, its sign too, in a jitted vmap as well as in an eager call."""
+    z = POINTS.astype(dtype)
+    if name == "expm1":  # NumPy computes exp(x) cos y - 1 and exp(x) sin y: NaN for an infinite x
+        z = z[np.isfinite(z.real)]
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(z)
+    is_open = np.zeros(z.shape, bool)
+    if name in OPEN_SIGNS:
+        is_open = ~np.isfinite(z.real) | ~np.isfinite(z.imag)
+    with effx.enable_x64(dtype == "complex128"):
+        eager = np.asarray(getattr(enp, name)(enp.asarray(z)))
+        mapped = np.asarray(effx.jit(effx.vmap(getattr(enp, name)))(z))
+    for values in (eager, mapped):
+        same = _agree(values.real, expected.real, is_open) & _agree(values.imag, expected.imag, is_open)
+        wrong = [(z[i], values[i], expected[i]) for i in np.flatnonzero(~same)]
+        assert not wrong
+
+
+def test_expm1_of_infinities() -> None:
+    """The standard's exp less 1."""
+    z = np.array(
+        [complex(np.inf, 0.0), complex(np.inf, -0.0), complex(-np.inf, 2.0), complex(-np.inf, np.nan)]
+    )
+    values = np.asarray(enp.expm1(z.astype(np.complex64)))
+    np.testing.assert_array_equal(values.real, [np.inf, np.inf, -1, -1])
+    np.testing.assert_array_equal(values.imag, [0, 0, 0, 0])
+    assert np.signbit(values.imag[:2]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["exp", "sinh", "cosh", "sin", "cos"])
+def test_products_that_do_not_overflow(name: str) -> None:
+    """Where the exponential overflows but its product with a small sine does not, the number is finite."""
+    z = np.complex64(89.5 + 1.5j if name in ("exp", "sinh", "cosh") else 1.5 + 0.0j)
+    expected = getattr(np, name)(np.complex128(z))
+    np.testing.assert_allclose(complex(getattr(enp, name)(z)).real, expected.real, rtol=2e-5)
+
+
+def test_derivatives_at_signed_zeros() -> None:
+    """The choices for special points leave the derivatives of ordinary ones alone."""
+    for name, slope in (("exp", 1), ("sinh", 1), ("tanh", 1), ("arcsinh", 1), ("arctanh", 1), ("expm1", 1)):
+        tangent = effx.jvp(getattr(enp, name), (enp.complex64(0),), (enp.complex64(1),))[1]
+        assert complex(tangent) == slope, name
+
+
+def test_sign_of_zeros() -> None:
+    """The sign of -0. is 0, as NumPy's; `lax.sign` keeps it."""
+    assert not np.signbit(np.asarray(enp.sign(enp.array([-0.0, 0.0])))).any()
+    assert np.signbit(np.asarray(effx.lax.sign(enp.float32(-0.0))))
+    assert np.isnan(np.asarray(enp.sign(np.nan)))
+
+
+DIVIDENDS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 7.5, -7.5, 1e30, -1e30, np.inf, -np.inf, np.nan)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "divmod"])
+def test_signs_of_zero_quotients_and_remainders(name: str, dtype: str) -> None:
+    """-0. // 2 is -0., a remainder of 0 has the sign of the divisor; all as NumPy, by arrays and by numbers."""
+    with effx.enable_x64(dtype == "float64"), np.errstate(all="ignore"):
+        x, y = np.array(list(itertools.product(DIVIDENDS, DIVIDENDS))).T.astype(dtype)
+        pairs = [(effx.jit(getattr(enp, name))(x, y), getattr(np, name)(x, y))]
+        row = np.array(DIVIDENDS, dtype)
+        pairs += [(getattr(enp, name)(row, c), getattr(np, name)(row, c)) for c in (2.0, 3, -2.0, 0.0)]
+        for values, expected in pairs:
+            np.testing.assert_array_equal(np.asarray(values), np.asarray(expected))
+            numbers = ~np.isnan(np.asarray(expected))
+            signs = np.signbit(np.asarray(values)), np.signbit(np.asarray(expected))
+            np.testing.assert_array_equal(signs[0][numbers], signs[1][numbers])
+
+
+def test_derivatives_of_quotients_and_remainders() -> None:
+    """The remainder's slope is 1 by the dividend at multiples too, -(x // y) by the divisor; a quotient's are 0."""
+    for divisor in (2.0, -2.0):
+        assert float(effx.grad(lambda x, d=divisor: x % d)(4.0)) == 1
+        assert float(effx.grad(lambda x, d=divisor: enp.remainder(x, enp.float32(d)))(4.0)) == 1
+        assert float(effx.grad(lambda x, d=divisor: x // d)(0.0)) == 0
+    assert float(effx.grad(lambda y: 5.0 % y)(2.0)) == -2
+    assert float(effx.grad(lambda y: 5.0 % y)(-2.0)) == 3
+    assert float(effx.grad(lambda y: 5.0 // y)(2.0)) == 0
