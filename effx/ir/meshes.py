@@ -6,6 +6,7 @@ Never: refer to devices; `effx.lower.placement.shardings` does.
 import enum
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import prod
 from typing import Any, ClassVar, TypeAlias, cast, final
 
@@ -74,6 +75,16 @@ def _normalize_entry(entry: object) -> Entry:
     return entry
 
 
+def _as_axis_set(which: str, names: object) -> frozenset[MeshAxisName]:
+    if not isinstance(names, set | frozenset):
+        raise ShardingError(
+            f"PartitionSpec: {which} is a set of names of mesh axes, got {names!r} of type {type(names).__name__}"
+        )
+    if None in names:
+        raise ShardingError(f"PartitionSpec: {which} holds names of mesh axes, got None")
+    return frozenset(names)
+
+
 @final
 class PartitionSpec:
     """For each axis of an array the mesh axes that shard it.
@@ -82,59 +93,118 @@ class PartitionSpec:
         partitions: for each array axis None, if it is unsharded, the name of a mesh axis, or a tuple of names, the
             first of which is the major one. Missing entries at the end are None. `PartitionSpec.UNCONSTRAINED` leaves
             an axis to the partitioner, in `with_sharding_constraint`.
+        unreduced: the mesh axes along which the array is still to be summed: each device holds a term of the sum.
+        reduced: the mesh axes along which the array is replicated, and its gradient is unreduced.
 
     Raises:
-        ShardingError: an entry is something else.
+        ShardingError: an entry is something else, or an axis is named in two places.
 
     >>> P = PartitionSpec
     >>> P("data", None, ("model", "expert"))
     P('data', None, ('model', 'expert'))
     >>> P("data")[0], len(P("data", None))
     ('data', 2)
+    >>> P("data", unreduced={"model"})
+    P('data', unreduced={'model'})
     """
 
     UNCONSTRAINED: ClassVar[_Unconstrained] = _UNCONSTRAINED
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "reduced", "unreduced")
     __match_args__ = ("partitions",)
     partitions: tuple[Entry, ...]
+    unreduced: frozenset[MeshAxisName]
+    reduced: frozenset[MeshAxisName]
 
-    def __init__(self, *partitions: Entry) -> None:
-        object.__setattr__(self, "partitions", tuple(map(_normalize_entry, partitions)))
+    def __init__(
+        self,
+        *partitions: Entry,
+        unreduced: AbstractSet[MeshAxisName] = frozenset(),
+        reduced: AbstractSet[MeshAxisName] = frozenset(),
+    ) -> None:
+        put = object.__setattr__
+        put(self, "partitions", tuple(map(_normalize_entry, partitions)))
+        put(self, "unreduced", _as_axis_set("unreduced", unreduced) if unreduced else frozenset())
+        put(self, "reduced", _as_axis_set("reduced", reduced) if reduced else frozenset())
+        if self.has_sums:
+            self._check_named_once()
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether the array is unreduced or reduced along some axes."""
+        return bool(self.unreduced or self.reduced)
+
+    def _check_named_once(self) -> None:
+        cutting = {name for entry in self.partitions for name in entry_axes(entry)}
+        groups = (("partitions", cutting), ("unreduced", self.unreduced), ("reduced", self.reduced))
+        for i, (which, names) in enumerate(groups):
+            for other, other_names in groups[i + 1 :]:
+                for name in names & other_names:
+                    raise ShardingError(f"PartitionSpec: {name!r} is in {which} and in {other}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a PartitionSpec is immutable: cannot set {name!r}")
 
+    def _check_only_partitions(self, what: str) -> None:
+        if self.has_sums:
+            raise ShardingError(
+                f"PartitionSpec: {what} of {self!r} would leave out the axes along which it is unreduced or reduced; use "
+                "its partitions"
+            )
+
     def __iter__(self) -> Iterator[Entry]:
+        self._check_only_partitions("the entries")
         return iter(self.partitions)
 
     def __len__(self) -> int:
         return len(self.partitions)
 
     def __getitem__(self, index: Any) -> Any:
+        self._check_only_partitions("an entry")
         return self.partitions[index]
 
     def __add__(self, other: "PartitionSpec | tuple[Entry, ...]") -> "PartitionSpec":
-        return PartitionSpec(*self, *other)
+        if not isinstance(other, PartitionSpec):
+            self._check_only_partitions("the sum with a tuple")
+            return PartitionSpec(*self.partitions, *other)
+        return PartitionSpec(
+            *self.partitions,
+            *other.partitions,
+            unreduced=self.unreduced | other.unreduced,
+            reduced=self.reduced | other.reduced,
+        )
 
-    def __radd__(self, other: "PartitionSpec | tuple[Entry, ...]") -> "PartitionSpec":
-        return PartitionSpec(*other, *self)
+    def __radd__(self, other: "tuple[Entry, ...]") -> "PartitionSpec":
+        self._check_only_partitions("the sum with a tuple")
+        return PartitionSpec(*other, *self.partitions)
+
+    def _key(self) -> object:
+        return (self.partitions, self.unreduced, self.reduced) if self.has_sums else self.partitions
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSpec) and self.partitions == other.partitions
+        return isinstance(other, PartitionSpec) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self.partitions)
+        return hash(self._key())
+
+    def _sum_texts(self) -> list[str]:
+        return [
+            f"{which}={{{', '.join(sorted(map(repr, names)))}}}"
+            for which, names in (("unreduced", self.unreduced), ("reduced", self.reduced))
+            if names
+        ]
 
     def __repr__(self) -> str:
-        inner = ", ".join(map(repr, self.partitions))
-        return f"P({inner})"
+        return self._text()
+
+    def _text(self) -> str:
+        return f"P({', '.join([*map(repr, self.partitions), *self._sum_texts()])})"
 
     def tuple_text(self) -> str:
         """Returns the text with the entries as a tuple, `P('x',)`: the `repr` under `effx.compat`."""
-        return f"P{self.partitions!r}"
+        return self._text() if self.has_sums else f"P{self.partitions!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartitionSpec, self.partitions
+        return _rebuild_spec, (self.partitions, self.unreduced, self.reduced)
 
     def index(self, value: Entry) -> int:
         """Returns the first array axis with this entry."""
@@ -144,9 +214,28 @@ class PartitionSpec:
         """Counts the array axes with this entry."""
         return self.partitions.count(_normalize_entry(value))
 
-    def update(self, partitions: Sequence[Entry] | None = None) -> "PartitionSpec":
-        """Returns a PartitionSpec with other entries."""
-        return self if partitions is None else PartitionSpec(*partitions)
+    def update(
+        self,
+        partitions: Sequence[Entry] | None = None,
+        unreduced: AbstractSet[MeshAxisName] | None = None,
+        reduced: AbstractSet[MeshAxisName] | None = None,
+    ) -> "PartitionSpec":
+        """Returns a PartitionSpec with other entries, or other axes along which the array is unreduced or reduced."""
+        return PartitionSpec(
+            *(self.partitions if partitions is None else partitions),
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
+
+    def trimmed(self) -> "PartitionSpec":
+        """Returns the PartitionSpec without None at the end of its entries, which has no meaning."""
+        return self.update(trim_spec(self))
+
+
+def _rebuild_spec(
+    partitions: tuple[Entry, ...], unreduced: frozenset[MeshAxisName], reduced: frozenset[MeshAxisName]
+) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 
 def entry_axes(entry: Entry) -> tuple[MeshAxisName, ...]:
@@ -346,7 +435,7 @@ def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
         ShardingError: it does not.
     """
     seen: list[MeshAxisName] = []
-    for entry in spec:
+    for entry in (*spec.partitions, tuple(spec.unreduced), tuple(spec.reduced)):
         for name in entry_axes(entry):
             if name not in mesh.axis_names:
                 raise ShardingError(
@@ -355,6 +444,11 @@ def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:
             if name in seen:
                 raise ShardingError(f"{function_name}: {spec!r} shards along the mesh axis {name!r} twice")
             seen.append(name)
+    for name in (spec.unreduced | spec.reduced) & frozenset(mesh.auto_axes):
+        raise ShardingError(
+            f"{function_name}: {spec!r} is unreduced or reduced along {name!r}, an {AxisType.Auto} axis, of which types "
+            f"say nothing; make it an {AxisType.Explicit} one"
+        )
 
 
 def spec_axis_numbers(mesh: MeshAxes, spec: PartitionSpec) -> tuple[tuple[int, ...], ...]:

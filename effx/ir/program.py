@@ -330,6 +330,8 @@ class ProgramPrinter:
             return repr(value)
         if isinstance(value, np.dtype):
             return dtypes.short_name(value)
+        if isinstance(value, AbstractMesh):
+            return "mesh"
         if type(value) is tuple:
             inner = ", ".join(map(self._value_text, value))
             return f"({inner},)" if len(value) == 1 else f"({inner})"

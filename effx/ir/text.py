@@ -51,7 +51,7 @@ _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
   | (?P<size>dim\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))
-  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?(?:\{V:[^{}]*\})?)
+  | (?P<type>[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?(?:\{[VUR]:[^{}]*\})?)
   | (?P<complex>\([-+0-9.naife]+[-+][0-9.naife]+j\))
   | (?P<number>-?(?:inf|nan|[0-9][0-9.]*(?:e[-+]?[0-9]+)?)(?![A-Za-z_])j?)
   | (?P<word>@?[A-Za-z_<][A-Za-z0-9_<>.]*)
@@ -155,26 +155,27 @@ class _Parser:
             raise self.error(repr(token.text), "a dtype") from None
 
     def read_type(self) -> ArrayType:
-        """Reads a type such as `f32[3]~`, `f32[3]{V:i}` or `f32[4@i]`."""
+        """Reads a type such as `f32[3]~`, `f32[3]{V:i}`, `f32[3]{U:i}` or `f32[4@i]`."""
         token = self.take()
-        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)(?:\{V:([^{}]*)\})?", token.text)
+        match = re.fullmatch(r"(\w+(?:<\w+>)?)\[([^\[\]]*)\](~?)(?:\{([^{}]*)\})?", token.text)
         try:
             if token.kind != "type" or match is None:
                 raise ValueError
             sizes, cuts = _sizes_and_cuts(match[2])
             shape = symbolic_shape(sizes)
-            vma = frozenset(map(_axis_name, _NAME.findall(match[4] or "")))
+            groups = {part[0]: part[2:] for part in re.split(r", (?=[UR]:)", match[4] or "") if part}
+            vma, *sums = [frozenset(map(_axis_name, _NAME.findall(groups.get(c, "")))) for c in "VUR"]
             t = array_type(dtypes.from_short_name(match[1]), shape, bool(match[3]), vma)
         except (DTypeError, ValueError):
             self.index -= 1
             raise self.error(repr(token.text), "a type") from None
-        if not any(cuts):
+        if not any(cuts) and not any(sums):
             return t
         if self.mesh is None:
             self.index -= 1
             raise self.error(repr(token.text), "the mesh before, as in mesh(i=2)")
         try:
-            return t.with_sharding(type_sharding(self.mesh, cuts))
+            return t.with_sharding(type_sharding(self.mesh, cuts, (sums[0], sums[1])))
         except (KeyError, ShardingError):
             self.index -= 1
             raise self.error(repr(token.text), f"a type that {self.mesh!r} can shard") from None
@@ -352,6 +353,8 @@ class _Parser:
             return ast.literal_eval(text)
         if kind == "size":
             return parse_size(text[4:-1])
+        if text == "mesh" and self.mesh is not None:
+            return self.mesh
         if kind == "word":
             self.index -= 1
             return self.read_dtype()

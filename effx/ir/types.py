@@ -12,7 +12,7 @@ import numpy as np
 from effx import dtypes, ports
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError, ShardingError
-from effx.ir.meshes import AbstractMesh, MeshAxes, MeshAxisName, PartitionSpec, entry_axes, trim_spec
+from effx.ir.meshes import AbstractMesh, MeshAxes, MeshAxisName, PartitionSpec, entry_axes
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
@@ -21,6 +21,11 @@ Vma = frozenset[Hashable]
 """Names of axes: varying manual axes."""
 
 INVARIANT: Vma = frozenset()
+
+Sums = tuple[Vma, Vma]
+"""The axes along which a value is still to be summed (unreduced), and those along which its cotangent is (reduced)."""
+
+NO_SUMS: Sums = (INVARIANT, INVARIANT)
 
 _interned: dict[
     "tuple[DType, Shape, bool, Vma] | tuple[DType, Shape, bool, Vma, TypeSharding]", "ArrayType"
@@ -34,7 +39,8 @@ class TypeSharding:
 
     Attributes:
         mesh: the mesh's sizes and names; without axes if the arrays are unsharded.
-        spec: for each array axis, at least up to the last sharded one, the mesh axes that shard it.
+        spec: for each array axis, at least up to the last sharded one, the mesh axes that shard it; and the axes along
+            which the arrays are unreduced and reduced. Inside of a `shard_map` these may be axes that it maps over.
     """
 
     mesh: AbstractMesh
@@ -42,8 +48,21 @@ class TypeSharding:
 
     def mesh_axes(self, ndim: int) -> tuple[tuple[Hashable, ...], ...]:
         """Returns for each of `ndim` array axes the mesh axes that shard it."""
-        named = [entry_axes(entry) for entry in self.spec]
+        named = [entry_axes(entry) for entry in self.spec.partitions]
         return (*named, *[()] * (ndim - len(named)))
+
+    def with_mesh_axes(self, cuts: Sequence[Sequence[Hashable]]) -> "TypeSharding | None":
+        """Returns the sharding in which other mesh axes shard the array axes; None if it says nothing."""
+        return type_sharding(self.mesh, cuts, (self.spec.unreduced, self.spec.reduced))
+
+    def with_sums(self, sums: "Sums") -> "TypeSharding | None":
+        """Returns the sharding with other unreduced and reduced axes; None if it says nothing."""
+        return type_sharding(self.mesh, self.mesh_axes(len(self.spec)), sums)
+
+    @property
+    def sums(self) -> "Sums":
+        """The unreduced and the reduced axes."""
+        return self.spec.unreduced, self.spec.reduced
 
 
 class MeshSharding(Protocol):
@@ -76,6 +95,11 @@ class ManualAxisType:
 
     Attributes:
         varying: the axes along which devices have different values.
+        unreduced: the axes along which the array is the sum of what devices have.
+        reduced: the axes along which devices have the same value, with an unreduced cotangent.
+
+    Raises:
+        ShardingError: an axis is in two of them.
 
     >>> from effx.sharding import AbstractMesh, AxisType
     >>> ManualAxisType(varying={"i"}).invarying(AbstractMesh((2, 2), ("i", "j"), AxisType.Manual))
@@ -83,19 +107,38 @@ class ManualAxisType:
     """
 
     varying: Vma = attrs.field(default=INVARIANT, converter=_as_vma, kw_only=True)
+    unreduced: Vma = attrs.field(default=INVARIANT, converter=_as_vma, kw_only=True)
+    reduced: Vma = attrs.field(default=INVARIANT, converter=_as_vma, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        twice = (self.varying & self.unreduced) | ((self.varying | self.unreduced) & self.reduced)
+        if twice:
+            raise ShardingError(
+                f"ManualAxisType: {', '.join(axis_name_texts(twice))} is in two of varying, unreduced and reduced"
+            )
 
     @property
     def empty(self) -> bool:
-        """Whether the array is the same along all axes."""
-        return not self.varying
+        """Whether the array is the same along all axes, and its cotangent too."""
+        return not (self.varying or self.unreduced or self.reduced)
 
     def invarying(self, mesh: MeshAxes) -> frozenset[MeshAxisName]:
-        """Returns the Manual axes of a mesh along which all devices have the same value."""
-        return frozenset(mesh.manual_axes) - self.varying
+        """Returns the Manual axes of a mesh along which all devices have the same value and the same cotangent."""
+        return frozenset(mesh.manual_axes) - self.varying - self.unreduced - self.reduced
 
-    def update(self, *, varying: Collection[MeshAxisName] | None = None) -> "ManualAxisType":
-        """Returns the type with other varying axes."""
-        return self if varying is None else ManualAxisType(varying=frozenset(varying))
+    def update(
+        self,
+        *,
+        varying: Collection[MeshAxisName] | None = None,
+        unreduced: Collection[MeshAxisName] | None = None,
+        reduced: Collection[MeshAxisName] | None = None,
+    ) -> "ManualAxisType":
+        """Returns the type with other axes."""
+        return ManualAxisType(
+            varying=self.varying if varying is None else varying,
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
 
 
 def drop_mesh_axes(
@@ -105,17 +148,21 @@ def drop_mesh_axes(
     return tuple([tuple([name for name in names if name not in axes]) for names in cuts])
 
 
-def type_sharding(mesh: AbstractMesh, cuts: Sequence[Sequence[Hashable]]) -> "TypeSharding | None":
-    """Returns a sharding for types over the Explicit axes of a mesh; None if nothing is sharded.
+def type_sharding(
+    mesh: AbstractMesh, cuts: Sequence[Sequence[Hashable]], sums: Sums = NO_SUMS
+) -> "TypeSharding | None":
+    """Returns a sharding for types over the Explicit axes of a mesh; None if it says nothing.
 
     Args:
-        mesh: the mesh. cuts: for each array axis the mesh axes that shard it.
+        mesh: the mesh. cuts: for each array axis the mesh axes that shard it. sums: the unreduced and reduced axes.
     """
     explicit = mesh.explicit_axes
     explicit_axes = [tuple([name for name in names if name in explicit]) for names in cuts]
-    if not any(explicit_axes):
+    unreduced, reduced = sums
+    if not any(explicit_axes) and not unreduced and not reduced:
         return None
-    return TypeSharding(mesh, PartitionSpec(*trim_spec(PartitionSpec(*explicit_axes))))
+    spec = PartitionSpec(*explicit_axes, unreduced=unreduced, reduced=reduced)
+    return TypeSharding(mesh, spec.trimmed())
 
 
 def _kind_letter(dtype: DType) -> str:
@@ -130,7 +177,7 @@ def _kind_letter(dtype: DType) -> str:
 @final
 class ArrayType:
     """The type of an array: `f32[3,4]`, with a `~` if weak, `f32[3]{V:i}` if it varies along the axis `i`, `f32[4@i]` if
-    this mesh axis shards it.
+    this mesh axis shards it, `f32[4]{U:i}` and `f32[4]{R:i}` if it is unreduced or reduced along it.
 
     There is one instance per (dtype, shape, weak, vma, sharding), so `is` compares types.
 
@@ -201,7 +248,12 @@ class ArrayType:
                     shown = ",".join([axis_name_text(n) for n in names])
                     sizes[i] += f"@({shown})" if names[1:] else f"@{shown}"
         text = f"{dtypes.short_name(self.dtype)}[{','.join(sizes)}]{'~' if self.weak else ''}"
-        return f"{text}{{V:{','.join(axis_name_texts(self.vma))}}}" if self.vma else text
+        unreduced, reduced = NO_SUMS if self.explicit_sharding is None else self.explicit_sharding.sums
+        if not (self.vma or unreduced or reduced):
+            return text
+        groups = (("V", self.vma), ("U", unreduced), ("R", reduced))
+        parts = [f"{letter}:{','.join(axis_name_texts(names))}" for letter, names in groups if names]
+        return f"{text}{{{', '.join(parts)}}}"
 
     def long_text(self) -> str:
         """Returns the text with NumPy's name of the dtype, `~float32[3]` if weak: `str` of it under `effx.compat`."""
@@ -223,13 +275,26 @@ class ArrayType:
     @property
     def manual_axis_type(self) -> ManualAxisType:
         """How the array differs along the Manual axes of a mesh."""
-        return ManualAxisType(varying=self.vma)
+        if self.explicit_sharding is None or not self.explicit_sharding.spec.has_sums:
+            return ManualAxisType(varying=self.vma)
+        manual = frozenset(self.sharding.mesh.manual_axes)
+        unreduced, reduced = [names & manual for names in self.explicit_sharding.sums]
+        return ManualAxisType(varying=self.vma, unreduced=unreduced, reduced=reduced)
 
     mat = manual_axis_type
 
     def with_shape(self, shape: Shape) -> "ArrayType":
         """Returns the type with another shape, unsharded."""
         return array_type(self.dtype, shape, self.weak, self.vma)
+
+    def drop_first_axis(self) -> "ArrayType":
+        """Returns the type of the slices along the first axis, which keep the sharding of the other axes."""
+        t, sharding = self.with_shape(self.shape[1:]), self.explicit_sharding
+        return (
+            t
+            if sharding is None
+            else t.with_sharding(sharding.with_mesh_axes(sharding.mesh_axes(self.ndim)[1:]))
+        )
 
     def with_dtype(self, dtype: DType) -> "ArrayType":
         """Returns the strong type with another dtype."""

@@ -10,9 +10,11 @@ from effx.array import Array, Number, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.errors import ShapeError, TransformError
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
+from effx.ir.meshes import AbstractMesh
 from effx.ir.ops import collective as c
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.reduce import ReduceMax, ReduceMin, ReduceSum, Reduction
+from effx.ir.passes.partial_sums import type_sums
 from effx.lax.named_axes import (
     AxisName,
     AxisNames,
@@ -25,6 +27,7 @@ from effx.lax.named_axes import (
     total_size,
 )
 from effx.lax.operands import check_int
+from effx.lower.placement.meshes import ambient
 
 __all__ = ["pbroadcast", "pcast", "pmax", "pmean", "pmin", "psum"]
 
@@ -219,20 +222,22 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
 
 
 def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:
-    """Returns x as a value that counts as different along a named axis of a `shard_map`: a copy for each index.
+    """Returns x as a value of another type along a named axis of a `shard_map`, without communication.
 
-    Gradients with respect to the copies are not summed over the axis; that with respect to x is. Values combine without
-    it: an operation of one that varies with one that does not gives one that varies.
+    Along an axis a value is equal (invarying), which is the default; or it varies; or it is unreduced, the term of a
+    sum that `psum` or `psum_scatter` take; or it is reduced: equal, with a cotangent that is unreduced. Gradients with
+    respect to an equal value are summed over the axis at once, those with respect to a reduced one are left to be
+    summed. Values combine without a cast: an operation of one that varies with one that does not gives one that varies.
 
     Args:
         x: a tree of arrays.
         axis_name: a name that a surrounding `shard_map` binds, or several. Along axes that types do not contain,
             those of vmap, of pmap, and of `check_vma=False`, x is returned as it is.
-        to: "varying".
+        to: "varying", of an equal or reduced value; "reduced", of an equal one; "unreduced", of a varying one.
 
     Raises:
         AxisNameError: nothing binds the name.
-        TransformError: `to` is something else.
+        TransformError: `to` is something else, or x has a type that does not become this one.
 
     >>> import effx, effx.numpy as enp
     >>> from effx.sharding import PartitionSpec as P
@@ -242,26 +247,58 @@ def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:
     f32[2]{V:i}
     Array([1., 1.], dtype=float32)
     """
-    check_kind("pcast", to)
+    if to not in _CASTS:
+        raise TransformError(f"pcast: to must be 'varying', 'reduced' or 'unreduced', got {to!r}")
     names = axis_names(axis_name)
     total_size("pcast", names)
 
     def leaf(value: Operand) -> Array:
         array: Array = as_operand(value, "pcast")
         for name in names:
-            if name in tracked_axes.value and name not in array.type.vma:
-                array = c.PCast(name)(array)
+            if name in tracked_axes.value:
+                array = _cast_along(array, name, to)
         return array
 
     return cast("T", tree.map(leaf, x))
 
 
-def check_kind(function_name: str, to: str) -> None:
-    if to in ("reduced", "unreduced"):
+# The kinds of values that become a value of each kind without communication.
+_CASTS = {
+    "varying": ("varying", "invarying", "reduced"),
+    "reduced": ("invarying",),
+    "unreduced": ("varying",),
+}
+
+
+def _cast_along(x: Array, axis: AxisName, to: str) -> Array:
+    unreduced, reduced = type_sums(x.type)
+    kind = (
+        "varying"
+        if axis in x.type.vma
+        else "unreduced"
+        if axis in unreduced
+        else "reduced"
+        if axis in reduced
+        else "invarying"
+    )
+    if kind not in _CASTS[to]:
         raise TransformError(
-            f"{function_name}: to={to!r} is of types in which a sum is still to be taken, which effx has not; a "
-            "gradient with "
-            f"respect to what does not vary is summed at once"
+            f"pcast: {x.type!r} is {kind} along {axis!r}, and only what is {' or '.join(_CASTS[to])} becomes {to}"
         )
-    if to != "varying":
-        raise TransformError(f"{function_name}: to must be 'varying', got {to!r}")
+    if kind == to:
+        return x
+    return c.PCast(axis)(x) if to == "varying" else c.PCast(axis, to, mapped_mesh("pcast"))(x)
+
+
+def mapped_mesh(function_name: str) -> AbstractMesh:
+    """Returns the mesh of the enclosing `shard_map`.
+
+    Raises:
+        TransformError: there is none.
+    """
+    mesh = ambient.value
+    if mesh is None:
+        raise TransformError(
+            f"{function_name}: only the axes of a shard_map's mesh can be reduced or unreduced"
+        )
+    return mesh.abstract_mesh

@@ -12,12 +12,13 @@ from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis
 from effx.errors import ShapeError, TransformError
+from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import array_type
-from effx.lax.collective import bool_to_int, check_kind
+from effx.lax.collective import bool_to_int, mapped_mesh
 from effx.lax.named_axes import (
     AxisNames,
     Groups,
@@ -54,8 +55,9 @@ def all_gather(
         axis_index_groups: groups of indices, each of which is gathered by itself.
         axis: the index of the named axis in the result; negative ones count from the end.
         tiled: whether to concatenate along x's own axis `axis` instead of making a new one.
-        to: how types in `shard_map` mark the result: "varying", so that cotangents are summed over the axis; or
-            "invarying", as the one array that it is, with one cotangent.
+        to: how types in `shard_map` mark the result: "varying", so that cotangents are summed over the axis;
+            "invarying", as the one array that it is, with one cotangent; or "reduced", as this, with a cotangent that is
+            still to be summed.
 
     Returns:
         A tree of arrays with the named axis, or with `axis` as many times longer.
@@ -63,17 +65,17 @@ def all_gather(
     Raises:
         AxisNameError: nothing binds the name.
         ShapeError: `axis` is out of range, or the groups do not name each index once or differ in size.
-        TransformError: `to` is something else, or "invarying" with groups.
+        TransformError: `to` is something else, or not "varying" with groups.
 
     >>> import effx, numpy as np
     >>> effx.vmap(lambda x: all_gather(x, "i"), axis_name="i")(np.arange(2))
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    if to != "invarying":
-        check_kind("all_gather", to)
-    elif axis_index_groups is not None:
-        raise TransformError("all_gather: groups have different results, so to='invarying' is for no groups")
+    if to not in ("varying", "invarying", "reduced"):
+        raise TransformError(f"all_gather: to must be 'varying', 'invarying' or 'reduced', got {to!r}")
+    if to != "varying" and axis_index_groups is not None:
+        raise TransformError(f"all_gather: groups have different results, so to={to!r} is for no groups")
     names = axis_names(axis_name)
     rows, _ = resolve_index_groups("all_gather", names, axis_index_groups)
     sizes = communicating_sizes("all_gather", names, rows)
@@ -89,9 +91,11 @@ def all_gather(
             return group.reshape(merged) if tiled else group
         # The last name runs fastest, so it is gathered first.
         for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
-            array = c.AllGather(name, resolved_axis, size, tiled or i > 0, to == "invarying", groups=rows)(
-                array
+            mesh = mapped_mesh("all_gather") if to == "reduced" and name in tracked_axes.value else None
+            gather = c.AllGather(
+                name, resolved_axis, size, tiled or i > 0, to != "varying", mesh, groups=rows
             )
+            array = gather(array)
         return array
 
     return cast("T", tree.map(leaf, x))

@@ -24,7 +24,7 @@ _EQUATION = re.compile(r"  (?P<results>(?:\w+: [^=]*? )= )?(?P<operation>[A-Za-z
 # What is quoted keeps its colour.
 _PARTS = re.compile(
     r"(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
-    r"|(?P<type>(?<=: )[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?(?:\{V:[^{}]*\})?)"
+    r"|(?P<type>(?<=: )[a-z]+[0-9a-z_]*(?:<\w+>)?\[[^\[\]={}:]*\]~?(?:\{[VUR]:[^{}]*\})?)"
     r"|(?P<program>@[A-Za-z_<][A-Za-z0-9_<>.]*)"
     r"|(?P<source>  # .*$)"
 )

@@ -645,15 +645,24 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "pcast to another kind": (
         lambda: shards(lambda x: lax.pcast(x, "i", to="equal"), MESH, P(), P())(X),
         TransformError,
-        "pcast: to must be 'varying', got 'equal'",
+        "pcast: to must be 'varying', 'reduced' or 'unreduced', got 'equal'",
     ),
-    "sums that are still to be taken": (
-        lambda: shards(lambda x: lax.all_gather(x, "i", to="reduced"), MESH, P(), P())(X),
+    "all_gather to another kind": (
+        lambda: shards(lambda x: lax.all_gather(x, "i", to="equal"), MESH, P(), P())(X),
         TransformError,
+        "all_gather: to must be 'varying', 'invarying' or 'reduced', got 'equal'",
+    ),
+    "pcast of what is equal to a term": (
+        lambda: shards(lambda x: lax.pcast(x, "i", to="unreduced"), MESH, P(), P())(X),
+        TransformError,
+        "pcast: f32[8,8] is invarying along 'i', and only what is varying becomes unreduced",
+    ),
+    "unreduced along an Auto axis": (
+        lambda: shards(f, MESH, P(unreduced={"i"}), P())(X),
+        ShardingError,
         (
-            "all_gather: to='reduced' is of types in which a sum is still to be taken, which effx has not; a gradient "
-            "with respect "
-            "to what does not vary is summed at once"
+            "shard_map: in_specs: P(unreduced={'i'}) is unreduced or reduced along 'i', an Auto axis, of which types say "
+            "nothing; make it an Explicit one"
         ),
     ),
     "smap of a negative axis": (

@@ -10,10 +10,11 @@ from typing import ClassVar, TypeVar, final, overload
 import attrs
 
 from effx.array import Array, Box
-from effx.array.promotion import convert, zeros
+from effx.array.promotion import convert
 from effx.effects import Frame, Operation, RuleTable, handle, perform
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.payloads import Rule
+from effx.handlers.sharding_types.axes_in_types import zeros_of_type
 from effx.ir.ops.base import ArrayOperation, Linear, TupleOperation
 from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.shape import BroadcastInDim
@@ -189,4 +190,4 @@ def broadcast_tangent(t: Array, z: Array) -> Array:
 
 def zeros_like(x: Array) -> Array:
     """Returns zeros of x's type."""
-    return zeros(x.type)
+    return zeros_of_type(x.type)

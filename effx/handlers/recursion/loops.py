@@ -122,7 +122,7 @@ def unstack_inputs(frame: Frame, xs: Sequence[Array], length: int) -> tuple[list
     leaves: list[Array] = []
     layouts: list[ValueLayout] = []
     for x in xs:
-        t = x.type.with_shape(x.type.shape[1:])
+        t = x.type.drop_first_axis()
         if type(x) is Box and x.frame is frame:
             handler = payload_handler(frame)
             parts, tree = flatten_payload(handler.unstack(x.payload), handler.name)
@@ -140,7 +140,7 @@ def _row_type(handler: PayloadHandler, t: ArrayType, length: int) -> ArrayType:
             f"{handler.name}: a part {t!r} of the payload of a scanned value has no leading axis of {length}; "
             f"define unstack(payload) and stack(payload)"
         )
-    return t.with_shape(t.shape[1:])
+    return t.drop_first_axis()
 
 
 def stack_outputs(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int) -> list[Array]:

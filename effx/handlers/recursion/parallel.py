@@ -102,7 +102,12 @@ def replace_body(op: ParallelMap, body: Program, cuts_in: Cuts, cuts_out: Cuts) 
     """Returns a parallel map of another program, with varying axes in its input and output types."""
     if op.checked:  # outputs such as zeros may lack varying axes
         with bind_replica_axes(op.axes, True):
-            ends = [tuple([(op.axis_names_of(cut), None) for cut in cuts]) for cuts in (cuts_in, cuts_out)]
+            ends = [
+                tuple(
+                    [(op.axis_names_of(cut), t.explicit_sharding) for cut, t in zip(cuts, types, strict=True)]
+                )
+                for cuts, types in ((cuts_in, body.in_types), (cuts_out, body.out_types))
+            ]
             body = widen_program(body, *ends)
     return attrs.evolve(op, body=body, cuts_in=cuts_in, cuts_out=cuts_out)
 

@@ -8,23 +8,26 @@ Families and users' operations need nothing for it: their typing rules are asked
 results vary where an operand does, and collectives say what they change.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
 from effx.array import Array
+from effx.array.promotion import zeros
 from effx.effects import Operation
 from effx.errors import current_source
 from effx.flag_kinds import UserContext
+from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.collective import PCast, PSum
 from effx.ir.ops.sharding import Constrain
 from effx.ir.passes import sharding_rules as sharding_rules  # registers the rules
+from effx.ir.passes.partial_sums import cotangent_type, has_sums, leave_sums, left_sums, type_sums
 from effx.ir.passes.sharding_constraints import make_constraint_operation
-from effx.ir.passes.sharding_propagation import result_shardings
+from effx.ir.passes.sharding_propagation import mesh_axes_by_dimension, result_shardings
 from effx.ir.passes.varying_axes import SPECIAL_VMA_RULES, result_vma
 from effx.ir.program import Atom, Equation, Var
-from effx.ir.types import INVARIANT, ArrayType, TypeSharding, Vma
+from effx.ir.types import INVARIANT, NO_SUMS, ArrayType, Sums, TypeSharding, Vma, type_sharding
 from effx.lower.placement.meshes import ambient
 
 __all__ = [
@@ -33,13 +36,14 @@ __all__ = [
     "diverging_axes",
     "infer_result_types",
     "is_tracking",
-    "make_sharding_operation",
     "make_tracked_equation",
     "match_cotangent_axes",
     "retype",
+    "sharding_operations",
     "tracked_axes",
     "with_sharding_like",
     "with_type_sharding",
+    "zeros_of_type",
 ]
 
 # The operations whose results may have more axes in their types than their operands.
@@ -74,6 +78,8 @@ def make_tracked_equation(
     Args:
         op: the operation. inputs: its operands. types: the operands' types. scope: the name stack.
     """
+    if left_sums.value:
+        op = leave_sums(op, types)
     if not op.multiple and not isinstance(op, SPECIAL_RULES):  # nearly all
         plain_types, vma, is_sharded = [], INVARIANT, False
         for t in types:
@@ -134,6 +140,8 @@ def is_tracking(types: Sequence[ArrayType]) -> bool:
 def cast_to_varying(x: Array, axes: Vma) -> Array:
     """Casts a value to one that varies along some axes."""
     for axis in sorted(axes - x.type.vma, key=repr):
+        if axis in type_sums(x.type)[0]:
+            x = PSum(axis)(x)
         x = PCast(axis)(x)
     return x
 
@@ -141,18 +149,29 @@ def cast_to_varying(x: Array, axes: Vma) -> Array:
 def match_cotangent_axes(ct: Array, t: ArrayType) -> Array:
     """Converts a cotangent to vary along the same axes as its primal of this type.
 
-    Along an axis on which the primal is replicated, each replica contributes to the one cotangent, so these are summed. A
-    replicated cotangent of a varying primal is equal on all replicas.
+    Along an axis on which the primal is replicated, each replica contributes to the one cotangent, so these are summed;
+    where it is reduced, they stay the terms of a sum. A replicated cotangent of a varying primal is equal on all replicas.
     """
+    sharding = cotangent_type(t).explicit_sharding
+    unreduced = INVARIANT if sharding is None else sharding.spec.unreduced
     for axis in sorted(ct.type.vma - t.vma - diverging_axes.value, key=repr):
-        ct = PSum(axis)(ct)
-    return with_type_sharding(cast_to_varying(ct, t.vma), t.explicit_sharding)
+        if sharding is not None and axis in unreduced:
+            ct = PCast(axis, "unreduced", sharding.mesh)(ct)
+        else:
+            ct = PSum(axis)(ct)
+    return with_type_sharding(cast_to_varying(ct, t.vma), sharding)
 
 
 def with_type_sharding(x: Array, sharding: TypeSharding | None) -> Array:
     """Converts a value to a sharding in its type."""
-    op = make_sharding_operation(x.type, sharding)
-    return x if op is None else op(x)
+    for op in sharding_operations(x.type, sharding):
+        x = op(x)
+    return x
+
+
+def zeros_of_type(t: ArrayType) -> Array:
+    """Returns zeros of a type; unreduced and reduced as it is."""
+    return with_type_sharding(zeros(t), t.explicit_sharding) if has_sums([t]) else zeros(t)
 
 
 def with_sharding_like(x: Array, like: ArrayType) -> Array:
@@ -164,10 +183,33 @@ def with_sharding_like(x: Array, like: ArrayType) -> Array:
     )
 
 
-def make_sharding_operation(t: ArrayType, sharding: TypeSharding | None) -> Constrain | None:
-    """Returns the operation that gives a value of a type this sharding; None if it has it."""
+def sharding_operations(t: ArrayType, sharding: TypeSharding | None) -> list[PCast | PSum | Constrain]:
+    """Returns the operations that give a value of a type this sharding, in order."""
     if t.explicit_sharding == sharding:
-        return None
+        return []
     known = t.explicit_sharding if sharding is None else sharding
     assert known is not None
-    return make_constraint_operation(known.mesh, sharding, t.ndim)
+    manual = tracked_axes.value
+    operations: list[PCast | PSum | Constrain] = []
+    sums, wanted = type_sums(t), NO_SUMS if sharding is None else sharding.sums
+    for axis in sorted((sums[0] | sums[1] | wanted[0] | wanted[1]) & manual, key=repr):
+        operations += _sum_operations(axis, known.mesh, sums, wanted)
+    if sums != wanted or operations:
+        outer_sums = sums[0] - manual | wanted[0] & manual, sums[1] - manual | wanted[1] & manual
+        cuts = mesh_axes_by_dimension(t)
+        if type_sharding(known.mesh, cuts, outer_sums) == sharding:
+            return operations
+    return [*operations, make_constraint_operation(known.mesh, sharding, t.ndim)]
+
+
+def _sum_operations(axis: Hashable, mesh: AbstractMesh, sums: Sums, wanted: Sums) -> list[PCast | PSum]:
+    """Returns the operations that take a sum over an axis of a `shard_map`, or leave a value unreduced or reduced."""
+    (is_unreduced, is_reduced), (unreduced, reduced) = [
+        [axis in names for names in s] for s in (sums, wanted)
+    ]
+    if (is_unreduced, is_reduced) == (unreduced, reduced):
+        return []
+    if unreduced or reduced:
+        cast = PCast(axis, "unreduced" if unreduced else "reduced", mesh)
+        return [PSum(axis), cast] if is_unreduced else [cast]
+    return [PSum(axis)] if is_unreduced else [PCast(axis, "invarying")]

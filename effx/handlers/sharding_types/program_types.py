@@ -13,15 +13,15 @@ from effx.errors import ShardingError
 from effx.handlers.sharding_types.axes_in_types import (
     diverge_along,
     diverging_axes,
-    make_sharding_operation,
     make_tracked_equation,
+    sharding_operations,
     tracked_axes,
 )
 from effx.ir.ops.collective import PCast
 from effx.ir.ops.control import Calling, Cond, HigherOrder, Scan, While
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
-from effx.ir.types import ArrayType, TypeSharding, Vma, type_sharding
+from effx.ir.types import ArrayType, TypeSharding, Vma
 
 AxisFact = tuple[Vma, TypeSharding | None]
 """The axes in a type: the varying axes, and those that shard each array axis."""
@@ -57,7 +57,20 @@ def _boundary_facts(program: Program) -> tuple[AxisFacts, AxisFacts]:
 
 
 def _widen_fact(a: AxisFact, b: AxisFact) -> AxisFact:
-    """Returns the union of varying axes, with the second fact's sharding before the first's."""
+    """Returns the union of varying axes, with the second fact's sharding before the first's.
+
+    Raises:
+        ShardingError: the first is unreduced along an axis, and the second is not.
+    """
+    if (
+        a[1] is not None
+        and a[1].spec.unreduced
+        and (b[1] is None or a[1].spec.unreduced != b[1].spec.unreduced)
+    ):
+        shown = "nothing" if b[1] is None else repr(b[1].spec)
+        raise ShardingError(
+            f"a program is for a value with {a[1].spec!r}, and gets one with {shown}; change its sharding with effx.reshard"
+        )
     return a[0] | b[0], a[1] if b[1] is None else b[1]
 
 
@@ -67,13 +80,16 @@ def _widen_facts(facts: AxisFacts, others: AxisFacts) -> AxisFacts:
 
 def _join_facts(problem: str, a: AxisFact, b: AxisFact) -> AxisFact:
     """Returns the union of varying axes, and the sharding of the one that is sharded."""
-    if a[1] is None or b[1] is None or a[1] == b[1]:
-        return _widen_fact(a, b)
+    if a[1] == b[1] or (None in (a[1], b[1]) and _unreduced_axes(a) == _unreduced_axes(b)):
+        return a[0] | b[0], a[1] if b[1] is None else b[1]
     if allow_unresolved.value:
-        return a[0] | b[0], a[1]
-    raise ShardingError(
-        f"{problem}: {a[1].spec!r} and {b[1].spec!r} meet; change one of them with effx.reshard"
-    )
+        return a[0] | b[0], b[1] if a[1] is None or (_unreduced_axes(b) and not _unreduced_axes(a)) else a[1]
+    shown = ["P()" if sharding is None else repr(sharding.spec) for _, sharding in (a, b)]
+    raise ShardingError(f"{problem}: {shown[0]} and {shown[1]} meet; change one of them with effx.reshard")
+
+
+def _unreduced_axes(fact: AxisFact) -> Vma:
+    return frozenset() if fact[1] is None else fact[1].spec.unreduced
 
 
 def _vary_fact(fact: AxisFact, vma: Vma) -> AxisFact:
@@ -141,9 +157,8 @@ def _retype_program(program: Program, input_facts: AxisFacts, result_facts: Axis
     for i, (vma, sharding) in enumerate(result_facts or ()):
         for axis in sorted(vma - outputs[i].type.vma, key=repr):
             (outputs[i],) = append_equation(PCast(axis), (outputs[i],), None)
-        cut = None if sharding is None else make_sharding_operation(outputs[i].type, sharding)
-        if cut is not None:
-            (outputs[i],) = append_equation(cut, (outputs[i],), None)
+        for op in [] if sharding is None else sharding_operations(outputs[i].type, sharding):
+            (outputs[i],) = append_equation(op, (outputs[i],), None)
     return Program(tuple(inputs), tuple(equations), tuple(outputs), program.name, effect_row(equations))
 
 
@@ -154,8 +169,8 @@ def _conform_cond(op: Cond, operand_facts: AxisFacts) -> HigherOrder:
         branches = [widen_program(b, operands) for b in op.branches]
         results: list[AxisFact] = []
         for outs in zip(*[_boundary_facts(b)[1] for b in branches], strict=True):
-            joined_fact: AxisFact = (index[0], None)
-            for fact in outs:
+            joined_fact: AxisFact = (index[0] | outs[0][0], outs[0][1])
+            for fact in outs[1:]:
                 joined_fact = _join_facts(
                     "cond: its branches' results have different shardings", joined_fact, fact
                 )
@@ -169,12 +184,12 @@ def _row_fact(fact: AxisFact) -> AxisFact:
     vma, sharding = fact
     if sharding is None:
         return fact
-    first, *rest = sharding.mesh_axes(len(sharding.spec))
+    first, *rest = sharding.mesh_axes(max(1, len(sharding.spec)))
     if first and not allow_unresolved.value:
         raise ShardingError(
             f"scan: the scanned axis is sharded over {first[0]!r}; replicate it with effx.reshard"
         )
-    return vma, type_sharding(sharding.mesh, rest)
+    return vma, sharding.with_mesh_axes(rest)
 
 
 def _conform_scan(op: Scan, operand_facts: AxisFacts) -> HigherOrder:

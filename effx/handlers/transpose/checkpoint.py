@@ -14,6 +14,7 @@ from effx.handlers.transpose.elementwise import sum_to_type
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward_pass, rule
 from effx.ir.ops.checkpoint import Checkpoint, Identity
 from effx.ir.ops.convert import OptimizationBarrier
+from effx.ir.passes.partial_sums import cotangent_type
 from effx.ir.program import Program
 
 
@@ -63,7 +64,7 @@ def _stage_transpose(
         return [ct for ct in in_cts if ct is not None]
 
     types = [x.type for x in parts.known.inputs]
-    types += [t for t, p in zip(program.out_types, present, strict=True) if p]
+    types += [cotangent_type(t) for t, p in zip(program.out_types, present, strict=True) if p]
     staged = stage(body, types, f"transpose_{program.name}", "transpose")
     return TransposedProgram(staged, nonzero)
 

@@ -10,15 +10,16 @@ from typing import cast, final
 import attrs
 
 from effx.array import Array
-from effx.array.promotion import convert, zeros
+from effx.array.promotion import convert
 from effx.errors import NoRuleError
 from effx.handlers.linear.control import find_linear_carry
 from effx.handlers.linear.partial_eval import split_operation
 from effx.handlers.recursion.staging import align_constants, cache_on_program
-from effx.handlers.sharding_types.axes_in_types import diverge_along, diverging_axes
+from effx.handlers.sharding_types.axes_in_types import diverge_along, diverging_axes, zeros_of_type
 from effx.handlers.staging.stage import stage
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward_pass, rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
+from effx.ir.passes.partial_sums import cotangent_type
 from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType
 
@@ -55,7 +56,7 @@ def stage_transpose(
         types: the types of the given cotangents; None for those of the outputs, which may differ in weak type.
     """
     if types is None:
-        types = tuple([t for t, p in zip(program.out_types, present, strict=True) if p])
+        types = tuple([cotangent_type(t) for t, p in zip(program.out_types, present, strict=True) if p])
     key = ("transpose", known_in, present, forced_nonzero, types, diverging_axes.value)
     return cache_on_program(
         program, key, lambda: _stage_transpose_uncached(program, known_in, present, forced_nonzero, types)
@@ -86,8 +87,8 @@ def _stage_transpose_uncached(
             if ct is not None and forced_nonzero is None:
                 results.append(ct)
             elif keep:  # a loop's carry keeps its type
-                t = x.type
-                results.append(zeros(t) if ct is None else convert(ct, t.dtype, t.weak))
+                t = cotangent_type(x.type)
+                results.append(zeros_of_type(t) if ct is None else convert(ct, t.dtype, t.weak))
         return results
 
     types = [x.type for x in known_inputs]
@@ -202,16 +203,18 @@ def transpose_scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, 
         return [*sums, *results[constant_count:]]
 
     linear_constants = [
-        x.type for x, keep in zip(_linear_operands(operands[:c]), constant_cts, strict=True) if keep
+        cotangent_type(x.type)
+        for x, keep in zip(_linear_operands(operands[:c]), constant_cts, strict=True)
+        if keep
     ]
-    carry_types = [t for t, keep in zip(op.body.in_types[c:n], carry, strict=True) if keep]
+    carry_types = [cotangent_type(t) for t, keep in zip(op.body.in_types[c:n], carry, strict=True) if keep]
     out_types = op.body.out_types[op.carries :]
     types = [
         *inner.in_types[: k + kc],
         *linear_constants,
         *carry_types,
         *inner.in_types[k + kc : k + kc + kx],
-        *[t for t, keep in zip(out_types, ys, strict=True) if keep],
+        *[cotangent_type(t) for t, keep in zip(out_types, ys, strict=True) if keep],
     ]
     program = cache_on_program(
         op.body,
@@ -219,14 +222,14 @@ def transpose_scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, 
         lambda: stage(body, types, f"back_{op.body.name}", "transpose").program,
     )
     start = [
-        zeros(t) if ct is None else ct
+        zeros_of_type(cotangent_type(t)) if ct is None else ct
         for ct, t, keep in zip(cts[: op.carries], op.body.in_types[c:n], carry, strict=True)
         if keep
     ]
     results = Scan(program, op.length, k + kc, constant_count + carry_count, not op.reverse, op.unroll)(
         *staged.captured,
         *[x for x in operands[:c] if not isinstance(x, LinearOperand)],
-        *map(zeros, linear_constants),
+        *map(zeros_of_type, linear_constants),
         *start,
         *[x for x in operands[n:] if not isinstance(x, LinearOperand)],
         *[ct for ct in cts[op.carries :] if ct is not None],

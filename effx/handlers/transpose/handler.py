@@ -12,17 +12,19 @@ from typing import TypeVar, cast, final, overload
 import attrs
 
 from effx.array import Array, HostArray
-from effx.effects import Operation, RuleTable, current_scope
+from effx.effects import Operation, RuleTable, current_frame, current_scope
 from effx.errors import NoRuleError, active_source
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.sharding_types.axes_in_types import is_tracking, match_cotangent_axes, tracked_axes
 from effx.handlers.staging.stage import SourceTracker
 from effx.ir.ops.base import ArrayOperation, TupleOperation
+from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.passes.partial_sums import cotangent_sums, has_sums, left_sums, others_are_zeros
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Atom, Equation, Program, Var
-from effx.ir.types import ArrayType
+from effx.ir.types import INVARIANT, ArrayType
 
 A = TypeVar("A", bound=ArrayOperation)
 T = TypeVar("T", bound=TupleOperation)
@@ -105,6 +107,7 @@ def _run_backward_pass(
                 if (
                     ct.type.vma is not atom.type.vma
                     or ct.type.explicit_sharding is not atom.type.explicit_sharding
+                    or has_sums([atom.type])
                 ):
                     if ct.type.vma - atom.type.vma:
                         atom, ct = before_broadcast(atom, ct)
@@ -147,8 +150,15 @@ def _transpose_equation(e: Equation, cts: list[Cotangent], known: dict[Var, Arra
         return _transpose_decomposition(op, cts, operands)
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
-    operand_cts: Sequence[Cotangent] = transpose(op, cts if op.multiple else cts[0], operands)
-    return operand_cts
+    operand_cts: Sequence[Cotangent]
+    if isinstance(op, HigherOrder) or not has_sums([x.type for x in (*e.inputs, *e.outputs)]):
+        operand_cts = transpose(op, cts if op.multiple else cts[0], operands)
+        return operand_cts
+    unreduced = INVARIANT.union(*[cotangent_sums(x.type)[0] for x in e.inputs])
+    # Outside of programs each operation is a program, which takes its sums.
+    with others_are_zeros(True), left_sums(INVARIANT if current_frame() is None else unreduced):
+        operand_cts = transpose(op, cts if op.multiple else cts[0], operands)
+        return operand_cts
 
 
 def _transpose_decomposition(

@@ -20,7 +20,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import Batch, CustomRules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
-from effx.ir.types import ArrayType, Shape, type_sharding
+from effx.ir.types import ArrayType, Shape
 from effx.tree.registry import PyTree, flatten
 
 A = TypeVar("A", bound=ArrayOperation)
@@ -53,7 +53,7 @@ def element_type(t: ArrayType, axis: int) -> ArrayType:
     if t.explicit_sharding is None:
         return element
     cuts = t.explicit_sharding.mesh_axes(t.ndim)
-    return element.with_sharding(type_sharding(t.explicit_sharding.mesh, cuts[:axis] + cuts[axis + 1 :]))
+    return element.with_sharding(t.explicit_sharding.with_mesh_axes(cuts[:axis] + cuts[axis + 1 :]))
 
 
 @final

@@ -8,6 +8,7 @@ import attrs
 from effx import dtypes
 from effx.effects import Effect
 from effx.errors import ShapeError
+from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.base import ArrayOperation, Linear, check_arity, check_axis, check_int, check_kind
 from effx.ir.types import ArrayType, array_type
 
@@ -91,12 +92,26 @@ class PSum(CollectiveReduction, Linear):
 
 
 @final
+@attrs.frozen
 class PCast(Collective, Linear):
-    """The identity, with a result that counts as varying along the axis, so that its cotangents are summed over it."""
+    """The identity, with another type along the axis.
 
-    __slots__ = ()
+    Attributes:
+        to: "varying": the result counts as varying along the axis, so that its cotangents are summed over it. "reduced":
+            the operand is equal along the axis, and the result's cotangents are not summed. "unreduced": the results are
+            the terms of a sum; of an operand that is equal along the axis the first index has the value, the others zero.
+        mesh: the mesh in the types of results that are reduced or unreduced.
+    """
+
     name = "pcast"
     kinds: ClassVar[str] = "biufcV"
+    to: str = "varying"
+    mesh: AbstractMesh | None = None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the result does not count as varying along the axis."""
+        return self.to != "varying"
 
 
 @final
@@ -168,6 +183,7 @@ class AllGather(Grouped, Linear):
     size: int = attrs.field(validator=check_int)
     tiled: bool = False
     equal: bool = False
+    mesh: AbstractMesh | None = None
 
     @property
     def is_equal(self) -> bool:

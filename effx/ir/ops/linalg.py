@@ -1,5 +1,6 @@
 """Generalised matrix products."""
 
+from collections.abc import Hashable
 from typing import final
 
 import attrs
@@ -73,6 +74,7 @@ class DotGeneral(ArrayOperation):
         lhs_batch, rhs_batch: the batch axes, pairwise of equal size.
         precision: of lhs and rhs, each "DEFAULT", "HIGH" or "HIGHEST"; CPUs compute in full anyway. Or an algorithm.
         preferred: the dtype of the sums and of the result; None for the operands' own.
+        unreduced: the mesh axes over which the sum is left to be taken, where they shard contracted axes.
     """
 
     lhs_contract: tuple[int, ...] = attrs.field(validator=check_int_tuple)
@@ -81,6 +83,7 @@ class DotGeneral(ArrayOperation):
     rhs_batch: tuple[int, ...] = attrs.field(default=(), validator=check_int_tuple)
     precision: Precision = attrs.field(default=("DEFAULT", "DEFAULT"), validator=check_precision)
     preferred: DType | None = None
+    unreduced: tuple[Hashable, ...] = ()
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The batch sizes, the remaining sizes of lhs, and those of rhs."""

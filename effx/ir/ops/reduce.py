@@ -1,5 +1,6 @@
 """Reductions and cumulative reductions along axes."""
 
+from collections.abc import Hashable
 from typing import ClassVar, final
 
 import attrs
@@ -41,11 +42,16 @@ class Reduction(ArrayOperation):
 
 
 @final
+@attrs.frozen
 class ReduceSum(Reduction, Linear):
-    """The sum; 0 for no elements."""
+    """The sum; 0 for no elements.
 
-    __slots__ = ()
+    Attributes:
+        unreduced: the mesh axes over which the sum is left to be taken, where they shard reduced axes.
+    """
+
     kinds: ClassVar[str] = "iufc"
+    unreduced: tuple[Hashable, ...] = ()
 
 
 @final

@@ -40,6 +40,7 @@ class Constrain(Identity):
         devices: ids of the mesh's devices; None for those of the program.
         platform: the devices' platform.
         explicit: names of the mesh axes in the result's type.
+        unreduced, reduced: the numbers of the mesh axes along which the result is so: see `PartitionSpec`.
     """
 
     mesh: tuple[tuple[Any, int], ...]
@@ -47,6 +48,8 @@ class Constrain(Identity):
     devices: tuple[int, ...] | None = None
     platform: str | None = None
     explicit: tuple[Any, ...] = ()
+    unreduced: tuple[int, ...] = ()
+    reduced: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -110,10 +113,10 @@ class Release(Identity):
         (t,) = types
         if t.explicit_sharding is None:
             return t
+        kept = drop_mesh_axes(t.explicit_sharding.mesh_axes(t.ndim), self.axes)
+        unreduced, reduced = t.explicit_sharding.sums
         return t.with_sharding(
-            type_sharding(
-                t.explicit_sharding.mesh, drop_mesh_axes(t.explicit_sharding.mesh_axes(t.ndim), self.axes)
-            )
+            type_sharding(t.explicit_sharding.mesh, kept, (unreduced, reduced.difference(self.axes)))
         )
 
 
@@ -165,8 +168,14 @@ def _find_input_constraints(program: Program) -> tuple[Constrain | None, ...]:
     uses: dict[Var, set[Constrain | None]] = {x: set() for x in program.inputs}
     for e in program.equations:
         inner: tuple[Constrain | None, ...] = (None,) * len(e.inputs)
-        if type(e.op) is Constrain and None not in e.op.cuts and e.op.applies_to(e.inputs[0].type):
-            inner = (e.op,)
+        op = e.op
+        if (
+            type(op) is Constrain
+            and not op.unreduced
+            and None not in op.cuts
+            and op.applies_to(e.inputs[0].type)
+        ):
+            inner = (op,)
         elif type(e.op) is Call:
             inner = input_constraints(e.op.program)
         for x, use in zip(e.inputs, inner, strict=True):

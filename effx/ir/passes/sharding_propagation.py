@@ -22,9 +22,11 @@ from effx.effects import Operation
 from effx.errors import ShardingError
 from effx.flag_kinds import UserContext
 from effx.ir.meshes import AbstractMesh
+from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.sharding import Constrain
+from effx.ir.passes.partial_sums import result_sums, speaks_of_sums, sums_mesh
 from effx.ir.sizes.dimensions import is_symbolic
-from effx.ir.types import ArrayType, TypeSharding, type_sharding
+from effx.ir.types import NO_SUMS, ArrayType, Sums, TypeSharding, type_sharding
 
 MeshAxisNames = tuple[Hashable, ...]
 """The mesh axes that shard an array axis, the first coarsest."""
@@ -151,8 +153,12 @@ def result_shardings(
     mesh = shared_mesh(op.name, types)
     if type(op) is Constrain and op.explicit:
         mesh = op.abstract_mesh
+    mesh = sums_mesh(op) if mesh is None else mesh
+    if mesh is None and isinstance(op, HigherOrder):
+        mesh = shared_mesh(op.name, [t for p in op.programs for t in p.out_types])
     if mesh is None:
         return [None] * len(results)
+    sums = result_sums(op, types, results) if speaks_of_sums(op, types) else [NO_SUMS] * len(results)
     operands = OperandShardings(op.name, types, results, mesh)
     rule = next(
         (registered for kind in type(op).__mro__ if (registered := _sharding_rules.get(kind)) is not None),
@@ -162,12 +168,13 @@ def result_shardings(
         operands.refuse("the sharding of its results is not defined")
         return [None] * len(results)
     return [
-        _check_result_sharding(operands, cuts, t) for cuts, t in zip(rule(op, operands), results, strict=True)
+        _check_result_sharding(operands, cuts, t, own_sums)
+        for cuts, t, own_sums in zip(rule(op, operands), results, sums, strict=True)
     ]
 
 
 def _check_result_sharding(
-    operands: OperandShardings, cuts: DimensionShardings, t: ArrayType
+    operands: OperandShardings, cuts: DimensionShardings, t: ArrayType, sums: Sums
 ) -> TypeSharding | None:
     checked: list[MeshAxisNames] = []
     seen: set[Hashable] = set()
@@ -180,4 +187,11 @@ def _check_result_sharding(
                 break
         seen.update(cut)
         checked.append(cut)
-    return type_sharding(operands.mesh, checked)
+    unreduced, reduced = sums
+    if unreduced & seen:
+        shown = ", ".join(map(repr, operands.types))
+        raise ShardingError(
+            f"{operands.operation_name} of {shown}: {format_mesh_axes(tuple(unreduced & seen))} would shard the result, and "
+            "it would be unreduced along it; take the sum first, with effx.reshard"
+        )
+    return type_sharding(operands.mesh, checked, (unreduced, reduced - seen))

@@ -188,7 +188,7 @@ def _scan_over_refs(
 
 def _row_types(slices: Sequence[Array]) -> Types:
     """Returns the types of one iteration's inputs."""
-    return tuple([t.with_shape(t.shape[1:]) for t in array_types(slices)])
+    return tuple([t.drop_first_axis() for t in array_types(slices)])
 
 
 def _split_body_result(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:

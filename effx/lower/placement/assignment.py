@@ -28,6 +28,7 @@ from effx.ir.ops.sharding import (
     mesh_operations,
     output_memories,
 )
+from effx.ir.passes.partial_sums import has_sums
 from effx.ir.passes.sharding_constraints import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.placement.backends import default_device, devices
@@ -122,7 +123,7 @@ class Assignment:
         if self.mesh is not None:
             for i, op in enumerate(input_constraints(program)):
                 if op is not None and self.matches_devices(op):
-                    inputs[i] = Tiling(op.sizes, tuple([cut or () for cut in op.cuts]))
+                    inputs[i] = Tiling(op.sizes, tuple([cut or () for cut in op.cuts]), op.unreduced)
         if has_unequal_parts(program):
             for i, t in enumerate(program.out_types):
                 if any([n % count for n in t.shape]):  # an array has equal parts: this one is whole
@@ -166,12 +167,13 @@ class Assignment:
     def name_sharding(self, tiling: Tiling) -> NamedSharding:
         """Returns the NamedSharding that users see for a tiling over the devices."""
         mesh = self.mesh
-        if mesh is not None and (mesh.axis_sizes == tiling.sizes or not any(tiling.dims)):
+        if mesh is not None and (
+            mesh.axis_sizes == tiling.sizes or not (any(tiling.dims) or tiling.unreduced)
+        ):
             names = mesh.axis_names
             entries = [tuple([names[a] for a in axes]) for axes in tiling.dims]
-            while entries and not entries[-1]:
-                entries.pop()
-            return NamedSharding(mesh, PartitionSpec(*entries))
+            unreduced = frozenset([names[a] for a in tiling.unreduced])
+            return NamedSharding(mesh, PartitionSpec(*entries, unreduced=unreduced).trimmed())
         grid = grid_sharding(self.devices, tiling.sizes, ()).mesh
         spec = PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims])
         return NamedSharding(grid, PartitionSpec(*trim_spec(spec)))
@@ -308,6 +310,16 @@ def assignment_for(
             for t in program.out_types
         ]
         results = tuple([NamedSharding(mesh, spec) for spec in specs])
+    elif not results and program is not None and has_sums(program.out_types):
+        # XLA tells neither what is reduced nor how much of what is unreduced it sharded over other axes.
+        results = tuple(
+            [
+                NamedSharding(mesh, t.explicit_sharding.spec)
+                if t.explicit_sharding is not None and t.explicit_sharding.spec.has_sums
+                else None
+                for t in program.out_types
+            ]
+        )
     return Assignment(
         mesh_devices, True, mesh, _shardings_on_mesh(mesh, input_shardings), _shardings_on_mesh(mesh, results)
     )

@@ -379,6 +379,9 @@ def _assemble_on_host(x: ConcreteArray) -> HostData:
             f"numpy.asarray(x): other processes hold parts of {x.type!r}, whose sharding is {x.sharding!r}; "
             f"take what is here from x.addressable_shards, or gather it with multihost_utils.process_allgather"
         )
+    if isinstance(x.sharding, NamedSharding) and x.sharding.spec.unreduced:
+        total = ConcreteArray(buffer_for(x, x.sharding.without_unreduced()))
+        return total.host("numpy.asarray(x)")
     result = np.empty(x.type.shape, x.type.dtype)
     start_host_copies(x.buffer, x.type)
     for part in parts if result.size else ():  # jaxlib 0.10 has parts without elements in the whole's shape

@@ -10,12 +10,11 @@ from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
 from effx.lower.placement.processes import current_group as group
 from effx.lower.placement.results import make_result_handler
-from effx.lower.placement.shardy import mesh_line, tiling_text
+from effx.lower.placement.shardy import mesh_line, sharding_attribute, tiling_text
 from effx.lower.process_exit import in_xla
 
 if TYPE_CHECKING:
     from effx.lower.placement.shardings import BufferSharding
-    from effx.lower.placement.tiling import Tiling
 
 __all__ = ["reshard_buffer"]
 
@@ -48,20 +47,24 @@ def _compile_resharding(
     sides = {"from": current.tiling, "to": result_sharding.tiling}
     mesh_lines = [mesh_line(name, tiling.sizes) for name, tiling in sides.items()]
     source, target = [f"{{{sharding_attribute(name, tiling)}}}" for name, tiling in sides.items()]
+    constraints: list[str] = []
+    if current.tiling.unreduced or result_sharding.tiling.unreduced:
+        # Sums are taken and left between constraints only.
+        texts = [tiling_text(name, x.dims, unreduced=x.unreduced) for name, x in sides.items()]
+        constraints = [
+            f"    %{y} = sdy.sharding_constraint %{x} {text} : {t.mlir}"
+            for y, x, text in (("s", "x", texts[0]), ("y", "s", texts[1]))
+        ]
     text = "\n".join(
         [
             f"module @rearrange attributes {{mhlo.num_partitions = {len(devices)} : i32, mhlo.num_replicas = 1 : i32}} {{",
             *mesh_lines,
             f"  func.func public @main(%x: {t.mlir} {source}) -> ({t.mlir} {target}) {{",
-            f"    return %x : {t.mlir}",
+            *constraints,
+            f"    return %{'y' if constraints else 'x'} : {t.mlir}",
             "  }",
             "}",
         ]
     )
     with in_xla:
         return devices[0].client.compile_and_load(text, list(devices), compile_options(devices)), text
-
-
-def sharding_attribute(mesh: str, tiling: "Tiling") -> str:
-    """Returns the sharding attribute of an argument or a result of `main`."""
-    return f"sdy.sharding = #sdy.sharding{tiling_text(mesh, tiling.dims)}"

@@ -12,7 +12,7 @@ from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
 from effx.errors import BackendError, ShardingError
-from effx.ir.meshes import AbstractMesh, PartitionSpec, check_spec, entry_axes, spec_axis_numbers, trim_spec
+from effx.ir.meshes import AbstractMesh, PartitionSpec, check_spec, entry_axes, spec_axis_numbers
 from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.placement.backends import is_local
 from effx.lower.placement.memories import device_name, nondefault_memory_kind, resolve_memory_kind
@@ -255,12 +255,12 @@ class NamedSharding(Sharding):
         return self is other or (
             isinstance(other, NamedSharding)
             and self.memory_kind == other.memory_kind
-            and trim_spec(self.spec) == trim_spec(other.spec)
+            and self.spec.trimmed() == other.spec.trimmed()
             and self.mesh == other.mesh
         )
 
     def __hash__(self) -> int:
-        return hash((self.mesh, trim_spec(self.spec), self.memory_kind))
+        return hash((self.mesh, self.spec.trimmed(), self.memory_kind))
 
     def __repr__(self) -> str:
         memory = (
@@ -298,14 +298,20 @@ class NamedSharding(Sharding):
     @property
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
-        sizes = self.mesh.axis_sizes
-        return all([sizes[a] == 1 for axes in spec_axis_numbers(self.mesh, self.spec) for a in axes])
+        sizes = self.mesh.shape
+        cutting = [name for entry in self.spec.partitions for name in entry_axes(entry)]
+        return all([sizes[name] == 1 for name in (*cutting, *self.spec.unreduced)])
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
         """The mesh axes along which shards are replicated."""
         cutting = {a for axes in spec_axis_numbers(self.mesh, self.spec) for a in axes}
-        return frozenset([n for a, n in enumerate(self.mesh.axis_names) if a not in cutting])
+        replicated = frozenset([n for a, n in enumerate(self.mesh.axis_names) if a not in cutting])
+        return replicated - self.spec.unreduced
+
+    def without_unreduced(self) -> "NamedSharding":
+        """Returns the sharding of the array after the sums that it still needs."""
+        return self.update(spec=self.spec.update(unreduced=frozenset())) if self.spec.unreduced else self
 
     def tiling(self, ndim: int) -> Tiling:
         """Returns the tiling of an array with this many axes.
@@ -318,7 +324,8 @@ class NamedSharding(Sharding):
             raise ShardingError(
                 f"NamedSharding: {self.spec!r} shards {len(cuts)} array axes, but the array has {ndim}"
             )
-        return Tiling(self.mesh.axis_sizes, (*cuts, *[()] * (ndim - len(cuts))))
+        unreduced = [a for a, name in enumerate(self.mesh.axis_names) if name in self.spec.unreduced]
+        return Tiling(self.mesh.axis_sizes, (*cuts, *[()] * (ndim - len(cuts))), tuple(unreduced))
 
     def shard_shape(self, global_shape: Shape) -> Shape:
         """Returns the shape of each device's shard.
@@ -505,7 +512,9 @@ def type_sharding_of(sharding: NamedSharding) -> TypeSharding | None:
         mesh = ambient.value.abstract_mesh  # types have the mesh as it is outside of shard_map
     if not mesh.explicit_axes:
         return None
-    return type_sharding(mesh, [entry_axes(entry) for entry in sharding.spec])
+    spec = sharding.spec
+    cuts = [entry_axes(entry) for entry in spec.partitions]
+    return type_sharding(mesh, cuts, (spec.unreduced, spec.reduced))
 
 
 def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:

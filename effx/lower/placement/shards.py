@@ -186,9 +186,12 @@ def reshard_to_mesh(
     devices = sharding.ordered_devices
     if type(current) is BufferSharding:
         if current.is_like(target):
-            return buffer._rewrap_with_aval_and_sharding(t, target)
+            return buffer._rewrap_with_aval_and_sharding(type_with_sharding(t, target), target)
         if current.sharding.ordered_devices == devices:
             return _reshard_with_memories(buffer, t, target)
+    if sharding.spec.unreduced:  # a term for each device, of which all but the first are zero
+        buffer = reshard_to_mesh(buffer, t, read, slice_part, sharding.without_unreduced())
+        return _reshard_with_memories(buffer, t, target)
     local_devices = [(k, d) for k, d in enumerate(devices) if is_local(d)]
     indices = [target.tiling.index(k, t.shape) for k, _ in local_devices]
     parts: list[HostData | np.generic | ArrayImpl]
@@ -208,6 +211,10 @@ def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: Buf
     """Returns a buffer with another sharding over the same devices; programs reshard in the default memory only."""
     source = cast("BufferSharding", buffer._sharding).sharding
     target = result_sharding.sharding
+    if source.spec.unreduced - target.spec.unreduced and target.spec.unreduced - source.spec.unreduced:
+        # Shardy takes sums or leaves them, not both at once.
+        reduced = mesh_buffer_sharding(source.without_unreduced(), t.ndim)
+        return _reshard_with_memories(_reshard_with_memories(buffer, t, reduced), t, result_sharding)
     if source.nondefault_memory is None and target.nondefault_memory is None:
         return reshard_buffer(buffer, t, result_sharding)
     # XLA's partitioner moves parts within the default memory only, so other arrays are resharded by way of
@@ -222,7 +229,7 @@ def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: Buf
 def _move_to_memory(buffer: ArrayImpl, t: ArrayType, target: BufferSharding) -> ArrayImpl:
     """Returns a buffer with the same shards in another memory of the same devices."""
     if cast("BufferSharding", buffer._sharding).is_like(target):
-        return buffer._rewrap_with_aval_and_sharding(t, target)
+        return buffer._rewrap_with_aval_and_sharding(type_with_sharding(t, target), target)
     parts = addressable_parts(buffer, t)
     return assemble_buffer(t, target, [p.data for p in parts], [p.device for p in parts], True)
 

@@ -23,10 +23,12 @@ class Tiling:
     Attributes:
         sizes: the grid's sizes, the last axis fastest.
         dims: for each array axis the axes of the grid that it is sharded over, the coarsest first.
+        unreduced: the axes of the grid along which devices have the terms of a sum.
     """
 
     sizes: tuple[int, ...]
     dims: tuple[tuple[int, ...], ...]
+    unreduced: tuple[int, ...] = ()
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -53,7 +55,7 @@ class Tiling:
 
     def replica(self, k: int) -> int:
         """Counts the devices before the k-th that hold the same part."""
-        cutting = {a for axes in self.dims for a in axes}
+        cutting = {*[a for axes in self.dims for a in axes], *self.unreduced}
         count = 0
         for a, i in enumerate(self.coordinates(k)):
             if a not in cutting:
@@ -62,14 +64,17 @@ class Tiling:
 
     def hlo(self) -> HloSharding:
         """Returns XLA's form of the sharding."""
-        if all([n == 1 for n in self.parts]):
+        terms = math.prod([self.sizes[a] for a in self.unreduced])
+        if terms == 1 and all([n == 1 for n in self.parts]):
             return HloSharding.replicate()
         cutting = [a for axes in self.dims for a in axes]
-        replicated_axes = [a for a in range(len(self.sizes)) if a not in cutting]
+        replicated_axes = [a for a in range(len(self.sizes)) if a not in (*cutting, *self.unreduced)]
         copies = math.prod([self.sizes[a] for a in replicated_axes])
-        subgroups = [] if copies == 1 else [OpSharding_Type.REPLICATED]
-        dims = [*self.parts, *[copies] * len(subgroups)]
-        return HloSharding.iota_tile(dims, self.sizes, [*cutting, *replicated_axes], subgroups)
+        groups = [(OpSharding_Type.UNREDUCED, terms), (OpSharding_Type.REPLICATED, copies)]
+        subgroups = [(kind, n) for kind, n in groups if n > 1]
+        dims = [*self.parts, *[n for _, n in subgroups]]
+        order = [*cutting, *self.unreduced, *replicated_axes]
+        return HloSharding.iota_tile(dims, self.sizes, order, [kind for kind, _ in subgroups])
 
     def is_like(self, other: "Tiling") -> bool:
         """Says whether both shard alike."""
@@ -92,6 +97,8 @@ def tiling_from_hlo(hlo_sharding: HloSharding, sizes: tuple[int, ...], ndim: int
     # A result without a requested sharding has none in the text: XLA reports it after compiling.
     if hlo_sharding.is_replicated() or hlo_sharding.is_unknown() or math.prod(sizes) == 1:
         return Tiling(sizes, ((),) * ndim)
+    if hlo_sharding.is_unreduced():
+        return Tiling(sizes, ((),) * ndim, tuple(range(len(sizes))))
     # For each position in the grid its block along each array axis.
     blocks = hlo_sharding.tile_assignment_dimensions()
     order = np.asarray(hlo_sharding.tile_assignment_devices())
@@ -109,5 +116,23 @@ def tiling_from_hlo(hlo_sharding: HloSharding, sizes: tuple[int, ...], ndim: int
                 if step:
                     steps.append((-step, a))  # the coarsest first
         dims.append(tuple([a for _, a in sorted(steps)]))
-    tiling = Tiling(sizes, tuple(dims))
+    tiling = Tiling(sizes, tuple(dims), _unreduced_axes(hlo_sharding, at, ndim))
     return tiling if tiling.hlo() == hlo_sharding else None
+
+
+def _unreduced_axes(
+    hlo_sharding: HloSharding, positions: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]", ndim: int
+) -> tuple[int, ...]:
+    """Returns the axes of a grid along which the position in the block of the terms of a sum changes."""
+    kinds = hlo_sharding.subgroup_types()
+    if OpSharding_Type.UNREDUCED not in kinds:
+        return ()
+    block = ndim + kinds.index(OpSharding_Type.UNREDUCED)
+    sizes = positions.shape[:-1]
+    first = positions[(0,) * len(sizes)]
+    axes = []
+    for a, n in enumerate(sizes):
+        along = tuple([int(b == a) for b in range(len(sizes))])
+        if n > 1 and positions[along][block] != first[block]:
+            axes.append(a)
+    return tuple(axes)

@@ -185,6 +185,7 @@ def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -
         list(map(str, mesh.axis_names)),
         spec_axis_numbers(mesh, location.spec),
         location.nondefault_memory,
+        *[sorted(map(str, names)) for names in (location.spec.unreduced, location.spec.reduced)],
     ]
 
 
@@ -193,7 +194,9 @@ def _sharding_from_json(text: list[Any] | str | None, devices: tuple[Device, ...
         return devices[0]
     if isinstance(text, str):
         return SingleDeviceSharding(devices[0], memory_kind=text)
-    order, sizes, names, cuts, memory = text
+    order, sizes, names, cuts, memory, *sums = text
+    unreduced, reduced = sums or ((), ())  # files of earlier versions have none
     mesh = Mesh(np.array([devices[i] for i in order], object).reshape(sizes), names)
-    spec = PartitionSpec(*[tuple([names[a] for a in axes]) for axes in cuts])
+    entries = [tuple([names[a] for a in axes]) for axes in cuts]
+    spec = PartitionSpec(*entries, unreduced=set(unreduced), reduced=set(reduced))
     return NamedSharding(mesh, spec, memory_kind=memory)

@@ -18,17 +18,14 @@ from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
-from effx.lower.placement.shardy import tiling_text
+from effx.lower.placement.shardy import sharding_attribute
 from effx.lower.placement.tiling import Tiling
 from effx.lower.text.emit import Module, constant_text, function_lines
 
 
 def _sharding_attributes(module: Module, tilings: Sequence[Tiling | None]) -> list[list[str]]:
     """Returns the sharding attributes of arguments or results of `main`; none where the partitioner decides."""
-    return [
-        [] if x is None else [f"sdy.sharding = #sdy.sharding{tiling_text(module.mesh(x.sizes), x.dims)}"]
-        for x in tilings
-    ]
+    return [[] if x is None else [sharding_attribute(module.mesh(x.sizes), x)] for x in tilings]
 
 
 def module_text(

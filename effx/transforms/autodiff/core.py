@@ -16,10 +16,11 @@ from effx.array.promotion import as_operand, convert, zeros
 from effx.effects import call_in_transformation
 from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeError, check_function
 from effx.handlers.linear import LinearProgram
-from effx.handlers.sharding_types.axes_in_types import tracked_axes
+from effx.handlers.sharding_types.axes_in_types import tracked_axes, with_type_sharding
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.passes.partial_sums import cotangent_type
 from effx.ir.passes.pruning import drop_unneeded
 from effx.ir.program import Program, Var
 from effx.ir.sizes.dimensions import has_symbolic
@@ -350,7 +351,9 @@ class RecordedPullback:
                 results.append(float0_zeros(t))
                 continue
             ct = next(in_cts) if is_perturbed else None
-            results.append(finalize_result(zeros(t) if ct is None else ct))
+            if ct is None:
+                ct = with_type_sharding(zeros(t), cotangent_type(t).explicit_sharding)
+            results.append(finalize_result(ct))
         return self.in_tree.unflatten(results)
 
 

@@ -12,14 +12,17 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import EffxError, ShardingError, TransformError, TreeError, check_function
-from effx.handlers.sharding_types.axes_in_types import cast_to_varying
+from effx.handlers.sharding_types.axes_in_types import cast_to_varying, with_type_sharding
 from effx.handlers.staging.parallel_maps import enclosing_replicas, stage_replica
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
+from effx.ir.ops.collective import PCast
 from effx.ir.ops.parallel import NamedSizes, ParallelMap
+from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
+from effx.ir.passes.partial_sums import left_sums, type_sums
 from effx.ir.passes.sharding_propagation import mesh_axes_by_dimension
-from effx.ir.types import ArrayType, axis_name_texts, drop_mesh_axes, type_sharding
+from effx.ir.types import INVARIANT, NO_SUMS, ArrayType, axis_name_texts, drop_mesh_axes, type_sharding
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.tracing.arguments import (
     FlatFunction,
@@ -389,8 +392,7 @@ class ShardMapParameters:
             if not self.checked:
                 return outputs
             return [
-                cast_to_varying(y, partitioner.names)
-                for y, partitioner in zip(outputs, out_partitioners, strict=True)
+                partitioner.cast_result(y) for y, partitioner in zip(outputs, out_partitioners, strict=True)
             ]
 
         origin = function_origin(self.fun)
@@ -460,7 +462,9 @@ class ShardMapParameters:
                 f"{undescribed[0]!r}: it is an "
                 f"{AxisType.Auto} axis, of which types say nothing; use P() for an argument that each device gets whole"
             )
-        return PartitionSpec(*[tuple([n for n in cut if n in names]) for cut in mesh_axes_by_dimension(t)])
+        unreduced, reduced = [along.intersection(names) for along in type_sums(t)]
+        entries = [tuple([n for n in cut if n in names]) for cut in mesh_axes_by_dimension(t)]
+        return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
 
     def broadcast_specs(
         self, which: str, specs: Specs, full: PyTree, mesh: Mesh | AbstractMesh, axes: NamedSizes
@@ -480,7 +484,12 @@ class ShardMapParameters:
         names = [name for name, _ in axes]
         for spec in leaf_specs:
             check_spec(f"{self.transform_name}: {which}", mesh, spec)
-            for name in [n for entry in spec for n in entry_axes(entry)]:
+            if spec.has_sums and len(axes) != len(mesh.axis_names):
+                raise ShardingError(
+                    f"{self.transform_name}: {which} of {self.name} has {spec!r}, but it maps over "
+                    f"{', '.join(map(repr, names))} only; what is unreduced or reduced is for maps over all axes of the mesh"
+                )
+            for name in [n for entry in spec.partitions for n in entry_axes(entry)]:
                 if name not in names:
                     raise ShardingError(
                         f"{self.transform_name}: {which} of {self.name} names {name!r}, which is none of the "
@@ -499,7 +508,8 @@ class Partitioner:
         shards: the `shard_map`. mesh: the mesh. axes: the mesh axes that it maps over.
         spec: the array's spec. where: a description of the array, for errors.
         dims: for each array axis in the spec, the numbers of the mesh axes that shard it.
-        cut: all these numbers in order. names: the names of these axes.
+        terms: the numbers of the mesh axes along which shards are the terms of a sum, where types do not show it.
+        cut: all these numbers in order. names: the names of the axes that shard the array.
     """
 
     shards: ShardMapParameters
@@ -508,21 +518,27 @@ class Partitioner:
     spec: PartitionSpec
     where: str
     dims: list[tuple[int, ...]] = attrs.field(init=False)
+    terms: tuple[int, ...] = attrs.field(init=False)
     cut: tuple[int, ...] = attrs.field(init=False)
     names: frozenset[Hashable] = attrs.field(init=False)
 
     @dims.default
     def _default_dims(self) -> list[tuple[int, ...]]:
         axis_index = {name: i for i, (name, _) in enumerate(self.axes)}
-        return [tuple([axis_index[n] for n in entry_axes(entry)]) for entry in self.spec]
+        return [tuple([axis_index[n] for n in entry_axes(entry)]) for entry in self.spec.partitions]
+
+    @terms.default
+    def _default_terms(self) -> tuple[int, ...]:
+        names = () if self.shards.checked else self.spec.unreduced
+        return tuple([a for a, (name, _) in enumerate(self.axes) if name in names])
 
     @cut.default
     def _default_cut(self) -> tuple[int, ...]:
-        return tuple([a for dim in self.dims for a in dim])
+        return (*self.terms, *[a for dim in self.dims for a in dim])
 
     @names.default
     def _default_names(self) -> frozenset[Hashable]:
-        return frozenset([self.axes[a][0] for a in self.cut])
+        return frozenset([self.axes[a][0] for dim in self.dims for a in dim])
 
     def split_sizes(self, ndim: int) -> list[tuple[int, ...]]:
         """Returns for each array axis the sizes of the mesh axes that shard it."""
@@ -538,13 +554,18 @@ class Partitioner:
 
     def check_type(self, t: ArrayType) -> None:
         """Raises a ShardingError if the array's type shows another sharding than the spec."""
+        if type_sums(t)[0] != self.spec.unreduced:
+            raise ShardingError(
+                f"{self.shards.transform_name}: in_specs says {self.spec!r} of {self.where}, but its type is {t!r}; change "
+                "what it is unreduced along with effx.reshard"
+            )
         if t.explicit_sharding is None:
             return
         bound = [name for name, _ in self.axes]
         type_axes = [tuple([n for n in cut if n in bound]) for cut in mesh_axes_by_dimension(t)]
         if not any(type_axes):
             return  # a replicated array can be split without communication
-        entries = [entry_axes(entry) for entry in self.spec]
+        entries = [entry_axes(entry) for entry in self.spec.partitions]
         entries += [()] * (t.ndim - len(entries))
         if type_axes != entries:
             raise ShardingError(
@@ -563,7 +584,7 @@ class Partitioner:
         shape: list[int] = []
         for d, (n, sizes) in enumerate(zip(t.shape, self.split_sizes(t.ndim), strict=True)):
             if n % prod(sizes):
-                names = " x ".join([repr(x) for x in entry_axes(self.spec[d])])
+                names = " x ".join([repr(x) for x in entry_axes(self.spec.partitions[d])])
                 raise ShardingError(
                     f"{self.shards.transform_name}: axis {d} of {self.where}, {t!r}, cannot be sharded into "
                     f"{prod(sizes)} equal parts "
@@ -572,18 +593,20 @@ class Partitioner:
             shape.append(n // prod(sizes))
         vma = t.vma | self.names if self.shards.checked else t.vma
         local_type = t.with_shape(tuple(shape)).with_vma(vma)
-        if t.explicit_sharding is None:
+        sums = (self.spec.unreduced, self.spec.reduced) if self.shards.checked else NO_SUMS
+        if t.explicit_sharding is None and sums == NO_SUMS:
             return local_type
+        mesh = self.mesh.abstract_mesh if t.explicit_sharding is None else t.explicit_sharding.mesh
         bound = [name for name, _ in self.axes]
         return local_type.with_sharding(
-            type_sharding(t.explicit_sharding.mesh, drop_mesh_axes(mesh_axes_by_dimension(t), bound))
+            type_sharding(mesh, drop_mesh_axes(mesh_axes_by_dimension(t), bound), sums)
         )
 
     def check_result(self, t: ArrayType) -> None:
         """Raises a ShardingError if a shard has too few axes, or varies along a mesh axis that is not in the spec."""
         self.check_rank(t)
         bound = frozenset([name for name, _ in self.axes])
-        differs = (t.vma & bound) - self.names
+        differs = (t.vma & bound) - self.names - self.spec.unreduced
         if differs:
             shown = ", ".join(axis_name_texts(differs))
             raise ShardingError(
@@ -593,41 +616,105 @@ class Partitioner:
                 f"are equal"
             )
 
+        if not self.shards.checked:
+            return
+        unreduced, _ = type_sums(t)
+        if not unreduced <= self.spec.unreduced:
+            raise ShardingError(
+                f"{self.shards.transform_name}: out_specs says {self.spec!r} of {self.where}, but its parts are {t!r}; take "
+                "what is still to be summed by psum or psum_scatter, or name it in out_specs, as unreduced"
+            )
+        if not self.spec.unreduced <= unreduced | t.vma:
+            raise ShardingError(
+                f"{self.shards.transform_name}: out_specs says {self.spec!r} of {self.where}, but its parts {t!r} are equal "
+                f"along {', '.join(axis_name_texts(self.spec.unreduced - t.vma))}, so they are no terms of a sum; name them "
+                "in out_specs where they are"
+            )
+
+    def cast_result(self, y: Array) -> Array:
+        """Returns a shard that varies, and is unreduced and reduced, along the axes that the spec says."""
+        sums = self.spec.unreduced, self.spec.reduced
+        unreduced = (self.spec.unreduced & y.type.vma) - type_sums(y.type)[0]
+        mesh = self.mesh.abstract_mesh
+        for axis in sorted(unreduced, key=repr):
+            y = PCast(axis, "unreduced", mesh)(y)
+        y = cast_to_varying(y, self.names)
+        if sums == NO_SUMS and type_sums(y.type) == NO_SUMS:
+            return y
+        return with_type_sharding(y, type_sharding(mesh, mesh_axes_by_dimension(y.type), sums))
+
     def constraint(self, ndim: int) -> Constrain | None:
         """Returns the sharding constraint on the whole array; None if its sharding is left open."""
-        if len(self.axes) != len(self.mesh.axis_names) or self.mesh.size == 1:
+        if len(self.axes) != len(self.mesh.axis_names) or (self.mesh.size == 1 and not self.spec.has_sums):
             return None
         return make_mesh_constraint(self.mesh, self.spec, ndim)
 
     def split_array(self, x: Array) -> Array:
         """Returns the array with the mesh axes that shard it as leading axes."""
+        if not self.shards.checked and x.type.explicit_sharding is not None and type_sums(x.type)[1]:
+            sums = type_sums(x.type)[0], INVARIANT
+            x = with_type_sharding(x, x.type.explicit_sharding.with_sums(sums))
         if not self.cut:
             return x
-        op = self.constraint(x.type.ndim)
+        op = None if self.terms else self.constraint(x.type.ndim)
         x = x if op is None else op(x)
-        shape: list[int] = []
-        leading: list[int] = []
+        x = self.reveal_terms(x) if self.terms else x
+        k = len(self.terms)
+        shape: list[int] = list(x.type.shape[:k])
+        leading: list[int] = list(range(k))
         rest: list[int] = []
-        for n, sizes in zip(x.type.shape, self.split_sizes(x.type.ndim), strict=True):
+        for n, sizes in zip(x.type.shape[k:], self.split_sizes(x.type.ndim - k), strict=True):
             leading += range(len(shape), len(shape) + len(sizes))
             rest.append(len(shape) + len(sizes))
             shape += [*sizes, n // prod(sizes)]
         return _transpose_axes(Reshape(tuple(shape))(x), (*leading, *rest))
 
+    def reveal_terms(self, x: Array) -> Array:
+        """Returns the terms of the sums that an array is, with the mesh axes as leading axes."""
+        t = x.type
+        types = [
+            t.with_shape(t.shape).with_sharding(type_sharding(self.mesh.abstract_mesh, (), type_sums(t)))
+        ]
+        names = [self.axes[a][0] for a in self.terms]
+
+        def spread(arrays: list[Array]) -> list[Array]:
+            (y,) = arrays
+            for name in names:
+                y = PCast(name)(y)
+            return [y]
+
+        staged = stage_replica(spread, types, self.axes, "terms", "", True, "shard_map", self.mesh)
+        mesh = self.mesh
+        op = ParallelMap(
+            staged.program,
+            self.axes,
+            ((),),
+            (self.terms,),
+            mesh.shape_tuple,
+            tuple([d.id for d in mesh.ordered]) if isinstance(mesh, Mesh) else None,
+            mesh.ordered[0].platform if isinstance(mesh, Mesh) else None,
+            True,
+        )
+        return op(x)[0]
+
     def join_shards(self, y: Array) -> Array:
         """Returns the whole array from one with the mesh axes as leading axes."""
         if not self.cut:
-            return y
+            op = self.constraint(y.type.ndim) if self.spec.has_sums and not self.shards.checked else None
+            return y if op is None else op(y)
         k = len(self.cut)
         parts = y.type.shape[k:]
-        order: list[int] = []
-        shape: list[int] = []
-        front = 0
+        front = len(self.terms)
+        order: list[int] = list(range(front))
+        shape: list[int] = list(y.type.shape[:front])
         for d, (n, sizes) in enumerate(zip(parts, self.split_sizes(len(parts)), strict=True)):
             order += [*range(front, front + len(sizes)), k + d]
             front += len(sizes)
             shape.append(prod(sizes) * n)
         joined = Reshape(tuple(shape))(_transpose_axes(y, tuple(order)))
+        if self.terms:
+            with left_sums(self.spec.unreduced):
+                joined = ReduceSum(tuple(range(len(self.terms))))(joined)
         op = self.constraint(joined.type.ndim)
         return joined if op is None else op(joined)
 

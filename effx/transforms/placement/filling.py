@@ -43,7 +43,7 @@ def fill_like(like: object, shape: Shape, fill: Callable[[Shape], Array]) -> Arr
             return with_sharding_like(cast_to_varying(filled, like.type.vma), like.type)
         manual = getattr(like, "manual_axis_type", None)
         return cast_to_varying(filled, manual.varying) if isinstance(manual, ManualAxisType) else filled
-    if isinstance(sharding, SingleDeviceSharding):
+    if isinstance(sharding, SingleDeviceSharding) or sharding.spec.unreduced:
         return device_put(fill(shape), sharding)
     part = fill(sharding.shard_shape(shape))
     whole = make_array_from_callback(shape, sharding, lambda _: part)

@@ -184,7 +184,9 @@ def describe_type_sharding(t: ArrayType) -> NamedSharding:
     manual = manual_axes(mesh)
     if manual:
         mesh = mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
-    return NamedSharding(mesh, PartitionSpec(*t.explicit_sharding.mesh_axes(t.ndim)))
+    unreduced, reduced = [names.difference(manual) for names in t.explicit_sharding.sums]
+    spec = PartitionSpec(*t.explicit_sharding.mesh_axes(t.ndim), unreduced=unreduced, reduced=reduced)
+    return NamedSharding(mesh, spec)
 
 
 def _mesh_in_force(mesh: Mesh | AbstractMesh) -> Mesh | AbstractMesh:
@@ -252,13 +254,18 @@ def make_sharding_constraint(function_name: str, sharding: object, ndim: int) ->
             f"{function_name}: expected a NamedSharding or a PartitionSpec, got {sharding!r} of type "
             f"{type(sharding).__name__}"
         )
-    for name in [n for entry in spec for n in entry_axes(entry)]:
+    for name in [n for entry in spec.partitions for n in entry_axes(entry)]:
         if name in manual_axes(mesh):
             raise ShardingError(
                 f"{function_name}: {spec!r} shards along {name!r}, over which an outer shard_map maps: each device has "
                 "its own part "
                 f"already"
             )
+    for name in (spec.unreduced | spec.reduced).intersection(manual_axes(mesh)):
+        raise ShardingError(
+            f"{function_name}: {spec!r} is unreduced or reduced along {name!r}, over which an outer shard_map maps; inside "
+            "of it use lax.pcast"
+        )
     if len(spec) > ndim:
         raise ShardingError(f"{function_name}: {spec!r} speaks of {len(spec)} axes, but the array has {ndim}")
     return make_mesh_constraint(mesh, spec, ndim)
@@ -269,13 +276,24 @@ def make_mesh_constraint(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: i
     axis_index = {name: i for i, name in enumerate(mesh.axis_names)}
     dimension_axes = [
         None if entry is PartitionSpec.UNCONSTRAINED else tuple([axis_index[n] for n in entry_axes(entry)])
-        for entry in spec
+        for entry in spec.partitions
     ]
     devices = platform = None
     if isinstance(mesh, Mesh):
         devices, platform = tuple([d.id for d in mesh.ordered]), mesh.ordered[0].platform
     replicated = [()] * (ndim - len(dimension_axes))
-    return Constrain(mesh.shape_tuple, (*dimension_axes, *replicated), devices, platform, mesh.explicit_axes)
+    unreduced, reduced = [
+        tuple(sorted([axis_index[n] for n in names])) for names in (spec.unreduced, spec.reduced)
+    ]
+    return Constrain(
+        mesh.shape_tuple,
+        (*dimension_axes, *replicated),
+        devices,
+        platform,
+        mesh.explicit_axes,
+        unreduced,
+        reduced,
+    )
 
 
 def with_sharding(function_name: str, sharding: object, x: Array) -> Array:

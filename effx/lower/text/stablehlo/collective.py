@@ -156,7 +156,14 @@ def psum(body: Body, op: PSum, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
 
 @emits(PCast)
 def pcast(body: Body, op: PCast, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    return body.name(inputs[0])
+    x, t = body.name(inputs[0]), inputs[0].type
+    axis = innermost_axis(body, op.axis_name) if op.to == "unreduced" and op.axis_name not in t.vma else None
+    if axis is None or axis.size == 1:
+        return x
+    mask = array_type(dtypes.bool_).mlir
+    index, zero = replica_index(body, axis), body.constant(0, INDEX)
+    first = body.line(f"stablehlo.compare EQ, {index}, {zero} : ({INDEX.mlir}, {INDEX.mlir}) -> {mask}")
+    return body.line(f"stablehlo.select {first}, {x}, {body.constant(0, t)} : {mask}, {t.mlir}")
 
 
 @emits(PMax, PMin)

@@ -16,6 +16,7 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits
+from effx.lower.text.stablehlo.sharding import emit_terms
 
 INDEX = array_type(dtypes.int32)
 BOOL = array_type(dtypes.bool_)
@@ -64,7 +65,10 @@ def emit_while_loop(
     """
     names = [f"%w{body.fresh()}" for _ in start]
     test = body.region(lambda: (condition(names),), (BOOL,))
-    iteration = body.region(lambda: step(names), types)
+    # A value that a step returns as it got it would be taken for a replicated one.
+    iteration = body.region(
+        lambda: step([emit_terms(body, x, t) for x, t in zip(names, types, strict=True)]), types
+    )
     bound = ", ".join([f"{n} = {s}" for n, s in zip(names, start, strict=True)])
     kinds = ", ".join([t.mlir for t in types])
     text = "\n".join(
@@ -104,7 +108,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         ]
         results = body.call_part(op.body, (*constants, *now[: op.carries], *rows), "while/body")
         ys = [
-            _emit_dynamic_update(body, y, t, part, r, index)
+            emit_terms(body, _emit_dynamic_update(body, y, t, part, r, index), t)
             for y, t, part, r in zip(now[op.carries :], stacked, results[op.carries :], parts, strict=True)
         ]
         return (*results[: op.carries], *ys)
@@ -153,16 +157,28 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
 
 def _emit_dynamic_index(body: Body, x: str, t: ArrayType, s: ArrayType, index: str) -> str:
     """Writes x[index]."""
-    one = t.with_shape((1, *s.shape))
+    one = _row_type(t, s)
     zero = body.constant(0, INDEX) if s.shape else ""
     starts = [(index, INDEX), *[(zero, INDEX)] * s.ndim]
-    return sizes.reshape(body, sizes.dynamic_slice(body, x, t, starts, one), one, s)
+    row = emit_terms(body, sizes.dynamic_slice(body, x, t, starts, one), one)
+    return emit_terms(body, sizes.reshape(body, row, one, s), s)
+
+
+def _row_type(t: ArrayType, s: ArrayType) -> ArrayType:
+    """Returns the type of a row of t, which has the type s without its first axis."""
+    sharding = s.explicit_sharding
+    one = t.with_shape((1, *s.shape))
+    return (
+        one
+        if sharding is None
+        else one.with_sharding(sharding.with_mesh_axes(((), *sharding.mesh_axes(s.ndim))))
+    )
 
 
 def _emit_dynamic_update(body: Body, y: str, t: ArrayType, part: str, s: ArrayType, index: str) -> str:
     """Writes y with y[index] = part; XLA updates it in place."""
-    one = t.with_shape((1, *s.shape))
-    row = sizes.reshape(body, part, s, one)
+    one = _row_type(t, s)
+    row = emit_terms(body, sizes.reshape(body, part, s, one), one)
     zero = body.constant(0, INDEX) if s.shape else ""
     starts = ", ".join([index, *[zero] * s.ndim])
     kinds = ", ".join([INDEX.mlir] * t.ndim)

@@ -13,6 +13,7 @@ from math import prod
 
 from effx.errors import BackendError
 from effx.ir.ops.parallel import Cuts, ParallelMap
+from effx.ir.passes.partial_sums import type_sums
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType
 from effx.lower.placement.parallel_maps import nested_grid, nested_maps
@@ -132,10 +133,16 @@ def _emit_manual_computation(
     manual = sorted(axis_numbers) if ops[0].mesh is not None else range(len(grid))
     in_types = ops[0].in_types
     tiles_in = [
-        _grid_tiling(grid, [axis_numbers[a] for a in c], t) for c, t in zip(cuts_in, in_types, strict=True)
+        _grid_tiling(grid, [axis_numbers[a] for a in c], t, unreduced)
+        for c, t, unreduced in zip(
+            cuts_in, in_types, _unreduced_axes(ops, ops[0].body.in_types, axis_numbers), strict=True
+        )
     ]
     tiles_out = [
-        _grid_tiling(grid, [axis_numbers[a] for a in c], t) for c, t in zip(cuts_out, out_types, strict=True)
+        _grid_tiling(grid, [axis_numbers[a] for a in c], t, unreduced)
+        for c, t, unreduced in zip(
+            cuts_out, out_types, _unreduced_axes(ops, ops[0].body.out_types, axis_numbers), strict=True
+        )
     ]
     local_in = [_local_type(t, c) for t, c in zip(in_types, tiles_in, strict=True)]
     local_out = [_local_type(t, c) for t, c in zip(out_types, tiles_out, strict=True)]
@@ -164,12 +171,15 @@ def _emit_manual_computation(
     # The partitioner may shard further over the axes that are left to it.
     shardings_in = ", ".join(
         [
-            tiling_text(mesh, tiles_in[i].dims, [bool(unused_axes)] * len(tiles_in[i].dims))
-            for i in nonempty_inputs
+            tiling_text(mesh, c.dims, [bool(unused_axes)] * len(c.dims), unreduced=c.unreduced)
+            for c in [tiles_in[i] for i in nonempty_inputs]
         ]
     )
     shardings_out = ", ".join(
-        [tiling_text(mesh, c.dims, [bool(unused_axes)] * len(c.dims)) for c in tiles_out]
+        [
+            tiling_text(mesh, c.dims, [bool(unused_axes)] * len(c.dims), unreduced=c.unreduced)
+            for c in tiles_out
+        ]
     )
     parameters = ", ".join([f"{arguments[i]}: {local_in[i].mlir}" for i in nonempty_inputs])
     head = (
@@ -182,8 +192,18 @@ def _emit_manual_computation(
     return body.block(text, len(out_types))
 
 
-def _grid_tiling(grid: tuple[int, ...], cut: Sequence[int], t: ArrayType) -> Tiling:
-    return Tiling(grid, (*[(a,) for a in cut], *[()] * (t.ndim - len(cut))))
+def _grid_tiling(
+    grid: tuple[int, ...], cut: Sequence[int], t: ArrayType, unreduced: tuple[int, ...]
+) -> Tiling:
+    return Tiling(grid, (*[(a,) for a in cut], *[()] * (t.ndim - len(cut))), unreduced)
+
+
+def _unreduced_axes(
+    ops: Sequence[ParallelMap], types: Sequence[ArrayType], axis_numbers: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Returns for each of the body's types the grid's axes along which it is unreduced."""
+    number = {name: a for (name, _), a in zip(ops[0].axes, axis_numbers, strict=False)}
+    return [tuple(sorted([number[name] for name in type_sums(t)[0]])) for t in types]
 
 
 def _local_type(t: ArrayType, cut: Tiling) -> ArrayType:

@@ -5,6 +5,7 @@ from math import prod
 
 from effx.errors import BackendError
 from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.passes.sharding_constraints import make_constraint_operation
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType
 from effx.lower.placement.shardy import tiling_text
@@ -21,6 +22,14 @@ def emit_replicated_axes(body: Body, x: str, t: ArrayType, axes: Sequence[int] |
     return body.line(f"sdy.sharding_constraint {x} {tiling_text(mesh, [()] * t.ndim, may_be_cut)} : {t.mlir}")
 
 
+def emit_terms(body: Body, x: str, t: ArrayType) -> str:
+    """Writes a value of a loop with its sharding, if it is unreduced: the partitioner does not see it from outside."""
+    sharding = t.explicit_sharding
+    if sharding is None or not sharding.spec.unreduced or body.module.devices == 1 or body.module.axes:
+        return x
+    return emit_constraint(body, make_constraint_operation(sharding.mesh, sharding, t.ndim), x, t)
+
+
 @emits(Constrain)
 def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     x, module = body.name(inputs[0]), body.module
@@ -35,17 +44,28 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
         raise BackendError(
             f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
         )
+    return emit_constraint(body, op, x, outputs[0].type)
+
+
+def emit_constraint(body: Body, op: Constrain, x: str, t: ArrayType) -> str:
+    """Writes a value with a sharding."""
+    return body.line(f"sdy.sharding_constraint {x} {constraint_text(body, op)} : {t.mlir}")
+
+
+def constraint_text(body: Body, op: Constrain) -> str:
+    """Returns Shardy's text of a constraint's sharding."""
     # Where the type shards some axes only, the others are left to the partitioner.
     mixed = 0 < len(op.explicit) < len(op.mesh)
     cutting = {a for axes in op.cuts for a in axes or ()}
     spoken = [a for a, (name, _) in enumerate(op.mesh) if name in op.explicit]
-    sharding_text = tiling_text(
-        module.mesh(op.sizes, op.devices),
+    return tiling_text(
+        body.module.mesh(op.sizes, op.devices),
         [axes or () for axes in op.cuts],
-        [axes is None or mixed for axes in op.cuts],
-        [a for a in spoken if a not in cutting] if mixed and None not in op.cuts else (),
+        # The partitioner forgets that a value is unreduced where it may choose its sharding over other axes.
+        [axes is None or (mixed and not op.unreduced) for axes in op.cuts],
+        [a for a in spoken if a not in cutting] if mixed and None not in op.cuts and not op.unreduced else (),
+        op.unreduced,
     )
-    return body.line(f"sdy.sharding_constraint {x} {sharding_text} : {outputs[0].type.mlir}")
 
 
 @emits(Release)
