@@ -988,13 +988,6 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "pmap: the devices run at the same time, so there is no order for their effects; use ordered=False",
     ),
     (
-        lambda: effx.jit(lambda x: (debug.print("{}", x, partitioned=True), effx.pmap(named)(x)))(
-            enp.ones(2)
-        ),
-        BackendError,
-        "python_callback: outside of pmap no device has a part of its own to call with; leave out partitioned=True",
-    ),
-    (
         lambda: (
             effx.jit(lambda x: debug.print("{}", x)).trace(1.0).lower(lowering_platforms=["tpu"]).as_text()
         ),
@@ -1083,3 +1076,38 @@ def test_handlers_without_a_rule_say_so() -> None:
         Intervals().run(
             lambda x: effx.pure_callback(named, SCALAR, x), Interval(enp.float32(0), enp.float32(1))
         )
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, effx.vmap])
+def test_partitioned_calls_get_the_parts_of_devices(wrap: Any) -> None:
+    """With `partitioned=True` each device calls with its own parts of arrays; without it there is one call for all."""
+    mesh = effx.make_mesh((2, 2), ("i", "j"))
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    rows = effx.device_put(x, effx.sharding.NamedSharding(mesh, effx.sharding.PartitionSpec(None, "i")))
+    parts: list[Any] = []
+    effx.jit(wrap(lambda x: debug.callback(lambda a: parts.append(np.asarray(a)), x, partitioned=True)))(rows)
+    effx.effects_barrier()
+    halves = [x[:, :4], x[:, 4:]]
+    want = halves if wrap is not effx.vmap else [row for half in halves for row in half]
+    assert sorted([a.tolist() for a in parts]) == sorted([a.tolist() for a in want for _ in range(2)])
+    whole: list[Any] = []
+    effx.jit(lambda x: debug.callback(lambda a: whole.append(np.asarray(a)), x))(rows)
+    effx.effects_barrier()
+    np.testing.assert_array_equal(whole, [x])
+
+
+def test_calls_in_maps_over_some_axes() -> None:
+    """Where the partitioner shards along other axes than those of a shard_map, each device calls with the map's part."""
+    mesh = effx.make_mesh((2, 2), ("i", "j"))
+    P = effx.sharding.PartitionSpec
+    parts: list[Any] = []
+
+    def f(x: Any) -> Any:
+        debug.callback(lambda a: parts.append(np.asarray(a).tolist()), x)
+        return lax.mul(2.0, io_callback(lambda a: a + 1, effx.ShapeDtypeStruct(x.shape, x.dtype), x))
+
+    mapped = effx.shard_map(f, mesh=mesh, in_specs=P("i"), out_specs=P("i"), axis_names={"i"})
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(np.asarray(effx.jit(mapped)(x)), 2 * (x + 1))
+    effx.effects_barrier()
+    assert sorted(parts) == [[0, 1], [0, 1], [2, 3], [2, 3]]

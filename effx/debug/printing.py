@@ -92,8 +92,8 @@ def callback(
         callback: what is called; its result does not count. It may call functions of effx.
         args, kwargs: pytrees. Arrays and numbers are passed as arrays on a CPU, other leaves unchanged.
         ordered: True if calls happen in the program's order.
-        partitioned: True to refuse being called for all devices at once, as is done outside of pmap in a program
-            that runs on several; inside of it each device calls with what it has.
+        partitioned: True to be called on each device that a program runs on, with its parts of the arrays; else it is
+            called once, with whole arrays. In `pmap` and `shard_map` each device calls with what it has.
 
     Raises:
         TransformError: something that is no function.

@@ -123,7 +123,9 @@ class PythonCallback(Hosted):
         level = levels[0]
         inner = [t.with_shape(t.shape[1:]) for t in types]
         results = [np.empty(t.shape, t.dtype) for t in types]
-        for i in range(level.size):
+        # A device's part of the batch may be shorter.
+        lengths = [len(x) for x, batched in zip(values, level.batched, strict=True) if batched]
+        for i in range(min([level.size, *lengths])):
             row = [
                 np.asarray(x[i]) if batched else x for x, batched in zip(values, level.batched, strict=True)
             ]

@@ -27,6 +27,7 @@ from effx.ir.ops.host import Hosted
 from effx.ir.program import Atom, Program
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
+from effx.lower.placement.shardy import tiling_text
 from effx.lower.process_exit import in_callback
 from effx.lower.text.foreign_calls import custom_call_text
 from effx.lower.text.hlo import mlir_module
@@ -40,6 +41,10 @@ TARGETS = {
     "cpu": "xla_ffi_python_cpu_callback",
     "cuda": "xla_ffi_python_gpu_callback",
     "rocm": "xla_ffi_python_gpu_callback",
+}
+# Of calls that XLA's partitioner repeats on each device, with its parts.
+PARTITIONED_TARGETS = {
+    platform: target.replace("xla_ffi_", "xla_ffi_partitioned_") for platform, target in TARGETS.items()
 }
 # How many calls after one that raised return zeros, where several devices run a program.
 PATIENCE = 100_000
@@ -69,12 +74,11 @@ def host_call(
         inputs: its operands.
         out_types: of its results.
         counts: True to keep the call where nothing uses its results.
-        everywhere: True to call on each device that runs the program; else the first calls for all, outside of
-            parallel maps.
+        everywhere: True to call on each device that runs the program, with its parts of the operands; else the first
+            calls for all, outside of parallel maps.
 
     Raises:
-        BackendError: the platform's programs cannot call Python, or several devices are to call where they
-            have no parts of their own.
+        BackendError: the platform's programs cannot call Python.
     """
     module = body.module
     target = TARGETS.get(module.platform)
@@ -86,18 +90,53 @@ def host_call(
     wide = [_widen_to_bytes(t) for t in out_types]
     index = np.uint64(len(module.hosted))
     module.hosted.append((op, tuple(wide)))
-    call = custom_call_text(target, names, types, wide, {"index": index}, has_side_effect=counts)
-    if counts and module.devices > 1 and not module.axes:
-        if everywhere:
-            raise BackendError(
-                f"{op.name}: outside of pmap no device has a part of its own to call with; leave out partitioned=True"
-            )
+    if counts and module.devices > 1 and not module.axes and everywhere:
+        target = PARTITIONED_TARGETS[module.platform]
+
+    def write_call(operands: Sequence[str]) -> str:
+        return custom_call_text(target, operands, types, wide, {"index": index}, has_side_effect=counts)
+
+    call = write_call(names)
+    if counts and module.partly is not None:
+        # XLA has no place for the effect where some axes are left to it: inside, each device is one place.
+        mesh, rest = module.partly
+        arguments = [f"%p{body.fresh()}" for _ in names]
+        region_lines = body.region(lambda: body.block(write_call(arguments), len(wide)), wide, "sdy.return")
+        call = manual_call_text(mesh, rest, names, arguments, types, wide, region_lines)
+    elif counts and module.devices > 1 and not module.axes and not everywhere:
         # A call without results has a sharding as well. A call that does not count is left to the partitioner.
         module.on_first = True
         shardings = ", ".join(["<@one, []>"] * max(len(wide), 1))
         call = call.replace("{", f"{{sdy.sharding = #sdy.sharding_per_value<[{shardings}]>, ", 1)
     result_names = body.block(call, len(wide))
     return tuple([body.convert(y, w, t) for y, w, t in zip(result_names, wide, out_types, strict=True)])
+
+
+def manual_call_text(
+    mesh: str,
+    axes: Sequence[int],
+    operands: Sequence[str],
+    arguments: Sequence[str],
+    types: Sequence[ArrayType],
+    out_types: Sequence[ArrayType],
+    region_lines: Sequence[str],
+) -> str:
+    """Returns a manual computation over some axes of a mesh in which values are replicated.
+
+    Args:
+        mesh, axes: the mesh's name, and the numbers of the axes.
+        operands, arguments: the operands' names outside and inside. types: their types.
+        out_types: the results' types. region_lines: what is done inside.
+    """
+    sides = [", ".join([tiling_text(mesh, [()] * t.ndim) for t in side]) for side in (types, out_types)]
+    axis_names = ", ".join([f'"m{a}"' for a in axes])
+    parameters = ", ".join([f"{a}: {t.mlir}" for a, t in zip(arguments, types, strict=True)])
+    kinds, results = [", ".join([t.mlir for t in side]) for side in (types, out_types)]
+    head = (
+        f"sdy.manual_computation({', '.join(operands)}) in_shardings=[{sides[0]}] out_shardings=[{sides[1]}] "
+        f"manual_axes={{{axis_names}}} ({parameters}) {{"
+    )
+    return "\n".join((head, *region_lines, f"    }} : ({kinds}) -> ({results})"))
 
 
 def calls_python_in_loop(program: Program) -> bool:
