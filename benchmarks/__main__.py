@@ -1,4 +1,4 @@
-"""Command line of the benchmarks: `python -m benchmarks [--quick] [--only NAME] [--filter REGEX] [--check]`."""
+"""Command line of the benchmarks: `python -m benchmarks [--quick] [--only NAME] [--filter REGEX] [--check] [--sweep]`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from benchmarks import (
     scale,
     second_process,
     startup,
+    sweep,
 )
 from benchmarks.measure import measure
 from benchmarks.options import add_options
@@ -34,6 +35,7 @@ from benchmarks.timing import Effort, Sample, interleave
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description="effx against JAX, with budgets")
     add_options(parser)
+    parser.add_argument("--sweep", action="store_true", help="only the sweep over all functions of arrays")
     return parser.parse_args()
 
 
@@ -51,6 +53,8 @@ def main() -> int:
         return re.search(options.filter, title) is not None
 
     print(", ".join(f"{name} {version}" for name, version in report.versions([*names, "jaxlib"]).items()))
+    if options.sweep:
+        return sweep.print_sweep(options, [peers.load(name) for name in names])
     print(f"\nTable 1: per operation\n{report.header(names)}")
     imports = (("import", startup.TOUCH, 0.45), ("import and first array", startup.FIRST_ARRAY, None))
     for name, code, budget in imports:

@@ -67,9 +67,12 @@ def line(row: Row, names: Sequence[str]) -> str:
     text += f"{'':17}" if ratio is None else f"{ratio.value:9.3f} ±{ratio.error:5.3f} "
     text += f"{'':8}" if row.budget is None else f"{row.budget:8.2f}"
     text += f"  {row.verdict}"
-    for name, error in row.errors.items():
-        text += f"  {name}: {error}"
-    return text.rstrip()
+    return (text + tell_errors(row)).rstrip()
+
+
+def tell_errors(row: Row) -> str:
+    """What the libraries raised."""
+    return "".join([f"  {name}: {error}" for name, error in row.errors.items()])
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
