@@ -547,9 +547,32 @@ def sinc(x: Operand, /) -> Array:
     """
     a = arithmetic.to_inexact(as_operand(x, "sinc"))
     if a.type.kind != "c":
-        return divide_sine(a * math.pi)
+        return _divide_sine_of_pi(a)
     # Part by part, since the product of an infinite number by a complex one has NaN in it.
     return divide_sine(perform(_COMPLEX, (arithmetic.real(a) * math.pi, arithmetic.imag(a) * math.pi)))
+
+
+# (-1)^k pi^(2 k) / (2 k + 1)!, as many as sin(pi x) / (pi x) and its derivatives up to the fourth need for |x| <= 1/2.
+_SINE_OF_PI_SERIES = tuple([(-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k in range(13)])
+
+
+@jit(inline=True)
+def _divide_sine_of_pi(x: Array) -> Array:
+    """Returns sin(pi x) / (pi x) of real numbers, 1 at 0, and 0 at other integers and infinities.
+
+    What is left of x by the nearest integer is exact, so that one polynomial serves all x: a twelfth of the sine's time.
+    """
+    integer = perform(arithmetic.ROUND_TO_EVEN, (x,))
+    rest = x - integer
+    # An infinite number minus itself is NaN.
+    rest = arithmetic.where(perform(arithmetic.ABS, (x,)) == math.inf, scalar(0, x.type.dtype), rest)
+    terms = {2: 6, 4: 9}.get(x.type.dtype.itemsize, 13)
+    series = arithmetic.horner(rest * rest, _SINE_OF_PI_SERIES[:terms])
+    is_zero = integer == 0
+    is_odd = perform(arithmetic.ROUND_TO_EVEN, (integer * 0.5,)) * 2 != integer
+    denominator = arithmetic.where(is_zero, scalar(1, x.type.dtype, x.type.weak), x)
+    quotient = rest * series / arithmetic.where(is_odd, -denominator, denominator)
+    return arithmetic.where(is_zero, series, quotient)
 
 
 # (-1)^k / (2 k + 1)!, as many as sin(x) / x and its derivatives up to the fourth need for |x| < 2.

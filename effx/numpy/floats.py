@@ -44,17 +44,19 @@ def frexp(x: Operand, /) -> tuple[Array, Array]:
     """
     a = _to_real("frexp", x)
     info = dtypes.finfo(a.type.dtype)
-    # Subnormal numbers are scaled into the normal range first.
+    # Subnormal numbers are scaled into the normal range first; where they are flushed to 0, so they are here.
     tiny = abs(a) < float(info.tiny)
     scaled = arithmetic.where(tiny, a * 2.0**info.nmant, a)
-    integer = dtypes.bits_dtype(a.type.dtype)
-    mask = (1 << info.nexp) - 1
-    bits = Bitcast(integer)(convert(scaled, a.type.dtype))
-    exponent = ((bits >> info.nmant) & mask) - (mask // 2 - 1)
-    exponent = convert(exponent, dtypes.int32) - arithmetic.where(tiny, info.nmant, 0)
-    plain = isfinite(a) & (a != 0)
-    exponent = arithmetic.where(plain, exponent, 0)
-    return arithmetic.where(plain, ldexp(a, -exponent), a), exponent
+    bits = Bitcast(dtypes.bits_dtype(a.type.dtype))(convert(scaled, a.type.dtype))
+    largest = (1 << info.nexp) - 1
+    half = largest // 2 - 1
+    field = (bits >> info.nmant) & largest
+    special = (field == 0) | (field == largest)
+    exponent = field - arithmetic.where(tiny, half + info.nmant, half)
+    # Four times the factor is in the normal range for all exponents.
+    factor = Bitcast(a.type.dtype)((largest - arithmetic.where(special, half, field)) << info.nmant)
+    mantissa = arithmetic.where(special, a, scaled * factor * 0.25)
+    return mantissa, convert(arithmetic.where(special, 0, exponent), dtypes.int32)
 
 
 def ldexp(x1: Operand, x2: Operand, /) -> Array:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from effx import dtypes
 from effx.array import Array, reducing, shaping
-from effx.array.arithmetic import to_inexact
-from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
+from effx.array.arithmetic import to_inexact, where
+from effx.array.promotion import (
+    as_operand,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    refuse_mixed_dtypes,
+    scalar,
+)
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
 from effx.errors import ShapeError
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, Dims, F
 from effx.lax.operands import check_int
+from effx.transforms.custom.custom_derivatives import custom_jvp
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
@@ -510,6 +522,30 @@ def diff(
     return x
 
 
+@functools.cache
+def _sum_but_half_the_ends(axis: int) -> Callable[[Array], Array]:
+    """Returns the sum along an axis whose first and last element count half.
+
+    The sum of all comes from memory, so that XLA:CPU takes it from a library: a tenth of the time of a sum of the means of
+    neighbours. Infinite ends are in that sum already. The derivative is the sum as it is linear.
+    """
+    before = (slice(None),) * axis
+
+    def halve_ends(x: Array) -> Array:
+        return x[(*before, 0)] * 0.5 + x[(*before, -1)] * 0.5
+
+    @custom_jvp
+    def add(x: Array) -> Array:
+        ends = halve_ends(x)
+        return reducing.sum(x, axis) - where(abs(ends) < math.inf, ends, scalar(0, ends.type.dtype))
+
+    @add.defjvp
+    def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        return add(primals[0]), reducing.sum(tangents[0], axis) - halve_ends(tangents[0])
+
+    return add
+
+
 def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Array:
     """The integral along an axis by the trapezoidal rule.
 
@@ -526,13 +562,16 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     values = as_operand(y, "trapezoid")
     resolved_axis = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
     values = to_inexact(values)
+    size = values.type.shape[resolved_axis]
+    before = (slice(None),) * resolved_axis
     if x is None:
         widths = as_operand(dx, "trapezoid")
+        if values.type.kind == "f" and not widths.type.ndim and not is_symbolic(size) and size > 1:
+            return _sum_but_half_the_ends(resolved_axis)(values) * widths
     else:
         points = as_operand(x, "trapezoid")
         if points.type.ndim == 1:
             points = shaping.reshape(points, (-1,) + (1,) * (values.type.ndim - resolved_axis - 1))
         widths = diff(points, axis=resolved_axis - values.type.ndim)
-    before = (slice(None),) * resolved_axis
     heights = values[(*before, slice(1, None))] + values[(*before, slice(None, -1))]
     return reducing.sum(widths * heights, resolved_axis - values.type.ndim) * 0.5
