@@ -218,6 +218,65 @@ def test_inside_scan_and_cond() -> None:
         close(effx.grad(branches, 1)(enp.int32(i), c), g(c))
 
 
+def in_scan(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda w, x: lax.scan(lambda c, _: (step(w, c), enp.sum(c)), x, None, length=3)[0].sum()
+
+
+def in_cond(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda w, x: lax.cond(x[0] < 10, step, lambda w, x: w.sum(1) * x, w, x).sum()
+
+
+def in_jit(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda w, x: effx.jit(step)(w, x).sum()
+
+
+def in_both(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def body(w: Any, c: Any) -> Any:
+        return lax.cond(c[0] < 10, effx.jit(step), lambda w, x: x, w, c)
+
+    return lambda w, x: in_scan(body)(w, x)
+
+
+HOLDERS = {"scan": in_scan, "cond": in_cond, "jit": in_jit, "cond in scan": in_both}
+
+
+def step_of_two_products(w: Any, x: Any) -> Any:
+    return enp.tanh(w @ checkpoint_name(enp.sin(w @ x), "hidden"))
+
+
+@pytest.mark.parametrize("policy", ["dots", "names", "anything but", "offload names"])
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_policies_reach_into_branches_and_loops(holder: str, policy: str) -> None:
+    """What a policy saves is a residual of the loop or branch that it is in; derivatives of two orders do not change."""
+    f = HOLDERS[holder](step_of_two_products)
+    g = effx.checkpoint(f, policy=POLICIES[policy])
+    close(effx.grad(g, (0, 1))(W, X), effx.grad(f, (0, 1))(W, X))
+    close(effx.jit(effx.grad(g))(W, X), effx.grad(f)(W, X))
+    if policy == "names":
+        second = effx.grad(lambda w: effx.grad(f)(w, X).sum())(W)
+        close(effx.grad(lambda w: effx.grad(g)(w, X).sum())(W), second, 1e-4)
+        batched = effx.vmap(effx.grad(g), (None, 0))(W, enp.stack([X, X]))
+        close(batched, enp.stack([effx.grad(f)(W, X)] * 2))
+
+
+@pytest.mark.parametrize(
+    ("policy", "products", "sines"),
+    [("none", 2, 1), ("dots", 0, 1), ("names", 2, 0), ("everything", 0, 0), ("offload names", 2, 0)],
+)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_what_is_saved_inside_is_not_computed_again(
+    holder: str, policy: str, products: int, sines: int
+) -> None:
+    """Of two products and a sine of the forward pass the pull-back computes those again that the policy does not save.
+
+    It has four products of its own. The sine of the first is saved with its name, its cosine is not.
+    """
+    g = effx.checkpoint(HOLDERS[holder](step_of_two_products), policy=POLICIES[policy])
+    y, pull_back = effx.vjp(g, W, X)
+    text = str(effx.make_jaxpr(pull_back)(y))
+    assert (text.count(" dot_general["), text.count(" sin ")) == (4 + products, sines)
+
+
 def test_closures_and_static_arguments() -> None:
     """What the function closes over is differentiated too; static arguments choose a program."""
 

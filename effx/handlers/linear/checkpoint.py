@@ -3,13 +3,14 @@ program is linear in some operands. Let r be the residuals of its linear equatio
 operands and those ancestors of r that the policy names; the linear part computes r from these again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import attrs
 
 from effx.effects import Label
 from effx.handlers.linear.control import mask_indices, split_call
 from effx.handlers.linear.partial_eval import OperationParts, ProgramParts, is_needed, split_program, splitter
+from effx.handlers.linear.saving import SavedEquation, expose_saved_values
 from effx.ir.ops.checkpoint import (
     Checkpoint,
     CheckpointName,
@@ -19,7 +20,7 @@ from effx.ir.ops.checkpoint import (
     contains_python_function,
 )
 from effx.ir.ops.control import Call
-from effx.ir.passes import eliminate_dead_code, inline_calls
+from effx.ir.passes import drop_unneeded, inline_calls, prune_equation
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
 
@@ -31,7 +32,7 @@ def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], must_run_once:
     parts = split_program(inline_calls(op.program), linear_in, must_run_once)
     n = len(parts.known.outputs) - parts.computed
     known_in = mask_indices(linear_in, False)
-    saved, recomputed = _choose_saved(parts, op.policy)
+    known_equations, saved, recomputed = _choose_saved(parts, op.policy)
     linear_reads = _needed_inputs(parts, recomputed, set(saved))
     operands = [k for k, x in enumerate(parts.known.inputs) if x in linear_reads]
     offloaded = {x: Var(x.type) for x, where in saved.items() if where is not None}
@@ -44,13 +45,14 @@ def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], must_run_once:
         ]
     )
     saved_variables: list[Var] = [offloaded.get(x, x) for x in saved]
-    known = eliminate_dead_code(
+    known = drop_unneeded(
         attrs.evolve(
             parts.known,
-            equations=(*parts.known.equations, *offload_equations),
+            equations=(*known_equations, *offload_equations),
             outputs=(*parts.known.outputs[:n], *saved_variables),
             derived={},
-        )
+        ),
+        final=False,
     )
     active = parts.linear.inputs[len(parts.forwarded) + parts.computed :]
     equations = (*reload_equations, *recomputed, *parts.linear.equations)
@@ -86,16 +88,23 @@ def _known_call(known_program: Program, op: Checkpoint) -> Call | Checkpoint:
 
 def _choose_saved(
     parts: ProgramParts, policy: Policy | None
-) -> tuple[dict[Var, Offload | None], list[Equation]]:
-    """Returns the saved values with their memory kinds, and the recomputed equations."""
+) -> tuple[list[Equation], dict[Var, Offload | None], list[Equation]]:
+    """Returns the known equations, the saved values with their memory kinds, and the recomputed equations."""
     n = len(parts.known.outputs) - parts.computed
+    known_equations = list(parts.known.equations)
     allowed: dict[Var, Offload | None] = {}
+    exposed: dict[int, SavedEquation] = {}
     # A derivative may read a result before `checkpoint_name`; that is the same value.
     names: dict[Atom, Equation] = {}
     unnamed: list[Equation] = []
     if policy is not None:
-        for e in parts.known.equations:
-            answer = ask_policy[-1](policy, e.op, [x.type for x in e.inputs])
+        for k, e in enumerate(known_equations):
+            inner = expose_saved_values(e, policy)
+            if inner is not None and not inner.is_complete:
+                exposed[k] = inner
+                allowed.update(dict.fromkeys(inner.saved))
+                continue
+            answer = inner is not None or ask_policy[-1](policy, e.op, [x.type for x in e.inputs])
             if answer:
                 where = answer if isinstance(answer, Offload) else None
                 allowed.update(dict.fromkeys(e.outputs, where))
@@ -103,13 +112,14 @@ def _choose_saved(
                     names[e.inputs[0]] = e
     # An effect of a user's operation happens once: its result is saved, regardless of the policy.
     # Performed again, it could give another result.
-    for e in parts.known.equations:
+    for e in known_equations:
         if any([type(effect) is Label for effect in e.op.effects]):
             allowed.update(dict.fromkeys(e.outputs))
     required: set[Atom] = set(parts.known.outputs[n:])
     saved: dict[Var, Offload | None] = {}
     recomputed: list[Equation] = []
-    for e in reversed(parts.known.equations):
+    for k in reversed(range(len(known_equations))):
+        e = known_equations[k]
         required_outputs = [v for v in e.outputs if v in required]
         for v in required_outputs:
             if v in allowed:
@@ -118,17 +128,27 @@ def _choose_saved(
                 (named,) = names[v].outputs
                 saved[named] = allowed[named]
                 unnamed.append(attrs.evolve(names[v], inputs=(named,), outputs=(v,)))
-        if any([v not in allowed and v not in names for v in required_outputs]):
+        missing = [v in required and v not in allowed and v not in names for v in e.outputs]
+        if any(missing):
+            if k in exposed:
+                e = prune_equation(exposed[k].recomputing, missing)
+                saved.update({v: None for v in exposed[k].saved if v in e.inputs})
+                known_equations[k] = _save_values(exposed[k].saving, len(missing), saved)
             recomputed.append(e)
             required.update([x for x in e.inputs if type(x) is Var])
-    order = [v for e in parts.known.equations for v in e.outputs if v in saved]
+    order = [v for e in known_equations for v in e.outputs if v in saved]
     # If an equation with a saved result were run again, that result would be defined twice.
     available = {*saved, *[v for e in unnamed for v in e.outputs]}
     renamed = [
         attrs.evolve(e, outputs=tuple([Var(v.type) if v in available else v for v in e.outputs]))
         for e in reversed(recomputed)
     ]
-    return {v: saved[v] for v in order}, [*unnamed, *renamed]
+    return known_equations, {v: saved[v] for v in order}, [*unnamed, *renamed]
+
+
+def _save_values(saving: Equation, n: int, saved: Container[Var]) -> Equation:
+    """Returns an equation with its first n results and the saved ones behind them."""
+    return prune_equation(saving, [i < n or v in saved for i, v in enumerate(saving.outputs)])
 
 
 def _needed_inputs(parts: ProgramParts, recomputed: Sequence[Equation], saved: set[Var]) -> set[Atom]:

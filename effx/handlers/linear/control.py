@@ -52,22 +52,11 @@ def split_cond(op: Cond, linear_in: tuple[bool, ...], must_run_once: bool) -> Op
     halves = [split_program(branch, mask, must_run_once, linear_out) for branch in op.branches]
     forwarded = tuple(dict.fromkeys([i for h in halves for i in h.forwarded]))
     # Only one branch is taken, so the residuals of all branches use common slots, matched by type.
-    slots: list[ArrayType] = []
-    slots_by_branch: list[list[int]] = []
-    for h in halves:
-        free = list(range(len(slots)))
-        branch_slots: list[int] = []
-        for t in h.known.out_types[len(h.known.outputs) - h.computed :]:
-            slot = next((j for j in free if slots[j].matches(t)), None)
-            if slot is None:
-                slot = len(slots)
-                slots.append(t.strong())
-            else:
-                free.remove(slot)
-            branch_slots.append(slot)
-        slots_by_branch.append(branch_slots)
+    slots, slots_by_branch = match_slots(
+        [h.known.out_types[len(h.known.outputs) - h.computed :] for h in halves]
+    )
     known = [
-        _known_with_slots(h, branch_slots, slots)
+        add_slots(h.known, len(h.known.outputs) - h.computed, branch_slots, slots)
         for h, branch_slots in zip(halves, slots_by_branch, strict=True)
     ]
     linear = [
@@ -89,20 +78,38 @@ def split_cond(op: Cond, linear_in: tuple[bool, ...], must_run_once: bool) -> Op
     )
 
 
-def _known_with_slots(
-    parts: ProgramParts, branch_slots: Sequence[int], slots: Sequence[ArrayType]
-) -> Program:
-    """Returns a branch's known part with all slots as results; zeros fill those that it does not use."""
-    n = len(parts.known.outputs) - parts.computed
+def match_slots(
+    types_by_branch: Sequence[Sequence[ArrayType]],
+) -> tuple[list[ArrayType], list[list[int]]]:
+    """Returns the types of common slots for values of branches, and for each branch the slots of its values."""
+    slots: list[ArrayType] = []
+    slots_by_branch: list[list[int]] = []
+    for types in types_by_branch:
+        free = list(range(len(slots)))
+        branch_slots: list[int] = []
+        for t in types:
+            slot = next((j for j in free if slots[j].matches(t)), None)
+            if slot is None:
+                slot = len(slots)
+                slots.append(t.strong())
+            else:
+                free.remove(slot)
+            branch_slots.append(slot)
+        slots_by_branch.append(branch_slots)
+    return slots, slots_by_branch
+
+
+def add_slots(program: Program, n: int, branch_slots: Sequence[int], slots: Sequence[ArrayType]) -> Program:
+    """Returns a branch with all slots as results behind the first n; zeros fill those that it does not use."""
 
     def body(arrays: list[Array]) -> list[Array]:
-        results = run_program(parts.known, arrays)
+        results = run_program(program, arrays)
         by_slot = dict(zip(branch_slots, results[n:], strict=True))
         return [*results[:n], *[by_slot[j] if j in by_slot else zeros(t) for j, t in enumerate(slots)]]
 
     if list(branch_slots) == list(range(len(slots))):
-        return parts.known
-    return stage(body, parts.known.in_types, parts.known.name, "linearize").program
+        return program
+    return stage(body, program.in_types, program.name, "linearize").program
 
 
 def _linear_from_slots(

@@ -1,7 +1,7 @@
 """Passes: transform programs to equivalent programs."""
 
 from effx.ir.passes.inlining import inline_calls
-from effx.ir.passes.pruning import drop_unneeded, prune_program
+from effx.ir.passes.pruning import drop_unneeded, prune_equation, prune_program
 from effx.ir.passes.redundancy import eliminate_common_subexpressions, eliminate_dead_code
 
 __all__ = [
@@ -9,5 +9,6 @@ __all__ = [
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
     "inline_calls",
+    "prune_equation",
     "prune_program",
 ]

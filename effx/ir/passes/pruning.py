@@ -22,7 +22,7 @@ from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
 
-__all__ = ["drop_unneeded", "prune_program"]
+__all__ = ["drop_unneeded", "prune_equation", "prune_program"]
 
 Bools: TypeAlias = Sequence[bool]
 PrunedProgram: TypeAlias = tuple[Program, tuple[bool, ...]]
@@ -79,7 +79,7 @@ def _prune_uncached(program: Program, results: Bools, kept_inputs: Bools, final:
             is_unchanged = False
             continue
         if isinstance(e.op, HigherOrder):
-            smaller = _prune_equation(e, [v in needed for v in e.outputs], final)
+            smaller = prune_equation(e, [v in needed for v in e.outputs], final)
             is_unchanged = is_unchanged and smaller is e
             e = smaller
         equations.append(e)
@@ -94,7 +94,7 @@ def _prune_uncached(program: Program, results: Bools, kept_inputs: Bools, final:
     return Program(inputs, tuple(equations), outputs, program.name, effect_row(equations)), used_inputs
 
 
-def _prune_equation(e: Equation, live: list[bool], final: bool) -> Equation:
+def prune_equation(e: Equation, live: list[bool], final: bool = False) -> Equation:
     """Returns an equation that computes only the live results, if its operation can be pruned."""
     match e.op:
         case Call() | Checkpoint():
