@@ -4,20 +4,22 @@ import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast, final
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.compat.bound import Bound
+from effx.compat.bound import Bound, Rule, arrays_of
 from effx.compat.composed import COMPOSED
-from effx.compat.defined import Primitive
+from effx.compat.defined import F, Primitive
 from effx.compat.operation_names import CALLED, PRIMITIVES
 from effx.compat.parameters import made, shown
 from effx.compat.wrapped import WrappedFun
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.handlers.evaluate.handler import run_kernel, run_with
 from effx.handlers.staging.stage import run_program
-from effx.ir.ops.control import Calling
+from effx.ir.ops.control import Calling, HigherOrder
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
+from effx.ir.ops.host import Hosted, RunsEagerly
 from effx.ir.ops.index import Scatter
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
@@ -74,9 +76,17 @@ class OperationPrimitive(Primitive):
 
         return {**params, "subfuns": (WrappedFun(function),)}
 
-    def impl(self, /, *args: PyTree, **params: object) -> PyTree:
-        """Performs the operation."""
-        return self.bind(*args, **params)
+    @property
+    def impl(self) -> Rule:
+        """What computes with known values: the function of `def_impl`, or effx's own."""
+        return self._impl or self._compute
+
+    def _compute(self, /, *args: PyTree, **params: object) -> PyTree:
+        op, xs = self._op(params), [as_operand(x, self.name) for x in args]
+        if self._impl is None or any([type(x) is Box for x in xs]):
+            return self.bind(*xs, **params)
+        results = run_kernel(op, *xs)
+        return list(cast("tuple[Array, ...]", results)) if self.multiple_results else results
 
     def types(self, in_types: Sequence[ArrayType], params: Mapping[str, object]) -> tuple[ArrayType, ...]:
         """Returns the results' types."""
@@ -94,9 +104,24 @@ class OperationPrimitive(Primitive):
         """Performs the operation."""
         return self.run(operands, params)
 
-    def def_impl(self, impl: Any) -> Any:
-        """Raises a TransformError: effx defines how its operations are computed."""
-        raise TransformError(f"{self.name}: is an operation of effx; def_impl is for primitives of one's own")
+    def def_impl(self, impl: F) -> F:
+        """Says how known values outside of `jit` are computed with: `impl(*arrays, **params)`.
+
+        Raises:
+            TransformError: the operation holds programs or runs on the host.
+        """
+        if issubclass(self.operation, HigherOrder | Hosted | RunsEagerly):
+            raise TransformError(
+                f"{self.name}: effx runs the operation's programs; def_impl cannot replace it"
+            )
+        is_own = impl == self._compute
+        self._impl = None if is_own else impl
+        run_with(self.operation, None if is_own else self._run_impl)
+        return impl
+
+    def _run_impl(self, op: Operation[object], *arrays: Array) -> object:
+        ys = arrays_of(self, "impl", self.impl(*arrays, **shown(op)))
+        return ys if self.multiple_results else ys[0]
 
     def def_abstract_eval(self, abstract_eval: Any) -> Any:
         """Raises a TransformError: effx defines the types of its operations."""

@@ -237,13 +237,16 @@ def test_rules_for_operations_of_effx() -> None:
 
 
 def test_rules_of_effx_operations_are_fixed() -> None:
-    for what, define in (
-        ("def_impl", lax.sin_p.def_impl),
-        ("def_abstract_eval", lax.sin_p.def_abstract_eval),
+    scan_p = primitive_named("scan")
+    for define, text in (
+        (scan_p.def_impl, "scan: effx runs the operation's programs; def_impl cannot replace it"),
+        (
+            lax.sin_p.def_abstract_eval,
+            "sin: is an operation of effx; def_abstract_eval is for primitives of one's own",
+        ),
     ):
         with pytest.raises(effx.errors.TransformError) as caught:
             define(lambda x: x)
-        text = f"sin: is an operation of effx; {what} is for primitives of one's own"
         assert str(caught.value).partition("\n")[0] == text
     with pytest.raises(effx.errors.TransformError) as caught:
         del ad.primitive_jvps[lax.sin_p]
@@ -253,6 +256,38 @@ def test_rules_of_effx_operations_are_fixed() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'custom_lin_p'"):
         _ = primitives.custom_lin_p
     assert Sin().name == lax.sin_p.name
+
+
+def test_an_operation_may_be_computed_by_a_function_of_ones_own() -> None:
+    """Outside of jit, and in a checkpoint there; compiled code does not change. The former function puts it back."""
+    calls: list[Any] = []
+    own = lax.sin_p.impl
+
+    def count(x: Any, **params: Any) -> Any:
+        calls.append(x)
+        return own(x, **params)
+
+    f = effx.checkpoint(lambda x: enp.sin(enp.sin(x)))
+    g = effx.jit(lambda x: enp.sin(x) + 1)
+    x = enp.asarray(X)
+    assert lax.sin_p.def_impl(count) is count
+    try:
+        assert lax.sin_p.impl is count
+        for function, expected, count_after in (
+            (enp.sin, np.sin(X), 1),
+            (f, np.sin(np.sin(X)), 3),
+            (g, np.sin(X) + 1, 3),
+            (effx.vmap(enp.sin), np.sin(X), 4),
+            (lambda x: effx.jvp(enp.sin, (x,), (x,))[1], X * np.cos(X), 5),
+        ):
+            np.testing.assert_allclose(function(x), expected, rtol=1e-6)
+            assert len(calls) == count_after
+        assert all([isinstance(x, Array) for x in calls])
+    finally:
+        lax.sin_p.def_impl(own)
+    np.testing.assert_allclose(f(x), np.sin(np.sin(X)), rtol=1e-6)
+    assert (len(calls), lax.sin_p.impl == own) == (5, True)
+    np.testing.assert_allclose(effx.vmap(lax.sin_p.impl)(x), np.sin(X), rtol=1e-6)
 
 
 def test_tracers_of_forward_mode() -> None:

@@ -22,7 +22,7 @@ from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.checkpoint import Checkpoint, contains_python_function
 from effx.ir.ops.collective import UNNAMED
-from effx.ir.ops.control import Call, HigherOrder
+from effx.ir.ops.control import Call, HigherOrder, contains_operation
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.host import Hosted, RunsEagerly
 from effx.ir.ops.shape import DynamicSlice, Slice
@@ -40,6 +40,23 @@ R = TypeVar("R")
 ProgramKernel = Callable[..., tuple[ConcreteArray, ...]]
 
 CAPACITY = 8192  # the number of cached kernels, by least recent use
+
+_own_functions: dict[type[Operation[object]], Callable[..., object]] = {}
+
+
+def run_with(kind: type[Operation[object]], function: Callable[..., object] | None) -> None:
+    """Has eager calls of a class of operations run a function of the operation and its operands, not a kernel.
+
+    A checkpoint outside of `jit` that holds such an operation runs its operations one by one.
+
+    Args:
+        kind: the class. function: None for the kernels again.
+    """
+    if function is None:
+        _own_functions.pop(kind, None)
+    else:
+        _own_functions[kind] = function
+    _operation_kernel.cache_clear()
 
 
 @final
@@ -94,6 +111,8 @@ def _run_higher_order(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array
     types = [x.type for x in arrays]
     if any([t.explicit_sharding is not None for t in types]):
         op = conform_operation(op, types)
+    if type(op) is Checkpoint and any([contains_operation(op.program, kind) for kind in _own_functions]):
+        return tuple([to_concrete(y) for y in run_program(op.program, arrays)])
     program = higher_order_program(op, types)
     kernel = program.derived.get("kernel")
     if kernel is None:
@@ -122,6 +141,11 @@ def _run_on_host(op: Hosted, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 def _operation_kernel(op: Operation[object]) -> Kernel:
     if not all_optional(op.effects):
         raise unhandled_effects_error(op.name, op.effects)
+    own = _own_functions.get(type(op))
+    return _make_kernel(op) if own is None else Kernel(lambda *arrays: own(op, *arrays))
+
+
+def _make_kernel(op: Operation[object]) -> Kernel:
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return Kernel(_slice_kernel(op))
     return numpy_first_kernel(op) if type(op) in NUMPY_RULES else Kernel(compile_operation(op))
@@ -183,6 +207,11 @@ def compile_operation(op: Operation[object]) -> Callable[..., object]:
 
 
 caching.kernel_caches.append(_operation_kernel.cache_clear)
+
+
+def run_kernel(op: Operation[object], *arrays: Array) -> object:
+    """Runs an operation's kernel, whatever `run_with` has set."""
+    return _make_kernel(op).run(*[to_device_operand(x) for x in arrays])
 
 
 def operation_program(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
