@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from effx import dtypes
 from effx.array import Array
-from effx.errors import BackendError, DTypeError, check_function
+from effx.errors import BackendError, DTypeError, OptionError, check_function
 from effx.families.batches import VmapMethod, check_method
 from effx.families.callbacks.callback import Kind, PythonCallback
 from effx.families.callbacks.function import HostFunction
@@ -169,7 +167,13 @@ def _declared_type(what: str, leaf: object) -> ArrayType:
             f"{what}: result_shape_dtypes must hold arrays or things with shape and dtype, got {leaf!r} of type "
             f"{type(leaf).__name__}"
         )
-    canonical = dtypes.canonicalize(np.dtype(dtype))
+    native = dtypes.as_dtype(dtype)
+    canonical = dtypes.narrow_described(native)
+    if canonical != native:
+        raise OptionError(
+            f"{what}: result_shape_dtypes says {native.name}, but 64-bit types are off; say {canonical.name}, or enable "
+            "them by effx.config.update('enable_x64', True) or EFFX_ENABLE_X64=1"
+        )
     if dtypes.is_key(canonical):
         raise DTypeError(
             f"{what}: a Python function cannot give keys; let it give their words, for wrap_key_data"

@@ -288,6 +288,16 @@ def keeps_64_bits(dtype: DType) -> bool:
     return dtype in _NARROW and (enable_x64.value or explicit_x64_dtypes.value == "allow")
 
 
+def narrow_described(dtype: DTypeLike) -> DType:
+    """Returns the dtype of the arrays that something with this dtype describes: 64 bits only where these are kept.
+
+    >>> narrow_described("float64"), narrow_described("int8")
+    (dtype('float32'), dtype('int8'))
+    """
+    native = as_dtype(dtype)
+    return native if keeps_64_bits(native) else canonicalize(native)
+
+
 def as_dtype(dtype: DTypeLike) -> DType:
     """Like `canonicalize`, but 64-bit dtypes are unchanged, regardless of the `enable_x64` flag.
 

@@ -31,6 +31,7 @@ from effx.errors import (
     DTypeError,
     FormatFieldError,
     NoRuleError,
+    OptionError,
     ShapeError,
     TransformError,
     TreeError,
@@ -38,6 +39,7 @@ from effx.errors import (
 from effx.experimental import io_callback
 from effx.families.callbacks.callback import PythonCallback
 from effx.handlers.evaluate.lowering_passes import order_effects
+from effx.ir.types import ArrayType
 from effx.handling import InterceptHandler, Reference, handle
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import SingleDeviceSharding
@@ -160,9 +162,18 @@ def test_functions_get_and_give_pytrees() -> None:
 
 
 def test_64_bits_are_cast_where_they_are_off() -> None:
+    """Those that the function returns; declared ones are refused, and taken where they are on."""
     wide = lambda x: np.sin(np.asarray(x, np.float64))  # noqa: E731
-    declared = effx.ShapeDtypeStruct((), np.float64)
+    declared = effx.ShapeDtypeStruct((), np.float32)
     assert effx.jit(lambda x: effx.pure_callback(wide, declared, x))(1.0).dtype == np.float32
+    for declared in (effx.ShapeDtypeStruct((), np.float64), ArrayType((), np.float64), np.zeros(())):
+        for call in (effx.pure_callback, io_callback):
+            with pytest.raises(OptionError) as caught:
+                call(wide, declared, 1.0)
+            assert str(caught.value).partition("\n")[0] == (
+                f"{call.__name__}: result_shape_dtypes says float64, but 64-bit types are off; say float32, or enable them "
+                "by effx.config.update('enable_x64', True) or EFFX_ENABLE_X64=1"
+            )
     with effx.enable_x64(True):
         declared = effx.ShapeDtypeStruct((), np.float64)
         y = effx.jit(lambda x: effx.pure_callback(wide, declared, x))(1.0)

@@ -227,7 +227,7 @@ class ArrayType:
     ) -> "ArrayType":
         """Returns the type of arrays of this shape and dtype, of which there is one."""
         varying = vma if manual_axis_type is None else manual_axis_type.varying
-        t = array_type(dtypes.canonicalize(dtype), shape, weak_type, varying)
+        t = array_type(dtypes.as_dtype(dtype), shape, weak_type, varying)
         return t if sharding is None else t.with_sharding(ports.meshes.shardings.type_sharding_of(sharding))
 
     # 'b' boolean, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex, 'V' other

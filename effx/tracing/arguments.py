@@ -13,7 +13,7 @@ import numpy as np
 from effx.array import Array, Box, HostArray
 from effx.array.promotion import as_operand
 from effx.caching import WeakStore
-from effx.dtypes import canonicalize, float0
+from effx.dtypes import DType, DTypeLike, canonicalize, float0, narrow_described
 from effx.effects import current_frame
 from effx.errors import DTypeError, RefError, RefGivenError, TransformError
 from effx.ir.types import ArrayType, ManualAxisType, array_type
@@ -258,12 +258,13 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
     if isinstance(leaf, Array):
         return leaf.type
     if type(leaf) is ArrayType:
-        return leaf
+        dtype = narrow_described(leaf.dtype)
+        return leaf if dtype is leaf.dtype else leaf.with_dtype(dtype)
     if isinstance(leaf, ReferenceBase):
         leaf.__effx_array__()  # refuses
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is not None and dtype is not None:
-        t = array_type(canonicalize(dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
+        t = array_type(_leaf_dtype(leaf, dtype), tuple(shape), bool(getattr(leaf, "weak_type", False)))
         manual = getattr(leaf, "manual_axis_type", None)
         if isinstance(manual, ManualAxisType):
             t = t.with_vma(manual.varying)
@@ -272,6 +273,11 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
     if type(leaf) in leaf_type_rules:
         return leaf_type_rules[type(leaf)](leaf)
     return as_operand(leaf, function_name).type
+
+
+def _leaf_dtype(leaf: PyTree, dtype: DTypeLike) -> DType:
+    """Returns the dtype of the array that a leaf becomes or describes; NumPy's arrays ask for no dtype."""
+    return canonicalize(dtype) if isinstance(leaf, np.ndarray | np.generic) else narrow_described(dtype)
 
 
 def finalize_result(x: PyTree) -> PyTree:

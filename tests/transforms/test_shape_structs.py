@@ -10,6 +10,7 @@ import pytest
 
 import effx
 from effx.errors import DTypeError
+from effx.ir.types import ArrayType
 
 X = effx.ShapeDtypeStruct((2, 3), np.float32, weak_type=True)
 
@@ -23,6 +24,23 @@ def test_equal_ones_are_one_key() -> None:
     assert ((2, 3), np.float32) != X
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "complex128"])
+def test_64_bits_count_where_it_is_used(dtype: str) -> None:
+    """A struct, as a type, says the dtype that it got. A function is staged for the narrower one unless 64 bits are on."""
+    with effx.enable_x64(False):
+        s, t = effx.ShapeDtypeStruct((2,), dtype), ArrayType((2,), dtype)
+        assert s.dtype == t.dtype == dtype
+        narrow = effx.dtypes.canonicalize(dtype)
+        for x in (s, t):
+            assert effx.eval_shape(lambda x: x, x).dtype == narrow
+            assert effx.jit(lambda x: x).lower(x).compile()(np.ones(2, narrow)).dtype == narrow
+            assert effx.ShapeDtypeStruct.like(x).dtype == narrow
+        with effx.explicit_x64_dtypes("allow"):
+            assert effx.eval_shape(lambda x: x, s).dtype == effx.eval_shape(lambda x: x, t).dtype == dtype
+    with effx.enable_x64(True):
+        assert effx.eval_shape(lambda x: x, s).dtype == effx.eval_shape(lambda x: x, t).dtype == dtype
+
+
 def test_copies_are_equal() -> None:
     """By copy and pickle."""
     assert copy.deepcopy(X) == copy.copy(X) == pickle.loads(pickle.dumps(X)) == X
@@ -31,8 +49,8 @@ def test_copies_are_equal() -> None:
 @pytest.mark.unguarded  # no annotation allows the wrong name
 def test_update_replaces_what_it_names() -> None:
     """The rest stays."""
-    y = X.update(shape=[4], dtype=np.float64)
-    assert (y.shape, y.dtype, y.weak_type) == ((4,), effx.dtypes.canonicalize("float64"), True)
+    y = X.update(shape=[4], dtype=np.int8)
+    assert (y.shape, y.dtype, y.weak_type) == ((4,), np.int8, True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'shap'"):
         X.update(shap=(1,))  # type: ignore[call-arg]  # that is the test
 

@@ -18,7 +18,7 @@ from typing import (
 import attrs
 
 from effx.array import Array, Box
-from effx.dtypes import DType, DTypeLike, canonicalize
+from effx.dtypes import DType, DTypeLike, as_dtype
 from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.lowering_passes import order_effects
@@ -73,7 +73,8 @@ class ShapeDtypeStruct:
     """A shape and dtype instead of an array, for staging without values.
 
     Attributes:
-        shape, dtype: of the array.
+        shape: of the array.
+        dtype: of the array; one of 64 bits becomes narrower where the struct is used, unless these are enabled.
         sharding: its sharding; None if unspecified.
         weak_type: whether its type is weak, as that of a Python number.
         manual_axis_type: how it differs along axes of surrounding `shard_map`s; None if unspecified.
@@ -100,7 +101,7 @@ class ShapeDtypeStruct:
         manual_axis_type: ManualAxisType | None = None,
     ) -> None:
         self.shape: Final[Shape] = _check_shape(shape)
-        self.dtype: Final[DType] = canonicalize(dtype)
+        self.dtype: Final[DType] = as_dtype(dtype)
         self.sharding: Final = sharding
         self.weak_type: Final = weak_type
         self.manual_axis_type: Final = manual_axis_type
