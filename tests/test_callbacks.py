@@ -39,8 +39,8 @@ from effx.errors import (
 from effx.experimental import io_callback
 from effx.families.callbacks.callback import PythonCallback
 from effx.handlers.evaluate.lowering_passes import order_effects
-from effx.ir.types import ArrayType
 from effx.handling import InterceptHandler, Reference, handle
+from effx.ir.types import ArrayType
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import SingleDeviceSharding
 from effx.lower.runtime.executables import Executable
@@ -166,10 +166,10 @@ def test_64_bits_are_cast_where_they_are_off() -> None:
     wide = lambda x: np.sin(np.asarray(x, np.float64))  # noqa: E731
     declared = effx.ShapeDtypeStruct((), np.float32)
     assert effx.jit(lambda x: effx.pure_callback(wide, declared, x))(1.0).dtype == np.float32
-    for declared in (effx.ShapeDtypeStruct((), np.float64), ArrayType((), np.float64), np.zeros(())):
+    for wrong in (effx.ShapeDtypeStruct((), np.float64), ArrayType((), np.float64), np.zeros(())):
         for call in (effx.pure_callback, io_callback):
             with pytest.raises(OptionError) as caught:
-                call(wide, declared, 1.0)
+                call(wide, wrong, 1.0)
             assert str(caught.value).partition("\n")[0] == (
                 f"{call.__name__}: result_shape_dtypes says float64, but 64-bit types are off; say float32, or enable them "
                 "by effx.config.update('enable_x64', True) or EFFX_ENABLE_X64=1"

@@ -168,8 +168,53 @@ def test_leaks() -> None:
     with effx.checking_leaks():
         message = raised(lambda: effx.jit(leaks)(1.0))
         assert message.startswith("jit: leaks at test_config.py:")
-        assert message.endswith(" leaked 1 value: f32[]~ is held by list after the function has been staged")
+        assert message.endswith(" leaked 1 value: f32[]~ is held by list after the transformation has ended")
         effx.vmap(effx.grad(scans))(enp.ones((2, 3)))
+    left.clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"),
+    [
+        ("vmap", effx.vmap),
+        ("jvp", lambda f: lambda x: effx.jvp(f, (x,), (x,))),
+        ("jvp", lambda f: effx.grad(lambda x: f(x).sum())),
+        ("jvp", lambda f: lambda x: effx.linearize(f, x)),
+        ("jvp", effx.jacfwd),
+        ("jvp", effx.jacrev),
+        ("jvp", lambda f: effx.hessian(lambda x: f(x).sum())),
+        ("checkpoint", effx.checkpoint),
+        ("scan", lambda f: lambda x: effx.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]),
+        ("cond", lambda f: lambda x: effx.lax.cond(x[0] > 0, f, enp.cos, x)),
+        ("fori_loop", lambda f: lambda x: effx.lax.fori_loop(0, 2, lambda _, c: f(c), x)),
+    ],
+)
+def test_leaks_of_every_transformation(name: str, transform: Any) -> None:
+    """Of a value that its function leaves somewhere, and of one that a custom rule leaves; nothing else is found."""
+    left: list[Any] = []
+
+    def leak(x: Any) -> Any:
+        left.append(x * 2)
+        return enp.sin(x)
+
+    @effx.custom_vjp
+    def with_rules(x: Any) -> Any:
+        return enp.sin(x)
+
+    with_rules.defvjp(lambda x: (enp.sin(x), x), lambda x, ct: (enp.cos(x) * ct,))
+    x = enp.ones(3)
+    with effx.checking_leaks():
+        transform(lambda x: enp.sin(x) * x)(x)
+        effx.vmap(effx.grad(lambda x: (with_rules(x) * x).sum()))(enp.ones((2, 3)))
+        message = raised(lambda: transform(leak)(x))
+        assert message.startswith(f"{name}: ")
+        assert message.endswith("is held by list after the transformation has ended")
+        left.clear()
+        with_rules.defvjp(lambda x: (leak(x), x), lambda x, ct: (ct,))
+        message = raised(lambda: effx.jit(effx.grad(with_rules))(1.0))
+        assert message.endswith("is held by list after the transformation has ended")
+    left.clear()
+    assert transform(leak)(x) is not None
     left.clear()
 
 

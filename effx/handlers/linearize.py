@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from effx.array import Array, Box
 from effx.effects import current_scope, handle
+from effx.flags import check_tracer_leaks
 from effx.handlers.jvp.handler import Function, jvp
 from effx.handlers.linear import LinearProgram, make_linear_recorder
 from effx.handlers.staging.stage import Recorder
@@ -31,4 +32,10 @@ def linearize(
         boxes = iter([Box(frame, var, var.type) for var in inputs])
         outputs, tangents = jvp(function, primals, [next(boxes) if a else None for a in active], origin)
         linear = record.finish(frame, inputs, [t for t in tangents if t is not None], "linear")
-    return outputs, linear, [t is not None for t in tangents]
+    active_outputs = [t is not None for t in tangents]
+    if check_tracer_leaks.value:
+        from effx.handlers.staging.leaks import check_leaks  # a search of all objects
+
+        boxes, tangents = iter(()), []  # they would be found
+        check_leaks(frame, "linearize", origin)
+    return outputs, linear, active_outputs

@@ -26,5 +26,5 @@ def test_nothing_of_it_is_taken_for_a_leak() -> None:
     kept: list[object] = []
     with effx.check_tracer_leaks():
         assert eval_shape(lambda x: (x + 1, GIVEN), enp.ones(3))[0].shape == (3,)
-        with pytest.raises(EscapedBoxError, match="is held by list after the function has been staged"):
+        with pytest.raises(EscapedBoxError, match="is held by list after the transformation has ended"):
             eval_shape(lambda x: kept.append(x + 1), enp.ones(3))

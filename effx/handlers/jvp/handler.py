@@ -12,6 +12,7 @@ import attrs
 from effx.array import Array, Box
 from effx.array.promotion import convert
 from effx.effects import Frame, Operation, RuleTable, handle, perform
+from effx.flags import check_tracer_leaks
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.sharding_types.axes_in_types import zeros_of_type
@@ -110,6 +111,11 @@ def jvp(
             else:
                 outputs.append(y)
                 out_tangents.append(None)
+    if check_tracer_leaks.value:
+        from effx.handlers.staging.leaks import check_leaks  # a search of all objects
+
+        results = y = dual = None  # type: ignore[assignment]  # they would be found
+        check_leaks(frame, "jvp", origin)
     return outputs, out_tangents
 
 

@@ -1,4 +1,4 @@
-"""`check_tracer_leaks`: find values that outlive the staging of the function that made them."""
+"""`check_tracer_leaks`: find values that outlive the transformation of the function that made them."""
 
 import gc
 from types import FrameType
@@ -25,8 +25,8 @@ def check_leaks(frame: Frame, transform_name: str, origin: str) -> None:
     holders = [h for h in gc.get_referrers(first) if h is not leaked and not isinstance(h, FrameType)]
     kinds = sorted({type(h).__name__ for h in holders}) or ["a variable of a running function"]
     message = (
-        f"{transform_name}: {origin} leaked {len(leaked)} value{'s' * (len(leaked) > 1)}: {first.type!r} is held by "
-        f"{', '.join(kinds)} after the function has been staged"
+        f"{transform_name}: {origin or 'the function'} leaked {len(leaked)} value{'s' * (len(leaked) > 1)}: "
+        f"{first.type!r} is held by {', '.join(kinds)} after the transformation has ended"
     )
     del leaked, first, holders
     raise EscapedBoxError(message)

@@ -12,6 +12,7 @@ from effx.array import Array, Box
 from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis
 from effx.effects import Effect, Frame, Operation, RuleTable, handle
+from effx.flags import check_tracer_leaks
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.payloads import Recursion, Rule
 from effx.ir.ops.base import ArrayOperation, TupleOperation
@@ -239,6 +240,12 @@ def evaluate_batch(
             else:
                 outputs.append(y)
                 result_axes.append(None)
+    if check_tracer_leaks.value:
+        from effx.handlers.staging.leaks import check_leaks  # a search of all objects
+
+        y = batched = None  # type: ignore[assignment]  # they would be found
+        arguments.clear()
+        check_leaks(frame, "vmap", origin)
     return outputs, result_axes
 
 

@@ -311,6 +311,7 @@ def perform_custom(call: Invocation, rules: CustomRules) -> PyTree:
         with use_frame(owner.frame.outer):
             outputs = handler.apply_custom(owner.frame, rules, call.boxes, call.primals)
         if outputs is not None:
+            call.release()
             return call.out_tree.unflatten(finalize_results(outputs))
     staged = trace(call, [x.type for x in (*call.boxes, *call.primals)])
     call.captured, call.out_types = staged.captured, staged.out_types

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
 
 from effx import dtypes, handlers
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis
-from effx.effects import call_in_transformation
+from effx.effects import call_in_transformation, current_frame
 from effx.errors import RefGivenError, ShapeError, check_function
+from effx.flags import check_tracer_leaks
 from effx.ir.meshes import entry_axes
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tracing.arguments import (
@@ -46,8 +47,13 @@ class _ElementFunction(PartialLeafFunction):
 
     def flatten_result(self, result: PyTree) -> list[Array]:
         """Returns the arrays of a result, and stores its leaves and structure."""
-        self.returned, self.out_tree = flatten(result)
-        return as_results(self.transform_name, self.name, self.returned)
+        leaves, self.out_tree = flatten(result)
+        results = as_results(self.transform_name, self.name, leaves)
+        if check_tracer_leaks.value:  # a batched value here would be found
+            frame = current_frame()
+            leaves = [None if type(x) is Box and x.frame is frame else x for x in leaves]
+        self.returned = leaves
+        return results
 
 
 @overload
