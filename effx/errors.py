@@ -22,6 +22,7 @@ __all__ = [
     "AxisNameError",
     "BackendError",
     "CheckpointError",
+    "ClosedOverError",
     "CompatError",
     "ConcretizationError",
     "ConcretizationTypeError",
@@ -400,6 +401,10 @@ class EscapedBoxError(TracingError, RuntimeError):
     """
 
     frame: object = None
+
+
+class ClosedOverError(TransformError, EscapedBoxError):
+    """A function with rules of its own depends on a value that is transformed and of which its rules know nothing."""
 
 
 class RefError(TransformError, ValueError):

@@ -16,6 +16,7 @@ import effx.numpy as enp
 from effx import custom_gradient, custom_jvp, custom_vjp, grad, jit, jvp, vmap
 from effx.custom_batching import custom_vmap
 from effx.errors import (
+    ClosedOverError,
     DTypeError,
     EffxError,
     ProgramError,
@@ -346,22 +347,22 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
     "jacfwd": (lambda: effx.jacfwd(reverse_only)(1.0, 2.0), TransformError, NO_FORWARD),
     "closing over what is differentiated, jvp": (
         lambda: grad(closing_over("jvp"), (0, 1))(1.0, 2.0),
-        TransformError,
+        ClosedOverError,
         f"custom_jvp: {KNOWS_NOTHING}",
     ),
     "closing over what is differentiated, fwd": (
         lambda: grad(closing_over("fwd"), (0, 1))(1.0, 2.0),
-        TransformError,
+        ClosedOverError,
         f"custom_vjp: {KNOWS_NOTHING}",
     ),
     "closing over what is differentiated, bwd": (
         lambda: grad(closing_over("bwd"), (0, 1))(1.0, 2.0),
-        TransformError,
+        ClosedOverError,
         f"custom_vjp: {KNOWS_NOTHING}",
     ),
     "closing over what is differentiated, jit": (
         lambda: grad(jit(closing_over("fwd")), (0, 1))(1.0, 2.0),
-        TransformError,
+        ClosedOverError,
         f"custom_vjp: {KNOWS_NOTHING}",
     ),
     "batching rule gives no pair": (

@@ -13,7 +13,7 @@ import attrs
 from effx.array import Array, Box
 from effx.array.promotion import zeros
 from effx.effects import Frame, handle
-from effx.errors import TransformError
+from effx.errors import ClosedOverError, TransformError
 from effx.handlers.recursion.layout import (
     ValueLayout,
     fit_to_layout,
@@ -320,9 +320,9 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
     return tuple(rebuild_boxes(frame, outputs, results))
 
 
-def closed_over_error(rules: CustomRules, doing: str) -> TransformError:
+def closed_over_error(rules: CustomRules, doing: str) -> ClosedOverError:
     """Returns the error for a function that closes over boxes, which its rules do not differentiate."""
-    return TransformError(
+    return ClosedOverError(
         f"{rules.transform_name}: {rules.name} depends on a value that is being {doing} and of which its rules know "
         "nothing: "
         f"it closes over it, or has it as a nondiff argument; make it an ordinary argument, by hand or with closure_convert"
