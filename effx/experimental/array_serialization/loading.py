@@ -8,7 +8,7 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array
-from effx.dtypes import DType
+from effx.dtypes import DType, narrow_described
 from effx.errors import CheckpointError, ShapeError, TreeError
 from effx.experimental.array_serialization import structures
 from effx.experimental.array_serialization.arrays import ArrayToLoad, read_arrays, run_coroutine
@@ -143,7 +143,8 @@ def plan_load(
             stubs.append(None)
             continue
         x = plan_leaf(function_name, f"{there.shown}: {leaf.where}", leaf, target)
-        stubs.append(ShapeDtypeStruct(leaf.shape, x.dtype or leaf.dtype, sharding=x.sharding))
+        dtype = narrow_described(x.dtype or leaf.dtype)
+        stubs.append(ShapeDtypeStruct(leaf.shape, dtype, sharding=x.sharding))
         lies_at = {"driver": leaf.driver, "kvstore": kvstore_spec(f"{there.shown}/{there.arrays}/{i}")}
         planned_arrays.append((x, merge_specs(spec, lies_at)))
 
