@@ -111,6 +111,48 @@ def test_closed_over_batches_are_refused() -> None:
     close(grad(lambda y: vmap(outer, (0, None))(XS, y).sum())(2.0), XS.sum())
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jit])
+def test_tangents_alone_are_no_batch_to_the_rule(wrap: Any) -> None:
+    """The rule sees the one primal, whose result is not batched; a batch of primals is one, with one tangent or many."""
+    seen: list[Any] = []
+
+    @custom_vmap
+    def f(x: Any, y: Any) -> Any:
+        return enp.sin(x) * y
+
+    @f.def_vmap
+    def rule(size: int, in_batched: Any, x: Any, y: Any) -> Any:
+        seen.append((size, in_batched, x.shape))
+        return enp.cos(x) * y, in_batched[0]
+
+    push = lambda x, dx: effx.jvp(wrap(f), (x, 2.0), (dx, 0.0))  # noqa: E731
+    y, dy = vmap(push, (None, 0), (None, 0))(0.5, XS)
+    close(y, 2 * np.cos(0.5))
+    close(dy, -2 * np.sin(0.5) * XS)
+    close(effx.jacfwd(lambda x: wrap(f)(x, 2.0))(XS), -2 * np.diag(np.sin(XS)))
+    assert {(size, tuple(flags)) for size, flags, _ in seen} == {(3, (False, False))}
+    assert {shape for _, _, shape in seen} == {(), (3,)}
+    seen.clear()
+    close(vmap(push)(XS, XS)[1], -2 * np.sin(XS) * XS)
+    close(vmap(push, (0, None))(XS, 3.0)[1], -6 * np.sin(XS))
+    assert {tuple(flags) for _, flags, _ in seen} == {(True, False)}
+
+    linear: Any = custom_vmap(lambda x: 7.0 * x)
+    linear.def_vmap(lambda size, in_batched, x: (11.0 * x, in_batched[0]))
+    y, dy = vmap(lambda x, dx: effx.jvp(wrap(linear), (x,), (dx,)), (None, 0), (None, 0))(4.0, XS)
+    close(y, 44.0)
+    close(dy, 11 * XS)
+    always: Any = custom_vmap(lambda x: 7.0 * x)
+    always.def_vmap(lambda size, in_batched, x: (enp.arange(size) * x, True))
+    y, dy = vmap(lambda x, dx: effx.jvp(wrap(always), (x,), (dx,)), (None, 0))(4.0, XS)
+    close(y, np.arange(3) * 4.0)
+    close(dy, np.arange(3) * XS)
+    second = effx.jacfwd(effx.jacfwd(lambda x: wrap(f)(x, 2.0)))(XS)
+    expected = np.zeros((3, 3, 3))
+    expected[range(3), range(3), range(3)] = -2 * np.cos(XS)
+    close(second, expected)
+
+
 def test_sequential_vmap() -> None:
     """The batch is a scan: of functions with several results, nested, differentiated, compiled."""
     f = sequential_vmap(lambda x, y: (enp.sum(x) * y, {"y": y}))

@@ -6,6 +6,7 @@ batching rule is always kept, because handlers commute with batching.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import final
 
 import attrs
@@ -183,7 +184,15 @@ class _RulesUnderHandler:
             self.vjp if keeps and inner.vjp is not None else None,
             self.batch if inner.batch is not None else None,
             shares_results=inner.shares_results,
+            operand_leaves=self.find_operand_leaves(),
         )
+
+    def find_operand_leaves(self) -> tuple[tuple[int, int], ...]:
+        """Returns for each of the user's arguments where its leaves begin and end."""
+        spans = _layout_spans(self.primals)
+        if not self.inner.operand_leaves:
+            return tuple(spans)
+        return tuple([(spans[a][0], spans[b - 1][1]) for a, b in self.inner.operand_leaves])
 
     def rebuild_operands(
         self, frame: Frame, constants: Sequence[Array], primals: Sequence[Array]
@@ -242,13 +251,10 @@ class _RulesUnderHandler:
         assert self.inner.batch is not None
         xs: list[Array] = []
         flags: list[bool] = []
-        start = 0
         with handle(self.handler) as frame:
             known = rebuild_boxes(frame, constants[self.captured :], self.constants)
-            for layout in self.primals:
-                stop = start + len(layout.types)
+            for layout, (start, stop) in zip(self.primals, _layout_spans(self.primals), strict=True):
                 parts, part_flags = values[start:stop], batched[start:stop]
-                start = stop
                 flags.append(any(part_flags))
                 if layout.tree is None or not any(part_flags):
                     xs += rebuild_boxes(frame, parts, (layout,))
@@ -277,6 +283,12 @@ class _RulesUnderHandler:
                 f"{tree} for a batch of {layout.type!r}, expected {layout.tree}"
             )
         return list(parts)
+
+
+def _layout_spans(layouts: Layouts) -> list[tuple[int, int]]:
+    """Returns for each value where its leaves begin and end among all."""
+    ends = list(accumulate([len(layout.types) for layout in layouts]))
+    return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
 def _repeat_rows(x: Array, size: int) -> Array:

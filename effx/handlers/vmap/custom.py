@@ -6,6 +6,8 @@ from typing import cast
 import attrs
 
 from effx.array import Array, Box
+from effx.array.promotion import scalar
+from effx.dtypes import int32
 from effx.effects import Frame
 from effx.errors import EscapedBoxError, active_source
 from effx.handlers.recursion import custom
@@ -13,8 +15,10 @@ from effx.handlers.recursion.custom import closed_over_error
 from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, layout_types, rebuild_boxes
 from effx.handlers.recursion.payloads import custom_rule, recursion
 from effx.handlers.recursion.staging import cache_on_program, flatten_state, stage_under
-from effx.handlers.vmap.handler import Vmap, move_to_front, values_in_front
-from effx.ir.ops.custom import Batch, CustomCall, CustomRules
+from effx.handlers.vmap.handler import Vmap, evaluate_batch, move_to_front, values_in_front
+from effx.ir.ops.custom import Batch, BatchRule, CustomCall, CustomRules
+from effx.ir.ops.shape import DynamicSlice, Iota, Reshape
+from effx.ir.types import array_type
 
 
 @custom_rule(Vmap)
@@ -38,7 +42,10 @@ def apply_batching_rule(
     outer_source = active_source.get()
     try:
         active_source.set(None)
-        ys, flags = rules.batch(handler.size, constants, values, batched)
+        if rules.operand_leaves and not any([batched[a] for a, _ in rules.operand_leaves]):
+            ys, flags = _batch_elements(handler, rules.batch, constants, values, batched)
+        else:
+            ys, flags = rules.batch(handler.size, constants, values, batched)
     except EscapedBoxError as error:
         if error.frame is frame:
             raise closed_over_error(rules, "batched") from error
@@ -46,6 +53,36 @@ def apply_batching_rule(
     finally:
         active_source.set(outer_source)
     return tuple([handler.boxed_result(frame, y, 0 if b else None) for y, b in zip(ys, flags, strict=True)])
+
+
+def _batch_elements(
+    handler: Vmap,
+    rule: BatchRule,
+    constants: Sequence[Array],
+    values: Sequence[Array],
+    batched: Sequence[bool],
+) -> tuple[list[Array], list[bool]]:
+    """Batches a rule's results where only tangents are batched: the rule sees the one primal."""
+
+    def evaluate_element(arrays: list[Array]) -> list[Array]:
+        index, *elements = arrays
+        remaining = iter(elements)
+        operands = [next(remaining) if b else x for x, b in zip(values, batched, strict=True)]
+        ys, flags = rule(handler.size, constants, operands, [False] * len(operands))
+        return [_select_row(y, index) if b else y for y, b in zip(ys, flags, strict=True)]
+
+    rows = Iota(array_type(int32, (handler.size,)), 0)()
+    mapped = [rows, *[x for x, b in zip(values, batched, strict=True) if b]]
+    ys, axes = evaluate_batch(evaluate_element, mapped, [0] * len(mapped), handler.size)
+    flags = [a is not None for a in axes]
+    return [y if a is None else move_to_front(y, a) for y, a in zip(ys, axes, strict=True)], flags
+
+
+def _select_row(x: Array, index: Array) -> Array:
+    """Returns the element of a leading batch axis at an index."""
+    zero = scalar(0, index.type.dtype)
+    row = DynamicSlice((1, *x.type.shape[1:]))(x, index, *[zero] * (x.type.ndim - 1))
+    return Reshape(x.type.shape[1:])(row)
 
 
 @recursion(CustomCall, under=Vmap)

@@ -94,6 +94,8 @@ class CustomRules:
         function: the named function, for which users' handlers may have rules.
         shares_results: whether a result that all batch elements share stays unbatched when `vjp` is batched; its
             cotangent is then the first element's.
+        operand_leaves: for a function under handlers with boxes: for each of the user's arguments where the leaves of its
+            payload begin and end among the primals.
     """
 
     transform_name: str
@@ -103,6 +105,7 @@ class CustomRules:
     batch: BatchRule | None = None
     function: NamedCall | None = None
     shares_results: bool = False
+    operand_leaves: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]
