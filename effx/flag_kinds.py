@@ -163,6 +163,20 @@ class Flag(AnyFlag, Generic[T]):
     def read(self) -> object:
         return self.value
 
+    def get_global(self) -> T:
+        """Returns the value outside of all blocks.
+
+        >>> from effx.flags import numpy_rank_promotion
+        >>> with numpy_rank_promotion("raise"):
+        ...     numpy_rank_promotion.get_global()
+        'allow'
+        """
+        return self._global
+
+    def set_global(self, value: T) -> None:
+        """Sets the value outside of all blocks."""
+        self.assign(value)
+
     def __call__(self, new_val: T) -> Override[T]:
         """A context manager, or decorator, in which the flag has this value."""
         return Override(self, self._check(self.name, new_val))

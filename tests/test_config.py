@@ -328,8 +328,10 @@ def test_settings_of_users() -> None:
     assert float(times(1.0)) == float(nested(1.0)) == 1.0
     scale.set(4.0)
     assert float(times(1.0)) == float(nested(1.0)) == 4.0
-    scale.set(1.0)
+    scale.set_global(1.0)
     assert float(times(1.0)) == 1.0
+    with scale(2.0):
+        assert (scale.get_global(), scale.value) == (1.0, 2.0)
     assert sorted(set(traces)) == [1.0, 2.0, 3.0, 4.0]
     wrong: Any = []
     with pytest.raises(TypeError, match="unhashable type: 'list'"):

@@ -562,6 +562,22 @@ def test_names_of_parameters_by_position_only_are_refused() -> None:
         )
 
 
+@pytest.mark.parametrize("role", ["static", "donate"])
+@pytest.mark.parametrize("name", ["args", "kwargs"])
+def test_names_of_any_further_arguments_are_refused(role: str, name: str) -> None:
+    """No single argument has that name."""
+
+    def f(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return a
+
+    options: Any = {f"{role}_argnames": name}
+    with pytest.raises(errors.TransformError) as error:
+        effx.jit(f, **options)
+    assert error.value.message == (
+        f"jit: {role}_argnames names {name!r}, in which f takes any further arguments; name single ones"
+    )
+
+
 def test_where_bodies_become_part_of_callers() -> None:
     """Staged, lowered or called, by name as by True and False; the values are the same."""
 

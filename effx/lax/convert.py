@@ -45,8 +45,10 @@ def convert_element_type(operand: Operand, new_dtype: DTypeLike) -> Array:
     >>> convert_element_type(-1.7, int)
     Array(-1, dtype=int32)
     """
-    x = as_operand(operand, "convert_element_type")
     target = dtypes.canonicalize_requested(new_dtype)
+    if type(operand) is int and dtypes.is_inexact(target):
+        operand = float(operand)  # it may be larger than any integer dtype's
+    x = as_operand(operand, "convert_element_type")
     if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
         x = arithmetic.real(x)
     return convert(x, target)

@@ -183,6 +183,8 @@ def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutShardi
         return apply_with_sharding(out_sharding, broadcast, operand, sizes)
     x = as_operand(operand, "broadcast")
     new = int_tuple("broadcast", "sizes", sizes)
+    if not new:
+        return x
     return s.BroadcastInDim((*new, *x.type.shape), tuple(range(len(new), len(new) + x.type.ndim)))(x)
 
 

@@ -11,7 +11,9 @@ import effx
 import effx.numpy as enp
 from effx.compat.composed import COMPOSED
 from effx.compat.defined import Primitive
+from effx.compat.modules import lax as jax_lax
 from effx.compat.modules import make_jaxpr
+from effx.compat.modules._src.core import Token
 from effx.compat.modules.experimental.compute_on import compute_on
 from effx.compat.modules.experimental.custom_partitioning import custom_partitioning
 from effx.compat.modules.experimental.xla_metadata import fuse_limit, must_fuse_call, set_xla_metadata
@@ -24,6 +26,25 @@ from effx.lower.text.hlo import mlir_context
 
 pytestmark = pytest.mark.unguarded
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_tokens() -> None:
+    """They go through jit, loops and vmap as values do; what depends on them waits."""
+    token = jax_lax.create_token(123)
+    y, out = effx.jit(lambda x, t: (x + 1, jax_lax.after_all(t, jax_lax.create_token())))(X, token)
+    np.testing.assert_array_equal(y, X + 1)
+    assert isinstance(out, Token)
+    assert out is not token
+    assert isinstance(effx.jit(lambda x: (x, token))(X)[1], Token)
+    assert isinstance(effx.jit(jax_lax.create_token)(1.0), Token)
+    (y, out), _ = effx.lax.scan(lambda c, _: ((c[0] * 2, c[1]), None), (X, token), None, length=2)
+    np.testing.assert_array_equal(y, X * 4)
+    out.block_until_ready()
+    with pytest.raises(EffxError) as caught:
+        jax_lax.after_all(token, X[0, 0])
+    assert caught.value.message == f"after_all: expected tokens, got {X[0, 0]!r} of type float32"
+    assert "optimization_barrier" in effx.jit(jax_lax.after_all).lower(token, out).as_text()
+
 
 # Primitive, operands, parameters, and what NumPy gives.
 CALLS: list[tuple[str, list[Any], dict[str, Any], list[np.ndarray]]] = [

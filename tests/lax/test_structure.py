@@ -211,6 +211,11 @@ def test_conversions() -> None:
     same(lax.convert_element_type(x, bool), [True, False, True])
     same(lax.convert_element_type(np.array([1 + 2j]), float), [1.0])
     assert not lax.convert_element_type(1, int).weak_type
+    same(lax.convert_element_type(2**100, np.float32), np.float32(2**100))
+    same(lax.convert_element_type(-(2**70), complex), np.complex64(-(2**70)))
+    with pytest.raises(OverflowError):
+        lax.convert_element_type(2**100, int)
+    assert not effx.make_jaxpr(lambda x: lax.broadcast(x, ()))(x).equations
     with effx.enable_x64(True):
         assert lax.convert_element_type(x, float).dtype == np.float64
     same(lax.bitcast_convert_type(x, "uint32"), x.view(np.uint32))

@@ -469,6 +469,14 @@ REFUSED: dict[str, tuple[Callable[[], object], type[RefError | BackendError], st
             "effx.ad.DontWant() for it"
         ),
     ),
+    "a cotangent's value for a ref": (
+        lambda: effx.vjp(lambda r: r[0], R)[1].with_refs(effx.ad.GradValue()),
+        RefError,
+        (
+            "vjp: args[0] of <lambda> is a Ref, whose cotangent needs one too: f_vjp.with_refs(ref)(cotangent); or "
+            "effx.ad.DontWant() for it"
+        ),
+    ),
     "no ref for a tangent": (
         lambda: effx.jvp(reading, (R,), (enp.zeros(3),)),
         RefError,

@@ -35,6 +35,34 @@ def transposed(f: Any, like: Any) -> Any:
 WRAPS = [lambda f: f, effx.jit, effx.checkpoint, lambda f: effx.jit(effx.checkpoint(f))]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int8"])
+@pytest.mark.parametrize("wrap", WRAPS, ids=["plain", "jit", "checkpoint", "both"])
+def test_linear_functions_of_integers_have_transposes(wrap: Any, dtype: str) -> None:
+    """In their own dtype: as the function's matrix on integers, whole numbers throughout."""
+    matrix = np.array([[2, 0, 1], [0, 3, 5]], dtype)
+    f = wrap(lambda x: {"y": enp.asarray(matrix) @ x[0], "s": enp.cumsum(x[0])[1:]})
+    ct = {"y": np.array([1, 4], dtype), "s": np.array([2, 7], dtype)}
+    (x,) = effx.linear_transpose(f, [effx.ShapeDtypeStruct((3,), dtype)])(ct)
+    assert x[0].dtype == dtype
+    np.testing.assert_array_equal(x[0], matrix.T @ ct["y"] + np.array([9, 9, 7], dtype))
+    assert effx.linear_transpose(lambda x: 2 * x, 1)(3)[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("primal", "text"),
+    [
+        (1, "(i32[]~) -> (f32[]~)"),
+        (True, "(bool[]) -> (f32[]~)"),
+    ],
+)
+def test_integers_and_floats_are_not_mixed(primal: Any, text: str) -> None:
+    with pytest.raises(DTypeError) as caught:
+        effx.linear_transpose(lambda x: 2.0 * x, primal)
+    assert caught.value.message == (
+        f"linear_transpose: all primals and results must be floating or complex, or all integers, got {text}"
+    )
+
+
 @pytest.mark.parametrize("wrap", WRAPS, ids=["plain", "jit", "checkpoint", "both"])
 def test_reverse_mode_uses_the_transpose(wrap: Any) -> None:
     """Forward mode and the value do not; by the residuals the function itself is differentiated."""

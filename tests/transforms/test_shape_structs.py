@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,18 @@ def test_64_bits_count_where_it_is_used(dtype: str) -> None:
             assert effx.eval_shape(lambda x: x, s).dtype == effx.eval_shape(lambda x: x, t).dtype == dtype
     with effx.enable_x64(True):
         assert effx.eval_shape(lambda x: x, s).dtype == effx.eval_shape(lambda x: x, t).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.bytes_, np.dtype("S3"), np.object_, np.dtype("datetime64[s]")])
+def test_what_is_no_array_of_effx_may_be_described(dtype: Any) -> None:
+    """Containers of metadata hold what NumPy has; it is refused where an array is needed."""
+    s = effx.ShapeDtypeStruct((2, 3), dtype)
+    assert (s.dtype, s.size, s.ndim) == (np.dtype(dtype), 6, 2)
+    assert s == effx.ShapeDtypeStruct((2, 3), dtype) != effx.ShapeDtypeStruct((2, 3), "int8")
+    with pytest.raises(DTypeError, match="canonicalize: got"):
+        effx.eval_shape(lambda x: x, s)
+    with pytest.raises(DTypeError, match="canonicalize: got"):
+        effx.ShapeDtypeStruct((), "S3")
 
 
 def test_copies_are_equal() -> None:

@@ -18,6 +18,7 @@ from effx.errors import DTypeError, RefError, ShapeError, TransformError, TreeEr
 from effx.handlers.linear import LinearProgram
 from effx.handlers.sharding_types.axes_in_types import tracked_axes, with_type_sharding
 from effx.handlers.staging.stage import run_program
+from effx.ir.ops.base import types_text
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.passes.partial_sums import cotangent_type
@@ -69,17 +70,25 @@ def float0_zeros(t: ArrayType) -> PyTree:
     return np.zeros(t.shape, dtypes.float0)
 
 
-def _check_tangent(function_name: str, t: ArrayType, value: PyTree) -> Array | None:
-    """Checks one tangent or cotangent against its primal's type; float0, of integers, gives None for zero."""
+def _check_tangent(
+    function_name: str, t: ArrayType, value: PyTree, is_derivative: bool = True
+) -> Array | None:
+    """Checks one tangent or cotangent against its primal's type; float0, of integers, gives None for zero.
+
+    Args:
+        function_name: the transformation. t: the primal's type. value: the tangent or cotangent.
+        is_derivative: False for a value of a linear function's own, which may be an integer.
+    """
     word = "tangent" if function_name in ("jvp", "linearize") else "cotangent"
     if getattr(value, "dtype", None) == dtypes.float0:
         if t.kind in "fc":
             raise DTypeError(f"{function_name}: the {word} of {t!r} must have its dtype, got float0")
         return None
     tangent = as_operand(value, function_name)
-    if t.kind not in "fc" and word == "cotangent" and tangent.type.shape == t.shape:
+    has_tangents = t.kind in "fc" or not is_derivative
+    if not has_tangents and word == "cotangent" and tangent.type.shape == t.shape:
         return None  # what an integer result is multiplied by counts for nothing
-    if t.kind not in "fc":
+    if not has_tangents:
         raise DTypeError(
             f"{function_name}: the {word} of {t!r} must have dtype float0, got {tangent.type!r}; "
             f"integers and booleans have no tangents"
@@ -318,6 +327,7 @@ class RecordedPullback:
         dependent: for each result whether it depends on the inputs.
         in_tree, out_tree: the structures of the inputs and the result.
         perturbed: for each input whether it may have a tangent.
+        is_derivative: whether the program maps tangents, which integers do not have; else it is the function itself.
     """
 
     transform_name: str
@@ -328,6 +338,7 @@ class RecordedPullback:
     in_tree: PyTreeDef
     out_tree: PyTreeDef
     perturbed: tuple[bool, ...]
+    is_derivative: bool = True
 
     def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
         """Applies the transpose."""
@@ -337,7 +348,8 @@ class RecordedPullback:
                 f"{self.transform_name}: the structure of the cotangent is {tree}, that of the result {self.out_tree}"
             )
         out_cts = [
-            _check_tangent(self.transform_name, t, ct) for t, ct in zip(self.out_types, leaves, strict=True)
+            _check_tangent(self.transform_name, t, ct, self.is_derivative)
+            for t, ct in zip(self.out_types, leaves, strict=True)
         ]
         dependent_cts = [ct for ct, is_dependent in zip(out_cts, self.dependent, strict=True) if is_dependent]
         in_cts = iter(
@@ -347,7 +359,7 @@ class RecordedPullback:
         )
         results: list[PyTree] = []
         for t, is_perturbed in zip(self.in_types, self.perturbed, strict=True):
-            if t.kind not in "fc":
+            if t.kind not in "fc" and self.is_derivative:
                 results.append(float0_zeros(t))
                 continue
             ct = next(in_cts) if is_perturbed else None
@@ -626,7 +638,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
 
     Raises:
         NoRuleError: `fun` is not linear.
-        DTypeError: a primal is an integer.
+        DTypeError: some primals and results are integers, and others are not; a bool.
 
     >>> import effx
     >>> f_transpose = effx.linear_transpose(lambda x, y: 0.5 * x - 0.5 * y, 0., 0.)
@@ -636,9 +648,6 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
     check_function("linear_transpose", fun)
     leaves, tree = flatten(primals)
     types = [leaf_type("linear_transpose", x) for x in leaves]
-    for t in types:
-        if t.kind not in "fc":
-            raise DTypeError(f"linear_transpose: primals must be floating or complex, got {t!r}")
     flat = FunctionWithAuxiliary("linear_transpose", fun, tree, False)
     results: list[Array] = []
 
@@ -647,6 +656,12 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
         return results
 
     linear, dependent = handlers.linear.record_linear(function, [Var(t) for t in types])
+    kinds = {t.kind for t in (*types, *types_of(results))}
+    if not (kinds <= {"f", "c"} or kinds <= {"i", "u"}):
+        raise DTypeError(
+            f"linear_transpose: all primals and results must be floating or complex, or all integers, got "
+            f"({types_text(tuple(types))}) -> ({types_text(types_of(results))})"
+        )
     pull = RecordedPullback(
         "linear_transpose",
         linear.program,
@@ -656,5 +671,6 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
         tree,
         flat.out_tree,
         (True,) * len(types),
+        is_derivative=False,
     )
     return Partial(pull, linear.residuals)

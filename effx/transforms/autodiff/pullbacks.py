@@ -157,6 +157,13 @@ class PullbackInfo:
     out_tree: PyTreeDef
     dependent: tuple[bool, ...]
 
+    def missing_ref_error(self, leaf: int) -> RefError:
+        """Returns the error for a primal that is a reference without one for its cotangent."""
+        return RefError(
+            f"vjp: {self.primal_path(leaf)} of {self.name} is a Ref, whose cotangent needs one too: "
+            f"f_vjp.with_refs(ref)(cotangent); or effx.ad.DontWant() for it"
+        )
+
     def primal_path(self, leaf: int) -> str:
         """Returns `args[0]['w']` for a primal."""
         index_tree = self.in_tree.unflatten(range(len(self.in_types)))
@@ -246,6 +253,7 @@ class VJP:
         Raises:
             TreeError: the structure differs.
             TransformError: a leaf is none of these.
+            RefError: `GradValue()` for a primal that is a reference.
             DTypeError: a ref does not have its primal's type.
         """
         info = self._info
@@ -254,7 +262,9 @@ class VJP:
             raise TreeError(
                 f"with_refs: the structure is {tree}, that of the primals of {info.name} {info.in_tree}"
             )
-        for i, (x, t) in enumerate(zip(leaves, info.in_types, strict=True)):
+        for i, (x, t, is_ref) in enumerate(zip(leaves, info.in_types, info.is_ref, strict=True)):
+            if is_ref and isinstance(x, GradValue):
+                raise info.missing_ref_error(i)
             if isinstance(x, GradValue | DontWant):
                 continue
             if not isinstance(x, ReferenceBase):
@@ -288,10 +298,7 @@ class VJP:
         ref_cts: list[Array] = []
         for i, (ref, is_ref) in enumerate(zip(bound, info.is_ref, strict=True)):
             if is_ref and type(ref) is GradValue:
-                raise RefError(
-                    f"vjp: {info.primal_path(i)} of {info.name} is a Ref, whose cotangent needs one too: "
-                    f"f_vjp.with_refs(ref)(cotangent); or effx.ad.DontWant() for it"
-                )
+                raise info.missing_ref_error(i)
             if is_ref:
                 ref_cts.append(zeros(info.in_types[i]) if type(ref) is DontWant else ref[...])
         residuals, primals = self._residuals()

@@ -245,6 +245,15 @@ def match_names_and_numbers(
                 f"{transform}: {role}_argnames names {name!r}, which {callable_name(fun)} takes by position only; "
                 f"use {role}_argnums"
             )
+        is_variadic = name in signature.parameters and signature.parameters[name].kind in (
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        )
+        if is_variadic:
+            raise TransformError(
+                f"{transform}: {role}_argnames names {name!r}, in which {callable_name(fun)} takes any further arguments; "
+                f"name single ones"
+            )
         if not open_names and name not in signature.parameters:
             raise TransformError(
                 f"{transform}: {role}_argnames names {name!r}, but {callable_name(fun)} has no such parameter"

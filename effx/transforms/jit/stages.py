@@ -16,9 +16,10 @@ from typing import (
 )
 
 import attrs
+import numpy as np
 
 from effx.array import Array, Box
-from effx.dtypes import DType, DTypeLike, as_dtype
+from effx.dtypes import DType, DTypeLike, as_dtype, bool_
 from effx.effects import Effect
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.lowering_passes import order_effects
@@ -67,6 +68,15 @@ def _check_shape(shape: Sequence[int]) -> Shape:
     return sizes
 
 
+def _describe_dtype(dtype: DTypeLike) -> DType:
+    """Returns the dtype of a struct, which may describe what is no array of effx's: bytes or objects of NumPy."""
+    if isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        given = np.dtype(dtype)
+        if given.kind in "OSUMm":
+            return given
+    return as_dtype(dtype)
+
+
 @register_leaf
 @final
 class ShapeDtypeStruct:
@@ -101,7 +111,7 @@ class ShapeDtypeStruct:
         manual_axis_type: ManualAxisType | None = None,
     ) -> None:
         self.shape: Final[Shape] = _check_shape(shape)
-        self.dtype: Final[DType] = as_dtype(dtype)
+        self.dtype: Final[DType] = _describe_dtype(dtype)
         self.sharding: Final = sharding
         self.weak_type: Final = weak_type
         self.manual_axis_type: Final = manual_axis_type
@@ -159,7 +169,7 @@ class ShapeDtypeStruct:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return array_type(self.dtype, self.shape).size
+        return array_type(bool_, self.shape).size
 
     def __len__(self) -> int:
         if not self.shape:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from effx import lax
-from effx.array import Array
 from effx.compat.composed import COMPOSED
 from effx.compat.operation_names import LAX
 from effx.compat.primitives import namespace
+from effx.compat.tokens import after_all, create_token
 from effx.errors import CompatError
 from effx.tree.registry import PyTree
 
@@ -53,29 +53,6 @@ def map(  # noqa: A001  # JAX's name
     Array([0, 1, 4], dtype=int32)
     """
     return lax.map(f, xs, batch_size=None if batch_size == 0 else batch_size)
-
-
-def create_token(_: object = None) -> Array:
-    """Returns a value that stands for an order of effects: an array without elements, since effx's have their own.
-
-    Args:
-        _: not used, as in JAX.
-
-    >>> create_token().shape
-    (0,)
-    """
-    token: Array = COMPOSED["create_token"].bind()
-    return token
-
-
-def after_all(*operands: Array) -> Array:
-    """Returns a token that exists after all of several.
-
-    >>> after_all(create_token(), create_token()).shape
-    (0,)
-    """
-    token: Array = COMPOSED["after_all"].bind(*operands)
-    return token
 
 
 __getattr__, __dir__ = namespace(__name__, [*LAX, *COMPOSED], *__all__)
