@@ -264,7 +264,9 @@ def _resolve_entry(
             raise IndexingError(
                 f"getitem: index {position} is out of range for axis {axis} of {x.type!r} with size {n}"
             )
-        mode = "drop" if is_written else "clip"
+        # As an array would be: `checkify` sees that it is out of range.
+        limits = np.iinfo(np.int32)
+        return to_host_array(np.asarray(min(max(position, int(limits.min)), int(limits.max)), np.int32))
     if mode == "clip" and n:
         return 0 if position < 0 else n - 1
     return to_host_array(

@@ -179,15 +179,18 @@ def check_starts_in_range(
     if "index" not in site.handler.kinds or not starts.size:
         return
     largest = int(np.iinfo(starts.dtype).max)
+    limits = [min(shape[axis] - sizes[axis], largest) for axis in axes]
+    rows = enp.reshape(starts, (-1, len(axes)))
+    outside = enp.ravel((rows < 0) | (rows > enp.asarray(limits, rows.dtype)))
+    first = enp.argmax(outside)
+    value, found = enp.ravel(rows)[first], enp.any(outside)
     for i, axis in enumerate(axes):
-        start = enp.ravel(starts[..., i])
-        outside = (start < 0) | (start > min(shape[axis] - sizes[axis], largest))
         many = f" for a slice of {sizes[axis]}" if sizes[axis] > 1 else ""
         text = (
             f"out-of-bounds indexing for array of shape {tuple(shape)}: index {{}} is out of bounds for axis {axis} "
             f"with size {shape[axis]}{many}"
         )
-        report_error(site, "index", enp.any(outside), text, start[enp.argmax(outside)])
+        report_error(site, "index", found & (first % len(axes) == i), text, value)
 
 
 @Checkify.rule(Gather)

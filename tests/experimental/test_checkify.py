@@ -144,6 +144,47 @@ def outside(shape: tuple[int, ...], index: int, axis: int) -> str:
     )
 
 
+@pytest.mark.parametrize(
+    ("indices", "index", "axis"),
+    [
+        (((1, 20), (3, 4)), 3, 1),  # the first pair is outside along its second axis
+        (((1, 20), (1, 4)), 20, 0),
+        (((0, 0, 9), (2, -4, 0)), -1, 1),
+        ((9, 9), 9, 0),
+    ],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_the_first_index_outside_is_named(indices: Any, index: int, axis: int, write: bool) -> None:
+    """In the order of the elements that are read or written, along whichever axis it is outside."""
+    at = tuple([np.array(i) for i in indices])
+    f = (lambda x: x.at[at].add(1.0)) if write else (lambda x: x[at])
+    with effx.check_static_indices(False):
+        assert message(f, enp.ones((2, 3)), errors=checkify.index_checks) == outside((2, 3), index, axis)
+
+
+@pytest.mark.parametrize(
+    ("at", "index", "axis", "nearest"),
+    [
+        (5, 5, 0, 1),
+        ((1, 7), 7, 1, (1, 2)),
+        ((..., -9), -6, 1, (..., 0)),
+        ((-4, slice(None)), -2, 0, (0,)),
+        (2**40, 2**31 - 1, 0, 1),
+    ],
+)
+def test_static_indices_that_are_not_checked_are_reported(
+    at: Any, index: int, axis: int, nearest: Any
+) -> None:
+    """Where an int out of range reads the nearest element and writes nothing, as under effx.compat."""
+    x = enp.arange(6.0).reshape(2, 3)
+    with effx.check_static_indices(False):
+        for f in (lambda x: x[at], lambda x: x.at[at].set(0.0)):
+            assert message(f, x, errors=checkify.index_checks) == outside((2, 3), index, axis)
+        np.testing.assert_array_equal(x[at], x[nearest])
+        np.testing.assert_array_equal(x.at[at].set(9.0), x)
+        assert message(lambda x: x[nearest], x, errors=checkify.index_checks) is None
+
+
 def rootless(x: Any) -> Any:
     return enp.sqrt(x) * 0.0
 
