@@ -4,9 +4,14 @@ from typing import final
 
 import attrs
 
+from effx.array import Array
 from effx.compat.jaxprs import closed
+from effx.compat.modules.extend.random import implementation_of
+from effx.dtypes import is_key
 from effx.ir.types import ArrayType, array_type
+from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.text.hlo import LoadedExecutable
+from effx.random.keys import key_data
 from effx.transforms.autodiff.core import RecordedPushforward
 from effx.transforms.jit.stages import ArgInfo, Compiled, Traced
 
@@ -50,8 +55,16 @@ def _describe_executable(compiled: Compiled) -> MeshExecutable:
     return MeshExecutable(types, signature.out_types, executable, frozenset(indices))
 
 
+def _words_of_keys(keys: ConcreteArray) -> Array:
+    if not is_key(keys.type.dtype):
+        raise AttributeError(f"{type(keys).__name__!r} object has no attribute '_base_array'")
+    return key_data(keys)
+
+
 def add_attributes() -> None:
-    """Gives stages and recorded derivatives the attributes that they have in JAX."""
+    """Gives stages, recorded derivatives and arrays of keys the attributes that they have in JAX."""
+    ConcreteArray._impl = property(implementation_of)  # type: ignore[attr-defined]  # new
+    ConcreteArray._base_array = property(_words_of_keys)  # type: ignore[attr-defined]  # new
     Traced.jaxpr = property(lambda traced: closed(traced.program))  # type: ignore[method-assign,assignment]  # a view
     RecordedPushforward.args = property(lambda push: (closed(push.program),))  # type: ignore[attr-defined]  # new
     ArgInfo._aval = property(lambda info: array_type(info.dtype, info.shape))  # type: ignore[attr-defined]  # new

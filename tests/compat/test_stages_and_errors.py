@@ -92,6 +92,23 @@ assert compiled.input_formats[0][1].layout == jax.experimental.layout.Layout((0,
     )
 
 
+def test_keys_show_their_words_and_their_generator(tmp_path: Path) -> None:
+    """By the private names that programs read; other arrays have none."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp, numpy as np
+from jax.extend.random import rbg_prng_impl, threefry_prng_impl
+
+keys = jax.random.split(jax.random.key(3), 4)
+assert keys._impl is threefry_prng_impl and jax.random.key(0, impl="rbg")._impl is rbg_prng_impl
+assert keys._base_array.shape == (4, *keys._impl.key_shape)
+np.testing.assert_array_equal(keys._base_array, jax.random.key_data(keys))
+assert not hasattr(jnp.ones(3), "_impl") and not hasattr(jnp.ones(3), "_base_array")
+""",
+        tmp_path,
+    )
+
+
 def test_tree_errors_are_made_from_the_name_of_the_prefix(tmp_path: Path) -> None:
     run(
         """

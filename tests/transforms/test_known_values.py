@@ -61,6 +61,36 @@ def test_arrays_have_one_class_where_they_are_known() -> None:
     assert set(classes) == {type(enp.ones(3))}
 
 
+@pytest.mark.parametrize("kind", ["jvp", "vjp", "vmap"])
+def test_functions_with_rules_of_known_values(kind: str) -> None:
+    """The function itself runs, on values that Python may read; where an argument is not known it is staged."""
+    seen: list[bool] = []
+
+    def f(x: Any) -> Any:
+        seen.append(not isinstance(x, effx.array.Box))
+        return x * 2
+
+    g: Any
+    if kind == "jvp":
+        g = effx.custom_jvp(f)
+        g.defjvp(lambda p, t: (p[0] * 2, t[0] * 3))
+    elif kind == "vjp":
+        g = effx.custom_vjp(f)
+        g.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * 3,))
+    else:
+        g = effx.custom_batching.custom_vmap(f)
+        g.def_vmap(lambda size, in_batched, x: (x * 2, in_batched[0]))
+
+    @effx.jit
+    def h(x: Any) -> Any:
+        with effx.ensure_compile_time_eval():
+            return g(3.0) + g(x)
+
+    assert float(h(1.0)) == 8.0
+    assert seen[0]
+    assert not any(seen[1:])
+
+
 def test_transformations_of_known_values() -> None:
     """Loops, compiled functions and transformations run at once too."""
     found: list[Any] = []

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from effx import dtypes
 from effx.array import Array, Box, Scalar
@@ -14,6 +14,8 @@ from effx.tracing.arguments import finalize_results, leaf_path
 from effx.tracing.traces import FunctionTrace, Types
 from effx.tree.prefixes import prefix_errors
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+C = TypeVar("C")
 
 Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
 """Arguments for a function's arrays: numbers, NumPy data, scalars, containers of such."""
@@ -48,6 +50,17 @@ def flatten_to_arrays(function_name: str, name: str, value: PyTree) -> tuple[lis
                 f"{function_name}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
             ) from None
     return arrays, tree
+
+
+def arrays_of_first_carry(function_name: str, name: str, value: C) -> C:
+    """Returns a carry with arrays for NumPy's, which Python's in-place operators would change.
+
+    Raises:
+        DTypeError: a leaf is no array or number.
+    """
+    arrays, tree = flatten_to_arrays(function_name, name, value)
+    result: C = tree.unflatten(finalize_results(arrays))
+    return result
 
 
 def array_types(arrays: Sequence[Array]) -> Types:

@@ -22,6 +22,7 @@ from effx.ir.types import INVARIANT, ArrayType
 from effx.lax.control.closures import (
     Loose,
     array_types,
+    arrays_of_first_carry,
     check_callable,
     check_next_carry,
     concrete_value,
@@ -101,6 +102,7 @@ def while_loop(
     check_callable("while_loop", "body_fun", body_fun)
     bound = None if max_steps is None else check_positive_int("while_loop", "max_steps", max_steps)
     if flags.disable_jit.value:
+        init_val = arrays_of_first_carry("while_loop", "init_val", init_val)
         first = as_operand(cond_fun(init_val), "while_loop")
         _check_test(callable_name(cond_fun), None, (first.type,))
         if concrete_value(first) is not None:
@@ -316,7 +318,7 @@ def fori_loop(
             number = scalar(counter + i, first.type.dtype, first.type.weak)
             return check_next_carry("fori_loop", name, init_val, val, body_fun(number, val)), None
 
-        val: C = init_val
+        val: C = arrays_of_first_carry("fori_loop", "init_val", init_val)
         return iterate(step, val, length)[0]
     carry, tree = flatten_to_arrays("fori_loop", "init_val", init_val)
     inputs = positional_tree(leaf_structure, tree)

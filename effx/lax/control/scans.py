@@ -18,6 +18,7 @@ from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
     Loose,
     array_types,
+    arrays_of_first_carry,
     check_callable,
     check_next_carry,
     convert_to_types,
@@ -136,6 +137,7 @@ def scan(
     steps = _check_length("scan", xs, slices, length)
     unrolling = unroll_count("scan", unroll, steps)
     if flags.disable_jit.value and steps:
+        init = arrays_of_first_carry("scan", "init", init)
         return _run_scan_in_python(f, name, init, slices, x_tree, steps, reverse)
     rows = _row_types(slices)
     inputs = positional_tree(tree, x_tree)

@@ -18,6 +18,7 @@ from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, current_frame, use_frame
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.recursion import PayloadHandler
+from effx.handlers.staging.compile_time_eval import EvaluateKnown
 from effx.handlers.staging.renewal import substitute_boxes
 from effx.ir.ops.custom import CustomCall, CustomRules
 from effx.ir.types import ArrayType
@@ -292,6 +293,8 @@ def _find_owner(rules: CustomRules, operands: Sequence[Array]) -> _Owner | None:
     ):
         return None
     for f in frame.outward():
+        if type(f.handler) is EvaluateKnown and all([x.frame is None for x in operands]):
+            return None  # the function runs past all handlers further out
         if f.intercepts:
             return _Owner(f, False)
         if any([x.frame is f for x in operands]):

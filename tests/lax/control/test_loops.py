@@ -54,6 +54,30 @@ def test_bounded_loops_stop(most: int) -> None:
     assert batch.tolist() == [plain_collatz(n, most) for n in (1, 2, 3, 7)]
 
 
+@pytest.mark.parametrize("loop", ["while", "fori", "scan"])
+def test_numpy_arrays_in_the_first_carry_do_not_change(loop: str) -> None:
+    """Python's in-place operators would change them where loops run in Python: the same array twice, and the caller's."""
+    first = np.array([1.0, 2.0], np.float32)
+
+    def step(carry: Any) -> Any:
+        x, y = carry
+        x += 1
+        return x, y + x
+
+    def run() -> Any:
+        if loop == "while":
+            return lax.while_loop(lambda c: c[0][0] < 4, step, (first, first))
+        if loop == "fori":
+            return lax.fori_loop(0, 3, lambda _, c: step(c), (first, first))
+        return lax.scan(lambda c, _: (step(c), None), (first, first), None, length=3)[0]
+
+    for _ in range(2):
+        np.testing.assert_array_equal(run(), [[4, 5], [10, 14]])
+        with effx.disable_jit():
+            np.testing.assert_array_equal(run(), [[4, 5], [10, 14]])
+        np.testing.assert_array_equal(first, [1, 2])
+
+
 def test_vmap_of_while() -> None:
     """Replicas end at different times; nested loops; a mapped limit, a mapped carry, and both."""
     ns = np.array([1, 27, 3, 9])

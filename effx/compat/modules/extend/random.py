@@ -51,6 +51,18 @@ threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = [
 ]
 
 
+def implementation_of(keys: Array) -> KeyImplementation:
+    """Returns the generator of an array of keys, which is its `_impl` in JAX.
+
+    Raises:
+        AttributeError: they are no keys.
+    """
+    for impl in (threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl):
+        if keys.type.dtype == impl.dtype:
+            return impl
+    raise AttributeError(f"{type(keys).__name__!r} object has no attribute '_impl'")
+
+
 def seed_with_impl(impl: KeyImplementation, seed: Operand) -> Array:
     """Returns the key of a seed for a generator.
 
