@@ -153,6 +153,32 @@ def test_tangents_alone_are_no_batch_to_the_rule(wrap: Any) -> None:
     close(second, expected)
 
 
+def test_functions_with_rules_without_arguments() -> None:
+    """All that they depend on is closed over; under every handler, in turn."""
+    f: Any = effx.custom_jvp(lambda: enp.float32(2.0))
+    f.defjvp(lambda primals, tangents: (f(), 0.0))
+    g: Any = custom_vmap(lambda: enp.float32(3.0))
+    g.def_vmap(lambda size, in_batched: (enp.float32(3.0), False))
+    for h in (f, g):
+        value = float(h())
+        close(jit(h)(), value)
+        close(vmap(lambda x, h=h: h() * x)(XS), value * XS)
+        close(vmap(jit(lambda x, h=h: h() * x))(XS), value * XS)
+        close(vmap(grad(lambda x, h=h: h() * x))(XS), value + 0 * XS)
+
+
+def test_without_arguments_what_is_closed_over_is_batched() -> None:
+    """The function takes nothing, and gives a batch."""
+
+    def nested(y: Any) -> Any:
+        f: Any = effx.custom_jvp(lambda: 2.0 * y)
+        f.defjvp(lambda primals, tangents: (2.0 * y, 0.0 * y))
+        return jit(lambda w: w + f())(y)
+
+    close(vmap(nested)(XS), 3 * XS)
+    close(vmap(jit(nested))(XS), 3 * XS)
+
+
 def test_sequential_vmap() -> None:
     """The batch is a scan: of functions with several results, nested, differentiated, compiled."""
     f = sequential_vmap(lambda x, y: (enp.sum(x) * y, {"y": y}))

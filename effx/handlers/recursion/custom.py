@@ -191,8 +191,8 @@ class _RulesUnderHandler:
         """Returns for each of the user's arguments where its leaves begin and end."""
         spans = _layout_spans(self.primals)
         if not self.inner.operand_leaves:
-            return tuple(spans)
-        return tuple([(spans[a][0], spans[b - 1][1]) for a, b in self.inner.operand_leaves])
+            return tuple([(a, b) for a, b in spans if b > a])
+        return tuple([(spans[a][0], spans[b - 1][1]) for a, b in self.inner.operand_leaves if b > a])
 
     def rebuild_operands(
         self, frame: Frame, constants: Sequence[Array], primals: Sequence[Array]
@@ -288,7 +288,7 @@ class _RulesUnderHandler:
 def _layout_spans(layouts: Layouts) -> list[tuple[int, int]]:
     """Returns for each value where its leaves begin and end among all."""
     ends = list(accumulate([len(layout.types) for layout in layouts]))
-    return list(zip([0, *ends[:-1]], ends, strict=True))
+    return list(zip([0, *ends], ends, strict=False))
 
 
 def _repeat_rows(x: Array, size: int) -> Array:
