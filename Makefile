@@ -7,7 +7,7 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs compat
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep test-compat test-array-api bench bench-compat differences lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api bench bench-compat differences lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test       lint, layers, types, stubs and the whole test suite"
 	@echo "make test-deep  the slow tests, and many more examples for every property"
 	@echo "make test-compat  JAX's libraries on effx, against the numbers that JAX gives"
+	@echo "make test-suites  the libraries' own tests on effx, against how they end with JAX (SUITES=folder of checkouts)"
 	@echo "make test-array-api  the array API standard's own tests (ARRAY_API_TESTS=folder, or it is cloned)"
 	@echo "make bench      effx against JAX, with budgets"
 	@echo "make bench-compat  JAX's libraries: time to the first step and of a step, on effx and on JAX"
@@ -31,9 +32,11 @@ EXTRAS_lint := lint
 EXTRAS_array-api := test,array-api
 
 EXTRAS_compat := compat,compat-libraries
+EXTRAS_suites := compat,compat-libraries,compat-suites
 EXTRAS_bench-libraries := bench,compat-libraries
 # Installed before the rest: it makes pip see a jax, which the libraries require and which is not to come.
 BEFORE_compat := ./compat/distribution
+BEFORE_suites := ./compat/distribution
 
 .venv-%/.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
@@ -65,6 +68,10 @@ test-deep: .venv-test/.stamp
 # The files of tests only: pytest would import the jobs for their doctests, and they import jax.
 test-compat: .venv-compat/.stamp
 	.venv-compat/bin/python -m pytest $(wildcard compat/jobs/test_*.py) -q
+
+# SUITES is a folder with checkouts of the libraries whose wheels have no tests. It takes hours.
+test-suites: .venv-suites/.stamp
+	.venv-suites/bin/python -m tools.library_suites $(SUITES) $(SUITES_FLAGS)
 
 test-array-api: .venv-array-api/.stamp
 	.venv-array-api/bin/python -m tools.array_api $(ARRAY_API_TESTS)
@@ -114,5 +121,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-array-api .venv-compat .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results
