@@ -1,0 +1,1 @@
+"""`jax.scipy`, below which is what it has and effx has not."""
