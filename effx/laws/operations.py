@@ -23,7 +23,7 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.ops.sizes import SizeValue
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.text import parse_program
@@ -116,6 +116,7 @@ def _register_all_parametric() -> None:
     _register_parametric(
         Release, "fiubc", lambda draw, t: Release(draw(st.sampled_from((("i",), ("i", "j")))))
     )
+    _register_parametric(Move, "fiubc", lambda draw, t: Move(None))
     _register_parametric(
         s.Reshape, "fiubc", lambda draw, t: s.Reshape(draw(st.sampled_from(((3, 2), (6,), (1, 6)))))
     )

@@ -13,7 +13,7 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.control import Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
-from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 from effx.ir.text import parse_program
@@ -232,6 +232,19 @@ ROWS = [
                 t(f32),
                 t(f32),
                 text="release: takes 1 operand, got 2: f32[], f32[]",
+                error=ShapeError,
+            ),
+        ),
+    ),
+    Row(
+        Move,
+        (*over(Move(None), (2, 3), of=ALL), *over(Move(None), (), of=[f32])),
+        invalid=(
+            refuses(
+                Move(None),
+                t(f32),
+                t(f32),
+                text="device_put: takes 1 operand, got 2: f32[], f32[]",
                 error=ShapeError,
             ),
         ),

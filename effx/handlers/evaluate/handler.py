@@ -26,11 +26,18 @@ from effx.ir.ops.control import Call, HigherOrder, contains_operation
 from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.host import Hosted, RunsEagerly
 from effx.ir.ops.shape import DynamicSlice, Slice
+from effx.ir.ops.sharding import Move
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.assignment import assignment_for
-from effx.lower.placement.concrete import ConcreteArray, place_on_device, to_concrete, to_device_operand
+from effx.lower.placement.concrete import (
+    ConcreteArray,
+    device_put,
+    place_on_device,
+    to_concrete,
+    to_device_operand,
+)
 from effx.lower.runtime.callbacks import mark_running, run_nested
 from effx.lower.runtime.dispatch import FastPath, fast_path, make_fast_function
 from effx.lower.runtime.executables import Executable, compile_program
@@ -146,6 +153,9 @@ def _operation_kernel(op: Operation[object]) -> Kernel:
 
 
 def _make_kernel(op: Operation[object]) -> Kernel:
+    if type(op) is Move:
+        target = op.target
+        return Kernel(lambda x: device_put(x, target))
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return Kernel(_slice_kernel(op))
     return numpy_first_kernel(op) if type(op) in NUMPY_RULES else Kernel(compile_operation(op))

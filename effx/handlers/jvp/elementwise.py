@@ -29,7 +29,7 @@ from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
-from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.ops.sizes import SizeValue
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
@@ -238,6 +238,12 @@ def jvp_identity(
     # The name stays on the primal: names select the residuals of linearisation.
     (x,), (dx,) = primals, tangents
     return op(x), dx
+
+
+@rule(Move)
+def jvp_move(op: Move, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+    (x,), (dx,) = primals, tangents
+    return op(x), None if dx is None else op(dx)
 
 
 @rule(Constrain, Release)

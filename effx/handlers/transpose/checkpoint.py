@@ -14,6 +14,7 @@ from effx.handlers.transpose.elementwise import sum_to_type
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward_pass, rule
 from effx.ir.ops.checkpoint import Checkpoint, Identity
 from effx.ir.ops.convert import OptimizationBarrier
+from effx.ir.ops.sharding import Move
 from effx.ir.passes.partial_sums import cotangent_type
 from effx.ir.program import Program
 
@@ -73,3 +74,8 @@ def _stage_transpose(
 def transpose_identity(op: Identity, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
     (x,) = operands
     return (sum_to_type(ct, x.type),)
+
+
+@rule(Move)
+def transpose_move(op: Move, ct: Array, operands: tuple[Operand, ...]) -> tuple[Cotangent, ...]:
+    return (ct if op.source is None else Move(op.source, op.target)(ct),)

@@ -20,6 +20,7 @@ from effx.flags import disable_jit
 from effx.handlers.evaluate.handler import Evaluate, ProgramKernel, program_kernel
 from effx.handlers.staging.stage import stage
 from effx.handlers.transpose.handler import Cotangent, backward_pass
+from effx.ir.ops.sharding import Move
 from effx.ir.program import Atom, Program, Staged, Var
 from effx.lower.placement.concrete import ConcreteArray, committed_device, to_device_operand
 
@@ -135,7 +136,7 @@ def _run_compiled(
     devices = {committed_device(x) for x in residuals if type(x) is ConcreteArray}
     if len(seeds) < len(cotangents) or not kinds <= {ConcreteArray, HostArray} or len(devices) > 1:
         return None
-    if len(program.equations) < 2:
+    if len(program.equations) < 2 or Move in program.kinds:
         return None
     structure = _structure(program)
     if structure is None:

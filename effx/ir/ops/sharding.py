@@ -20,6 +20,7 @@ from effx.ir.types import ArrayType, drop_mesh_axes, type_sharding
 __all__ = [
     "Constrain",
     "MeshOperation",
+    "Move",
     "Release",
     "has_unequal_parts",
     "input_constraints",
@@ -118,6 +119,22 @@ class Release(Identity):
         return t.with_sharding(
             type_sharding(t.explicit_sharding.mesh, kept, (unreduced, reduced.difference(self.axes)))
         )
+
+
+@final
+@attrs.frozen
+class Move(Identity):
+    """The identity, on other devices. It is performed on values of arrays outside of programs only: the devices of a program
+    are chosen for all of it.
+
+    Attributes:
+        target: the device or sharding of the result. source: that of the operand, to which cotangents are moved back; None
+            for those of what they are computed from.
+    """
+
+    name = "device_put"
+    target: object
+    source: object = None
 
 
 MeshOperation = Constrain | ParallelMap

@@ -8,6 +8,7 @@ from effx.array.promotion import as_operand
 from effx.dtypes import float0
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.ir.ops.checkpoint import Offload
+from effx.ir.ops.sharding import Move
 from effx.lower.placement import concrete
 from effx.lower.placement.backends import default_device
 from effx.lower.placement.concrete import join_shards
@@ -70,6 +71,8 @@ def device_put(
     def move_leaf(leaf: PyTree, target: object) -> PyTree:
         if needs_current_mesh(target):
             target = sharding_on_current_mesh("device_put", target)
+        if isinstance(leaf, Box) and (source := _source_of(leaf, target)) is not None:
+            return Move(target, source.sharding if source.committed else None)(leaf)
         if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):
             return _in_program(leaf, target)
         y = concrete.device_put(leaf, target)
@@ -87,6 +90,21 @@ def device_put(
     leaves, form = flatten(x)
     targets = broadcast_shardings("device_put", device, x)
     return form.unflatten([move_leaf(leaf, target) for leaf, target in zip(leaves, targets, strict=True)])
+
+
+def _source_of(x: Box, target: object) -> concrete.ConcreteArray | None:
+    """Returns the array that a differentiated value is of; None in programs, whose devices are chosen for all of them.
+
+    Over Explicit axes of a mesh the type of a value says how it, and its cotangent, is sharded.
+    """
+    if not isinstance(target, Device | NamedSharding | SingleDeviceSharding):
+        return None
+    if isinstance(target, NamedSharding) and target.mesh.explicit_axes:
+        return None
+    value: object = x
+    while isinstance(value, Box):
+        value = getattr(value.payload, "primal", None)
+    return value if type(value) is concrete.ConcreteArray else None
 
 
 def _in_program(x: Box, target: NamedSharding | SingleDeviceSharding | Space) -> Array:

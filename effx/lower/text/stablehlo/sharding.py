@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from effx.errors import BackendError
-from effx.ir.ops.sharding import Constrain, Release
+from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.passes.sharding_constraints import make_constraint_operation
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType
@@ -68,6 +68,6 @@ def constraint_text(body: Body, op: Constrain) -> str:
     )
 
 
-@emits(Release)
-def release(body: Body, op: Release, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+@emits(Release, Move)
+def release(body: Body, op: Release | Move, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     return body.name(inputs[0])
