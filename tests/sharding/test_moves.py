@@ -33,6 +33,7 @@ def test_cotangents_go_back(source: str, target: str) -> None:
     there = D[1] if source == "device" else PLACES[source]
     x: Any = effx.device_put(X, there)
     on_target = effx.device_put(X, PLACES[target]).sharding
+    y, ct = x, x
     for _ in range(6):
         y, pull = effx.vjp(move(PLACES[target]), x)
         (ct,) = pull(y)
@@ -54,10 +55,11 @@ def test_moves_compose() -> None:
         np.asarray(second), np.asarray(effx.grad(lambda x: effx.grad(plain)(x).sum())(X)), rtol=1e-5
     )
     assert second.devices() == {D[1]}
-    for gradient in (
+    gradients: list[Callable[[Any], Any]] = [
         effx.jit(effx.grad(f)),
         effx.grad(effx.jit(f)),
         lambda x: effx.vmap(effx.grad(f))(x[:, None])[:, 0],
-    ):
+    ]
+    for gradient in gradients:
         np.testing.assert_allclose(np.asarray(gradient(x)), np.asarray(effx.grad(plain)(X)), rtol=1e-5)
     assert effx.grad(f)(enp.asarray(X)).devices() == {D[2]}

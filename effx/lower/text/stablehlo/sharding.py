@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from effx.errors import BackendError
+from effx.ir.ops.checkpoint import Identity
 from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.passes.sharding_constraints import make_constraint_operation
 from effx.ir.program import Atom, Var
@@ -69,5 +70,5 @@ def constraint_text(body: Body, op: Constrain) -> str:
 
 
 @emits(Release, Move)
-def release(body: Body, op: Release | Move, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+def release(body: Body, op: Identity, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     return body.name(inputs[0])
