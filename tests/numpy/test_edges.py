@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,20 @@ def test_sinc_at_infinity(dtype: str) -> None:
     np.testing.assert_allclose(
         enp.sinc(near), np.sinc(near.astype(complex)), rtol=5e-3 if dtype == "float16" else 1e-4, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("width", [1, 2, 20, 31, 32, 40, 1000])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_argmax_of_rows_of_all_widths(width: int, axis: int) -> None:
+    """The first extreme element is found among ties, infinities and NaN, whatever form the width gets on a CPU."""
+    rng = np.random.default_rng(width)
+    x = rng.integers(-2, 3, (100, width)).astype(np.float32)
+    x[rng.random(x.shape) < 1 / width] = nan
+    x[rng.random(x.shape) < 0.1] = -inf
+    x[:4] = np.array([[-inf], [inf], [nan], [-0.0]])
+    for function in ("argmax", "argmin", "nanargmax"):
+        y = np.where(np.isnan(x), 0, x) if function == "nanargmax" else x
+        y = y if axis else y.T
+        wanted = getattr(np, function)(y, axis)
+        np.testing.assert_array_equal(effx.jit(partial(getattr(enp, function), axis=axis))(y), wanted)
+        np.testing.assert_array_equal(effx.jit(partial(getattr(enp, function), axis=axis))(y * 2), wanted)

@@ -69,13 +69,19 @@ def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outpu
     # Two reductions, of values and then of the indices that hold the extreme one, may be fused with what computes x, each
     # for itself and with other roundings: then no element holds the extreme value. Only an array that comes from memory
     # is the same both times. (A barrier in between would do, but XLA:CPU of jaxlib 0.10 drops it.)
-    if body.module.platform == "cpu" and inputs[0] in body.arguments:
+    if body.module.platform == "cpu" and not has_symbolic(t.shape) and t.shape[op.axis] < UNROLLED:
+        return _emit_pair_reduction(body, op, x, t, out)
+    is_known = t.kind != "f" or not has_symbolic(t.shape)
+    if body.module.platform == "cpu" and inputs[0] in body.arguments and is_known:
         return _emit_value_then_index(body, op, x, t, out)
     if body.module.platform == "cpu" and dtypes.bits(t.dtype) <= 32 and not has_symbolic(t.shape):
         return _emit_packed_reduction(body, op, x, t, out)
     return _emit_pair_reduction(body, op, x, t, out)
 
 
+# Pairs along fewer elements LLVM unrolls, and vectorises over the results: 0.26 ms for 50,000 rows of 20, where two
+# reductions take 0.84; of 32 elements pairs take 4 ms for 0.35.
+UNROLLED = 32
 # Up to here floats represent all integers.
 EXACT = 2**24
 
@@ -83,7 +89,8 @@ EXACT = 2**24
 def _emit_value_then_index(body: Body, op: r.ArgReduction, x: str, t: ArrayType, out: ArrayType) -> str:
     """Writes two plain reductions, which XLA vectorises: the extreme value, then the smallest index that holds it.
 
-    A NaN makes the extreme NaN, and then the result is the smallest index of a NaN.
+    Where there is a NaN the extreme value may be it or not: XLA:CPU's library loses it. So the indices of NaN are counted
+    from the end, negative ones, which are smaller than all others.
     """
     index = array_type(op.index_dtype, t.shape)
     mask = array_type(dtypes.bool_, t.shape)
@@ -101,18 +108,30 @@ def _emit_value_then_index(body: Body, op: r.ArgReduction, x: str, t: ArrayType,
     spread = sizes.broadcast_in_dim(body, best, reduced, t, remaining_axes)
     kind = COMPARE_KIND[t.kind]
     hit = body.line(f"stablehlo.compare EQ, {x}, {spread}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
-    if t.kind == "f":
-        nan = body.line(f"stablehlo.compare NE, {x}, {x}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
-        hit = body.line(f"stablehlo.or {hit}, {nan} : {mask.mlir}")
     # XLA:CPU has reductions of floats in a library, which saves half the time to compile.
-    counted = index
+    counted = index if t.kind != "f" else index.with_dtype(dtypes.int64)
     if not has_symbolic(t.shape) and t.shape[op.axis] <= EXACT:
         counted = index.with_dtype(dtypes.float32)
     indices = sizes.iota(body, counted, op.axis)
     last = body.constant(highest_value(counted), counted)
     chosen = body.line(f"stablehlo.select {hit}, {indices}, {last} : {mask.mlir}, {counted.mlir}")
+    row = counted.with_shape(out.shape)
+    if t.kind == "f":
+        nan = body.line(f"stablehlo.compare NE, {x}, {x}, {kind} : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
+        size = body.constant(t.shape[op.axis], counted)
+        from_end = body.line(f"stablehlo.subtract {indices}, {size} : {counted.mlir}")
+        chosen = body.line(f"stablehlo.select {nan}, {from_end}, {chosen} : {mask.mlir}, {counted.mlir}")
     first = reduce_line(body, chosen, counted, (op.axis,), "minimum", highest_value(counted))
-    return first if counted is index else body.convert(first, counted.with_shape(out.shape), out)
+    if t.kind == "f":
+        end, zero = body.constant(t.shape[op.axis], row), body.constant(0, row)
+        forward = body.line(f"stablehlo.add {first}, {end} : {row.mlir}")
+        flags = array_type(dtypes.bool_, out.shape).mlir
+        order = COMPARE_KIND[counted.kind]
+        below = body.line(
+            f"stablehlo.compare LT, {first}, {zero}, {order} : ({row.mlir}, {row.mlir}) -> {flags}"
+        )
+        first = body.line(f"stablehlo.select {below}, {forward}, {first} : {flags}, {row.mlir}")
+    return first if counted is index else body.convert(first, row, out)
 
 
 def _emit_packed_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, out: ArrayType) -> str:
@@ -169,7 +188,8 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
     largest = isinstance(op, r.ArgMax)
     value_type, index_type = array_type(t.dtype).mlir, array_type(op.index_dtype).mlir
     value = body.constant(lowest_value(t) if largest else highest_value(t), array_type(t.dtype))
-    last = body.constant(highest_value(index), array_type(op.index_dtype))
+    # The pair to start with is the first of equal ones, if no element is more extreme.
+    zero = body.constant(0, array_type(op.index_dtype))
     kind = COMPARE_KIND[t.kind]
     index_kind = "UNSIGNED" if dtypes.is_unsigned(op.index_dtype) else "SIGNED"
 
@@ -180,16 +200,11 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
     lines = [
         f"%more = {compare('GT' if largest else 'LT', '%a', '%b')}",
         f"%same = {compare('EQ', '%a', '%b')}",
-        f"%nan_a = {compare('NE', '%a', '%a')}",
-        f"%nan_b = {compare('NE', '%b', '%b')}",
-        "%one = stablehlo.not %nan_b : tensor<i1>",
-        "%only = stablehlo.and %nan_a, %one : tensor<i1>",
-        "%both = stablehlo.and %nan_a, %nan_b : tensor<i1>",
-        "%before_b = stablehlo.or %more, %only : tensor<i1>",
-        "%tie = stablehlo.or %same, %both : tensor<i1>",
-        f"%first = {compare('LT', '%i', '%j', index_kind, index_type)}",
-        "%tie_first = stablehlo.and %tie, %first : tensor<i1>",
-        "%take = stablehlo.or %before_b, %tie_first : tensor<i1>",
+        f"%earlier = {compare('LT', '%i', '%j', index_kind, index_type)}",
+        "%tie = stablehlo.and %same, %earlier : tensor<i1>",
+        "%better = stablehlo.or %more, %tie : tensor<i1>",
+        f"%nan = {compare('NE', '%a', '%a')}",
+        "%take = stablehlo.or %better, %nan : tensor<i1>",
         f"%v = stablehlo.select %take, %a, %b : tensor<i1>, {value_type}",
         f"%k = stablehlo.select %take, %i, %j : tensor<i1>, {index_type}",
         f"stablehlo.return %v, %k : {value_type}, {index_type}",
@@ -197,7 +212,7 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
     indices = sizes.iota(body, index, op.axis)
     reduced = t.with_shape(out.shape)
     return body.block(
-        f'"stablehlo.reduce"({x}, {indices}, {value}, {last}) ({{ '
+        f'"stablehlo.reduce"({x}, {indices}, {value}, {zero}) ({{ '
         f"^bb0(%a: {value_type}, %i: {index_type}, %b: {value_type}, %j: {index_type}): {' '.join(lines)} }}) "
         f"{{dimensions = array<i64: {op.axis}>}} : ({t.mlir}, {index.mlir}, {value_type}, {index_type}) "
         f"-> ({reduced.mlir}, {out.mlir})",
