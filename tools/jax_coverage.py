@@ -28,7 +28,7 @@ PRIMITIVE = "a primitive; effx has operations (`effx.ir`)"
 INTERNAL = "internal to JAX"
 RAISED = "errors are raised by the library, with its own words"
 TOKENS = "experimental there; in effx effects have the order of the program, and no value stands for it"
-KINDS = "what is unreduced is a sum: maxima and minima over devices are taken where they arise"
+SUMS_ONLY = "what is unreduced is a sum: maxima and minima over devices are taken where they arise"
 ASYNCHRONOUS = "XLA starts and ends collectives by itself"
 UNORDERED = "ignored there: the elements of a sparse array stand in no order along its axes"
 SETTING = "a setting's value, which has the same name for all here; a switch without one is on"
@@ -93,12 +93,12 @@ REASONS: dict[str, str] = {
     "jax.numpy.set_printoptions(*kwargs)": "the parameters of NumPy's function have names here",
     "jax.numpy.lexsort(batch_size)": "all keys are sorted at once, so that there are no batches of them",
     "jax.numpy.vectorize(pyfunc)": "without a function it is a decorator, as NumPy's",
-    "jax.P(unreduced_kind)": KINDS,
-    "jax.P.": KINDS,
+    "jax.P(unreduced_kind)": SUMS_ONLY,
+    "jax.P.": SUMS_ONLY,
     "jax.ds(size)": "left out it is None here",
-    "jax.sharding.ManualAxisType.": KINDS,
-    "jax.sharding.ManualAxisType.update(*kwargs)": KINDS,
-    "jax.sharding.ManualAxisType(unreduced_kind)": KINDS,
+    "jax.sharding.ManualAxisType.": SUMS_ONLY,
+    "jax.sharding.ManualAxisType.update(*kwargs)": SUMS_ONLY,
+    "jax.sharding.ManualAxisType(unreduced_kind)": SUMS_ONLY,
     "jax.jit(*_shardings)": "None says nothing, there as here",
     "jax.jit(fun)": f"it may be named here; {DECORATOR}, there as here",
     "jax.NamedSharding.update(*kwargs)": NAMED,
@@ -107,7 +107,7 @@ REASONS: dict[str, str] = {
     "jax.lax.dce_sink(prevent_mlir_dce)": "undocumented there; XLA drops what no result needs",
     "jax.sharding.AbstractDevice": NO_DEVICES,
     "jax.sharding.AbstractMesh(abstract_device)": NO_DEVICES,
-    "jax.sharding.UnreducedKind": KINDS,
+    "jax.sharding.UnreducedKind": SUMS_ONLY,
     "jax.sharding.no_collectives": "XLA chooses collectives; `jit(f).lower(x).compile().as_text()` shows them",
     "jax.sharding.AbstractMesh.": "what is missing is refused there, or copies and pickles, which needs no method here",
     "jax.sharding.Mesh.": "devices do not pickle, there as here",

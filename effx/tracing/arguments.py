@@ -258,8 +258,8 @@ def leaf_type(function_name: str, leaf: PyTree) -> ArrayType:
     if isinstance(leaf, Array):
         return leaf.type
     if type(leaf) is ArrayType:
-        dtype = narrow_described(leaf.dtype)
-        return leaf if dtype is leaf.dtype else leaf.with_dtype(dtype)
+        narrowed = narrow_described(leaf.dtype)
+        return leaf if narrowed is leaf.dtype else leaf.with_dtype(narrowed)
     if isinstance(leaf, ReferenceBase):
         leaf.__effx_array__()  # refuses
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
