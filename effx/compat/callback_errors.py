@@ -34,7 +34,9 @@ def as_runtime_error(error: BaseException) -> BaseException:
                 "__qualname__": kind.__qualname__,
                 "__str__": BackendError.__str__,
             }
-            both: type[BackendError] = type(kind.__name__, (kind, BackendError), body)
+            # Under the hook a BackendError is a ValueError itself: what it derives from stands behind it.
+            bases = (BackendError,) if issubclass(BackendError, kind) else (kind, BackendError)
+            both: type[BackendError] = type(kind.__name__, bases, body)
             # Without the class's own __init__, which may take other arguments.
             error_arguments = error.__reduce__()[1]
             instance = both.__new__(both, *error_arguments)

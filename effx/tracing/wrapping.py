@@ -6,11 +6,15 @@ from typing import TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
+# What a function's attributes must be.
+_TYPES = {"__name__": str, "__qualname__": str, "__annotations__": dict}
+
 
 def update_wrapper(wrapper: F, wrapped: Callable[..., object]) -> F:
-    """Does what `functools.update_wrapper` does, of callables whose `__name__` is no string too.
+    """Does what `functools.update_wrapper` does, of callables whose attributes are of other types too.
 
-    A module of a neural network may have a field of that name; the wrapper then keeps its own name.
+    A module of a neural network may have a field `__name__`; the wrapper then keeps its own name. It may refuse to hand out
+    its class's annotations as a dict; the wrapper then has none.
 
     >>> class Layer:
     ...     __name__ = 3
@@ -21,7 +25,7 @@ def update_wrapper(wrapper: F, wrapped: Callable[..., object]) -> F:
     assigned = [
         name
         for name in functools.WRAPPER_ASSIGNMENTS
-        if name not in ("__name__", "__qualname__") or isinstance(getattr(wrapped, name, ""), str)
+        if name not in _TYPES or isinstance(getattr(wrapped, name, None), _TYPES[name])
     ]
     functools.update_wrapper(wrapper, wrapped, assigned)
     return wrapper

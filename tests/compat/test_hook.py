@@ -205,6 +205,14 @@ for wrap in (lambda f: f, jax.jit, lambda f: jax.jit(lambda x: jax.lax.cond(x > 
         wrap(ask(raises_io))(1.0)
     except FileNotFoundError as error:
         assert error.errno == 2 and error.filename == "a.txt"
+    for kind in (ValueError, RuntimeError, Exception):
+        try:
+            wrap(ask(lambda x: exec(f"raise {kind.__name__}('no')")))(1.0)
+        except jax.errors.JaxRuntimeError as error:
+            assert isinstance(error, kind) and type(error).__name__ == kind.__name__, type(error)
+            assert str(error).splitlines()[0] == f"{kind.__name__}: no", str(error)
+        else:
+            raise AssertionError("no error")
 
 @jax.jit
 def asks(x):
