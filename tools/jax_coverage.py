@@ -40,7 +40,6 @@ ACCUMULATORS = "for the accumulators of its `experimental.hijax`"
 REMAT_RULES = "needs settings that are off there"
 MADE = "users do not make one, `export` does"
 ONE_DEVICE = "what is exported runs on one device, so that it has no shardings"
-NO_DEVICES = "undocumented there; a mesh without devices says nothing of them"
 
 # Why something is not there: names, parameters as `name(parameter)`, or patterns of either. A module's reason holds
 # for all in it. A reason that fits nothing, or something that is there, is an error.
@@ -105,8 +104,6 @@ REASONS: dict[str, str] = {
     "jax.P.update(*kwargs)": NAMED,
     "jax.sharding.AbstractMesh.update(*kwargs)": NAMED,
     "jax.lax.dce_sink(prevent_mlir_dce)": "undocumented there; XLA drops what no result needs",
-    "jax.sharding.AbstractDevice": NO_DEVICES,
-    "jax.sharding.AbstractMesh(abstract_device)": NO_DEVICES,
     "jax.sharding.UnreducedKind": SUMS_ONLY,
     "jax.sharding.no_collectives": "XLA chooses collectives; `jit(f).lower(x).compile().as_text()` shows them",
     "jax.sharding.AbstractMesh.": "what is missing is refused there, or copies and pickles, which needs no method here",

@@ -7,7 +7,9 @@ import enum
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
 from math import prod
+from types import EllipsisType
 from typing import Any, ClassVar, TypeAlias, cast, final
 
 import attrs
@@ -15,7 +17,7 @@ import attrs
 from effx.errors import ShardingError
 from effx.tree.registry import register_leaf
 
-__all__ = ["AbstractMesh", "AxisType", "MeshAxisName", "PartitionSpec", "trim_spec"]
+__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "MeshAxisName", "PartitionSpec", "trim_spec"]
 
 MeshAxisName: TypeAlias = Any  # anything hashable
 
@@ -372,6 +374,26 @@ def replace_axis_types(mesh: MeshAxes, types: Mapping[MeshAxisName, AxisType]) -
 
 @register_leaf
 @final
+@attrs.frozen
+class AbstractDevice:
+    """What the devices of a mesh without devices are, for functions that ask when they are traced.
+
+    Attributes:
+        device_kind: the kind of device, as `Device.device_kind`.
+        num_cores: the number of cores of each; None where it is not known.
+        platform: "cpu", "cuda", "rocm" or "tpu".
+
+    >>> AbstractDevice("NVIDIA H100", None, "cuda").platform
+    'cuda'
+    """
+
+    device_kind: str
+    num_cores: int | None
+    platform: str
+
+
+@register_leaf
+@final
 @attrs.frozen(init=False, repr=False)
 class AbstractMesh(MeshAxes):
     """A mesh without devices, only with the axes' sizes and names: enough to trace and to lower.
@@ -380,6 +402,8 @@ class AbstractMesh(MeshAxes):
         axis_sizes: the number of devices along each axis.
         axis_names: the axes' names, all different.
         axis_types: an AxisType for all axes or for each; by default Auto.
+        abstract_device: what the devices are: in force, programs are lowered for their platform. None to say nothing.
+            Meshes that differ in it alone are equal.
 
     Raises:
         ShardingError: sizes, names and types do not match.
@@ -392,15 +416,23 @@ class AbstractMesh(MeshAxes):
     axis_sizes: tuple[int, ...]
     axis_names: tuple[MeshAxisName, ...]
     axis_types: tuple[AxisType, ...]
+    abstract_device: AbstractDevice | None = attrs.field(eq=False)
 
     def __init__(
         self,
         axis_sizes: Sequence[int],
         axis_names: "str | Sequence[MeshAxisName]",
         axis_types: AxisTypes = None,
+        *,
+        abstract_device: AbstractDevice | None = None,
     ) -> None:
         names, sizes, types = check_mesh_axes("AbstractMesh", axis_names, axis_sizes, axis_types)
-        self.__attrs_init__(sizes, names, types)
+        if abstract_device is not None and not isinstance(abstract_device, AbstractDevice):
+            raise ShardingError(
+                f"AbstractMesh: abstract_device must be an AbstractDevice, got {abstract_device!r} of type "
+                f"{type(abstract_device).__name__}"
+            )
+        self.__attrs_init__(sizes, names, types, abstract_device)
 
     @property
     def abstract_mesh(self) -> "AbstractMesh":
@@ -412,12 +444,15 @@ class AbstractMesh(MeshAxes):
         axis_sizes: Sequence[int] | None = None,
         axis_names: Sequence[MeshAxisName] | None = None,
         axis_types: AxisTypes = None,
+        *,
+        abstract_device: "AbstractDevice | EllipsisType | None" = ...,
     ) -> "AbstractMesh":
         """Returns a mesh with the given parts replaced."""
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
+            abstract_device=self.abstract_device if abstract_device is ... else abstract_device,
         )
 
     def update_axis_types(self, name_to_type: Mapping[MeshAxisName, AxisType]) -> "AbstractMesh":
@@ -426,6 +461,12 @@ class AbstractMesh(MeshAxes):
 
     def __repr__(self) -> str:
         return f"AbstractMesh({self._axes_text()})"
+
+
+@cache
+def without_device(mesh: AbstractMesh) -> AbstractMesh:
+    """Returns a mesh that does not say what its devices are, as in types."""
+    return mesh if mesh.abstract_device is None else mesh.update(abstract_device=None)
 
 
 def check_spec(function_name: str, mesh: MeshAxes, spec: PartitionSpec) -> None:

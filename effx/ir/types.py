@@ -12,7 +12,7 @@ import numpy as np
 from effx import dtypes, ports
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, ShapeError, ShardingError
-from effx.ir.meshes import AbstractMesh, MeshAxes, MeshAxisName, PartitionSpec, entry_axes
+from effx.ir.meshes import AbstractMesh, MeshAxes, MeshAxisName, PartitionSpec, entry_axes, without_device
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 
 Shape = tuple[int, ...]
@@ -162,7 +162,7 @@ def type_sharding(
     if not any(explicit_axes) and not unreduced and not reduced:
         return None
     spec = PartitionSpec(*explicit_axes, unreduced=unreduced, reduced=reduced)
-    return TypeSharding(mesh, spec.trimmed())
+    return TypeSharding(without_device(mesh), spec.trimmed())
 
 
 def _kind_letter(dtype: DType) -> str:

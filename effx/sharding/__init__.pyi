@@ -1,4 +1,9 @@
-from effx.ir.meshes import AbstractMesh as AbstractMesh, AxisType as AxisType, PartitionSpec as PartitionSpec
+from effx.ir.meshes import (
+    AbstractDevice as AbstractDevice,
+    AbstractMesh as AbstractMesh,
+    AxisType as AxisType,
+    PartitionSpec as PartitionSpec,
+)
 from effx.ir.types import ManualAxisType as ManualAxisType
 from effx.lower.placement.meshes import Mesh as Mesh
 from effx.lower.placement.shardings import (

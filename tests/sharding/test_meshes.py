@@ -15,6 +15,7 @@ import effx
 import effx.numpy as enp
 from effx.errors import DeviceCountError, ShardingError, TreeError
 from effx.sharding import (
+    AbstractDevice,
     AbstractMesh,
     AxisType,
     Mesh,
@@ -420,3 +421,36 @@ def test_errors(call: Any, kind: type[Exception], text: str) -> None:
         call()
     message = str(caught.value).splitlines()[0]
     assert message == text
+
+
+def test_meshes_say_what_their_devices_are() -> None:
+    """A function reads the devices of the mesh that it is traced for, and is lowered for their platform."""
+    gpu = AbstractDevice("NVIDIA H100", 1, "cuda")
+    mesh = AbstractMesh((4,), ("x",), AxisType.Explicit, abstract_device=gpu)
+    assert mesh == AbstractMesh((4,), ("x",), AxisType.Explicit)
+    assert mesh.update(axis_sizes=(2,)).abstract_device is gpu
+    assert mesh.update(abstract_device=None).abstract_device is None
+    seen: list[Any] = []
+
+    @effx.jit
+    def f(x: Any) -> Any:
+        seen.append(effx.sharding.get_abstract_mesh().abstract_device)
+        return 2 * x
+
+    with effx.sharding.use_abstract_mesh(mesh):
+        assert f.lower(np.ones(4)).platform == "cuda"
+        assert f.trace(np.ones(4)).lower(lowering_platforms=["tpu"]).platform == "tpu"
+    with effx.sharding.use_abstract_mesh(mesh.update(abstract_device=None)):
+        assert f.lower(np.ones(4)).platform == "cpu"
+    with effx.set_mesh(effx.make_mesh((4,), "x", AxisType.Explicit)) as devices:
+        assert f.lower(np.ones(4)).platform == "cpu"
+        assert isinstance(devices, Mesh)
+        assert seen[-1] == AbstractDevice(effx.devices()[0].device_kind, None, "cpu")
+        assert effx.typeof(effx.device_put(np.ones(4), P("x"))).sharding.mesh == devices.abstract_mesh
+    assert seen[0] is gpu
+    assert seen[1] is None
+    with pytest.raises(ShardingError) as caught:
+        AbstractMesh((4,), ("x",), abstract_device="cuda")  # type: ignore[arg-type]
+    assert caught.value.message == (
+        "AbstractMesh: abstract_device must be an AbstractDevice, got 'cuda' of type str"
+    )

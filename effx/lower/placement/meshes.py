@@ -12,6 +12,7 @@ from jaxlib._jax import Device
 from effx.errors import ShardingError
 from effx.flag_kinds import Override, UserContext
 from effx.ir.meshes import (
+    AbstractDevice,
     AbstractMesh,
     AxisType,
     AxisTypes,
@@ -20,7 +21,7 @@ from effx.ir.meshes import (
     check_mesh_axes,
     replace_axis_types,
 )
-from effx.lower.placement.backends import is_local
+from effx.lower.placement.backends import is_local, platform_of
 
 __all__ = ["Mesh", "ambient"]
 
@@ -29,6 +30,8 @@ Devices: TypeAlias = npt.NDArray[np.object_]
 # The mesh in force: where it is another one, functions are staged again.
 # It is a user's context, which keys of traces hold anyway.
 ambient: "UserContext[Mesh | AbstractMesh | None]" = UserContext(None)
+# What a mesh in force without devices says of them: equal meshes may say different things.
+ambient_device: "UserContext[AbstractDevice | None]" = UserContext(None)
 # What `with mesh:` has entered, innermost last.
 _entered_meshes: ContextVar[tuple[Override[Any], ...]] = ContextVar("entered meshes", default=())
 
@@ -138,7 +141,11 @@ class Mesh(MeshAxes):
     @property
     def abstract_mesh(self) -> AbstractMesh:
         """The mesh without its devices."""
-        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+        if self.empty or not isinstance(self.ordered[0], Device):
+            return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+        first = self.ordered[0]
+        device = AbstractDevice(first.device_kind, getattr(first, "num_cores", None), platform_of(first))
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device)
 
     @property
     def is_scalar(self) -> bool:

@@ -32,6 +32,7 @@ from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
 from effx.lower.placement.concrete import to_concrete
 from effx.lower.placement.formats import row_major_format
+from effx.lower.placement.meshes import ambient_device
 from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, user_sharding
 from effx.lower.runtime.executables import Executable, cost_estimate, cost_estimate_of_text
 from effx.lower.text.emit import PLATFORMS
@@ -355,7 +356,7 @@ class Traced(CompilationStage):
 
         Args:
             lowering_platforms: one of "cpu", "cuda", "rocm", "tpu", to read the text for a platform that
-                need not be there; None for the one that the function runs on.
+                need not be there; None for the one that the function runs on, or that the AbstractMesh in force is of.
 
         Raises:
             BackendError: an unknown platform, or more than one.
@@ -363,7 +364,9 @@ class Traced(CompilationStage):
         device = self._device or default_device()
         # Arguments may be placed on a topology of another platform.
         platform = platform_of(device if lowering_platforms else self._assign(*self.pure, device).device)
-        platforms = (platform,) if lowering_platforms is None else tuple(lowering_platforms)
+        described = ambient_device.value
+        default = platform if described is None else described.platform
+        platforms = (default,) if lowering_platforms is None else tuple(lowering_platforms)
         for p in platforms:
             if p not in PLATFORMS:
                 raise BackendError(f"lower: platform must be one of {', '.join(PLATFORMS)}, got {p!r}")

@@ -14,14 +14,22 @@ from effx.effects import axes_in_scope, current_frame
 from effx.errors import DeviceCountError, ShardingError, TreeError
 from effx.handlers.staging.parallel_maps import enclosing_replicas
 from effx.handlers.staging.stage import track_axes_from_here
-from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
+from effx.ir.meshes import (
+    AbstractDevice,
+    AbstractMesh,
+    AxisType,
+    MeshAxisName,
+    PartitionSpec,
+    check_spec,
+    entry_axes,
+)
 from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Constrain
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import devices as all_devices
 from effx.lower.placement.concrete import ConcreteArray, device_put, memory_kind_of
 from effx.lower.placement.memories import Space
-from effx.lower.placement.meshes import Mesh, ambient
+from effx.lower.placement.meshes import Mesh, ambient, ambient_device
 from effx.lower.placement.shardings import Device, NamedSharding, Sharding, SingleDeviceSharding
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
@@ -82,16 +90,20 @@ def make_mesh(
 class MeshContext(ContextDecorator):
     """The context manager that `set_mesh` returns: on exit it restores the previous mesh."""
 
-    __slots__ = ("_before", "_mesh", "_override")
+    __slots__ = ("_before", "_mesh", "_overrides")
 
     def __init__(self, mesh: Mesh | AbstractMesh | None) -> None:
-        self._mesh, self._before = mesh, ambient.outside
+        self._mesh, self._before = mesh, (ambient.outside, ambient_device.outside)
         ambient.assign(mesh)
+        ambient_device.assign(_described_device(mesh))
 
     def __enter__(self) -> Mesh | AbstractMesh | None:
-        ambient.assign(self._before)
-        self._override = ambient(self._mesh)
-        self._override.__enter__()
+        mesh, device = self._before
+        ambient.assign(mesh)
+        ambient_device.assign(device)
+        self._overrides = (ambient(self._mesh), ambient_device(_described_device(self._mesh)))
+        for override in self._overrides:
+            override.__enter__()
         return self._mesh
 
     def __exit__(
@@ -100,7 +112,13 @@ class MeshContext(ContextDecorator):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._override.__exit__(kind, error, traceback)
+        for override in reversed(self._overrides):
+            override.__exit__(kind, error, traceback)
+
+
+def _described_device(mesh: Mesh | AbstractMesh | None) -> AbstractDevice | None:
+    """Returns what a mesh without devices says of them."""
+    return mesh.abstract_device if isinstance(mesh, AbstractMesh) else None
 
 
 def set_mesh(mesh: Mesh | None) -> MeshContext:
@@ -181,6 +199,9 @@ def describe_type_sharding(t: ArrayType) -> NamedSharding:
     if t.explicit_sharding is None:
         return NamedSharding(get_abstract_mesh(), PartitionSpec(*[None] * t.ndim))
     mesh = t.explicit_sharding.mesh
+    current = ambient.value
+    if current is not None and current.shape_tuple == mesh.shape_tuple:
+        mesh = mesh.update(abstract_device=current.abstract_mesh.abstract_device)
     manual = manual_axes(mesh)
     if manual:
         mesh = mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
