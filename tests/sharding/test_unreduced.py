@@ -482,6 +482,9 @@ def test_terms_without_check_vma(jitted: bool) -> None:
     z = wrap(leave)(a)
     assert repr(z.type) == "f32[2]{U:x}"
     assert [s.data.tolist() for s in z.addressable_shards] == [[0, 2]] * 2 + [[4, 6]] * 2
+    copies = effx.shard_map(lambda x: x, in_specs=P(), out_specs=P(unreduced={"x"}), check_vma=False)
+    twice = wrap(copies)(effx.device_put(np.arange(2.0), P()))
+    assert [s.data.tolist() for s in twice.addressable_shards] == [[0, 1]] * 4
     assert repr(wrap(show)(z).type) == "f32[4@x]"
     np.testing.assert_array_equal(np.asarray(wrap(show)(z)), [0, 2, 4, 6])
     got = wrap(effx.grad(lambda a: (effx.reshard(leave(a), P()) * enp.array([1.0, 5.0])).sum()))(a)

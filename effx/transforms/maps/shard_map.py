@@ -703,6 +703,9 @@ class Partitioner:
             op = self.constraint(y.type.ndim) if self.spec.has_sums and not self.shards.checked else None
             return y if op is None else op(y)
         k = len(self.cut)
+        if self.terms:
+            sharding = type_sharding(self.mesh.abstract_mesh, [(self.axes[a][0],) for a in self.cut])
+            y = with_type_sharding(y, sharding)
         parts = y.type.shape[k:]
         front = len(self.terms)
         order: list[int] = list(range(front))
