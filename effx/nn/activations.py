@@ -394,25 +394,30 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
     return where(x >= 0, x, negative_slope * x)
 
 
-def _gate_of_cubic(x: Array) -> tuple[Array, Array, Array]:
-    """Returns (1 + tanh(u)) / 2 and (1 - tanh(u)) / 2 of the cubic u in gelu's formula, and the slope of 2 u."""
-    # Beyond |x| = 20 they are 0 or 1 in any dtype, while the square may overflow.
+def _twice_the_cubic(x: Array) -> tuple[Array, Array]:
+    """Returns twice the cubic in gelu's formula, and its slope."""
+    # Beyond |x| = 20 gates of it are 0 or 1 in any dtype, while the square may overflow.
     near = perform(e.Clamp(), (scalar(-20.0, x.dtype), x, scalar(20.0, x.dtype)))
     square, scale = perform(e.Square(), (near,)), 2 * math.sqrt(2 / math.pi)
-    cubic = near * (scale + (0.044715 * scale) * square)
-    gate, rest = [perform(e.Logistic(), (z,)) for z in (cubic, -cubic)]
-    return gate, rest, scale + (3 * 0.044715 * scale) * square
+    return near * (scale + (0.044715 * scale) * square), scale + (3 * 0.044715 * scale) * square
 
 
 @custom_jvp
 def _gelu_by_tanh(x: Array) -> Array:
-    return x * _gate_of_cubic(x)[0]
+    # (1 + tanh(u)) / 2 is the logistic function of 2 u, which does not cancel where x is negative.
+    return x * perform(e.Logistic(), (_twice_the_cubic(x)[0],))
 
 
 @_gelu_by_tanh.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
-    gate, rest, slope = _gate_of_cubic(x)
+    cubic, slope = _twice_the_cubic(x)
+    # The gate and what is left of 1 by one exponential, neither of them by a difference.
+    positive = cubic >= 0
+    small = perform(e.Exp(), (where(positive, -cubic, cubic),))
+    larger = 1.0 / (1.0 + small)
+    smaller = small * larger
+    gate, rest = where(positive, larger, smaller), where(positive, smaller, larger)
     # The gates first: times x the slope may overflow.
     return x * gate, dx * (gate + x * (gate * rest) * slope)
 
