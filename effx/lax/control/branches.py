@@ -13,8 +13,9 @@ from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import align_constants
 from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.ir.ops.compare import Ne
-from effx.ir.ops.control import Cond, Platforms
+from effx.ir.ops.control import Platforms
 from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
+from effx.lax.control.unchanged import perform_branches
 from effx.lax.elementwise.choose import clamp
 from effx.tracing.arguments import finalize_results, leaf_path
 from effx.tracing.traces import FunctionTrace, call_tree, trace_cached
@@ -255,7 +256,7 @@ def _perform_branches(
     for name, branch_trace in zip(names, parts, strict=True):
         _check_same_results(function_name, names[first], parts[first], name, branch_trace)
     programs, constants = align_constants(parts)
-    results = Cond(tuple(programs), platforms)(index, *constants, *arrays)
+    results = perform_branches(programs, platforms, index, [*constants, *arrays])
     return parts[0].out_tree.unflatten(finalize_results(results))
 
 

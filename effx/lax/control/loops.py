@@ -31,6 +31,7 @@ from effx.lax.control.closures import (
     infer_carry_types,
 )
 from effx.lax.control.scans import check_positive_int, unroll_count
+from effx.lax.control.unchanged import perform_scan
 from effx.tracing.arguments import callable_name, finalize_results
 from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.tree.mapping import treedef_is_leaf
@@ -335,8 +336,9 @@ def fori_loop(
     if length is not None:
         unrolling = unroll_count("fori_loop", 1 if unroll is None else unroll, length)
         counting = _add_counter_to_body(body.program, len(constants))
-        results = Scan(counting, length, len(constants), 1 + len(values), False, unrolling)(
-            *constants, first, *values
+        results = perform_scan(
+            Scan(counting, length, len(constants), 1 + len(values), False, unrolling),
+            [*constants, first, *values],
         )
         result: C = tree.unflatten(finalize_results(results[1:]))
         return result

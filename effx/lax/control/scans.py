@@ -25,6 +25,7 @@ from effx.lax.control.closures import (
     flatten_to_arrays,
     infer_carry_types,
 )
+from effx.lax.control.unchanged import perform_scan
 from effx.lax.shape import iota
 from effx.lax.slicing import index_in_dim, slice_in_dim
 from effx.tracing.arguments import callable_name, finalize_results, leaf_path
@@ -149,7 +150,7 @@ def scan(
 
     types, body = infer_carry_types("scan", name, init, array_types(carry), stage_body)
     op = Scan(body.program, steps, len(body.captured), n, bool(reverse), unrolling)
-    results = op(*body.captured, *convert_to_types(carry, types), *slices)
+    results = perform_scan(op, [*body.captured, *convert_to_types(carry, types), *slices])
     last, ys = body.out_tree.unflatten(finalize_results(results))
     return last, ys
 

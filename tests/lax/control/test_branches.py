@@ -265,3 +265,22 @@ def test_all_interpreters_run_one_branch(index: int) -> None:
     assert int(Steps().run(lambda x: op(x)[0], enp.asarray(i))) == want
     assert effx.vmap(lambda x: op(x)[0])(np.asarray([i, i])).tolist() == [want, want]
     assert Decided().run(effx.make_jaxpr(lambda x: op(x)[0])(i), index) == (want,)
+
+
+def test_what_no_branch_changes_is_the_operand() -> None:
+    """Its result is not chosen: a batch of predicates leaves it unbatched, and it has the operand's derivative."""
+
+    def f(pred: Any, x: Any, y: Any) -> Any:
+        return lax.cond(pred, lambda x, y: (y, x * 2, 1.0), lambda x, y: (y, x, 1.0), x, y)
+
+    preds = np.array([True, False])
+    for g in (f, effx.jit(f)):
+        y, x, one = effx.vmap(g, (0, None, None), (None, 0, 0))(preds, 3.0, 4.0)
+        assert (float(y), np.asarray(x).tolist(), np.asarray(one).tolist()) == (4.0, [6.0, 3.0], [1.0, 1.0])
+        assert float(effx.grad(lambda y, g=g: g(True, 3.0, y)[0] ** 2)(4.0)) == 8.0
+        assert [float(v) for v in g(True, 3.0, 4.0)] == [4.0, 6.0, 1.0]
+    only = effx.make_jaxpr(lambda p, x: lax.switch(p, [lambda x: x] * 3, x))(1, 2.0)
+    assert "cond" not in str(only)
+    swapped = effx.jit(lambda p, x, y: lax.cond(p, lambda x, y: (x, y), lambda x, y: (y, x), x, y))
+    assert [float(v) for v in swapped(False, 1.0, 2.0)] == [2.0, 1.0]
+    assert [float(v) for v in swapped(True, 1.0, 2.0)] == [1.0, 2.0]

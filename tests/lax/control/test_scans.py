@@ -328,3 +328,55 @@ def test_associative_scan_of_trees() -> None:
     np.testing.assert_allclose(
         effx.grad(lambda a: f(a, b).sum())(a), effx.grad(loop)(a, b), rtol=1e-3, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_a_loop_does_not_change_is_not_carried(length: int, reverse: bool) -> None:
+    """A carry that is handed on is a constant, an output that is the input's slice is the input; values do not change."""
+    xs, w = np.arange(3.0 * length, dtype=np.float32).reshape(length, 3), np.float32(2.0)
+
+    def body(carry: Any, x: Any) -> Any:
+        total, scale, same = carry
+        return (total + scale * x.sum(), scale, same), (x, scale * x, same)
+
+    def f(w: Any, xs: Any) -> Any:
+        return lax.scan(body, (0.0, w, {"a": xs[:0]}), xs, reverse=reverse)
+
+    expected = ((2 * xs.sum(), 2.0, {"a": xs[:0]}), (xs, 2 * xs, {"a": np.zeros((length, 0, 3))}))
+    for g in (f, effx.jit(f)):
+        for a, b in zip(effx.tree.leaves(g(w, xs)), effx.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+    (scan,) = [e for e in effx.make_jaxpr(f)(w, xs).equations if e.op.name == "scan"]
+    assert (scan.op.constants, scan.op.carries, len(scan.outputs)) == (2, 1, 3)
+    loss = lambda w, xs: f(w, xs)[0][0] + (f(w, xs)[1][1] * f(w, xs)[1][0]).sum()  # noqa: E731
+    by_w, by_xs = effx.grad(loss, (0, 1))(w, enp.asarray(xs))
+    np.testing.assert_allclose(by_w, xs.sum() + (xs**2).sum(), rtol=1e-6)
+    np.testing.assert_allclose(by_xs, 2 + 4 * xs, rtol=1e-6)
+    batched = effx.vmap(f, (0, None), ((0, 0, {"a": None}), (None, 0, {"a": None})))(np.array([w, 3 * w]), xs)
+    np.testing.assert_allclose(batched[0][0], [2 * xs.sum(), 6 * xs.sum()], rtol=1e-6)
+
+
+def test_results_that_are_operands_have_memory_of_their_own() -> None:
+    """Outside of programs they may be donated; a loop and a branch that only hand on give a copy."""
+    x = enp.arange(3.0)
+    for y in (
+        lax.scan(lambda c, _: (c, None), x, None, length=2)[0],
+        lax.scan(lambda c, x: (c, x), 0.0, x)[1],
+        lax.cond(True, lambda x: x, lambda x: x, x),
+    ):
+        effx.jit(lambda y: y + 1, donate_argnums=0)(y)
+        np.testing.assert_array_equal(x, [0, 1, 2])
+
+
+def test_loops_that_hand_on_everything_still_have_effects() -> None:
+    """A print in a body without other use happens in each iteration."""
+    seen: list[float] = []
+
+    def body(c: Any, x: Any) -> Any:
+        effx.debug.callback(lambda x: seen.append(float(x)), x, ordered=True)
+        return c, x
+
+    effx.jit(lambda xs: lax.scan(body, 1.0, xs))(enp.arange(3.0))
+    effx.effects_barrier()
+    assert seen == [0.0, 1.0, 2.0]
