@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from effx.compat.composed import COMPOSED
 from effx.compat.defined import Primitive
 from effx.compat.modules import lax as jax_lax
 from effx.compat.modules import make_jaxpr
+from effx.compat.modules import numpy as jnp
 from effx.compat.modules._src.core import Token
 from effx.compat.modules.experimental.compute_on import compute_on
 from effx.compat.modules.experimental.custom_partitioning import custom_partitioning
@@ -26,6 +28,24 @@ from effx.lower.text.hlo import mlir_context
 
 pytestmark = pytest.mark.unguarded
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "dtype"),
+    [((24,), "int4"), ((24,), "uint2"), ((250, 260), "uint8"), ((-3, 200, 50), "int8"), ((-2, 2), "uint16")],
+)
+def test_integers_of_ranges_wrap(bounds: Any, dtype: str) -> None:
+    """As JAX's do; NumPy's too, but for the first; effx.numpy refuses them."""
+    expected = np.arange(*bounds).astype(effx.dtypes.canonicalize(dtype))
+    call = partial(jnp.arange, *bounds, dtype=dtype)
+    for f in (call, effx.jit(call)):
+        result = f()
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result, expected)
+    with pytest.raises(OverflowError, match="arange: python int"):
+        enp.arange(*bounds, dtype=dtype)
+    with pytest.raises(OverflowError):
+        jnp.arange(2**31, 2**31 + 2)
 
 
 def test_tokens() -> None:

@@ -17,7 +17,33 @@ from effx.ir.types import Shape, array_type
 from effx.ir.values.array import Array
 from effx.transforms.placement.out_sharding import OutSharding
 
-__all__ = ["einsum", "issubdtype", "ndim", "shape", "size"]
+__all__ = ["arange", "einsum", "issubdtype", "ndim", "shape", "size"]
+
+
+def arange(
+    start: Operand,
+    stop: Operand | None = None,
+    step: Operand | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
+) -> Array:
+    """`effx.numpy.arange`, in which integers that do not fit into the requested dtype wrap around.
+
+    Args:
+        start, stop, step, dtype, device, out_sharding: as for `effx.numpy.arange`.
+
+    >>> print(arange(126, 130, dtype=np.int8))
+    [ 126  127 -128 -127]
+    """
+    try:
+        return enp.arange(start, stop, step, dtype, device=device, out_sharding=out_sharding)
+    except OverflowError:
+        if dtype is None:
+            raise
+    wide = enp.arange(start, stop, step, device=device, out_sharding=out_sharding)
+    return wide.astype(dtype)
 
 
 def einsum(
