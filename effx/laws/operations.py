@@ -17,7 +17,7 @@ from effx.families.accuracy import FUNCTIONS, Accurate
 from effx.flags import enable_x64
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops import convert, elementwise, reduce, shape
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Unpinned
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
@@ -107,6 +107,7 @@ def _register_all_parametric() -> None:
         Accurate, "f", lambda draw, t: Accurate(draw(st.sampled_from(tuple(FUNCTIONS))), highest=True)
     )
     _register_parametric(CheckpointName, "fiubc", lambda draw, t: CheckpointName("kept"))
+    _register_parametric(Unpinned, "fiubc", lambda draw, t: Unpinned())
     _register_parametric(Offload, "fi", lambda draw, t: Offload("device", "pinned_host"))
     _register_parametric(
         Constrain,

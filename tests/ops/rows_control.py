@@ -9,7 +9,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.effects import Operation
 from effx.errors import DTypeError, ProgramError, ShapeError, ShardingError
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Unpinned
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.control import Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
@@ -199,7 +199,7 @@ ROWS = [
                 ),
             ),
         )
-        for op in (CheckpointName("hidden"), Offload("device", "pinned_host"))
+        for op in (CheckpointName("hidden"), Offload("device", "pinned_host"), Unpinned())
     ],
     Row(
         Constrain,

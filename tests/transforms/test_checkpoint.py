@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import effx.numpy as enp
 from effx import Array, lax
 from effx import checkpoint_policies as policies
 from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
-from effx.errors import TransformError
+from effx.errors import TransformError, TreeError
 from effx.ir.checker import check_program
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Cond, Scan
@@ -275,6 +276,52 @@ def test_what_is_saved_inside_is_not_computed_again(
     y, pull_back = effx.vjp(g, W, X)
     text = str(effx.make_jaxpr(pull_back)(y))
     assert (text.count(" dot_general["), text.count(" sin ")) == (4 + products, sines)
+
+
+def pins(prevent_cse: Any, policy: Any = None) -> list[int]:
+    """The numbers of values behind the barriers of a gradient, of a layer of a dict of weights and of a vector."""
+    layer = effx.checkpoint(lambda p, x: enp.sin(p["w"] @ x + p["b"]), prevent_cse=prevent_cse, policy=policy)
+    loss = lambda p, x: layer(p, x).sum()  # noqa: E731
+    p = {"w": enp.asarray(W), "b": enp.asarray(X)}
+    text = effx.jit(effx.grad(loss, (0, 1))).lower(p, X).as_text()
+    close(
+        effx.jit(effx.grad(loss, (0, 1)))(p, X),
+        effx.grad(lambda p, x: enp.sin(p["w"] @ x + p["b"]).sum(), (0, 1))(p, X),
+    )
+    close(effx.vmap(effx.grad(loss, 1), (None, 0))(p, enp.stack([X, X]))[0], effx.grad(loss, 1)(p, X))
+    return [line.split(":")[0].count(",") + 1 for line in re.findall("optimization_barrier (.*)", text)]
+
+
+@pytest.mark.parametrize(
+    ("prevent_cse", "count"),
+    [
+        (True, 4),
+        (False, None),
+        ((True, True), 4),
+        ((False, True), 2),
+        ((True, False), 3),
+        (({"w": False, "b": True}, False), 2),
+        (((True, False), True), 3),  # a tuple for the dict, in the order of its keys: b, w
+        ((False, False), None),
+    ],
+)
+def test_arguments_that_are_pinned(prevent_cse: Any, count: int | None) -> None:
+    """The chosen ones and the cotangent are behind the barrier, so that what is computed from them is computed again."""
+    assert pins(prevent_cse) == ([] if count is None else [count])
+
+
+def test_prevent_cse_of_other_arguments_is_refused() -> None:
+    """When called: a container of another size than the argument's."""
+    with pytest.raises(TreeError) as caught:
+        pins((True, True, True))
+    assert caught.value.message == (
+        "checkpoint: prevent_cse must be a prefix of the primals, but has a container of 3 for a container of 2"
+    )
+
+
+def test_what_a_policy_saves_is_pinned() -> None:
+    """Without any argument that is: the recomputed sine starts from the product, with the cotangent."""
+    assert pins((False, False), policies.dots_saveable) == [2]
 
 
 def test_closures_and_static_arguments() -> None:

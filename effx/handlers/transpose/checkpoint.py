@@ -6,17 +6,17 @@ A barrier before the recomputation prevents XLA from merging it with the first c
 from collections.abc import Sequence
 
 from effx.array import Array
-from effx.handlers.linear.partial_eval import split_program
+from effx.handlers.linear.partial_eval import ProgramParts, split_program
 from effx.handlers.recursion.staging import cache_on_program
 from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.transpose.control import TransposedProgram, expand_cotangents, known_mask
 from effx.handlers.transpose.elementwise import sum_to_type
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward_pass, rule
-from effx.ir.ops.checkpoint import Checkpoint, Identity
+from effx.ir.ops.checkpoint import Checkpoint, Identity, Unpinned
 from effx.ir.ops.convert import OptimizationBarrier
 from effx.ir.ops.sharding import Move
 from effx.ir.passes.partial_sums import cotangent_type
-from effx.ir.program import Program
+from effx.ir.program import Atom, Program
 
 
 @rule(Checkpoint)
@@ -51,7 +51,7 @@ def _stage_transpose(
     def body(arrays: list[Array]) -> list[Array]:
         nonlocal nonzero
         if prevent_cse and parts.known.equations:
-            arrays = list(OptimizationBarrier()(*arrays))
+            arrays = _pin(arrays, find_pinned_inputs(parts))
         known, remaining_cts = arrays[:n], iter(arrays[n:])
         computed = run_program(parts.known, known)
         forwarded = [known[order.index(i)] for i in parts.forwarded]
@@ -68,6 +68,28 @@ def _stage_transpose(
     types += [cotangent_type(t) for t, p in zip(program.out_types, present, strict=True) if p]
     staged = stage(body, types, f"transpose_{program.name}", "transpose")
     return TransposedProgram(staged, nonzero)
+
+
+def _pin(arrays: list[Array], is_pinned: list[bool]) -> list[Array]:
+    """Puts a barrier before the pinned values that are recomputed from, and the cotangents, which exist only then.
+
+    Args:
+        arrays: the known values, then the cotangents. is_pinned: for each known value.
+    """
+    if not any(is_pinned):
+        return arrays
+    is_pinned = [*is_pinned, *[True] * (len(arrays) - len(is_pinned))]
+    pinned = iter(OptimizationBarrier()(*[x for x, p in zip(arrays, is_pinned, strict=True) if p]))
+    return [next(pinned) if p else x for x, p in zip(arrays, is_pinned, strict=True)]
+
+
+def find_pinned_inputs(parts: ProgramParts) -> list[bool]:
+    """Returns for each known input whether it is kept apart from the first computation: all but `Unpinned` ones."""
+    read: set[Atom] = set(parts.known.outputs) | set(parts.linear.inputs[: len(parts.forwarded)])
+    unpinned: set[Atom] = set()
+    for e in parts.known.equations:
+        (unpinned if type(e.op) is Unpinned else read).update(e.inputs)
+    return [x in read or x not in unpinned for x in parts.known.inputs]
 
 
 @rule(Identity)

@@ -79,6 +79,12 @@ class CheckpointName(Identity):
 
 @final
 @attrs.frozen
+class Unpinned(Identity):
+    """The identity, on an argument of a checkpoint: XLA may merge what the second computation makes of it with the first."""
+
+
+@final
+@attrs.frozen
 class Offload(Identity):
     """The identity, into another memory of the device. On a CPU, which has a single memory, nothing moves inside programs;
     a program's result is in that memory on every platform.

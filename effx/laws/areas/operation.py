@@ -22,7 +22,7 @@ from effx.handlers.vmap import evaluate_batch
 from effx.ir.checker import check_program
 from effx.ir.ops import elementwise, reduce, shape
 from effx.ir.ops.base import ArrayOperation, Elementwise, TupleOperation
-from effx.ir.ops.checkpoint import CheckpointName, Offload
+from effx.ir.ops.checkpoint import CheckpointName, Offload, Unpinned
 from effx.ir.ops.control import While
 from effx.ir.ops.convert import Copy, StopGradient
 from effx.ir.ops.custom import CustomCall
@@ -302,7 +302,7 @@ def decompositions_keep_values(op: AnyOperation, operands: Points) -> None:
 @law(
     AREA,
     "an identity gives its operand",
-    operations(CheckpointName, Offload, Constrain, Move, Release, Copy, StopGradient),
+    operations(CheckpointName, Unpinned, Offload, Constrain, Move, Release, Copy, StopGradient),
 )
 def identities_are_identities(op: Operation[Array], operands: Points) -> None:
     same(op(*operands), operands[0], 0.0)

@@ -10,7 +10,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.errors import RefGivenError, TransformError, check_function, resolve_source
 from effx.handlers.staging.stage import stage
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Policy, Unpinned
 from effx.ir.passes import inline_calls
 from effx.ir.program import Equation, Var
 from effx.ir.values.refs import has_refs
@@ -24,6 +24,7 @@ from effx.tracing.arguments import (
     positional_parameter_names,
 )
 from effx.tracing.wrapping import update_wrapper
+from effx.transforms.autodiff.pullbacks import flatten_flags
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import (
     Inline,
@@ -49,19 +50,34 @@ class CheckpointDecorator(Protocol):
         ...
 
 
-def _parse_prevent_cse(prevent_cse: bool | tuple[PyTree, ...]) -> bool:
-    """Says whether the second computation is protected for any argument.
+def _check_prevent_cse(prevent_cse: bool | tuple[PyTree, ...]) -> None:
+    """Refuses what is neither a bool nor a tuple of pytrees of bools.
 
     Raises:
-        TransformError: it is neither a bool nor a tuple of pytrees of bools.
+        TransformError: that is so.
     """
-    leaves = flatten(prevent_cse)[0] if isinstance(prevent_cse, tuple) else [prevent_cse]
-    for leaf in leaves:
+    for leaf in flatten(prevent_cse)[0] if isinstance(prevent_cse, tuple) else [prevent_cse]:
         if not isinstance(leaf, bool):
             raise TransformError(
                 f"checkpoint: prevent_cse must be a bool or a tuple of bools for the arguments, got {prevent_cse!r}"
             )
-    return any(leaves)
+
+
+def _mark_unpinned(prevent_cse: tuple[PyTree, ...], arguments: Arguments) -> Arguments:
+    """Marks the arrays among the positional arguments that XLA may share between the two computations."""
+    args, kwargs = arguments
+    leaves, tree = flatten(args)
+    flags = flatten_flags("checkpoint", "prevent_cse", prevent_cse, tree)
+    op = Unpinned()
+    return (
+        tree.unflatten(
+            [
+                x if is_pinned or not isinstance(x, Array) else op(x)
+                for x, is_pinned in zip(leaves, flags, strict=True)
+            ]
+        ),
+        kwargs,
+    )
 
 
 @overload
@@ -104,8 +120,9 @@ def checkpoint(
         fun: takes and returns pytrees of arrays. Without it, `checkpoint(...)` is a decorator.
         concrete: must be False; make arguments that Python control flow reads static instead.
         prevent_cse: True to prevent XLA from merging the second computation with the first. Inside a scan,
-            where the loop does that already, False leaves XLA more freedom. Or a tuple of bools, or of pytrees of them,
-            one for each argument; one True is then enough, for the computation is one.
+            where the loop does that already, False leaves XLA more freedom. Or a tuple with a bool for each positional
+            argument, or a prefix of its pytree of bools, in which tuples may stand for other containers: what is
+            computed from those with False alone may be merged. What a policy saves is kept apart as well.
         static_argnums, static_argnames: static arguments. With an unhashable one, the
             function is staged at each call.
         policy: `(op, *operand types) -> bool`, called for each operation: whether its results are saved.
@@ -116,6 +133,7 @@ def checkpoint(
 
     Raises:
         TransformError: `fun` cannot be called, `concrete` is true, or `prevent_cse` holds something else.
+        TreeError: when called, `prevent_cse` is no prefix of the arguments.
 
     >>> import effx, effx.numpy as enp
     >>> @effx.checkpoint
@@ -152,8 +170,14 @@ def checkpoint(
     if signature is not None and names:
         numbers, names = match_names_and_numbers("checkpoint", signature, fun, "static", numbers, names)
     options = Options(numbers, names, (), (), False, Inline.AUTO, None)
-    is_protected = _parse_prevent_cse(prevent_cse)
-    function = Function(fun, options, "checkpoint", lambda program: Checkpoint(program, policy, is_protected))
+    _check_prevent_cse(prevent_cse)
+    is_protected = prevent_cse is not False
+    marked = fun
+    if isinstance(prevent_cse, tuple):
+        marked = adapt_arguments(fun, partial(_mark_unpinned, prevent_cse))
+    function = Function(
+        marked, options, "checkpoint", lambda program: Checkpoint(program, policy, is_protected)
+    )
 
     def call_checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         prepared = None
@@ -164,7 +188,7 @@ def checkpoint(
             if wrapped is not arguments:
                 arguments = wrapped
                 staged_function = Function(
-                    adapt_arguments(fun, _unwrap_unhashable), options, "checkpoint", function.operation
+                    adapt_arguments(marked, _unwrap_unhashable), options, "checkpoint", function.operation
                 )
         try:
             prepared = staged_function.prepare_call(*arguments)

@@ -6,7 +6,7 @@ checkpoint saves memory inside loops only, for jax as well.
 Never: save anything; splitting has done that.
 """
 
-from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload
+from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload, Unpinned
 from effx.ir.program import Atom, Var
 from effx.lower.text.emit import Body, emits
 
@@ -19,10 +19,8 @@ def checkpoint(
     return body.call_part(op.program, [body.name(a) for a in inputs], again)
 
 
-@emits(CheckpointName)
-def checkpoint_name(
-    body: Body, op: CheckpointName, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
-) -> str:
+@emits(CheckpointName, Unpinned)
+def checkpoint_name(body: Body, op: Identity, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     return body.name(inputs[0])
 
 
