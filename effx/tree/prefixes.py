@@ -120,21 +120,29 @@ def prefix_errors(
     """
     flatten(prefix, is_leaf)
     flatten(full)
-    return list(_mismatches((), prefix, full, is_leaf, prefix_name, full_name))
+    return [
+        f"at {keystr(path)} {text}" if path else text
+        for path, text in find_mismatches(prefix, full, is_leaf, prefix_name, full_name)
+    ]
 
 
-def _mismatches(
-    path: KeyPath, prefix: PyTree, full: PyTree, is_leaf: IsLeaf | None, a_name: str, b_name: str
-) -> Iterable[str]:
+def find_mismatches(
+    prefix: PyTree,
+    full: PyTree,
+    is_leaf: IsLeaf | None,
+    a_name: str,
+    b_name: str,
+    path: KeyPath = (),
+) -> Iterable[tuple[KeyPath, str]]:
+    """Yields where two trees differ, and how, as `prefix_errors` says it."""
     if is_leaf is not None and is_leaf(prefix):
         return
     a = users.flatten_one_level_with_keys(prefix)
     if a is None:
         return
-    where = f"at {keystr(path)} " if path else ""
     b = users.flatten_one_level_with_keys(full)
     if b is None or type(prefix) is not type(full):
-        yield f"{where}{a_name} is {_describe_node(prefix)}, {b_name} {_describe_node(full)}"
+        yield path, f"{a_name} is {_describe_node(prefix)}, {b_name} {_describe_node(full)}"
         return
     a_children, b_children = list(a[0]), list(b[0])
     if isinstance(prefix, tuple) and hasattr(prefix, "_fields") and type(prefix) not in named_tuples:
@@ -146,17 +154,18 @@ def _mismatches(
         parts = [f"lacks the keys {missing}"] * bool(missing) + [f"has the keys {extra} too many"] * bool(
             extra
         )
-        yield f"{where}{a_name} {' and '.join(parts)}, {b_name} has {list(full)}"
+        yield path, f"{a_name} {' and '.join(parts)}, {b_name} has {list(full)}"
     elif len(a_children) != len(b_children):
-        yield (
-            f"{where}{a_name} is {_describe_node(prefix)} of length {len(a_children)}, "
-            f"{b_name} {_describe_node(full)} of length {len(b_children)}"
-        )
+        a_text, b_text = [
+            f"{_describe_node(tree)} of length {len(children)}"
+            for tree, children in ((prefix, a_children), (full, b_children))
+        ]
+        yield path, f"{a_name} is {a_text}, {b_name} {b_text}"
     elif a[1] != b[1]:
-        yield f"{where}{a_name} is {_describe_node(prefix)} with static data {a[1]}, {b_name} has {b[1]}"
+        yield path, f"{a_name} is {_describe_node(prefix)} with static data {a[1]}, {b_name} has {b[1]}"
     else:
         for (key, x), (_, y) in zip(a_children, b_children, strict=True):
-            yield from _mismatches((*path, key), x, y, is_leaf, a_name, b_name)
+            yield from find_mismatches(x, y, is_leaf, a_name, b_name, (*path, key))
 
 
 def _describe_node(tree: PyTree) -> str:
