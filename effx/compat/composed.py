@@ -4,7 +4,7 @@ Libraries write rules for them in tables of their own, and bind them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from effx.errors import TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.transforms.jit.make_jaxpr import eval_shape
 from effx.tree.registry import PyTree
+
+if TYPE_CHECKING:
+    from effx.compat.jaxprs import ClosedJaxpr, Jaxpr
 
 __all__ = ["COMPOSED", "ComposedPrimitive"]
 
@@ -68,25 +71,42 @@ def _reduce(
     return list(lax.reduce(operands[:half], operands[half:], computation, dimensions))
 
 
-def _reduce_window(*operands: Array, jaxpr: Any, consts: Sequence[Array], **windows: Any) -> list[Array]:
+def _reduce_window(
+    *operands: Array,
+    jaxpr: "Jaxpr | ClosedJaxpr",
+    consts: Sequence[Array],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> list[Array]:
     """Reduces windows of arrays by a program of two elements of each; the initial values are the second half."""
     from effx.compat.jaxprs import eval_jaxpr  # which shows primitives, those of this module among them
 
     half = len(operands) // 2
+    windows = window_dimensions, window_strides, padding, base_dilation, window_dilation
 
-    def compute(*pairs: Array) -> PyTree:
-        results = eval_jaxpr(jaxpr, consts, *pairs)
-        return results[0] if half == 1 else tuple(results)
+    def compute(xs: tuple[Array, ...], ys: tuple[Array, ...]) -> tuple[Array, ...]:
+        return tuple(eval_jaxpr(jaxpr, consts, *xs, *ys))
 
-    arrays, initial = operands[:half], operands[half:]
-    results = lax.reduce_window(
-        arrays if half > 1 else arrays[0], initial if half > 1 else initial[0], compute, **windows
+    return list(lax.reduce_window(operands[:half], operands[half:], compute, *windows))
+
+
+def _choose_approximately(
+    x: Array,
+    *,
+    is_max_k: bool,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    choose = lax.approx_max_k if is_max_k else lax.approx_min_k
+    return list(
+        choose(x, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk)
     )
-    return list(results) if half > 1 else [results]
-
-
-def _choose_approximately(x: Array, *, is_max_k: bool, **options: Any) -> list[Array]:
-    return list((lax.approx_max_k if is_max_k else lax.approx_min_k)(x, **options))
 
 
 def _order_key(x: Array) -> Array:

@@ -1,7 +1,7 @@
 """Primitives of sparse arrays, by the arrays that these are made of, as `jax.experimental.sparse` has them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Protocol
 
 from effx import numpy as enp
 from effx.array import Array
@@ -14,7 +14,16 @@ __all__ = ["SPARSE_PRIMITIVES"]
 Parts = tuple[Array, Array, Array]
 
 
-def _coordinates(data: Array, indices: Array, info: Any) -> sparse.BCOO:
+class Described(Protocol):
+    """What primitives are told of an array: JAX's `SparseInfo` or `COOInfo`."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """The shape."""
+        ...
+
+
+def _coordinates(data: Array, indices: Array, info: Described) -> sparse.BCOO:
     """Returns the BCOO array of what it stores; `info` has its shape, and may say how its indices are."""
     is_sorted = getattr(info, "indices_sorted", False)
     is_unique = getattr(info, "unique_indices", False)
@@ -23,11 +32,11 @@ def _coordinates(data: Array, indices: Array, info: Any) -> sparse.BCOO:
     )
 
 
-def _rows(parts: Parts, info: Any) -> sparse.BCSR:
+def _rows(parts: Parts, info: Described) -> sparse.BCSR:
     return sparse.BCSR(parts, shape=tuple(info.shape))
 
 
-def _coo(parts: Parts, info: Any) -> sparse.COO:
+def _coo(parts: Parts, info: Described) -> sparse.COO:
     return sparse.COO(parts, shape=tuple(info.shape))
 
 

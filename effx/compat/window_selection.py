@@ -6,27 +6,38 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from effx import jvp, lax, vjp
 from effx.array import Array
 from effx.array.arithmetic import where
+from effx.compat.defined import Primitive
+
+if TYPE_CHECKING:
+    from effx.compat.jaxprs import ClosedJaxpr
 
 __all__ = ["select_and_gather_add", "select_and_scatter", "select_and_scatter_add"]
 
 Padding = Sequence[tuple[int, int]]
 
 
-def _run_scalar_program(jaxpr: Any, consts: Sequence[Array], *operands: Array) -> Array:
+def _run_scalar_program(jaxpr: "ClosedJaxpr", consts: Sequence[Array], *operands: Array) -> Array:
     from effx.compat.jaxprs import eval_jaxpr  # which shows primitives, those of this module among them
 
     result: Array = eval_jaxpr(jaxpr, consts, *operands)[0]
     return result
 
 
-def _pool(select_prim: Any, **windows: Any) -> Callable[[Array], Array]:
+def _pool(
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Padding,
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Callable[[Array], Array]:
     """Returns the function that takes the extremum of each window: the largest for `ge_p`, the smallest for `le_p`."""
     is_max = select_prim.name in ("ge", "gt")
 
@@ -34,21 +45,42 @@ def _pool(select_prim: Any, **windows: Any) -> Callable[[Array], Array]:
         is_float = x.type.kind == "f"
         low, high = (-np.inf, np.inf) if is_float else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         initial, extremum = (low, lax.max) if is_max else (high, lax.min)
-        result: Array = lax.reduce_window(x, initial, extremum, **windows)
+        windows = window_dimensions, window_strides, padding, base_dilation, window_dilation
+        result: Array = lax.reduce_window(x, initial, extremum, *windows)
         return result
 
     return pool
 
 
-def select_and_gather_add(tangents: Array, operand: Array, *, select_prim: Any, **windows: Any) -> Array:
+def select_and_gather_add(
+    tangents: Array,
+    operand: Array,
+    *,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Padding,
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Array:
     """Returns the tangent of each window's extremum."""
-    result: Array = jvp(_pool(select_prim, **windows), (operand,), (tangents,))[1]
+    pool = _pool(select_prim, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    result: Array = jvp(pool, (operand,), (tangents,))[1]
     return result
 
 
-def select_and_scatter_add(source: Array, operand: Array, *, select_prim: Any, **windows: Any) -> Array:
+def select_and_scatter_add(
+    source: Array,
+    operand: Array,
+    *,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Padding,
+) -> Array:
     """Returns, for each element, the sum of the source over the windows of which it is the extremum."""
-    result: Array = vjp(_pool(select_prim, **windows), operand)[1](source)[0]
+    pool = _pool(select_prim, window_dimensions, window_strides, padding)
+    result: Array = vjp(pool, operand)[1](source)[0]
     return result
 
 
@@ -57,9 +89,9 @@ def select_and_scatter(
     source: Array,
     init_value: Array,
     *,
-    select_jaxpr: Any,
+    select_jaxpr: "ClosedJaxpr",
     select_consts: Sequence[Array] = (),
-    scatter_jaxpr: Any,
+    scatter_jaxpr: "ClosedJaxpr",
     scatter_consts: Sequence[Array] = (),
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
