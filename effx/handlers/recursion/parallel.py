@@ -24,7 +24,7 @@ from effx.handlers.staging.parallel_maps import bind_replica_axes
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.program import Program
-from effx.ir.types import INVARIANT
+from effx.ir.types import INVARIANT, ArrayType, drop_mesh_axes
 from effx.tree.registry import flatten
 
 
@@ -74,11 +74,19 @@ def _slice_operand(
         with use_frame(frame):
             x = _merge_axes(x, k)
     parts, (layout,) = unstack_inputs(frame, [x], prod(sizes))
-    types = tuple([t.with_vma(t.vma | vma) for t in layout.types])
+    types = tuple([_drop_map_axes(op, t.with_vma(t.vma | vma)) for t in layout.types])
     return (
         [_split_leading_axis(p, sizes) for p in parts],
-        ValueLayout(layout.tree, types, layout.type.with_vma(layout.type.vma | vma)),
+        ValueLayout(layout.tree, types, _drop_map_axes(op, layout.type.with_vma(layout.type.vma | vma))),
     )
+
+
+def _drop_map_axes(op: ParallelMap, t: ArrayType) -> ArrayType:
+    """Returns a type as it is inside of a parallel map, whose axes shard nothing there."""
+    sharding = t.explicit_sharding
+    if sharding is None:
+        return t
+    return t.with_sharding(sharding.with_mesh_axes(drop_mesh_axes(sharding.mesh_axes(t.ndim), op.names)))
 
 
 def _rebuild_result(
