@@ -104,10 +104,11 @@ def _run_backward_pass(
     def add(atoms: Sequence[Atom], cts: Sequence[Cotangent]) -> None:
         for atom, ct in zip(atoms, cts, strict=True):
             if ct is not None and type(atom) is Var and atom not in known:
+                sharding = atom.type.explicit_sharding
                 if (
                     ct.type.vma is not atom.type.vma
-                    or ct.type.explicit_sharding is not atom.type.explicit_sharding
-                    or has_sums([atom.type])
+                    or ct.type.explicit_sharding is not sharding
+                    or (sharding is not None and sharding.spec.has_sums)
                 ):
                     if ct.type.vma - atom.type.vma:
                         atom, ct = before_broadcast(atom, ct)
@@ -151,7 +152,8 @@ def _transpose_equation(e: Equation, cts: list[Cotangent], known: dict[Var, Arra
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
     operand_cts: Sequence[Cotangent]
-    if isinstance(op, HigherOrder) or not has_sums([x.type for x in (*e.inputs, *e.outputs)]):
+    is_plain = isinstance(op, HigherOrder) or not allow_unresolved.value  # nearly all
+    if is_plain or not has_sums([x.type for x in (*e.inputs, *e.outputs)]):
         operand_cts = transpose(op, cts if op.multiple else cts[0], operands)
         return operand_cts
     unreduced = INVARIANT.union(*[cotangent_sums(x.type)[0] for x in e.inputs])
