@@ -163,6 +163,7 @@ LINEAR: dict[str, Callable[[Any], Any]] = {
     "dot": lambda z: z @ enp.asarray(R),
     "where": lambda z: enp.where(enp.asarray(R) > 2, z, 2 * z),
     "float16": lambda z: z.astype(enp.float16),
+    "reduce_precision": lambda z: lax.reduce_precision(z, 8, 22),
     "complex": lambda z: lax.complex(z, z),
     "jit": effx.jit(lambda z: z + 2 * z),
     "vmap": effx.vmap(lambda z: 2 * z),

@@ -20,7 +20,7 @@ from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.base import Linear
 from effx.ir.ops.collective import AllGather, Collective, PCast, PSum, PSumScatter
 from effx.ir.ops.control import Calling, Cond, HigherOrder, Scan, While
-from effx.ir.ops.convert import Convert, OptimizationBarrier
+from effx.ir.ops.convert import Convert, OptimizationBarrier, ReducePrecision
 from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.elementwise import Div, Mul, Select
 from effx.ir.ops.index import Gather, Scatter
@@ -104,9 +104,9 @@ def linear_in_all(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
     return tuple(range(len(types)))
 
 
-@linear_in(DynamicSlice, Gather, Div)
+@linear_in(DynamicSlice, Gather, Div, ReducePrecision)
 def linear_in_first(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
-    """Returns the first operand; the others are indices or a divisor."""
+    """Returns the first operand, to rounding; the others are indices or a divisor."""
     return (0,)
 
 
