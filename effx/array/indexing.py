@@ -705,8 +705,17 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
         limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
         limits = limits.reshape((1,) * (starts.type.ndim - 1) + (-1,))  # of the rank of the starts
         starts = arithmetic.clip(starts, 0, to_host_array(limits, starts.type.dtype))
+    # Slices alone name no element twice. Told so, a scatter's transpose need not find who wrote last.
+    slices = [e for e in plan.entries if isinstance(e, ResolvedSlice)]
+    apart = not arrays and all([not isinstance(e.start, Array) for e in slices])
+    ascending = apart and all([e.step > 0 for e in slices])
     op = Scatter(
-        tuple(window_dims), tuple(inserted), tuple(mapped), combiner, unique=how.unique, sorted=how.ordered
+        tuple(window_dims),
+        tuple(inserted),
+        tuple(mapped),
+        combiner,
+        unique=how.unique or apart,
+        sorted=how.ordered or ascending,
     )
     return reshape(op(target, starts, update), t.shape)
 

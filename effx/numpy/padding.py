@@ -114,15 +114,20 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
             a = _pad_ramp(a, axis, width, ends(axis, 0), ends(axis, 1))
         elif odd == "odd" and (is_symbolic(n) or n > 1):
             a = _pad_odd(a, axis, width, mode == "reflect")
-        else:
+        elif is_symbolic(n):
             a = indexing.take(a, _find_source_indices(n, width, mode), axis, "clip")
+        else:
+            sources = np.pad(np.arange(n, dtype=np.int32), width, mode)  # type: ignore[call-overload]  # a str
+            edges = [
+                indexing.take(a, part, axis, "clip")
+                for part in (sources[: width[0]], sources[n + width[0] :])
+            ]
+            a = shaping.concatenate([edges[0], a, edges[1]], axis)
     return a
 
 
 def _find_source_indices(n: int, width: tuple[int, int], mode: str) -> Array:
-    """Returns for each element of the padded axis the index of the element of the axis that it repeats."""
-    if not is_symbolic(n):
-        return to_host_array(np.pad(np.arange(n, dtype=np.int32), width, mode))  # type: ignore[call-overload]  # a str
+    """Returns for each element of a padded axis of symbolic size the index of the element of the axis that it repeats."""
     before, after = width
     i = indexing.iota_along_axis((before + n + after,), 0) - before
     last = size_scalar(n - 1, i.type.dtype)
