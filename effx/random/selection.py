@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterable
 from operator import index
 
-import numpy as np
-
 from effx import dtypes
 from effx.array import Array, Operand, indexing, reducing
 from effx.array.arithmetic import where
@@ -20,6 +18,7 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.lax.operands import element_count
 from effx.lax.sorting import top_k
+from effx.numpy.sorting import searchsorted
 from effx.random.arguments import ShapeLike, check_gumbel_mode, check_key, check_sizes
 from effx.random.discrete import randint
 from effx.random.floats import GUMBEL_FLOATS, unit_floats
@@ -206,26 +205,14 @@ def _weighted_indices_body(key: Array, p: Operand, shape: Shape, replace: bool, 
         n = chances.type.shape[0]
         total = reshape(Slice((n - 1,), (n,), (1,))(sums), ())
         points = total * (1.0 - unit_floats(key, shape, chances.type.dtype))
-        return convert(_first_not_below(sums, points), dtype)
+        # The number of sums below a point, in one loop: unrolled, each step would draw the points again.
+        return convert(searchsorted(sums, points), dtype)
     # The largest of log probability plus Gumbel noise, as in `categorical`.
     from effx.ir.ops.elementwise import Log
 
     noise = GUMBEL_FLOATS[mode](key, chances.type.shape, chances.type.dtype)
     scores = noise + Log()(chances)
     return convert(reshape(top_k(scores, element_count(shape))[1], shape), dtype)
-
-
-def _first_not_below(sums: Array, points: Array) -> Array:
-    """Returns for each point the number of sums below it, by bisection."""
-    n = sums.type.shape[0]
-    low = broadcast_to(scalar(0, dtypes.int32, False), points.type.shape)
-    high = broadcast_to(scalar(n, dtypes.int32, False), points.type.shape)
-    for _ in range(int(np.ceil(np.log2(n + 1)))):
-        middle = (low + high) // 2
-        below = indexing.take(sums, middle, 0, "clip") < points
-        open_ = low < high
-        low, high = where(below & open_, middle + 1, low), where(below | ~open_, high, middle)
-    return low
 
 
 _permuted_range = jit(_permuted_range_body, static_argnames=("n", "dtype"))
