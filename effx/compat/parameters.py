@@ -54,6 +54,11 @@ def _drop_parameters(params: Params, *names: str) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name not in names}
 
 
+def _show_unreduced(params: Params) -> Params:
+    # Only where a sum is left to be taken, which JAX says by out_sharding.
+    return params if params["unreduced"] else _drop_parameters(params, "unreduced")
+
+
 def _show_product(params: Params) -> Params:
     precision = params["precision"]
     if precision == ("DEFAULT", "DEFAULT"):
@@ -65,6 +70,7 @@ def _show_product(params: Params) -> Params:
         "dimension_numbers": (contract, (params["lhs_batch"], params["rhs_batch"])),
         "precision": precision,
         "preferred_element_type": params["preferred"],
+        **_show_unreduced({"unreduced": params["unreduced"]}),
     }
 
 
@@ -197,6 +203,7 @@ def _show_cond(params: Params) -> Params:
 
 _ACCURATE = ParameterView(fixed={"accuracy": None})
 _REDUCING = ParameterView(fixed={"out_sharding": None})
+_SUMMING = ParameterView(fixed={"out_sharding": None}, show=_show_unreduced)
 _PICKING = ParameterView(show=_show_axis, take=_take_axis)
 _WHOLE = {"sharding": None}
 
@@ -224,7 +231,8 @@ _VIEWS: Mapping[str, ParameterView] = {
     "transpose": ParameterView({"perm": "permutation"}),
     "cond": ParameterView({"platforms": "branches_platforms"}, {}, _show_cond),
     "while": ParameterView({"body": "body_jaxpr", "condition": "cond_jaxpr"}, {}, _show_while, _take_while),
-    **dict.fromkeys(("reduce_max", "reduce_min", "reduce_sum"), _REDUCING),
+    "reduce_sum": _SUMMING,
+    **dict.fromkeys(("reduce_max", "reduce_min"), _REDUCING),
     **dict.fromkeys(
         "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh".split(),  # noqa: SIM905  read in one line
         _ACCURATE,
