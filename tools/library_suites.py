@@ -96,9 +96,10 @@ def run_file(file: Path, interpreter: Sequence[str], seconds: float = SECONDS_A_
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={report}", str(file)]
+        # Python would look for modules in the current folder first, where a library's `types.py` may stand.
         command = [*interpreter, "-m", "pytest", *options]
         try:
-            subprocess.run(command, capture_output=True, check=False, timeout=seconds, cwd=file.parent)
+            subprocess.run(command, capture_output=True, check=False, timeout=seconds, cwd=folder)
         except subprocess.TimeoutExpired:
             return FileOutcome(passed=0, failed=["*"])
         if not report.exists():
