@@ -208,6 +208,7 @@ def test_replicated_value_becomes_the_first_term() -> None:
         effx.device_put(np.arange(3.0, dtype=np.float32), P(unreduced={"x"})),
         effx.jit(lambda a: effx.reshard(a, P(unreduced={"x"})))(enp.arange(3.0)),
         effx.jit(lambda a: a, out_shardings=P(unreduced={"x"}))(enp.arange(3.0)),
+        effx.jit(lambda a: 2 * a, out_shardings=P(unreduced={"x"}))(enp.arange(3.0) / 2),
     ):
         assert repr(z.type) == "f32[3]{U:x}"
         assert [s.data.tolist() for s in z.addressable_shards] == [[0, 1, 2]] * 2 + [[0, 0, 0]] * 2

@@ -22,7 +22,9 @@ from effx.errors import BackendError, EffxError, ShapeError
 from effx.flags import log_compiles
 from effx.ir.ops.control import HigherOrder, contains_operation
 from effx.ir.ops.host import Hosted
-from effx.ir.program import Program, Var
+from effx.ir.ops.sharding import Constrain
+from effx.ir.passes.partial_sums import type_sums
+from effx.ir.program import Equation, Program, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import CompilerOptions, compile_options
@@ -274,6 +276,26 @@ def _needed_bytes(loaded: _jax.LoadedExecutable | _jax.Executable, out_types: Se
     )
 
 
+def _leave_requested_sums(program: Program, partitioning: Partitioning) -> Program:
+    """Returns a program whose results are unreduced where the user asks for that, and not their types."""
+    equations: list[Equation] = []
+    outputs = list(program.outputs)
+    for i, (x, tiling) in enumerate(zip(program.outputs, partitioning.outputs, strict=True)):
+        if tiling is None or not tiling.unreduced or type_sums(x.type)[0]:
+            continue
+        mesh = tuple([(f"m{a}", n) for a, n in enumerate(tiling.sizes)])
+        # First as a whole: the partitioner would take what computes it for a computation of terms.
+        for unreduced in ((), tiling.unreduced):
+            op = Constrain(mesh, tiling.dims, unreduced=unreduced)
+            equations.append(Equation(op, (outputs[i],), (Var(x.type),)))
+            outputs[i] = equations[-1].outputs[0]
+    if not equations:
+        return program
+    return attrs.evolve(
+        program, equations=(*program.equations, *equations), outputs=tuple(outputs), derived={}
+    )
+
+
 def compile_program(
     program: Program,
     constants: Sequence[ConcreteArray],
@@ -313,6 +335,8 @@ def compile_program(
     kept_donations = [f for f, keep in zip(flags, kept_mask, strict=True) if keep]
     kept_assignment = assignment.select_inputs(kept_mask)
     partitioning = kept_assignment.partitioning(kept_program)
+    if partitioning is not None:
+        kept_program = _leave_requested_sums(kept_program, partitioning)
     devices = assignment.devices
     memories = kept_assignment.memories(kept_program)
     if not memories.has_other_memories and _are_inline_constants(program, constants, assignment):
