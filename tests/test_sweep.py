@@ -81,3 +81,11 @@ def test_summary_lists_what_is_above_the_limit_slowest_first() -> None:
         "    8.00  c",
         "    2.00  a",
     ]
+
+
+def test_reasons_are_of_functions_that_are_measured() -> None:
+    """A reason stands beside its function's row."""
+    assert set(sweep.REASONS) <= set(NAMES)
+    assert list(sweep.summarize([("gelu: 1,000", 2.0)]))[1:] == [
+        f"    2.00  gelu: 1,000 ({sweep.REASONS['gelu']})"
+    ]

@@ -129,3 +129,66 @@ def test_argmax_of_rows_of_all_widths(width: int, axis: int) -> None:
         wanted = getattr(np, function)(y, axis)
         np.testing.assert_array_equal(effx.jit(partial(getattr(enp, function), axis=axis))(y), wanted)
         np.testing.assert_array_equal(effx.jit(partial(getattr(enp, function), axis=axis))(y * 2), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exp2_of_integers_is_exact(dtype: str) -> None:
+    """Powers of 2 are exact over the whole range, infinite above it and 0 below; NaN stays NaN."""
+    with effx.enable_x64():
+        info = np.finfo(dtype)
+        n = np.arange(info.minexp, info.maxexp).astype(dtype)
+        exp2 = effx.jit(lambda v: enp.exp2(v))
+        np.testing.assert_array_equal(exp2(n), np.ldexp(np.ones_like(n), n.astype(int)))
+        edges = exp2(np.array([info.maxexp, inf, 1e30, -inf, -1e30, nan], dtype))
+        np.testing.assert_array_equal(edges, np.array([inf, inf, inf, 0, 0, nan], dtype))
+        x = np.linspace(info.minexp, info.maxexp - 1, 5001).astype(dtype)
+        np.testing.assert_allclose(exp2(x), np.exp2(x.astype(float)), rtol=4 * float(info.eps))
+
+
+def test_trapezoid_of_infinite_ends() -> None:
+    """Ends count half, infinite ones too, and so do their derivatives."""
+    for y in ([inf, 1, 2], [1, 2, -inf], [-inf, 1, inf], [nan, 1, 2], [1, 5], [3]):
+        x = np.array(y, np.float32)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(enp.trapezoid(x, dx=2), np.trapezoid(x, dx=2))
+    np.testing.assert_array_equal(effx.grad(enp.trapezoid)(np.array([inf, 1, 2], np.float32)), [0.5, 1, 0.5])
+
+
+@pytest.mark.parametrize(
+    "index", [[0, 3, 6], [9, 6, 3, 0], [-1, -2, -3], [-3, -2, -1], [-1, 0, 1], [1, 1], [5], [0, 2, 5], [3, 2]]
+)
+def test_known_indices_that_are_equally_far_apart(index: list[int]) -> None:
+    """They read what any indices read, whether they go up, down or across 0; the gradient counts each reading."""
+    x = np.arange(20, dtype=np.float32).reshape(10, 2)
+    which = np.array(index)
+    np.testing.assert_array_equal(effx.jit(lambda v: enp.take(v, which, 0))(x), x[which])
+    np.testing.assert_array_equal(effx.jit(lambda v: v[:, None][which])(enp.asarray(x)), x[:, None][which])
+    counts = np.zeros_like(x)
+    np.add.at(counts, which, 1)
+    np.testing.assert_array_equal(effx.grad(lambda v: enp.take(v, which, 0).sum())(x), counts)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint32", "uint8", "int8", "bool"])
+@pytest.mark.parametrize(("shape", "axis"), [((5000,), 0), ((100, 60), 1), ((100, 60), 0), ((30,), 0)])
+def test_sorts_of_several_operands_are_stable(dtype: str, shape: tuple[int, ...], axis: int) -> None:
+    """Equal keys keep their order, zeros of both signs among them, NaN is last, and all operands are moved alike."""
+    rng = np.random.default_rng(1)
+    key = rng.integers(0, 2**32 if dtype == "uint32" else 40, shape).astype(dtype)
+    if key.dtype.kind == "f":
+        key[rng.random(shape) < 0.1] = nan
+        key[rng.random(shape) < 0.1] = -inf
+        key[rng.random(shape) < 0.1] = -0.0
+    others = rng.normal(size=shape).astype(np.float32), rng.integers(0, 9, shape).astype(np.int16)
+    order = np.argsort(key, axis, kind="stable")
+    results = effx.jit(lambda *v: effx.lax.sort(v, dimension=axis, num_keys=1))(key, *others)
+    for result, x in zip(results, (key, *others), strict=True):
+        np.testing.assert_array_equal(result, np.take_along_axis(x, order, axis))
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (5, 3), (3, 5)])
+def test_gradient_of_a_product_with_zeros(shape: tuple[int, ...]) -> None:
+    """It is the product of the other elements, also where elements are 0."""
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    x.flat[0] = 0
+    others = [np.prod(np.delete(x, i, 0), 0) for i in range(shape[0])]
+    np.testing.assert_allclose(effx.grad(lambda v: enp.prod(v, 0).sum())(x), np.stack(others), rtol=1e-5)
