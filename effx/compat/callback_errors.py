@@ -7,7 +7,7 @@ is logged.
 import logging
 from contextlib import suppress
 
-from effx.errors import BackendError
+from effx.errors import BackendError, EffxError
 
 __all__ = ["log_as_runtime_error"]
 
@@ -43,7 +43,8 @@ def as_runtime_error(error: BaseException) -> BaseException:
             if isinstance(instance, OSError):
                 OSError.__init__(instance, *error_arguments)
             instance.args = error.args
-            text = f"{kind.__name__}: {error}"
+            # A failed check of effx's has the text that the check was given.
+            text = error.message if isinstance(error, EffxError) else f"{kind.__name__}: {error}"
             vars(instance).update(
                 {"at": None, "is_placed": False, "handlers": "", **vars(error), "message": text}
             )

@@ -4,23 +4,20 @@ Libraries write rules for them in tables of their own, and bind them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TypeVar, final
 
 import numpy as np
 
 from effx import device_put, lax
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.compat.defined import Primitive
+from effx.compat.defined import Evaluable, Primitive
 from effx.compat.window_selection import select_and_gather_add, select_and_scatter, select_and_scatter_add
 from effx.dtypes import bits_dtype
 from effx.errors import TransformError
 from effx.ir.types import ArrayType, array_type
 from effx.transforms.jit.make_jaxpr import eval_shape
 from effx.tree.registry import PyTree
-
-if TYPE_CHECKING:
-    from effx.compat.jaxprs import ClosedJaxpr, Jaxpr
 
 __all__ = ["COMPOSED", "ComposedPrimitive"]
 
@@ -73,7 +70,7 @@ def _reduce(
 
 def _reduce_window(
     *operands: Array,
-    jaxpr: "Jaxpr | ClosedJaxpr",
+    jaxpr: Evaluable,
     consts: Sequence[Array],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
@@ -82,13 +79,11 @@ def _reduce_window(
     window_dilation: Sequence[int] | None = None,
 ) -> list[Array]:
     """Reduces windows of arrays by a program of two elements of each; the initial values are the second half."""
-    from effx.compat.jaxprs import eval_jaxpr  # which shows primitives, those of this module among them
-
     half = len(operands) // 2
     windows = window_dimensions, window_strides, padding, base_dilation, window_dilation
 
     def compute(xs: tuple[Array, ...], ys: tuple[Array, ...]) -> tuple[Array, ...]:
-        return tuple(eval_jaxpr(jaxpr, consts, *xs, *ys))
+        return tuple(jaxpr.evaluate(consts, (*xs, *ys)))
 
     return list(lax.reduce_window(operands[:half], operands[half:], compute, *windows))
 

@@ -26,6 +26,14 @@ __all__ = ["Primitive", "apply_primitive"]
 F = TypeVar("F", bound=Callable[..., PyTree])
 
 
+class Evaluable(Protocol):
+    """A program, as parameters of primitives have them."""
+
+    def evaluate(self, consts: Sequence[Array], operands: Sequence[Array]) -> Sequence[Array]:
+        """Returns the results for values of its constants and operands."""
+        ...
+
+
 class InterpretsPrimitives(Protocol):
     """A library's trace: `effx.compat.traces.Trace`."""
 

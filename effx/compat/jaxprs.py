@@ -113,6 +113,10 @@ class Jaxpr:
         """Returns the text of the program, as `Program.pretty_print` does."""
         return written(self).pretty_print(source_info=source_info, use_color=use_color)
 
+    def evaluate(self, consts: Sequence[Array], operands: Sequence[Array]) -> list[Array]:
+        """Evaluates it, as `eval_jaxpr` does."""
+        return eval_jaxpr(self, consts, *operands)
+
     def __str__(self) -> str:
         return str(written(self))
 
@@ -147,6 +151,10 @@ class ClosedJaxpr:
     def literals(self) -> Sequence[Any]:
         """The values of its constants."""
         return self.consts
+
+    def evaluate(self, consts: Sequence[Array], operands: Sequence[Array]) -> list[Array]:
+        """Evaluates it, as `eval_jaxpr` does."""
+        return eval_jaxpr(self, consts, *operands)
 
     @property
     def program(self) -> Program:

@@ -6,28 +6,17 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from effx import jvp, lax, vjp
 from effx.array import Array
 from effx.array.arithmetic import where
-from effx.compat.defined import Primitive
-
-if TYPE_CHECKING:
-    from effx.compat.jaxprs import ClosedJaxpr
+from effx.compat.defined import Evaluable, Primitive
 
 __all__ = ["select_and_gather_add", "select_and_scatter", "select_and_scatter_add"]
 
 Padding = Sequence[tuple[int, int]]
-
-
-def _run_scalar_program(jaxpr: "ClosedJaxpr", consts: Sequence[Array], *operands: Array) -> Array:
-    from effx.compat.jaxprs import eval_jaxpr  # which shows primitives, those of this module among them
-
-    result: Array = eval_jaxpr(jaxpr, consts, *operands)[0]
-    return result
 
 
 def _pool(
@@ -89,9 +78,9 @@ def select_and_scatter(
     source: Array,
     init_value: Array,
     *,
-    select_jaxpr: "ClosedJaxpr",
+    select_jaxpr: Evaluable,
     select_consts: Sequence[Array] = (),
-    scatter_jaxpr: "ClosedJaxpr",
+    scatter_jaxpr: Evaluable,
     scatter_consts: Sequence[Array] = (),
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
@@ -122,12 +111,12 @@ def select_and_scatter(
     has_winner = slice_at(inside, offsets[0])[0]
     for k, offset in enumerate(offsets[1:], 1):
         x, is_inside = slice_at(padded, offset)[0], slice_at(inside, offset)[0]
-        keeps = _run_scalar_program(select_jaxpr, select_consts, best, x)
+        keeps = select_jaxpr.evaluate(select_consts, (best, x))[0]
         moves = is_inside & ~(has_winner & keeps)
         best, winner, has_winner = where(moves, x, best), where(moves, k, winner), has_winner | is_inside
     result = lax.full(extents, init_value)
     for k, offset in enumerate(offsets):
         part, steps = slice_at(result, offset)
-        combined = _run_scalar_program(scatter_jaxpr, scatter_consts, part, source)
+        combined = scatter_jaxpr.evaluate(scatter_consts, (part, source))[0]
         result = result.at[steps].set(where((winner == k) & has_winner, combined, part))
     return result[tuple([slice(a, n - b) for a, b, n in zip(low, high, extents, strict=True)])]
