@@ -3,9 +3,11 @@
 import enum
 from collections.abc import Sequence
 
+from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand
-from effx.errors import OptionError
+from effx.array.arithmetic import to_inexact
+from effx.array.promotion import as_operand, convert
+from effx.errors import DTypeError, OptionError
 from effx.families.fft import KINDS, Fft
 from effx.lax.operands import int_tuple
 
@@ -26,6 +28,7 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
 
     Args:
         x: `c64[*batch, *lengths]` or the like; real for "RFFT", and with a last axis of `n // 2 + 1` for "IRFFT".
+            Real numbers are converted where complex ones are transformed, integers to floats.
         fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or the enum's value.
         fft_lengths: the sizes of the transform, one to three; for "IRFFT" those of the result.
 
@@ -43,4 +46,27 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in KINDS:
         raise OptionError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
-    return Fft(name, int_tuple("fft", "fft_lengths", fft_lengths))(as_operand(x, "fft"))
+    operand = as_operand(x, "fft")
+    array = to_real("fft", operand) if name == "RFFT" else to_complex(operand)
+    return Fft(name, int_tuple("fft", "fft_lengths", fft_lengths))(array)
+
+
+def to_complex(x: Array) -> Array:
+    """Converts numbers to complex ones of at least 64 bits."""
+    x = to_inexact(x)
+    wide = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
+    return wide if wide.type.kind == "c" else convert(wide, dtypes.complex_dtype(wide.type.dtype))
+
+
+def to_real(function_name: str, x: Array) -> Array:
+    """Converts numbers to floats of at least 32 bits.
+
+    Raises:
+        DTypeError: they are complex.
+    """
+    if x.type.kind == "c":
+        raise DTypeError(
+            f"{function_name}: takes real numbers, got {x.type!r}; use the transform of complex numbers"
+        )
+    x = to_inexact(x)
+    return convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x

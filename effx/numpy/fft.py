@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from effx import dtypes
-from effx.array import Array, arithmetic, shaping
+from effx.array import Array, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis
@@ -17,6 +17,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.families.fft import Fft
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.sizes.division import maximum
+from effx.lax.fourier import to_complex, to_real
 from effx.lax.operands import check_int
 from effx.lazy import list_names
 from effx.numpy.creation import make_constant, make_filled, to_device
@@ -35,21 +36,6 @@ __all__ = [
 __dir__ = list_names(__all__)
 
 NORMS = ("backward", "ortho", "forward")
-
-
-def _to_complex(x: Array) -> Array:
-    x = arithmetic.to_inexact(x)
-    wide = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
-    return wide if wide.type.kind == "c" else convert(wide, dtypes.complex_dtype(wide.type.dtype))
-
-
-def _to_real(function_name: str, x: Array) -> Array:
-    if x.type.kind == "c":
-        raise DTypeError(
-            f"{function_name}: takes real numbers, got {x.type!r}; use the transform of complex numbers"
-        )
-    x = arithmetic.to_inexact(x)
-    return convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
 
 
 def _resize_axis(x: Array, axis: int, size: int) -> Array:
@@ -80,7 +66,7 @@ def _transform(
         raise ShapeError(f"{function_name}: {len(sizes)} sizes for {len(resolved_axes)} axes")
     if len(set(resolved_axes)) != len(resolved_axes):
         raise ShapeError(f"{function_name}: axes {tuple(axes)} repeat an axis")
-    x = _to_real(function_name, x) if kind == "RFFT" else _to_complex(x)
+    x = to_real(function_name, x) if kind == "RFFT" else to_complex(x)
     if not resolved_axes:
         return x
     own_lengths = [x.type.shape[i] for i in resolved_axes]

@@ -332,3 +332,8 @@ def test_fourier_transforms(kind: str) -> None:
         got, numpy[kind](x, lengths if kind == "irfft" else None), rtol=1e-4, atol=1e-5
     )
     np.testing.assert_array_equal(got, lax.fft(x, lax.FftType[kind.upper()], lengths))
+    for dtype in (np.float16, np.int32):
+        real = lax.fft(X.astype(dtype), kind, lengths)
+        expected = numpy[kind](X.astype(dtype).astype(float), lengths if kind == "irfft" else None)
+        np.testing.assert_allclose(real, expected, rtol=1e-4, atol=1e-4)
+        assert real.dtype == (np.float32 if kind == "irfft" else np.complex64)
