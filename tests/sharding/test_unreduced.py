@@ -571,3 +571,27 @@ def test_checks_are_silent() -> None:
             effx.reshard(enp.asarray(R), P(reduced={"x"}))
         )
         np.testing.assert_array_equal(total(got), [0, 4, 6, 0])
+
+
+VARYING: dict[str, Callable[[Any, Any], Any]] = {
+    "div": lambda z, d: z / d,
+    "dynamic_slice": lambda z, d: lax.dynamic_slice(z, (d[0].astype(int),), (2,)),
+    "gather": lambda z, d: z[d.astype(int)],
+    "select_n": lambda z, d: enp.where(d > 3, z, z),
+}
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_operands_that_vary_where_the_sum_is_left_are_refused(name: str) -> None:
+    """Each term would be divided, or taken, by another value: the sum of such terms is no function of the sum."""
+    z, _ = make_terms((4,))
+    d = effx.device_put(enp.arange(8.0), P("x"))
+
+    @effx.shard_map(in_specs=(P(unreduced={"x"}), P("x")), out_specs=P())
+    def f(z: Any, d: Any) -> Any:
+        return lax.psum(VARYING[name](z, d[:4]), "x")
+
+    with pytest.raises(ShardingError) as caught:
+        f(z, d)
+    why = "one operand is unreduced along x, along which another varies in which it is not linear"
+    assert str(caught.value).split("\n")[0].endswith(why + ADVICE)

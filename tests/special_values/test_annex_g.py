@@ -66,12 +66,30 @@ def test_expm1_of_infinities() -> None:
     assert np.signbit(values.imag[:2]).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("name", ["exp", "sinh", "cosh", "sin", "cos"])
-def test_products_that_do_not_overflow(name: str) -> None:
-    """Where the exponential overflows but its product with a small sine does not, the number is finite."""
-    z = np.complex64(89.5 + 1.5j if name in ("exp", "sinh", "cosh") else 1.5 + 0.0j)
-    expected = getattr(np, name)(np.complex128(z))
-    np.testing.assert_allclose(complex(getattr(enp, name)(z)).real, expected.real, rtol=2e-5)
+NEAR_EDGES: list[tuple[str, complex, complex]] = [
+    # Where the exponential overflows, but its product with a small sine does not.
+    *[(name, 89.5 + 1.5j, 1000 + 1e-300j) for name in ("exp", "sinh", "cosh")],
+    *[(name, -160 + 1e-37j, -1000 + 1e-300j) for name in ("sinh", "cosh")],
+    *[(name, 1e-37 + 160j, 1e-300 + 1000j) for name in ("sin", "cos")],
+    ("exp2", 200 + 1e-37j, 1500 + 1e-300j),
+    # Beside a singularity, where squares vanish.
+    ("log1p", -1 + 1e-20j, -1 + 1e-300j),
+    *[("arctanh", a + 1e-20j, a + 1e-300j) for a in (1, -1)],
+    *[("arctan", 1e-24 + b * 1j, 1e-300 + b * 1j) for b in (1, -1)],
+    ("arctanh", 1 + 0.5j, 1 + 0.5j),
+]
+
+
+@pytest.mark.parametrize(("name", "single", "double"), NEAR_EDGES)
+def test_finite_values_near_edges(name: str, single: complex, double: complex) -> None:
+    """What a part's magnitude allows is not lost in between."""
+    for z, dtype, tolerance in ((single, np.complex64, 2e-5), (double, np.complex128, 2e-13)):
+        with effx.enable_x64(dtype is np.complex128), np.errstate(all="ignore"):
+            point = dtype(z)
+            expected = getattr(np, name)(np.complex128(point)).astype(dtype)
+            value = np.asarray(effx.jit(getattr(enp, name))(point))
+        np.testing.assert_allclose(value.real, expected.real, rtol=tolerance)
+        np.testing.assert_allclose(value.imag, expected.imag, rtol=tolerance)
 
 
 def test_derivatives_at_signed_zeros() -> None:

@@ -148,7 +148,7 @@ def result_sums(
     if isinstance(op, HigherOrder):
         return _program_sums(op, results)
     if type(op) is Constrain and op.explicit:
-        return [_constrained_sums(op, types[0])]
+        return [_constrained_sums(op)]
     operand_sums = [type_sums(t) for t in types]
     if type(op) is OptimizationBarrier:
         return operand_sums
@@ -196,6 +196,14 @@ def _check_linear(op: Operation[object], types: Sequence[ArrayType], unreduced: 
     linear_operands = () if rule is None else rule(op, types)
     if not set(unreduced_operands) <= set(linear_operands):
         raise _error(op, types, f"it is not linear in an operand that is unreduced along {shown}")
+    others = [t for i, t in enumerate(types) if i not in linear_operands]
+    if any([t.vma & unreduced for t in others]):
+        # Each term would be divided, or taken, by another value.
+        raise _error(
+            op,
+            types,
+            f"one operand is unreduced along {shown}, along which another varies in which it is not linear",
+        )
     allowed = (unreduced, INVARIANT) if others_are_zeros.value else (unreduced,)
     if any([type_sums(types[i])[0] not in allowed for i in linear_operands]):
         raise _error(
@@ -203,8 +211,8 @@ def _check_linear(op: Operation[object], types: Sequence[ArrayType], unreduced: 
         )
 
 
-def _constrained_sums(op: Constrain, t: ArrayType) -> Sums:
-    """Returns the sums of a constrained value; along axes that the constraint's mesh does not show they are as before."""
+def _constrained_sums(op: Constrain) -> Sums:
+    """Returns the axes along which a constrained value is unreduced and reduced: those that the constraint names."""
     names = [name for name, _ in op.mesh]
     unreduced, reduced = [frozenset([names[a] for a in axes]) for axes in (op.unreduced, op.reduced)]
     return unreduced, reduced

@@ -1,10 +1,10 @@
 """StableHLO text of functions of complex numbers.
 
-XLA's own forms are exact to a few roundings for finite numbers, and mostly NaN where a part is infinite or NaN; they lose
-the signs of zeros besides. The values there are those of the C standard's Annex G, as NumPy's. Each function is written
+XLA's own forms are exact to a few roundings for most finite numbers, and mostly NaN where a part is infinite or NaN; they
+lose the signs of zeros besides. The values there are those of the C standard's Annex G, as NumPy's. Each function is written
 by its real and imaginary parts; `a` and `b` are those of the argument.
 
-Functions of a rotated argument share a form: sin z = -i sinh(iz), and cos, tan, asin, atan likewise.
+Functions of a rotated argument share a form: sin z = -i sinh(iz), tan, asin and atan likewise, and cos z = cosh(iz).
 """
 
 import math
@@ -18,9 +18,6 @@ from effx.ir.types import ArrayType, array_type
 from effx.lower.text.emit import Body
 
 Pair = tuple[str, str]
-
-# By how much the exponent of a large number is reduced.
-_SHIFT = 64.0
 
 
 @final
@@ -107,23 +104,21 @@ class Parts:
         return self.select(is_negative, self.call("negate", size), size)
 
 
-def _split_exponent(p: Parts, a: str, is_large: str, shift: str) -> Pair:
-    """Writes a less a shift where it is large, and exp(|shift|) there, else 1: exp, sinh and cosh of a are their product.
-
-    The exponential alone may overflow where its product with a sine does not.
-    """
-    factor = p.select(is_large, p.constant(math.exp(_SHIFT)), p.constant(1.0))
-    return p.select(is_large, p.call("subtract", a, shift), a), factor
+def _halve_where_large(p: Parts, a: str, is_large: str) -> str:
+    """Writes a/2 where a is large: exp(a) = exp(a/2)^2 may overflow, where its product with a sine does not."""
+    return p.select(is_large, p.times(a, p.constant(0.5)), a)
 
 
-def _threshold(p: Parts) -> float:
+def _largest_exponent(p: Parts) -> float:
+    """Returns a number below the one whose exponential overflows."""
     return 700.0 if p.real.dtype == dtypes.float64 else 80.0
 
 
 def _write_exp(p: Parts, a: str, b: str) -> Pair:
     # exp(a) (cos b + i sin b)
-    reduced, factor = _split_exponent(p, a, p.compare("GT", a, _threshold(p)), p.constant(_SHIFT))
-    size = p.call("exponential", reduced)
+    is_large = p.compare("GT", a, _largest_exponent(p))
+    size = p.call("exponential", _halve_where_large(p, a, is_large))
+    factor = p.select(is_large, size, p.constant(1.0))
     re, im = [p.times(p.times(size, p.call(f, b)), factor) for f in ("cosine", "sine")]
     is_lost = p.negation(p.is_finite(b))
     vanishes = p.both(is_lost, p.compare("EQ", a, -math.inf))
@@ -150,10 +145,20 @@ def _write_exp2(p: Parts, a: str, b: str) -> Pair:
     return _write_exp(p, p.times(a, scale), p.times(b, scale))
 
 
-def _write_log(p: Parts, a: str, b: str, function: str) -> Pair:
-    re, im = p.call_whole(f"stablehlo.{function}", (a, b))
+def _write_log(p: Parts, a: str, b: str) -> Pair:
+    return _infinite_where_infinite(p, a, b, p.call_whole("stablehlo.log", (a, b)))
+
+
+def _write_log1p(p: Parts, a: str, b: str) -> Pair:
+    re, im = p.call_whole("stablehlo.log_plus_one", (a, b))
+    # |1 + z| is |b| there, whose square XLA takes.
+    re = p.select(p.compare("EQ", a, -1.0), p.call("log", p.call("abs", b)), re)
+    return _infinite_where_infinite(p, a, b, (re, im))
+
+
+def _infinite_where_infinite(p: Parts, a: str, b: str, parts: Pair) -> Pair:
     is_infinite = p.either(p.is_infinite(a), p.is_infinite(b))
-    return p.select(is_infinite, p.constant(math.inf), re), im
+    return p.select(is_infinite, p.constant(math.inf), parts[0]), parts[1]
 
 
 def _write_sqrt(p: Parts, a: str, b: str) -> Pair:
@@ -168,10 +173,15 @@ def _write_sqrt(p: Parts, a: str, b: str) -> Pair:
 
 
 def _write_hyperbolic(p: Parts, a: str) -> tuple[str, str, str]:
-    """Writes sinh and cosh of a, and a factor of both that stands for what would overflow."""
-    is_large = p.compare("GT", p.call("abs", a), _threshold(p))
-    reduced, factor = _split_exponent(p, a, is_large, p.times(p.call("sign", a), p.constant(_SHIFT)))
-    return p.call_chlo("sinh", reduced), p.call_chlo("cosh", reduced), factor
+    """Writes two numbers and a factor of both: the products are sinh a and cosh a.
+
+    Where a is large these are sinh r, cosh r and 2 cosh r of r = a/2: sinh 2r = 2 sinh r cosh r, and cosh 2r =
+    2 cosh^2 r - 1, of which the 1 is lost there.
+    """
+    is_large = p.compare("GT", p.call("abs", a), _largest_exponent(p))
+    reduced = _halve_where_large(p, a, is_large)
+    sinh, cosh = p.call_chlo("sinh", reduced), p.call_chlo("cosh", reduced)
+    return sinh, cosh, p.select(is_large, p.times(p.constant(2.0), cosh), p.constant(1.0))
 
 
 def _write_sinh(p: Parts, a: str, b: str) -> Pair:
@@ -245,6 +255,13 @@ def _write_acosh(p: Parts, a: str, b: str) -> Pair:
 
 def _write_atanh(p: Parts, a: str, b: str) -> Pair:
     re, im = p.call_whole("chlo.atanh", (a, b))
+    # Beside 1 and -1 it is half the logarithm of 2/|b|, of which XLA takes the square.
+    size = p.call("abs", b)
+    is_beside = p.both(
+        p.compare("EQ", p.call("abs", a), 1.0), p.compare("LT", size, dtypes.finfo(p.real.dtype).eps)
+    )
+    distance = p.call("subtract", p.constant(math.log(2)), p.call("log", size))
+    re = p.select(is_beside, p.times(p.constant(0.5), distance), re)
     is_infinite = p.either(p.is_infinite(a), p.is_infinite(b))
     a_is_zero = p.compare("EQ", a, 0.0)
     is_unknown = p.either(p.compare("NE", b, b), p.both(p.compare("NE", a, a), p.negation(is_infinite)))
@@ -268,8 +285,8 @@ _WRITERS: dict[type[Unary], Callable[[Parts, str, str], Pair]] = {
     e.Exp: _write_exp,
     e.Exp2: _write_exp2,
     e.Expm1: _write_expm1,
-    e.Log: lambda p, a, b: _write_log(p, a, b, "log"),
-    e.Log1p: lambda p, a, b: _write_log(p, a, b, "log_plus_one"),
+    e.Log: _write_log,
+    e.Log1p: _write_log1p,
     e.Sqrt: _write_sqrt,
     e.Sinh: _write_sinh,
     e.Cosh: _write_cosh,
