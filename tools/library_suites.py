@@ -28,6 +28,7 @@ from tools.expected_failures import compare_with_reasons, is_allowed, parse_reas
 RECORD = Path(__file__).with_suffix(".json")
 EXCEPTIONS = Path(__file__).with_name("library_suites_exceptions.txt")
 SECONDS_A_FILE = 900
+USAGE_ERROR = 4  # pytest's
 
 
 class Suite(NamedTuple):
@@ -62,7 +63,7 @@ SUITES = {
 class FileOutcome(TypedDict):
     """How the tests of one file end: a number, and the names of those that do not pass.
 
-    A file that does not load, or not end in time, is itself what fails: its only name is `*`.
+    A file that does not load, crashes or does not end in time is itself what fails: its only name is `*`.
     """
 
     passed: int
@@ -76,108 +77,123 @@ class Recorded(TypedDict):
     files: dict[str, FileOutcome]
 
 
-def list_files(name: str, checkouts: Path | None) -> tuple[Path, list[Path]] | None:
-    """Returns the folder of a library's tests, and the files; None where they are not there."""
-    suite = SUITES[name]
+def list_files(library: str, checkouts: Path | None) -> tuple[Path, list[Path]]:
+    """Returns the folder of a library's tests, and the files.
+
+    Raises:
+        FileNotFoundError: the library, or its tests, are not there.
+    """
+    suite = SUITES[library]
+    if find_version(library) is None:
+        raise FileNotFoundError(f"{suite.distribution} is not installed")
     if suite.folder is None:
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            return None
-        root = Path(spec.origin).parent
-    elif checkouts is None or not (checkouts / name / suite.folder).is_dir():
-        return None
+        origin = getattr(importlib.util.find_spec(library), "origin", None)
+        root = Path(str(origin)).parent
+    elif checkouts is None:
+        raise FileNotFoundError("its tests are not in its wheel; give a folder with a checkout")
     else:
-        root = checkouts / name / suite.folder
-    return root, sorted(root.rglob(suite.pattern))
+        root = checkouts / library / suite.folder
+    files = sorted(root.rglob(suite.pattern))
+    if not files:
+        raise FileNotFoundError(f"there are no tests in {root}")
+    return root, files
 
 
-def run_file(file: Path, interpreter: Sequence[str], seconds: float = SECONDS_A_FILE) -> FileOutcome:
-    """Runs the tests of one file in a process."""
+def find_version(library: str) -> str | None:
+    """Returns the version of a library; None where it is not installed."""
+    try:
+        return importlib.metadata.version(SUITES[library].distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def run_file(file: Path, python: Sequence[str], seconds: float = SECONDS_A_FILE) -> FileOutcome:
+    """Runs the tests of one file in a process.
+
+    Args:
+        file: the file. python: the command of the interpreter. seconds: after which the process is ended.
+
+    Raises:
+        RuntimeError: pytest does not take the command, since a plugin is missing, say.
+    """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
+        # One process, also where a library's settings ask for several; several files run at a time already.
         options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={report}", str(file)]
         # Python would look for modules in the current folder first, where a library's `types.py` may stand.
-        command = [*interpreter, "-m", "pytest", *options]
+        command = [*python, "-m", "pytest", *options]
         try:
-            subprocess.run(command, capture_output=True, check=False, timeout=seconds, cwd=folder)
+            ended = subprocess.run(command, capture_output=True, check=False, timeout=seconds, cwd=folder)
         except subprocess.TimeoutExpired:
             return FileOutcome(passed=0, failed=["*"])
+        if ended.returncode == USAGE_ERROR or b"No module named pytest" in ended.stderr:
+            raise RuntimeError(f"{' '.join(command)}: {ended.stderr.decode()[-500:]}")
         if not report.exists():
             return FileOutcome(passed=0, failed=["*"])
-        return read_report(report.read_text(encoding="utf-8"))
+        return read_report(report.read_text(encoding="utf-8"), file.stem)
 
 
-def read_report(text: str) -> FileOutcome:
-    """Reads a report of pytest's in JUnit's form.
+def read_report(text: str, module: str) -> FileOutcome:
+    """Reads a report of pytest's in JUnit's form about the tests of a module.
 
-    >>> read_report('<s><testcase classname="a.T" name="f"/><testcase classname="a" name="g"><error/></testcase></s>')
-    {'passed': 1, 'failed': ['g']}
+    >>> case = '<testcase classname="t.a.T" name="{}">{}</testcase>'
+    >>> read_report(f"<s>{case.format('f', '')}{case.format('g', '<error/>')}</s>", "a")
+    {'passed': 1, 'failed': ['T::g']}
 
     A file that does not load has one test without a class:
 
-    >>> read_report('<s><testcase classname="" name="tests.test_a"><error/></testcase></s>')
+    >>> read_report('<s><testcase classname="" name="tests.a"><error/></testcase></s>', "a")
     {'passed': 0, 'failed': ['*']}
     """
     passed, failed = 0, []
     for case in ET.fromstring(text).iter("testcase"):
         marks = {child.tag for child in case}
-        place = str(case.get("classname"))
+        parts = str(case.get("classname")).split(".")
         if marks & {"failure", "error"}:
-            holder = [part for part in place.split(".") if part[:1].isupper()]
-            failed.append("::".join([*holder, str(case.get("name"))]) if place else "*")
+            classes = parts[parts.index(module) + 1 :] if module in parts else []
+            failed.append("::".join([*classes, str(case.get("name"))]) if parts != [""] else "*")
         elif "skipped" not in marks:
             passed += 1
     return FileOutcome(passed=passed, failed=sorted(set(failed)))
 
 
 def run_suite(
-    name: str, checkouts: Path | None, interpreter: Sequence[str], workers: int, only: str = ""
-) -> dict[str, FileOutcome] | None:
-    """Runs the files of a library whose paths have `only` in them; returns how each ends, None where there are none."""
-    suite = list_files(name, checkouts)
-    if suite is None:
-        return None
-    root, files = suite
-    files = [file for file in files if only in str(file.relative_to(root))]
+    library: str, checkouts: Path | None, python: Sequence[str], workers: int, only: str = ""
+) -> dict[str, FileOutcome]:
+    """Runs the files of a library whose paths have `only` in them; returns how each ends.
+
+    Raises:
+        FileNotFoundError: the library, or its tests, are not there.
+    """
+    root, files = list_files(library, checkouts)
+    chosen = [file for file in files if only in str(file.relative_to(root))]
     with ThreadPoolExecutor(workers) as pool:
-        outcomes = pool.map(lambda file: run_file(file, interpreter), files)
-        return {str(file.relative_to(root)): outcome for file, outcome in zip(files, outcomes, strict=True)}
+        outcomes = pool.map(lambda file: run_file(file, python), chosen)
+        return {str(file.relative_to(root)): outcome for file, outcome in zip(chosen, outcomes, strict=True)}
 
 
-def find_failing_alone(
-    name: str, outcomes: dict[str, FileOutcome], recorded: dict[str, FileOutcome]
-) -> list[str]:
-    """Returns the tests that fail on effx and do not fail with JAX, `library/file::Class::test`.
+def find_lone_failures(outcome: FileOutcome, with_jax: FileOutcome) -> list[str]:
+    """Returns the tests of a file that fail on effx and do not fail with JAX; none where the file fails there as a whole.
 
-    >>> now = {"a.py": FileOutcome(passed=1, failed=["f", "g"]), "b.py": FileOutcome(passed=0, failed=["*"])}
-    >>> then = {"a.py": FileOutcome(passed=2, failed=["g"]), "b.py": FileOutcome(passed=3, failed=[])}
-    >>> find_failing_alone("x", now, then)
-    ['x/a.py::f', 'x/b.py::*']
+    >>> now, then = FileOutcome(passed=1, failed=["f", "g"]), FileOutcome(passed=2, failed=["g"])
+    >>> find_lone_failures(now, then), find_lone_failures(now, FileOutcome(passed=0, failed=["*"]))
+    (['f'], [])
     """
-    alone = []
-    for file, outcome in outcomes.items():
-        with_jax = recorded.get(file, FileOutcome(passed=0, failed=[]))["failed"]
-        if "*" not in with_jax:
-            alone += [f"{name}/{file}::{test}" for test in outcome["failed"] if test not in with_jax]
-    return alone
+    if "*" in with_jax["failed"]:
+        return []
+    return [test for test in outcome["failed"] if test not in with_jax["failed"]]
 
 
-def count_passing(outcomes: dict[str, FileOutcome], recorded: dict[str, FileOutcome]) -> tuple[int, int]:
-    """Returns how many of the tests that pass with JAX pass here, and how many pass with JAX.
+def count_passing(outcome: FileOutcome, with_jax: FileOutcome) -> tuple[int, int]:
+    """Returns how many of the tests of a file that pass with JAX pass here, and how many pass with JAX.
 
-    Files that were not run here, or that do not load or end with JAX, count on neither side.
-
-    >>> then = {"a.py": FileOutcome(passed=3, failed=["h"]), "b.py": FileOutcome(passed=0, failed=["*"])}
-    >>> count_passing({"a.py": FileOutcome(passed=2, failed=["f", "h"])}, then)
-    (2, 3)
+    >>> then = FileOutcome(passed=3, failed=["h"])
+    >>> count_passing(FileOutcome(passed=3, failed=["f"]), then), count_passing(FileOutcome(passed=0, failed=["*"]), then)
+    ((2, 3), (0, 3))
     """
-    here = there = 0
-    for file, outcome in outcomes.items():
-        known = recorded.get(file)
-        if known is not None and "*" not in known["failed"]:
-            there += known["passed"]
-            here += min(outcome["passed"], known["passed"])
-    return here, there
+    there = with_jax["passed"]
+    lone = find_lone_failures(outcome, with_jax)
+    return 0 if lone == ["*"] else max(there - len(lone), 0), there
 
 
 def load_record() -> dict[str, Recorded]:
@@ -186,33 +202,48 @@ def load_record() -> dict[str, Recorded]:
     return record
 
 
-def record_suite(name: str, outcomes: dict[str, FileOutcome]) -> None:
-    """Stores how the tests of a library ended with JAX."""
-    record = load_record()
-    files = {**record[name]["files"], **outcomes} if name in record else outcomes
-    record[name] = Recorded(version=importlib.metadata.version(SUITES[name].distribution), files=files)
+def record_suite(library: str, outcomes: dict[str, FileOutcome]) -> None:
+    """Stores how tests of a library ended with JAX; files of the same version that were not run again keep theirs."""
+    record, version = load_record(), str(find_version(library))
+    known = record.get(library)
+    kept = known["files"] if known is not None and known["version"] == version else {}
+    record[library] = Recorded(version=version, files={**kept, **outcomes})
     RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def report_suite(name: str, outcomes: dict[str, FileOutcome], reasons: dict[str, str]) -> list[str]:
-    """Prints how the tests of a library ended beside JAX's; returns those that fail on effx alone without a reason."""
-    known = load_record().get(name)
+def report_suite(library: str, outcomes: dict[str, FileOutcome], reasons: dict[str, str]) -> list[str]:
+    """Prints how the tests of a library ended beside JAX's; returns those that fail on effx alone without a reason.
+
+    What has not been run with JAX is named, and compared with nothing.
+    """
+    known = load_record().get(library)
     if known is None:
-        print(f"  with JAX it has not been run: no comparison ({RECORD.name})")
+        print(f"  it has not been run with JAX: no comparison ({RECORD.name})")
         return []
-    version = importlib.metadata.version(SUITES[name].distribution)
-    if version != known["version"]:
-        print(f"  {version} is installed, with JAX {known['version']} was run")
-    alone = find_failing_alone(name, outcomes, known["files"])
-    here, there = count_passing(outcomes, known["files"])
+    if find_version(library) != known["version"]:
+        print(f"  {find_version(library)} is installed, with JAX {known['version']} was run")
+    here = there = 0
+    alone: list[str] = []
+    for file, outcome in outcomes.items():
+        with_jax = known["files"].get(file)
+        if with_jax is None:
+            print(f"  {file} has not been run with JAX")
+            continue
+        alone += [f"{library}/{file}::{test}" for test in find_lone_failures(outcome, with_jax)]
+        counts = count_passing(outcome, with_jax)
+        here, there = here + counts[0], there + counts[1]
     share = f", {100 * here / there:.1f} %" if there else ""
     print(f"  {here} of {there} that pass with JAX{share}; {len(alone)} fail on effx alone")
+    ran = {f"{library}/{file}" for file in outcomes}
+    unexpected, unneeded = compare_with_reasons(
+        alone, {pattern: why for pattern, why in reasons.items() if pattern.split("::")[0] in ran}
+    )
     for test in alone:
         reason = next((why for pattern, why in reasons.items() if is_allowed(test, [pattern])), "NO REASON")
         print(f"    {test}: {reason}")
-    unneeded = compare_with_reasons(alone, {p: r for p, r in reasons.items() if p.startswith(f"{name}/")})[1]
-    print(*[f"    does not fail any more: {p}" for p in unneeded], sep="\n", end="\n" if unneeded else "")
-    return compare_with_reasons(alone, reasons)[0]
+    for pattern in unneeded:
+        print(f"    does not fail any more: {pattern}")
+    return unexpected
 
 
 def main(arguments: Iterable[str]) -> int:
@@ -226,25 +257,25 @@ def main(arguments: Iterable[str]) -> int:
     parser.add_argument("--record", action="store_true", help="with JAX: store how the tests end")
     parser.add_argument("--workers", type=int, default=2, help="files that run at a time")
     options = parser.parse_args(list(arguments))
-    interpreter = [sys.executable, *([] if options.record else ["-m", "effx.compat"])]
+    python = [sys.executable, *([] if options.record else ["-m", "effx.compat"])]
+    checkouts = options.folder.resolve() if options.folder else None
     reasons = parse_reasons(EXCEPTIONS.read_text(encoding="utf-8"))
     unexpected: list[str] = []
-    for name in options.library or SUITES:
-        print(name, flush=True)
+    for library in options.library or SUITES:
+        print(library, flush=True)
         start = time.monotonic()
-        checkouts = options.folder.resolve() if options.folder else None
-        outcomes = run_suite(name, checkouts, interpreter, options.workers, options.only)
-        if outcomes is None:
-            where = "its wheel" if SUITES[name].folder is None else f"{options.folder}/{name}"
-            print(f"  left out: there are no tests in {where}")
+        try:
+            outcomes = run_suite(library, checkouts, python, options.workers, options.only)
+        except FileNotFoundError as error:
+            print(f"  left out: {error}")
             continue
         passed = sum([outcome["passed"] for outcome in outcomes.values()])
         failed = sum([len(outcome["failed"]) for outcome in outcomes.values()])
         print(f"  {len(outcomes)} files, {time.monotonic() - start:.0f} s: {passed} passed, {failed} did not")
         if options.record:
-            record_suite(name, outcomes)
+            record_suite(library, outcomes)
         else:
-            unexpected += report_suite(name, outcomes, reasons)
+            unexpected += report_suite(library, outcomes, reasons)
     if not options.record:
         print(f"{len(unexpected)} fail on effx alone without a reason")
     return int(bool(unexpected))

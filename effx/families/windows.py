@@ -371,7 +371,8 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
     scalar = array_type(x.type.dtype)
     first = body.constant(start, scalar)
     s = scalar.mlir
-    [(name, t)], op = _emit_symbolic_padding(body, [(body.name(x), x.type, first)], op)
+    padded_operands, op = _emit_symbolic_padding(body, [(body.name(x), x.type, first)], op)
+    ((name, t),) = padded_operands
     return body.line(
         f'"stablehlo.reduce_window"({name}, {first}) ({{ ^bb0(%a: {s}, %b: {s}): '
         f"%c = stablehlo.{combine} %a, %b : {s} stablehlo.return %c : {s} }}) {{{_attributes(op)}}} "
@@ -391,7 +392,8 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
     starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
     operands = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
-    [(x_name, x_type), (labels_name, labels_type)], op = _emit_symbolic_padding(body, operands, op)
+    padded_operands, op = _emit_symbolic_padding(body, operands, op)
+    (x_name, x_type), (labels_name, labels_type) = padded_operands
     kind, label_kind = COMPARE_KIND[x.type.kind], COMPARE_KIND[labels.type.kind]
     pair, labels_pair, input_types = (
         f"({s.mlir}, {s.mlir})",

@@ -95,28 +95,35 @@ def jvp(
 ) -> tuple[list[Array], list[Tangent]]:
     """Evaluates a function together with its derivative along tangents; None is a zero tangent."""
     with handle(JVP(), origin) as frame:
-        results = function(
-            [
-                x if t is None else Box(frame, Dual(x, t), x.type)
-                for x, t in zip(primals, tangents, strict=True)
-            ]
+        outputs, out_tangents = _unbox_duals(
+            function(
+                [
+                    x if t is None else Box(frame, Dual(x, t), x.type)
+                    for x, t in zip(primals, tangents, strict=True)
+                ]
+            ),
+            frame,
         )
-        outputs: list[Array] = []
-        out_tangents: list[Tangent] = []
-        for y in results:
-            if type(y) is Box and y.frame is frame:
-                dual: Dual = y.payload
-                outputs.append(dual.primal)
-                out_tangents.append(dual.tangent)
-            else:
-                outputs.append(y)
-                out_tangents.append(None)
     if check_tracer_leaks.value:
         from effx.handlers.staging.leaks import check_leaks  # a search of all objects
 
-        results = y = dual = None  # type: ignore[assignment]  # they would be found
         check_leaks(frame, "jvp", origin)
     return outputs, out_tangents
+
+
+def _unbox_duals(results: Sequence[Array], frame: Frame) -> tuple[list[Array], list[Tangent]]:
+    """Returns results without their tangents, and these."""
+    primals: list[Array] = []
+    tangents: list[Tangent] = []
+    for y in results:
+        if type(y) is Box and y.frame is frame:
+            dual: Dual = y.payload
+            primals.append(dual.primal)
+            tangents.append(dual.tangent)
+        else:
+            primals.append(y)
+            tangents.append(None)
+    return primals, tangents
 
 
 @overload

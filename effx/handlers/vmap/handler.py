@@ -230,23 +230,28 @@ def evaluate_batch(
     handler = Vmap(size, axis_name, spmd_axes)
     with handle(handler, origin) as frame:
         arguments = [handler.boxed_result(frame, x, axis) for x, axis in zip(values, axes, strict=True)]
-        outputs: list[Array] = []
-        result_axes: list[int | None] = []
-        for y in function(arguments):
-            if type(y) is Box and y.frame is frame:
-                batched: Batched = y.payload
-                outputs.append(batched.value)
-                result_axes.append(batched.axis)
-            else:
-                outputs.append(y)
-                result_axes.append(None)
+        outputs, result_axes = _unbox_batches(function(arguments), frame)
     if check_tracer_leaks.value:
         from effx.handlers.staging.leaks import check_leaks  # a search of all objects
 
-        y = batched = None  # type: ignore[assignment]  # they would be found
-        arguments.clear()
+        arguments.clear()  # they would be found
         check_leaks(frame, "vmap", origin)
     return outputs, result_axes
+
+
+def _unbox_batches(results: Sequence[Array], frame: Frame) -> tuple[list[Array], list[int | None]]:
+    """Returns the results of all batch elements and their batch axes."""
+    outputs: list[Array] = []
+    axes: list[int | None] = []
+    for y in results:
+        if type(y) is Box and y.frame is frame:
+            batched: Batched = y.payload
+            outputs.append(batched.value)
+            axes.append(batched.axis)
+        else:
+            outputs.append(y)
+            axes.append(None)
+    return outputs, axes
 
 
 def apply_over_batches(

@@ -258,7 +258,7 @@ def _write_atanh(p: Parts, a: str, b: str) -> Pair:
     # Beside 1 and -1 it is half the logarithm of 2/|b|, of which XLA takes the square.
     size = p.call("abs", b)
     is_beside = p.both(
-        p.compare("EQ", p.call("abs", a), 1.0), p.compare("LT", size, dtypes.finfo(p.real.dtype).eps)
+        p.compare("EQ", p.call("abs", a), 1.0), p.compare("LT", size, float(dtypes.finfo(p.real.dtype).eps))
     )
     distance = p.call("subtract", p.constant(math.log(2)), p.call("log", size))
     re = p.select(is_beside, p.times(p.constant(0.5), distance), re)

@@ -65,7 +65,10 @@ def reduction(body: Body, op: r.Reduction, inputs: Inputs, outputs: Outputs) -> 
 
 @emits(r.ArgReduction)
 def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outputs) -> str:
-    x, t, out = body.name(inputs[0]), inputs[0].type, outputs[0].type
+    x, t = body.widened(
+        inputs[0]
+    )  # of values smaller than a byte and indices XLA:CPU of jaxlib 0.10 takes no pairs
+    out = outputs[0].type
     # Two reductions, of values and then of the indices that hold the extreme one, may be fused with what computes x, each
     # for itself and with other roundings: then no element holds the extreme value. Only an array that comes from memory
     # is the same both times. (A barrier in between would do, but XLA:CPU of jaxlib 0.10 drops it.)
