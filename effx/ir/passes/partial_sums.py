@@ -33,17 +33,14 @@ from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.types import INVARIANT, NO_SUMS, ArrayType, Sums, Vma, axis_name_texts
 
 __all__ = [
-    "contracted_axes",
     "cotangent_sums",
     "cotangent_type",
     "has_sums",
     "leave_sums",
     "left_sums",
-    "linear_in",
-    "linear_in_each",
+    "may_have_sums",
     "others_are_zeros",
     "result_sums",
-    "speaks_of_sums",
     "sums_mesh",
     "type_sums",
 ]
@@ -57,22 +54,18 @@ others_are_zeros: "UserContext[bool]" = UserContext(False)
 left_sums: "UserContext[Vma]" = UserContext(INVARIANT)
 
 _jointly_linear: dict[type[object], SumsRule] = {}
-_products: set[type[object]] = {Mul, DotGeneral}
+# What is linear in each of two operands.
+_products = (Mul, DotGeneral)
 
 
-def linear_in(*kinds: type[object]) -> Callable[[SumsRule], SumsRule]:
-    """Registers which operands operations of some classes are linear in together."""
+def _register_linear_operands(*kinds: type[object]) -> Callable[[SumsRule], SumsRule]:
+    """Registers which operands operations of some classes are linear in together, by their numbers."""
 
     def register(rule: SumsRule) -> SumsRule:
         _jointly_linear.update(dict.fromkeys(kinds, rule))
         return rule
 
     return register
-
-
-def linear_in_each(*kinds: type[object]) -> None:
-    """Registers operations that are linear in each of their first two operands."""
-    _products.update(kinds)
 
 
 def type_sums(t: ArrayType) -> Sums:
@@ -98,38 +91,38 @@ def cotangent_type(t: ArrayType) -> ArrayType:
     return t.with_sharding(t.explicit_sharding.with_sums(cotangent_sums(t)))
 
 
-@linear_in(Linear)
-def linear_in_all(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
-    """Returns all operands."""
+@_register_linear_operands(Linear)
+def _find_all(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
+    """Returns all operands' numbers."""
     return tuple(range(len(types)))
 
 
-@linear_in(DynamicSlice, Gather, Div, ReducePrecision)
-def linear_in_first(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
+@_register_linear_operands(DynamicSlice, Gather, Div, ReducePrecision)
+def _find_first(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
     """Returns the first operand, to rounding; the others are indices or a divisor."""
     return (0,)
 
 
-@linear_in(DynamicUpdateSlice)
-def linear_in_update(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
+@_register_linear_operands(DynamicUpdateSlice)
+def _find_written_arrays(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
     """Returns the array and what is written into it."""
     return (0, 1)
 
 
-@linear_in(Scatter)
-def linear_in_scatter(op: Scatter, types: Sequence[ArrayType]) -> tuple[int, ...]:
+@_register_linear_operands(Scatter)
+def _find_scattered_arrays(op: Scatter, types: Sequence[ArrayType]) -> tuple[int, ...]:
     """Returns the array and the updates, which are added or written."""
     return (0, 2) if op.combiner in ("add", "set") else ()
 
 
-@linear_in(Select)
-def linear_in_branches(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
+@_register_linear_operands(Select)
+def _find_cases(op: object, types: Sequence[ArrayType]) -> tuple[int, ...]:
     """Returns the values that are chosen from."""
     return (1, 2)
 
 
-@linear_in(Convert)
-def linear_in_inexact(op: Convert, types: Sequence[ArrayType]) -> tuple[int, ...]:
+@_register_linear_operands(Convert)
+def _find_converted_array(op: Convert, types: Sequence[ArrayType]) -> tuple[int, ...]:
     """Returns the operand, if no value is lost but to rounding."""
     return (0,) if op.infer(types[0].plain()).kind in "fc" else ()
 
@@ -161,10 +154,10 @@ def result_sums(
             raise _error(op, types, "the partitioner would not know what is still to be summed")
         _check_linear(op, types, unreduced)
     if isinstance(op, DotGeneral | ReduceSum) and op.unreduced:
-        unreduced |= contracted_axes(op, types).intersection(op.unreduced)
+        unreduced |= _find_contracted_axes(op, types).intersection(op.unreduced)
     if not reduced:
         return [(unreduced, reduced)] * len(results)
-    if type(op) in _products and type(op) is not Mul:
+    if type(op) is DotGeneral:  # contractions may sum over the axes, elementwise products keep them
         reduced = INVARIANT
     varying = INVARIANT.union(*[t.vma for t in types])
     return [(unreduced, reduced - unreduced - varying)] * len(results)
@@ -258,8 +251,8 @@ def _program_sums(op: HigherOrder, results: Sequence[ArrayType]) -> list[Sums]:
     return [type_sums(t) for t in types]
 
 
-def contracted_axes(op: Operation[object], types: Sequence[ArrayType]) -> Vma:
-    """Returns the mesh axes over which a sum is, since they shard axes of all operands that are contracted."""
+def _find_contracted_axes(op: Operation[object], types: Sequence[ArrayType]) -> Vma:
+    """Returns the mesh axes over which a contraction sums: those that shard the contracted axes, of both factors alike."""
     cuts = [() if t.explicit_sharding is None else t.explicit_sharding.mesh_axes(t.ndim) for t in types]
     if type(op) is ReduceSum and cuts[0]:
         return frozenset([name for i in op.axes for name in cuts[0][i]])
@@ -275,11 +268,11 @@ def leave_sums(op: Operation[object], types: Sequence[ArrayType]) -> Operation[o
         return op
     if any([type_sums(t)[0] for t in types]):
         return op
-    names = contracted_axes(op, types) & left_sums.value
+    names = _find_contracted_axes(op, types) & left_sums.value
     return attrs.evolve(op, unreduced=tuple(sorted(names, key=repr))) if names else op
 
 
-def speaks_of_sums(op: Operation[object], types: Sequence[ArrayType]) -> bool:
+def may_have_sums(op: Operation[object], types: Sequence[ArrayType]) -> bool:
     """Returns whether results of an operation may be unreduced or reduced."""
     return (
         isinstance(op, HigherOrder)

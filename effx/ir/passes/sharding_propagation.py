@@ -24,7 +24,7 @@ from effx.flag_kinds import UserContext
 from effx.ir.meshes import AbstractMesh
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.sharding import Constrain
-from effx.ir.passes.partial_sums import result_sums, speaks_of_sums, sums_mesh
+from effx.ir.passes.partial_sums import may_have_sums, result_sums, sums_mesh
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import NO_SUMS, ArrayType, Sums, TypeSharding, type_sharding
 
@@ -158,7 +158,7 @@ def result_shardings(
         mesh = shared_mesh(op.name, [t for p in op.programs for t in p.out_types])
     if mesh is None:
         return [None] * len(results)
-    sums = result_sums(op, types, results) if speaks_of_sums(op, types) else [NO_SUMS] * len(results)
+    sums = result_sums(op, types, results) if may_have_sums(op, types) else [NO_SUMS] * len(results)
     operands = OperandShardings(op.name, types, results, mesh)
     rule = next(
         (registered for kind in type(op).__mro__ if (registered := _sharding_rules.get(kind)) is not None),
