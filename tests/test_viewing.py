@@ -221,6 +221,21 @@ def test_text_in_colours(program: Program) -> None:
     assert program.pretty_print(source_info=True) == "\n".join(lines)  # the output is no terminal here
 
 
+def test_name_stacks_stand_behind_equations() -> None:
+    """The user's scopes inside of the transformations, before the line."""
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("layer"):
+            return enp.sin(x) * 2
+
+    program = effx.make_jaxpr(lambda x: effx.vmap(f)(x) + 1)(enp.ones(3))
+    lines = program.pretty_print(name_stack=True, use_color=False).split("\n")
+    assert [line.partition("  # ")[2] for line in lines[1:4]] == ["[vmap(layer)]", "[vmap(layer)]", ""]
+    assert "\n".join([line.split("  # ")[0] for line in lines]) == str(program)
+    both = program.pretty_print(name_stack=True, source_info=True, use_color=False).split("\n")[1]
+    assert re.search(r"  # \[vmap\(layer\)\] test_viewing.py:\d+ in f$", both)
+
+
 def test_what_is_coloured() -> None:
     def f(x: Any) -> Any:
         with effx.named_scope("a: f32[] = @b"):

@@ -109,9 +109,11 @@ class Jaxpr:
         """Returns the program with other attributes."""
         return attrs.evolve(self, **changes)
 
-    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None) -> str:
+    def pretty_print(
+        self, *, source_info: bool = False, name_stack: bool = False, use_color: bool | None = None
+    ) -> str:
         """Returns the text of the program, as `Program.pretty_print` does."""
-        return written(self).pretty_print(source_info=source_info, use_color=use_color)
+        return written(self).pretty_print(source_info=source_info, name_stack=name_stack, use_color=use_color)
 
     def evaluate(self, consts: Sequence[Array], operands: Sequence[Array]) -> list[Array]:
         """Evaluates it, as `eval_jaxpr` does."""
@@ -199,9 +201,11 @@ class ClosedJaxpr:
         """Returns it with another program."""
         return ClosedJaxpr(change(self.jaxpr), self.consts)
 
-    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None) -> str:
+    def pretty_print(
+        self, *, source_info: bool = False, name_stack: bool = False, use_color: bool | None = None
+    ) -> str:
         """Returns the text of the program, as `Program.pretty_print` does."""
-        return self.jaxpr.pretty_print(source_info=source_info, use_color=use_color)
+        return self.jaxpr.pretty_print(source_info=source_info, name_stack=name_stack, use_color=use_color)
 
     def __str__(self) -> str:
         return str(self.jaxpr)

@@ -183,11 +183,14 @@ class Program:
     def __repr__(self) -> str:
         return str(self)
 
-    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None) -> str:
+    def pretty_print(
+        self, *, source_info: bool = False, name_stack: bool = False, use_color: bool | None = None
+    ) -> str:
         """Returns the program's text for people to read. `str` is plain, and `effx.ir.parse_program` reads it.
 
         Args:
             source_info: whether each equation ends with its line in the user's source.
+            name_stack: whether it ends with the names of the scopes and transformations around it.
             use_color: whether operations, types and programs have the colours of terminals; None for
                 `effx.config.pprint_use_color`, where the standard output is a terminal.
 
@@ -196,7 +199,7 @@ class Program:
         >>> program.pretty_print(use_color=False) == str(program), program.pretty_print(use_color=True).count("\x1b[")
         (True, 10)
         """
-        shown: str = program_views.viewing.text(self, source_info, use_color)
+        shown: str = program_views.viewing.text(self, source_info, name_stack, use_color)
         return shown
 
     def _repr_pretty_(self, printer: "TextPrinter", cycle: bool) -> None:

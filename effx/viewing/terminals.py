@@ -3,6 +3,7 @@
 import re
 import sys
 
+from effx.effects import transformed_scope
 from effx.errors import source_of
 from effx.flags import pprint_use_color
 from effx.ir.program import Equation, Program, print_program
@@ -31,21 +32,25 @@ _PARTS = re.compile(
 _COLOURS = {"type": _TYPE, "program": _PROGRAM, "source": _SOURCE}
 
 
-def text(program: Program, source_info: bool, use_color: bool | None) -> str:
+def text(program: Program, source_info: bool, name_stack: bool, use_color: bool | None) -> str:
     """Returns a program's text.
 
     Args:
         source_info: with the user's line behind each equation.
+        name_stack: with the user's scopes and the transformations behind each equation.
         use_color: in colours; None for the setting, where the standard output is a terminal.
     """
-    plain = print_program(program, _styled_line) if source_info else print_program(program)
+
+    def describe(equation: Equation) -> str:
+        scope = transformed_scope(equation.scope) if name_stack else ""
+        line = "" if equation.source is None or not source_info else source_of(equation.source)
+        remark = " ".join(filter(None, [scope and f"[{scope}]", line]))
+        return f"  # {remark}" if remark else ""
+
+    plain = print_program(program, describe) if source_info or name_stack else print_program(program)
     if use_color is None:
         use_color = pprint_use_color.value and sys.stdout.isatty()
     return coloured(plain) if use_color else plain
-
-
-def _styled_line(equation: Equation) -> str:
-    return "" if equation.source is None else f"  # {source_of(equation.source)}"
 
 
 def coloured(plain: str) -> str:
