@@ -85,11 +85,10 @@ def _i0e(x: Array) -> Array:
     dtype = x.type.dtype
     eight = scalar(8.0, dtype)
     near, far = e.Min()(size, eight), e.Max()(size, eight)
-    return where(
-        size <= 8.0,
-        horner(near * 0.25 - 1.0, _find_powers(SMALL, dtype)),
-        horner(16.0 / far - 1.0, _find_powers(LARGE, dtype)) * e.Rsqrt()(far),
-    )
+    small = horner(near * 0.25 - 1.0, _find_powers(SMALL, dtype))
+    large = horner(16.0 / far - 1.0, _find_powers(LARGE, dtype)) * e.Rsqrt()(far)
+    # The polynomial misses 1 at 0 by a rounding.
+    return where(size == 0, scalar(1.0, dtype), where(size <= 8.0, small, large))
 
 
 @emits(BesselI1e)

@@ -365,7 +365,7 @@ def sign(x: Operand, /) -> Array:
     a = as_operand(x, "sign")
     signs = perform(arithmetic.SIGN, (a,))
     # lax.sign keeps the sign of a zero; NumPy and the array API do not.
-    return arithmetic.where(a == 0, 0, signs) if a.type.kind in "fc" else signs
+    return arithmetic.where(a != 0, signs, 0) if a.type.kind in "fc" else signs
 
 
 _SQUARE = e.Square()

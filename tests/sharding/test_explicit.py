@@ -289,7 +289,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda x: enp.cumsum(x, 0),
         "cum_sum of f32[8@X,4@Y]: axis 0 is sharded over 'X', along which it goes",
     ),
-    "scan": (lambda x: lax.scan(lambda c, r: (c, r), 0.0, x), "scan: the scanned axis is sharded over 'X'"),
+    "scan": (lambda x: lax.scan(lambda c, r: (c, r * 2), 0.0, x), "scan: the scanned axis is sharded over 'X'"),
     "gather": (
         lambda x: x[enp.array([0, 3])],
         "gather of f32[8@X,4@Y], i32[2,1]: axis 0 is sharded over 'X', from which slices are taken",
