@@ -357,15 +357,12 @@ def positive(x: Operand, /) -> Array:
 
 @typed_as_type_preserving
 def sign(x: Operand, /) -> Array:
-    """-1, 0 or 1 by sign, 0 of -0. too; x / |x| for complex numbers; NaN for NaN.
+    """-1, 0 or 1 by sign; x / |x| for complex numbers; NaN for NaN. A zero keeps its sign.
 
     >>> float(sign(-2.5))
     -1.0
     """
-    a = as_operand(x, "sign")
-    signs = perform(arithmetic.SIGN, (a,))
-    # lax.sign keeps the sign of a zero; NumPy and the array API do not.
-    return arithmetic.where(a != 0, signs, 0) if a.type.kind in "fc" else signs
+    return perform(arithmetic.SIGN, (as_operand(x, "sign"),))
 
 
 _SQUARE = e.Square()

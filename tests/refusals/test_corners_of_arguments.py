@@ -85,12 +85,6 @@ def test_ogrid_of_nothing_is_an_empty_list() -> None:
     assert enp.ogrid[()] == []
 
 
-def test_prevent_cse_of_no_argument_is_false() -> None:
-    """A tuple without True protects nothing."""
-    program = effx.make_jaxpr(effx.checkpoint(double_sine, prevent_cse=(False, False)))(1.0, 2.0)
-    assert "prevent_cse=False" in str(program)
-
-
 ZEROS = np.zeros((2, 3, 4), np.float32)
 PREVENT = "checkpoint: prevent_cse must be a bool or a tuple of bools for the arguments, got "
 REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {

@@ -171,8 +171,6 @@ def checkpoint(
         numbers, names = match_names_and_numbers("checkpoint", signature, fun, "static", numbers, names)
     options = Options(numbers, names, (), (), False, Inline.AUTO, None)
     _check_prevent_cse(prevent_cse)
-    if isinstance(prevent_cse, tuple) and not any(flatten(prevent_cse)[0]):
-        prevent_cse = False
     is_protected = prevent_cse is not False
     marked = fun
     if isinstance(prevent_cse, tuple):
