@@ -12,6 +12,7 @@ from effx import device_put, lax
 from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.compat.defined import Evaluable, Primitive
+from effx.compat.tokens import join_tokens
 from effx.compat.window_selection import select_and_gather_add, select_and_scatter, select_and_scatter_add
 from effx.dtypes import bits_dtype
 from effx.errors import TransformError
@@ -116,13 +117,6 @@ def _compare_in_total_order(compare: Callable[[Array, Array], Array]) -> Callabl
     return lambda x, y: compare(_order_key(x), _order_key(y))
 
 
-def _order_tokens(*tokens: Array) -> Array:
-    """Returns a token after others: an array without elements, that exists when they do."""
-    if not tokens:
-        return lax.full((0,), False)
-    return lax.optimization_barrier(tokens)[0]
-
-
 def _put(*xs: Array, devices: Sequence[object], **_: object) -> list[Array]:
     """Moves arrays to devices; None leaves one where it is."""
     return [x if device is None else device_put(x, device) for x, device in zip(xs, devices, strict=True)]
@@ -130,9 +124,9 @@ def _put(*xs: Array, devices: Sequence[object], **_: object) -> list[Array]:
 
 COMPOSED: Mapping[str, ComposedPrimitive] = {
     "add_jaxvals": ComposedPrimitive("add_any", lax.add),
-    "after_all": ComposedPrimitive("after_all", _order_tokens),
+    "after_all": ComposedPrimitive("after_all", join_tokens),
     "approx_top_k": ComposedPrimitive("approx_top_k", _choose_approximately, multiple_results=True),
-    "create_token": ComposedPrimitive("create_token", lambda: _order_tokens()),
+    "create_token": ComposedPrimitive("create_token", join_tokens),
     "cumlogsumexp": ComposedPrimitive("cumlogsumexp", lax.cumlogsumexp),
     "device_put": ComposedPrimitive("device_put", _put, multiple_results=True),
     "eq_to": ComposedPrimitive("eq_to", _compare_in_total_order(lax.eq)),

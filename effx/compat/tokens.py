@@ -8,7 +8,7 @@ from effx.errors import DTypeError
 from effx.lax import optimization_barrier
 from effx.tree.registry import PyTree, register_node
 
-__all__ = ["Token", "after_all", "create_token"]
+__all__ = ["Token", "after_all", "create_token", "join_tokens"]
 
 
 @final
@@ -35,7 +35,7 @@ def create_token(_: PyTree = None) -> Token:
     >>> effx.jit(lambda x, token: (x + 1, token))(1, create_token())
     (Array(2, dtype=int32, weak_type=True), Token)
     """
-    return Token(enp.zeros(0, bool))
+    return Token(join_tokens())
 
 
 def after_all(*operands: Token) -> Token:
@@ -50,9 +50,12 @@ def after_all(*operands: Token) -> Token:
     for x in operands:
         if not isinstance(x, Token):
             raise DTypeError(f"after_all: expected tokens, got {x!r} of type {type(x).__name__}")
-    if not operands:
-        return create_token()
-    return Token(optimization_barrier([x._buf for x in operands])[0])
+    return Token(join_tokens(*[x._buf for x in operands]))
+
+
+def join_tokens(*arrays: Array) -> Array:
+    """Returns the array without elements of a token that depends on those of others, or on nothing."""
+    return optimization_barrier(arrays)[0] if arrays else enp.zeros(0, bool)
 
 
 register_node(Token, lambda token: ((token._buf,), None), lambda _, children: Token(children[0]))

@@ -221,10 +221,8 @@ def _write_asinh(p: Parts, a: str, b: str) -> Pair:
     a_is_infinite, b_is_infinite = p.is_infinite(a), p.is_infinite(b)
     is_infinite = p.either(a_is_infinite, b_is_infinite)
     re = p.select(is_infinite, p.constant(math.inf), _nan_where_unordered(p, a, b, re))
-    # The angle of |a| + ib.
-    size = p.select(b_is_infinite, p.constant(math.pi / 4), p.constant(0.0))
-    size = p.select(a_is_infinite, size, p.constant(math.pi / 2))
-    im = p.select(is_infinite, _nan_where_unordered(p, a, b, p.copy_sign(size, b)), im)
+    angle = p.copy_sign(_infinite_angle(p, a_is_infinite, b_is_infinite), b)
+    im = p.select(is_infinite, _nan_where_unordered(p, a, b, angle), im)
     return p.copy_sign(re, a), p.select(p.compare("EQ", b, 0.0), b, im)
 
 
@@ -233,13 +231,18 @@ def _write_acos(p: Parts, a: str, b: str) -> Pair:
     a_is_infinite, b_is_infinite = p.is_infinite(a), p.is_infinite(b)
     is_infinite = p.either(a_is_infinite, b_is_infinite)
     # The angle of a + i|b|, from that of |a| + i|b|.
-    angle = p.select(b_is_infinite, p.constant(math.pi / 4), p.constant(0.0))
+    angle = _infinite_angle(p, a_is_infinite, b_is_infinite)
     angle = p.select(p.compare("EQ", a, -math.inf), p.call("subtract", p.constant(math.pi), angle), angle)
-    angle = p.select(a_is_infinite, angle, p.constant(math.pi / 2))
     re = p.select(is_infinite, _nan_where_unordered(p, a, b, angle), re)
     re = p.select(p.compare("EQ", a, 0.0), p.constant(math.pi / 2), re)
     im = p.select(is_infinite, p.constant(math.inf), _nan_where_unordered(p, a, b, im))
     return re, p.call("negate", p.copy_sign(im, b))
+
+
+def _infinite_angle(p: Parts, a_is_infinite: str, b_is_infinite: str) -> str:
+    """Writes the angle of |a| + i|b|, of which a part is infinite."""
+    diagonal = p.select(b_is_infinite, p.constant(math.pi / 4), p.constant(0.0))
+    return p.select(a_is_infinite, diagonal, p.constant(math.pi / 2))
 
 
 def _nan_where_unordered(p: Parts, a: str, b: str, x: str) -> str:
