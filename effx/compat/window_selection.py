@@ -7,12 +7,11 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from effx import jvp, lax, vjp
 from effx.array import Array
 from effx.array.arithmetic import where
 from effx.compat.defined import Evaluable, Primitive
+from effx.ir.types import highest_value, lowest_value
 
 __all__ = ["select_and_gather_add", "select_and_scatter", "select_and_scatter_add"]
 
@@ -31,9 +30,7 @@ def _pool(
     is_max = select_prim.name in ("ge", "gt")
 
     def pool(x: Array) -> Array:
-        is_float = x.type.kind == "f"
-        low, high = (-np.inf, np.inf) if is_float else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
-        initial, extremum = (low, lax.max) if is_max else (high, lax.min)
+        initial, extremum = (lowest_value(x.type), lax.max) if is_max else (highest_value(x.type), lax.min)
         windows = window_dimensions, window_strides, padding, base_dilation, window_dilation
         result: Array = lax.reduce_window(x, initial, extremum, *windows)
         return result

@@ -229,7 +229,7 @@ class PartitionSpec:
             reduced=self.reduced if reduced is None else reduced,
         )
 
-    def trimmed(self) -> "PartitionSpec":
+    def trim(self) -> "PartitionSpec":
         """Returns the PartitionSpec without None at the end of its entries, which has no meaning."""
         return self.update(trim_spec(self))
 

@@ -162,7 +162,7 @@ def type_sharding(
     if not any(explicit_axes) and not unreduced and not reduced:
         return None
     spec = PartitionSpec(*explicit_axes, unreduced=unreduced, reduced=reduced)
-    return TypeSharding(without_device(mesh), spec.trimmed())
+    return TypeSharding(without_device(mesh), spec.trim())
 
 
 def _kind_letter(dtype: DType) -> str:

@@ -173,7 +173,7 @@ class Assignment:
             names = mesh.axis_names
             entries = [tuple([names[a] for a in axes]) for axes in tiling.dims]
             unreduced = frozenset([names[a] for a in tiling.unreduced])
-            return NamedSharding(mesh, PartitionSpec(*entries, unreduced=unreduced).trimmed())
+            return NamedSharding(mesh, PartitionSpec(*entries, unreduced=unreduced).trim())
         grid = grid_sharding(self.devices, tiling.sizes, ()).mesh
         spec = PartitionSpec(*[tuple([f"m{a}" for a in axes]) for axes in tiling.dims])
         return NamedSharding(grid, PartitionSpec(*trim_spec(spec)))

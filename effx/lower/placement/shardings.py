@@ -255,12 +255,12 @@ class NamedSharding(Sharding):
         return self is other or (
             isinstance(other, NamedSharding)
             and self.memory_kind == other.memory_kind
-            and self.spec.trimmed() == other.spec.trimmed()
+            and self.spec.trim() == other.spec.trim()
             and self.mesh == other.mesh
         )
 
     def __hash__(self) -> int:
-        return hash((self.mesh, self.spec.trimmed(), self.memory_kind))
+        return hash((self.mesh, self.spec.trim(), self.memory_kind))
 
     def __repr__(self) -> str:
         memory = (
