@@ -349,8 +349,9 @@ _TRANSFORMATIONS = frozenset({"jvp(", "transpose(", "vmap("})
 def call_in_transformation(name: str, function: Callable[[X], R], argument: X) -> R:
     """Calls a function with a transformation in the name stack of what it performs: "jvp", "transpose" or "vmap"."""
     outer = current_scope.get()
-    current_scope.set(f"{outer}/{name}(" if outer else f"{name}(")
     try:
+        # Set inside the try: an interrupt may come after any call.
+        current_scope.set(f"{outer}/{name}(" if outer else f"{name}(")
         return function(argument)
     finally:
         current_scope.set(outer)

@@ -33,10 +33,13 @@ def user_context(c: Source, *, name_stack: str | None = None) -> Iterator[None]:
         c: the equation's `source_info.traceback`; None for their own positions.
         name_stack: scopes, joined by `/`, instead of those around; None for those around.
     """
-    source = active_source.set(active_source.get() if c is None else c)
-    scope = current_scope.set(current_scope.get() if name_stack is None else name_stack)
+    outer_source, outer_scope = active_source.get(), current_scope.get()
     try:
+        active_source.set(outer_source if c is None else c)
+        current_scope.set(outer_scope if name_stack is None else name_stack)
         yield
     finally:
-        current_scope.reset(scope)
-        active_source.reset(source)
+        try:
+            current_scope.set(outer_scope)
+        finally:
+            active_source.set(outer_source)
