@@ -74,3 +74,28 @@ def test_batches_and_derivatives() -> None:
     np.testing.assert_allclose(effx.vmap(lax.cumsum, 1, 1)(x.T), np.cumsum(x, 1).T, rtol=1e-3, atol=1e-3)
     slope = effx.grad(lambda v: (lax.cumsum(v) * x[1]).sum())(x[0])
     np.testing.assert_allclose(slope, np.cumsum(x[1][::-1])[::-1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 33])
+def test_derivatives_of_products(n: int, reverse: bool) -> None:
+    """Each running product's derivative by an element is the product of its other factors, zeros among them."""
+    x = RNG.uniform(-2.0, 2.0, (n, 2))
+    x[n // 3 : n // 3 + 2, 0] = 0.0
+    order = slice(None, None, -1) if reverse else slice(None)
+    expected = np.zeros((n, 2, n))
+    for i in range(n):
+        for j in range(i + 1):
+            others = x[order][: i + 1].copy()
+            others[j] = 1.0
+            expected[i, :, j] = others.prod(0)
+
+    def multiply(column: effx.Array) -> effx.Array:
+        return lax.cumprod(column, 0, reverse)
+
+    with effx.enable_x64():
+        columns = effx.numpy.asarray(x)
+        by_column = np.asarray(effx.vmap(effx.jacrev(multiply), 1, 1)(columns))
+        forward = np.asarray(effx.vmap(effx.jacfwd(multiply), 1, 1)(columns))
+    np.testing.assert_allclose(by_column[order][:, :, order], expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(forward, by_column, rtol=1e-12, atol=1e-12)

@@ -3,6 +3,7 @@
 from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.indexing import gather_along_axis, iota_along_axis
+from effx.array.prefixes import combine_prefixes, slice_axis
 from effx.array.promotion import scalar
 from effx.array.shaping import transpose
 from effx.handlers.jvp.handler import Tangent, rule
@@ -11,7 +12,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
-from effx.ir.ops.shape import BroadcastInDim, Concatenate, Pad, Reshape, Slice
+from effx.ir.ops.shape import BroadcastInDim, Concatenate, Pad, Reshape, Reverse, Slice
 from effx.ir.sizes.dimensions import is_symbolic
 
 MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
@@ -71,20 +72,14 @@ def _multiply_others(x: Array, axis: int) -> Array:
     if n == 1:
         return BroadcastInDim(x.type.shape, ())(scalar(1, x.type.dtype))
     half = (n + 1) // 2
-    first, second = _slice_axis(x, axis, 0, half), _slice_axis(x, axis, half, n)
+    first, second = slice_axis(x, axis, 0, half), slice_axis(x, axis, half, n)
     if n % 2:  # a one has no influence on products
         zeros = (0,) * x.type.ndim
         edge = tuple([int(i == axis) for i in range(x.type.ndim)])
         second = Pad(zeros, edge, zeros)(second, scalar(1, x.type.dtype))
     above = _multiply_others(MUL(first, second), axis)
     others = Concatenate(axis)(MUL(above, second), MUL(above, first))
-    return _slice_axis(others, axis, 0, n) if n % 2 else others
-
-
-def _slice_axis(x: Array, axis: int, start: int, stop: int) -> Array:
-    starts = tuple([start if i == axis else 0 for i in range(x.type.ndim)])
-    stops = tuple([stop if i == axis else m for i, m in enumerate(x.type.shape)])
-    return Slice(starts, stops, (1,) * x.type.ndim)(x)
+    return slice_axis(others, axis, 0, n) if n % 2 else others
 
 
 def _prod(sizes: tuple[int, ...]) -> int:
@@ -105,25 +100,19 @@ def _exclusive_products(x: Array, reverse: bool) -> Array:
 def jvp_cumulative_product(
     op: r.CumProd, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[Array, Tangent]:
-    # y_i = y_{i-1} x_i gives dy_i = dy_{i-1} x_i + y_{i-1} dx_i: a linear recurrence, solved by
-    # doubling: the pairs (a, b) of t -> a t + b combine as (a2 a1, a2 b1 + b2).
+    # The prefixes of pairs (x, dx), which combine by the rule of products: no division, so that zeros do no harm.
     (x,), (dx,) = primals, tangents
-    y = op(x)
     assert dx is not None
-    a, b = x, MUL(_shift_elements(y, op.axis, 1, op.reverse, 1), dx)
-    return y, linear_recurrence(a, b, op.axis, op.reverse)
+    pair = [x, dx]
+    if op.reverse:
+        pair = [Reverse((op.axis,))(part) for part in pair]
+    tangent = combine_prefixes(_multiply_duals, pair, [op.axis, op.axis])[1]
+    return op(x), Reverse((op.axis,))(tangent) if op.reverse else tangent
 
 
-def linear_recurrence(a: Array, b: Array, axis: int, reverse: bool) -> Array:
-    """Solves t_i = a_i t_{i-1} + b_i with t_{-1} = 0 along an axis."""
-    by, n = 1, a.type.shape[axis]
-    while by < n:
-        earlier_a = _shift_elements(a, axis, by, reverse, 1)
-        earlier_b = _shift_elements(b, axis, by, reverse, 0)
-        b = ADD(MUL(a, earlier_b), b)
-        a = MUL(a, earlier_a)
-        by *= 2
-    return b
+def _multiply_duals(left: list[Array], right: list[Array]) -> list[Array]:
+    (x, dx), (y, dy) = left, right
+    return [MUL(x, y), ADD(MUL(dx, y), MUL(x, dy))]
 
 
 def _shift_elements(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:

@@ -8,20 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effx.array import Array
-from effx.array.shaping import concatenate, stack
+from effx.array.prefixes import combine_prefixes
 from effx.errors import ShapeError, TransformError, TreeError
 from effx.lax.control.closures import check_callable, flatten_to_arrays
 from effx.lax.operands import resolve_axis
-from effx.lax.shape import reshape, rev
-from effx.lax.slicing import slice_in_dim
+from effx.lax.shape import rev
 from effx.tracing.arguments import callable_name, leaf_path
 from effx.tree.registry import PyTree
 
 __all__ = ["associative_scan"]
 
 E = TypeVar("E")
-
-Combine = Callable[[list[Array], list[Array]], list[Array]]
 
 
 @overload
@@ -80,7 +77,7 @@ def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = Fal
 
     if reverse:
         arrays = [rev(x, (a,)) for x, a in zip(arrays, axes, strict=True)]
-    prefixes = _combine_prefixes(combine, arrays, axes)
+    prefixes = combine_prefixes(combine, arrays, axes)
     if reverse:
         prefixes = [rev(x, (a,)) for x, a in zip(prefixes, axes, strict=True)]
     result: E = tree.unflatten(prefixes)
@@ -96,39 +93,3 @@ def _check_sizes(elems: PyTree, arrays: list[Array], axes: list[int]) -> None:
                 f"associative_scan: sizes along axis {axes[0]} differ: elems{leaf_path(elems, 0)} {arrays[0].type!r} has "
                 f"{sizes[0]}, elems{leaf_path(elems, i)} {arrays[i].type!r} has {n}"
             )
-
-
-def _combine_prefixes(combine: Combine, arrays: list[Array], axes: list[int]) -> list[Array]:
-    """Combines neighbours, computes the prefixes of the pairs, and from these the other prefixes."""
-    n = arrays[0].type.shape[axes[0]]
-    if n < 2:
-        return arrays
-
-    def every_second(parts: list[Array], start: int, stop: int) -> list[Array]:
-        return [slice_in_dim(x, start, stop, 2, axis) for x, axis in zip(parts, axes, strict=True)]
-
-    even = n - n % 2
-    pairs = combine(every_second(arrays, 0, even), every_second(arrays, 1, even))
-    # The prefix that ends at index 2k + 1 is that of the first k + 1 pairs.
-    odd = _combine_prefixes(combine, pairs, axes)
-    first = [slice_in_dim(x, 0, 1, 1, axis) for x, axis in zip(arrays, axes, strict=True)]
-    if n == 2:
-        return [concatenate((x, y), axis) for x, y, axis in zip(first, odd, axes, strict=True)]
-    # The prefix that ends at index 2k is the one before it, combined with the element.
-    before = [slice_in_dim(x, 0, (n - 1) // 2, 1, axis) for x, axis in zip(odd, axes, strict=True)]
-    between = combine(before, every_second(arrays, 2, n))
-    return [
-        _interleave(concatenate((x, y), axis), z, axis)
-        for x, y, z, axis in zip(first, between, odd, axes, strict=True)
-    ]
-
-
-def _interleave(even: Array, odd: Array, axis: int) -> Array:
-    """Returns even[0], odd[0], even[1], ... along an axis; there may be one more even than odd ones."""
-    shape = odd.type.shape
-    m = shape[axis]
-    pairs = stack((slice_in_dim(even, 0, m, 1, axis), odd), axis + 1)
-    mixed = reshape(pairs, (*shape[:axis], 2 * m, *shape[axis + 1 :]))
-    if even.type.shape[axis] == m:
-        return mixed
-    return concatenate((mixed, slice_in_dim(even, m, m + 1, 1, axis)), axis)
