@@ -61,8 +61,8 @@ DIGAMMA = (
         2.4057297773026326e-10,
     ),
 )  # fmt: skip
-# The zero of digamma is at 1 + ROOT; its first digits, a float of 32 bits, and the rest.
-ROOT = (0.4616321325302124, 0.4616321449683623412627 - 0.4616321325302124)
+# The zero of digamma is at 1 + ROOT: for floats of 32 bits and of 64 the nearest one, and the rest.
+ROOT = ((0.4616321325302124, 1.2438149938918909e-08), (0.46163214496836236, -1.5522348162858677e-17))
 # Coefficients, constant first, in powers of 1 / x² of x (log(gamma(x)) - Stirling's formula).
 STIRLING_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 # The same of x² (log(x) - 1 / (2 x) - digamma(x)).
@@ -130,13 +130,20 @@ def log_gamma(x: Array) -> Array:
     return where(x < 0.0, where(whole, math.inf, reflected), value)
 
 
+def _subtract_root(t: Array) -> Array:
+    """Returns t - ROOT, to all digits where t is near it: the difference to the nearest float is exact."""
+    nearest, rest = ROOT[t.type.dtype.itemsize > 4]
+    # XLA makes t - a - b the one difference t - (a + b), but it moves nothing across a product. By 4 it is exact.
+    return (4.0 * t - 4.0 * nearest) * 0.25 - rest
+
+
 def digamma(x: Array) -> Array:
     """Returns the slope of log_gamma; NaN at negative integers and at -inf, -inf at 0, inf at -0."""
     size = ABS(x)
     small, below_one = size < STIRLING_FROM, size < 1.0
     near, far = where(small, size, 1.0), where(small, STIRLING_FROM, size)
     t = _fraction_of(near)
-    base = (t - ROOT[0] - ROOT[1]) * _evaluate_fit(DIGAMMA, t)
+    base = _subtract_root(t) * _evaluate_fit(DIGAMMA, t)
     # The sum of 1 / (x - k), as one fraction.
     numerator, denominator = near * 0.0, near * 0.0 + 1.0
     for k in range(1, 7):

@@ -183,7 +183,7 @@ GAMMA_FUNCTIONS = [
         "digamma",
         sp.digamma,
         lambda x: mp.psi(0, x),
-        (1e-8, 1e-3, 0.5, 1.0, 2.0, 3.0, 40.0, 1e4),
+        (1e-8, 1e-3, 0.5, 1.0, 1.46, 1.4616303, 1.4616321, 1.46163214496836, 1.47, 2.0, 3.0, 40.0, 1e4),
         slopes={
             (0,): lambda x: mp.psi(1, x),
             (0, 0): lambda x: mp.psi(2, x),
