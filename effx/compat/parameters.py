@@ -202,7 +202,9 @@ def _show_cond(params: Params) -> Params:
 
 
 _ACCURATE = ParameterView(fixed={"accuracy": None})
-_REDUCING = ParameterView(fixed={"out_sharding": None})
+_REDUCING = ParameterView(
+    fixed={"out_sharding": None}, show=lambda params: _drop_parameters(params, "may_lose_nan")
+)
 _SUMMING = ParameterView(fixed={"out_sharding": None}, show=_show_unreduced)
 _PICKING = ParameterView(show=_show_axis, take=_take_axis)
 _WHOLE = {"sharding": None}

@@ -48,6 +48,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import highest_value, lowest_value
 from effx.lower.text import sizes
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
+from effx.lower.text.stablehlo.reduce import ORDER, choosing_region, loses_nan
 
 __all__ = [
     "ReduceWindowMax",
@@ -373,9 +374,13 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
     s = scalar.mlir
     padded_operands, op = _emit_symbolic_padding(body, [(body.name(x), x.type, first)], op)
     ((name, t),) = padded_operands
+    region = (
+        choosing_region(combine, t)
+        if combine in ORDER and loses_nan(body, t)
+        else f"^bb0(%a: {s}, %b: {s}): %c = stablehlo.{combine} %a, %b : {s} stablehlo.return %c : {s}"
+    )
     return body.line(
-        f'"stablehlo.reduce_window"({name}, {first}) ({{ ^bb0(%a: {s}, %b: {s}): '
-        f"%c = stablehlo.{combine} %a, %b : {s} stablehlo.return %c : {s} }}) {{{_attributes(op)}}} "
+        f'"stablehlo.reduce_window"({name}, {first}) ({{ {region} }}) {{{_attributes(op)}}} '
         f": ({t.mlir}, {s}) -> {y.type.mlir}"
     )
 

@@ -87,7 +87,7 @@ def _cumulate_by_pairs(x: Array) -> Array:
     upto = s.Iota(index, 2)() <= s.Iota(index, 1)()
     lowest = scalar(-np.inf, x.type.dtype)
     included_values = perform(e.Select(), (upto, lowest, s.BroadcastInDim(pairs, (0, 2, 3))(x)))
-    largest = perform(StopGradient(), (r.ReduceMax((2,))(included_values),))
+    largest = perform(StopGradient(), (r.ReduceMax((2,), may_lose_nan=True)(included_values),))
     largest = perform(e.Select(), (perform(e.IsFinite(), (largest,)), scalar(0.0, x.type.dtype), largest))
     powers = perform(e.Exp(), (included_values - s.BroadcastInDim(pairs, (0, 1, 3))(largest),))
     total = r.ReduceSum((2,))(powers)

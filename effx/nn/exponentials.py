@@ -30,6 +30,7 @@ from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
+from effx.ir.ops.reduce import ReduceMax
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 
@@ -40,8 +41,9 @@ EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFin
 
 
 def _constant_maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest element along axes, which remain with size 1; as a constant."""
-    return perform(STOP, (reducing.max(x, axes, True, initial=-np.inf),))
+    """The largest element along axes, which remain with size 1; as a constant. NaN comes through with the powers."""
+    shape = tuple([1 if a in axes else n for a, n in enumerate(x.type.shape)])
+    return perform(STOP, (reshape(ReduceMax(tuple(sorted(axes)), may_lose_nan=True)(x), shape),))
 
 
 def _sum_wide(x: Array, axes: tuple[int, ...]) -> Array:

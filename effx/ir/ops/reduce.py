@@ -64,11 +64,16 @@ class ReduceProd(Reduction):
 
 
 @final
+@attrs.frozen
 class ReduceMax(Reduction):
-    """The largest element, NaN if there is one; the smallest value of the dtype for no elements."""
+    """The largest element, NaN if there is one; the smallest value of the dtype for no elements.
 
-    __slots__ = ()
+    Attributes:
+        may_lose_nan: whether NaN may be passed over, since it comes through elsewhere: the largest exponent of a sum.
+    """
+
     kinds: ClassVar[str] = "biuf"
+    may_lose_nan: bool = False
 
 
 @final

@@ -24,17 +24,16 @@ import attrs
 from effx.dtypes import float32
 from effx.ir.ops.control import HigherOrder, Scan, While
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.reduce import ArgReduction, ReduceMax, ReduceMin, ReduceSum, Reduction
+from effx.ir.ops.reduce import ArgReduction, ReduceMax, ReduceSum
 from effx.ir.program import Program
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import CompilerOptions
+from effx.lower.text.stablehlo.reduce import LIBRARY_FROM
 
 SWITCH = "xla_cpu_experimental_ynn_fusion_type"
 PRODUCTS, REDUCTIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT", "LIBRARY_FUSION_TYPE_REDUCE"
 
-# XLA compiles reductions of fewer elements by itself.
-SMALL = 2048
 # XLA's own kernel of a reduction takes 30 ms longer to compile: as long as this many nanoseconds in 600 runs.
 WORTH = 50_000.0
 # The assumed number of iterations of a loop where it is unknown.
@@ -101,13 +100,14 @@ def _estimate_costs(program: Program) -> ReductionCosts:
                 n, batch = _multiplications(op, e.inputs[0].type, e.inputs[1].type)
                 bound = bound or n > LARGE or batch > BATCH
                 products += 1
-        elif isinstance(op, (ReduceSum, ReduceMax, ReduceMin, ArgReduction)):
+        elif isinstance(op, (ReduceSum, ReduceMax, ArgReduction)):
             t = e.inputs[0].type
-            if t.dtype is float32 and not has_symbolic(t.shape) and t.size >= SMALL:
-                # argmax and argmin take two reductions: of the values, and of the indices.
-                times, axes = (1, op.axes) if isinstance(op, Reduction) else (2, (op.axis,))
-                reductions += times
-                gain += times * reduction_gain(t.shape, axes)
+            # argmax and argmin take a reduction of indices.
+            axes = (op.axis,) if isinstance(op, ArgReduction) else op.axes
+            keeps_nan = isinstance(op, ReduceMax) and not op.may_lose_nan
+            if t.dtype is float32 and not has_symbolic(t.shape) and t.size >= LIBRARY_FROM and not keeps_nan:
+                reductions += 1
+                gain += reduction_gain(t.shape, axes)
     costs = program.derived["libraries"] = ReductionCosts(reductions, gain, products, bound)
     return costs
 
