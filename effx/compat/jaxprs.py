@@ -11,6 +11,7 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
+from effx.compat.jaxpr_text import print_jaxpr
 from effx.compat.parameters import operands_of_effx, operands_of_jax
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
@@ -112,15 +113,19 @@ class Jaxpr:
     def pretty_print(
         self, *, source_info: bool = False, name_stack: bool = False, use_color: bool | None = None
     ) -> str:
-        """Returns the text of the program, as `Program.pretty_print` does."""
-        return written(self).pretty_print(source_info=source_info, name_stack=name_stack, use_color=use_color)
+        """Returns the text of the program, each equation with its source and its scopes where these are asked for.
+
+        Args:
+            use_color: not used; the text is plain.
+        """
+        return print_jaxpr(self, source_info, name_stack)
 
     def evaluate(self, consts: Sequence[Array], operands: Sequence[Array]) -> list[Array]:
         """Evaluates it, as `eval_jaxpr` does."""
         return eval_jaxpr(self, consts, *operands)
 
     def __str__(self) -> str:
-        return str(written(self))
+        return print_jaxpr(self)
 
     def __repr__(self) -> str:
         return str(self)
@@ -204,7 +209,7 @@ class ClosedJaxpr:
     def pretty_print(
         self, *, source_info: bool = False, name_stack: bool = False, use_color: bool | None = None
     ) -> str:
-        """Returns the text of the program, as `Program.pretty_print` does."""
+        """Returns the text of the program, as `Jaxpr.pretty_print` does."""
         return self.jaxpr.pretty_print(source_info=source_info, name_stack=name_stack, use_color=use_color)
 
     def __str__(self) -> str:

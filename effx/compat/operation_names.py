@@ -108,6 +108,6 @@ PRIMITIVES: Mapping[str, tuple[str, str]] = {**LAX, **LINALG, **_MORE}
 # Names of primitives that differ from those of the variables that hold them.
 CALLED: Mapping[str, str] = {
     "linear_solve": "custom_linear_solve",
-    "remat": "checkpoint",
+    "remat": "remat2",
     **{f"scatter_{how}": f"scatter-{how}" for how in ("add", "max", "min", "mul")},
 }

@@ -21,6 +21,7 @@ from effx.ir.ops.custom import CustomCall
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lax.products import Precision
+from effx.lower.placement.memories import MemorySpace
 
 __all__ = ["made", "operands_of_effx", "operands_of_jax", "shown"]
 
@@ -197,6 +198,23 @@ def operands_of_effx(op: Operation[object], operands: tuple[T, ...]) -> tuple[T,
     return operands[n:]
 
 
+# A device's memories are two of JAX's spaces. What moves between others of its kinds keeps effx's form.
+def _show_offload(params: Params) -> Params:
+    if (params["src"], params["dst"]) != ("device", "pinned_host"):
+        return params
+    space = MemorySpace.Device if params["back"] else MemorySpace.Host
+    return {"devices": (space,), "srcs": (None,)}
+
+
+def _take_offload(params: Params) -> Params:
+    if "devices" not in params:
+        return params
+    (space,) = params["devices"]
+    if not isinstance(space, MemorySpace):
+        raise TransformError(f"device_put: devices must be a memory space in programs, got {space!r}")
+    return {"src": "device", "dst": "pinned_host", "back": space is MemorySpace.Device}
+
+
 def _show_cond(params: Params) -> Params:
     return params if params["platforms"] else _drop_parameters(params, "platforms")
 
@@ -221,6 +239,8 @@ _VIEWS: Mapping[str, ParameterView] = {
     "dynamic_slice": ParameterView({"sizes": "slice_sizes"}),
     "integer_pow": ParameterView({"exponent": "y"}),
     "iota": ParameterView({"axis": "dimension"}, _WHOLE, _show_count, _take_count),
+    "checkpoint_name": ParameterView({"label": "name"}),
+    "offload": ParameterView({}, {}, _show_offload, _take_offload),
     "pad": ParameterView({}, {}, _show_padding, _take_padding),
     "qr": ParameterView({"full": "full_matrices"}, {"use_magma": None}),
     "reshape": ParameterView({"shape": "new_sizes"}, {"dimensions": None, "sharding": None}),

@@ -14,8 +14,10 @@ from effx.compat.parameters import made, shown
 from effx.compat.wrapped import WrappedFun
 from effx.effects import Operation
 from effx.errors import TransformError
+from effx.families.callbacks.callback import PythonCallback
 from effx.handlers.evaluate.handler import run_kernel, run_with
 from effx.handlers.staging.stage import run_program
+from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.control import Calling, HigherOrder
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.elementwise import RoundAwayFromZero, RoundToEven
@@ -230,6 +232,14 @@ def primitive_of(op: Operation[Any]) -> Primitive:
             return _view("custom_vjp_call", CustomCall)
         case CustomCall():
             return _view("custom_call", CustomCall)
+        case PythonCallback(kind="debug"):
+            return _view(
+                "debug_print" if op.called_function == "debug.print" else "debug_callback", PythonCallback
+            )
+        case PythonCallback():
+            return _view(f"{op.kind}_callback", PythonCallback)
+        case Offload():
+            return _view("device_put", Offload)
         case RoundToEven() | RoundAwayFromZero():
             return _view("round", RoundToEven if isinstance(op, RoundToEven) else RoundAwayFromZero)
     kind = type(op)

@@ -36,6 +36,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _are_exact(low: float, high: float, by: float, dtype: dtypes.DType) -> bool:
+    """Returns whether a floating dtype has all numbers of a range of whole numbers."""
+    if not dtypes.is_floating(dtype) or not all(
+        [abs(x) <= 0.5 / float(dtypes.finfo(dtype).eps) for x in (low, high, by)]
+    ):
+        return False
+    return all([float(x).is_integer() for x in (low, high, by)])
+
+
 def _concrete_number(function_name: str, name: str, x: Any) -> Any:
     """Returns a concrete number for an argument that determines a shape."""
     if isinstance(x, int | float) or is_symbolic(x):
@@ -101,9 +110,9 @@ def arange(
     if integers and range(low, high, by):
         check_fits("arange", low, result_dtype)
         check_fits("arange", range(low, high, by)[-1], result_dtype)
-    if integers and is_recorded():
+    if is_recorded() and (integers or _are_exact(low, high, by, result_dtype)):
         # An iota, so that a program does not store the numbers.
-        count = len(range(low, high, by))
+        count = max(math.ceil((high - low) / by), 0) if not integers else len(range(low, high, by))
         result = Iota(array_type(result_dtype, (count,)), 0)()
         result = result if by == 1 else result * by
         return to_device(result if low == 0 else result + low, device)

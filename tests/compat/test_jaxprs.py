@@ -80,7 +80,7 @@ def test_the_parts_of_a_view() -> None:
     assert position[0].endswith("test_jaxprs.py")
     assert view.eqns[0].primitive is primitive_of(effx.make_jaxpr(enp.sin)(1.0).equations[0].op)
     assert view.effects == frozenset()
-    assert str(view).startswith("<lambda>(")
+    assert str(view).startswith("{ lambda a:f32[3]; b:f32[2,3]. let\n    c:f32[2,3] = sin b\n")
 
 
 def test_a_view_that_is_not_changed_gives_its_program() -> None:

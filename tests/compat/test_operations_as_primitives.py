@@ -46,7 +46,7 @@ def test_names_of_what_is_called_otherwise() -> None:
     assert [lax.scatter_add_p.name, lax.linear_solve_p.name, primitives.remat_p.name, lax.sin_p.name] == [
         "scatter-add",
         "custom_linear_solve",
-        "checkpoint",
+        "remat2",
         "sin",
     ]
     assert custom_derivatives.custom_jvp_call_p is primitives.custom_jvp_call_p
@@ -82,7 +82,7 @@ def _cube() -> Any:
         (lambda x: effx.lax.scan(lambda c, y: (c + y, c), 0.0, x)[0], "scan"),
         (lambda x: effx.lax.cond(x[0] > 0, enp.sin, enp.cos, x), "cond"),
         (lambda x: effx.lax.round(x), "round"),
-        (effx.checkpoint(enp.sin), "checkpoint"),
+        (effx.checkpoint(enp.sin), "remat2"),
         (effx.lax.stop_gradient, "stop_gradient"),
         (lambda x: x.astype(np.int32), "convert_element_type"),
     ],

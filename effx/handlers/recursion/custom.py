@@ -185,6 +185,7 @@ class _RulesUnderHandler:
             self.batch if inner.batch is not None else None,
             shares_results=inner.shares_results,
             operand_leaves=self.find_operand_leaves(),
+            details=inner.details if keeps else {},
         )
 
     def find_operand_leaves(self) -> tuple[tuple[int, int], ...]:

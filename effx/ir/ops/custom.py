@@ -5,7 +5,7 @@ not use the rules sees a call. Forward mode turns a function with a reverse-mode
 `CustomTangent`: its tangents, linear in the arguments' tangents, with only the transpose known.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -96,6 +96,7 @@ class CustomRules:
             cotangent is then the first element's.
         operand_leaves: for a function under handlers with boxes: for each of the user's arguments where the leaves of its
             payload begin and end among the primals.
+        details: names of the user's rules and options, for the text of programs.
     """
 
     transform_name: str
@@ -106,6 +107,7 @@ class CustomRules:
     function: NamedCall | None = None
     shares_results: bool = False
     operand_leaves: tuple[tuple[int, int], ...] = ()
+    details: Mapping[str, object] = attrs.field(factory=dict)
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]

@@ -29,7 +29,7 @@ _USUAL = ["device", "pinned_host", "unpinned_host"]
 
 
 @final
-class Space(enum.Enum):
+class MemorySpace(enum.Enum):
     """A memory that every platform has, whatever it calls it; `device_put` takes it in place of a sharding.
 
     Attributes:
@@ -41,6 +41,12 @@ class Space(enum.Enum):
     Device = 1
     Host = 2
     Any = 3
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+Space = MemorySpace
 
 
 @final

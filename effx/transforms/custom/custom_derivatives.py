@@ -107,6 +107,10 @@ class _Custom(Generic[P, R]):
             None if forward is None else forward.bind_call(call),
             None if reverse is None else reverse.bind_call(call),
             shares_results=reverse is not None and reverse.shares,
+            details={
+                **({} if reverse is None else reverse.details),
+                **({} if forward is None else forward.details),
+            },
         )
         result: R = perform_custom(call, rules)
         return result

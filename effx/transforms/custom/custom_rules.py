@@ -1,6 +1,6 @@
 """Adapt users' derivative rules to lists of arrays: prepare their arguments, and check their results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from effx import dtypes
@@ -187,6 +187,7 @@ class ForwardRule:
     def __init__(self, rule: Callable[..., PyTree], symbolic_zeros: bool) -> None:
         self.rule, self.symbolic = rule, symbolic_zeros
         self.name = callable_name(rule)
+        self.details: Mapping[str, object] = {"jvp": self.name, "symbolic_zeros": symbolic_zeros}
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the parts of the rule that belong to its key on disk."""
@@ -246,6 +247,9 @@ class ReverseRule:
     ) -> None:
         self.fwd, self.bwd, self.symbolic, self.shares = fwd, bwd, symbolic_zeros, shares
         self.fwd_name, self.bwd_name = callable_name(fwd), callable_name(bwd)
+        self.details: Mapping[str, object] = {
+            "fwd": self.fwd_name, "bwd": self.bwd_name, "symbolic_zeros": symbolic_zeros,
+        }  # fmt: skip
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the parts of the rules that belong to their key on disk."""
