@@ -106,6 +106,17 @@ class Jaxpr:
     debug_info: object = None
     shown: Program | None = attrs.field(default=None, repr=False)
 
+    @property
+    def jaxpr(self) -> "Jaxpr":
+        """The program itself, as of a closed one."""
+        return self
+
+    @property
+    def consts(self) -> Sequence[Any]:
+        """The values of the constants, where they are known."""
+        known = () if self.shown is None else self.shown.constants
+        return known if len(known) == len(self.constvars) else ()
+
     def replace(self, **changes: Any) -> "Jaxpr":
         """Returns the program with other attributes."""
         return attrs.evolve(self, **changes)
@@ -378,7 +389,7 @@ def program_of(view: ClosedJaxpr) -> Program:
     )
 
 
-def jaxpr_as_fun(view: ClosedJaxpr) -> Callable[..., list[Any]]:
+def jaxpr_as_fun(view: Jaxpr | ClosedJaxpr) -> Callable[..., list[Any]]:
     """Returns a function of flat operands that evaluates a program."""
     return lambda *operands: eval_jaxpr(view.jaxpr, view.consts, *operands)
 

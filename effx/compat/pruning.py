@@ -5,7 +5,7 @@ flax finds by it the operands that a result depends on. The same pass prunes pro
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from effx.compat.defined import Primitive
 from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, view, written
@@ -15,6 +15,7 @@ from effx.ir.passes import prune_program
 __all__ = ["convert_constvars_jaxpr", "dce_jaxpr", "dce_rules"]
 
 Bools: TypeAlias = Sequence[bool]
+J = TypeVar("J", Jaxpr, ClosedJaxpr)
 
 
 dce_rules: dict[Primitive, Callable[..., object]] = {}
@@ -35,21 +36,22 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def dce_jaxpr(
-    jaxpr: Jaxpr | ClosedJaxpr,
+    jaxpr: J,
     used_outputs: bool | Bools,
     instantiate: bool | Bools = False,
     live_inputs: bool | Bools = True,
-) -> tuple[Jaxpr, list[bool]]:
+) -> tuple[J, list[bool]]:
     """Removes what the results that are used do not need.
 
     Args:
-        jaxpr: the program; its constants stay parameters. Of a closed one the program without the values.
+        jaxpr: the program; its constants stay parameters.
         used_outputs: which results are used; one bool for all.
         instantiate: which operands stay though nothing uses them.
         live_inputs: which references' contents are read afterwards. Writes stay in any case, to other references too.
 
     Returns:
-        The program with the used results and the operands left, and for each operand whether it is left.
+        The program with the used results and the operands left, closed if the first one is, and for each operand
+        whether it is left.
 
     Raises:
         ProgramError: there are not as many bools as results or operands.
@@ -61,7 +63,14 @@ def dce_jaxpr(
     [True, False]
     """
     if isinstance(jaxpr, ClosedJaxpr):
-        jaxpr = jaxpr.jaxpr
+        smaller, used = _prune_view(jaxpr.jaxpr, used_outputs, instantiate, live_inputs)
+        return ClosedJaxpr(smaller, jaxpr.consts), used
+    return _prune_view(jaxpr, used_outputs, instantiate, live_inputs)
+
+
+def _prune_view(
+    jaxpr: Jaxpr, used_outputs: bool | Bools, instantiate: bool | Bools, live_inputs: bool | Bools
+) -> tuple[Jaxpr, list[bool]]:
     outputs = _flags_for_each("used_outputs", used_outputs, len(jaxpr.outvars))
     instantiate_flags = _flags_for_each("instantiate", instantiate, len(jaxpr.invars))
     _flags_for_each("live_inputs", live_inputs, len(jaxpr.invars))

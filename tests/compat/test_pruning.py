@@ -12,7 +12,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.compat.jaxprs import eval_jaxpr
+from effx.compat.jaxprs import eval_jaxpr, jaxpr_as_fun
 from effx.compat.modules import lax as jax_lax
 from effx.compat.modules import make_jaxpr
 from effx.compat.modules.interpreters import partial_eval as pe
@@ -155,3 +155,75 @@ def test_scan_takes_its_transpose() -> None:
     with pytest.raises(CompatError) as caught:
         total(jax_lax.scan, _split_transpose=True)
     assert caught.value.message == "scan: effx transposes a loop to one loop; leave _split_transpose=False"
+
+
+@effx.custom_jvp
+def wave(x: Any, y: Any) -> Any:
+    return enp.sin(x), x + enp.cos(y)
+
+
+@wave.defjvp
+def wave_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    return wave(x, y), (2 * enp.cos(x) * dx, 1.5 * dx - 0.5 * enp.sin(y) * dy)
+
+
+@effx.custom_vjp
+def wave_back(x: Any, y: Any) -> Any:
+    return enp.sin(x), x + enp.cos(y)
+
+
+wave_back.defvjp(
+    lambda x, y: (wave_back(x, y), (enp.cos(x), enp.sin(y))),
+    lambda res, cts: (2 * res[0] * cts[0] + 1.5 * cts[1], -0.5 * res[1] * cts[1]),
+)
+
+
+@effx.custom_batching.custom_vmap
+def wave_rows(x: Any, y: Any) -> Any:
+    return enp.sin(x), x + enp.cos(y)
+
+
+@wave_rows.def_vmap
+def wave_rows_rule(size: int, batched: Any, x: Any, y: Any) -> Any:
+    return (2 * enp.sin(x), x - enp.cos(y)), (True, True)
+
+
+@pytest.mark.parametrize("function", [wave, wave_back])
+@pytest.mark.parametrize("transform", [lambda f: f, effx.jit, effx.checkpoint], ids=["", "jit", "checkpoint"])
+def test_functions_with_rules_keep_them(function: Any, transform: Any) -> None:
+    """The program inside gives the used results alone, and derivatives are the rule's."""
+    x, y = np.array([0.1, 2.0], np.float32), np.array([-1.3, 0.4], np.float32)
+    expected = {
+        (True, False): (np.sin(x), 2 * np.cos(x), 0 * x),
+        (False, True): (x + np.cos(y), 1.5 + 0 * x, -0.5 * np.sin(y)),
+    }
+    for results, (value, dx, dy) in expected.items():
+        jaxpr, used = pe.dce_jaxpr(make_jaxpr(function)(0.1, -1.3).jaxpr, list(results))
+        assert used == [True, True]
+        inner = [e.primitive.name for e in jaxpr.eqns[0].params["call_jaxpr"].eqns]
+        assert ("sin" in inner, "cos" in inner) == results
+
+        def f(x: Any, y: Any, jaxpr: Any = jaxpr) -> Any:
+            return eval_jaxpr(jaxpr, (), x, y)[0]
+
+        gradients: Any = effx.vmap(effx.grad(transform(f), argnums=(0, 1)))(x, y)
+        np.testing.assert_allclose(effx.vmap(f)(x, y), value, rtol=1e-6)
+        np.testing.assert_allclose(gradients, [dx, dy], rtol=1e-6)
+
+
+def test_a_batching_rule_is_kept() -> None:
+    """For the results that are used."""
+    jaxpr, _ = pe.dce_jaxpr(make_jaxpr(wave_rows)(0.1, -1.3).jaxpr, [False, True])
+    results = effx.vmap(lambda x, y: eval_jaxpr(jaxpr, (), x, y)[0])(X, Y)
+    np.testing.assert_allclose(results, X - np.cos(Y), rtol=1e-6)
+
+
+def test_a_closed_program_stays_closed() -> None:
+    """With the values of its constants, and a program itself has them too."""
+    whole = make_jaxpr(lambda x, y: (x * X, y))(X, Y)
+    smaller, _ = pe.dce_jaxpr(whole, [True, False])
+    assert smaller.consts is whole.consts
+    assert smaller.jaxpr.jaxpr is smaller.jaxpr
+    np.testing.assert_array_equal(whole.jaxpr.consts[0], X)
+    np.testing.assert_array_equal(jaxpr_as_fun(smaller)(Y)[0], X * Y)

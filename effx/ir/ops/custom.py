@@ -6,6 +6,7 @@ not use the rules sees a call. Forward mode turns a function with a reverse-mode
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -108,6 +109,46 @@ class CustomRules:
     shares_results: bool = False
     operand_leaves: tuple[tuple[int, int], ...] = ()
     details: Mapping[str, object] = attrs.field(factory=dict)
+
+    def select_results(self, live: Sequence[bool]) -> "CustomRules":
+        """Returns the rules of the function that gives only these results."""
+        jvp, vjp, batch = self.jvp, self.vjp, self.batch
+        selected = attrs.evolve(self)
+        if jvp is not None:
+
+            def jvp_selected(
+                constants: "Sequence[Array]", primals: "Sequence[Array]", tangents: "Sequence[Array | None]"
+            ) -> "tuple[list[Array], list[Array | None]]":
+                ys, dys = jvp(constants, primals, tangents)
+                return list(compress(ys, live)), list(compress(dys, live))
+
+            selected = attrs.evolve(selected, jvp=jvp_selected)
+        if vjp is not None:
+
+            def vjp_selected(
+                constants: "Sequence[Array]", primals: "Sequence[Array]", perturbed: Sequence[bool]
+            ) -> "tuple[list[Array], list[Array], BackwardRule]":
+                ys, residuals, backward = vjp(constants, primals, perturbed)
+
+                def backward_selected(
+                    residuals: "Sequence[Array]", cts: "Sequence[Array | None]"
+                ) -> "Sequence[Array | None]":
+                    remaining = iter(cts)
+                    return backward(residuals, [next(remaining) if is_live else None for is_live in live])
+
+                return list(compress(ys, live)), residuals, backward_selected
+
+            selected = attrs.evolve(selected, vjp=vjp_selected)
+        if batch is not None:
+
+            def batch_selected(
+                size: int, constants: "Sequence[Array]", values: "Sequence[Array]", batched: Sequence[bool]
+            ) -> "tuple[list[Array], list[bool]]":
+                ys, are_batched = batch(size, constants, values, batched)
+                return list(compress(ys, live)), list(compress(are_batched, live))
+
+            selected = attrs.evolve(selected, batch=batch_selected)
+        return selected
 
     def __repr__(self) -> str:
         kinds = [k for k in ("jvp", "vjp", "batch") if getattr(self, k) is not None]

@@ -17,7 +17,7 @@ import attrs
 from effx.effects import must_happen
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call, Calling, Cond, HigherOrder, Scan, While
-from effx.ir.ops.custom import CustomTangent
+from effx.ir.ops.custom import CustomCall, CustomTangent
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Atom, Equation, Program, Var, effect_row
@@ -104,6 +104,11 @@ def prune_equation(e: Equation, live: list[bool], final: bool = False) -> Equati
                 if program is e.op.program
                 else _replace_operation(e, attrs.evolve(e.op, program=program), left, live)
             )
+        case CustomCall() if not final and e.op.rules.function is None and not all(live):
+            # The rules take all operands.
+            program, _ = prune_program(e.op.program, live, [True] * len(e.inputs))
+            op = attrs.evolve(e.op, program=program, rules=e.op.rules.select_results(live))
+            return _replace_operation(e, op, [True] * len(e.inputs), live)
         case Cond():
             return _prune_cond(e, e.op, live, final)
         case Scan():
