@@ -377,7 +377,7 @@ def test_iteration_shares_compiled_code(caplog: pytest.LogCaptureFixture) -> Non
     x = enp.arange(1009)
     with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
         assert [int(v) for v in x] == list(range(1009))
-    assert len(caplog.messages) <= 2
+    assert sum(["Finished XLA compilation" in message for message in caplog.messages]) <= 2
 
 
 def test_indices_out_of_range_stay_errors() -> None:
@@ -401,7 +401,7 @@ def test_many_arrays_are_joined_in_groups(caplog: pytest.LogCaptureFixture) -> N
         z = enp.concatenate(rows)
     np.testing.assert_array_equal(y, np.repeat(np.arange(3001), 2).reshape(-1, 2))
     np.testing.assert_array_equal(z, np.repeat(np.arange(3001), 2))
-    assert len(caplog.messages) < 10
+    assert sum(["Finished XLA compilation" in message for message in caplog.messages]) < 10
 
 
 METHODS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {

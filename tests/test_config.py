@@ -233,8 +233,8 @@ def test_raw_and_typed_keys() -> None:
 
 
 AGAIN = (
-    "a new function of the same code as one that was staged before; programs are kept with the function, so make it "
-    "once and call it often"
+    "never seen function, but another function defined on the same line was staged before; programs are kept with the "
+    "function, so make it once and call it often"
 )
 
 
@@ -253,32 +253,40 @@ def test_misses_are_explained(caplog: pytest.LogCaptureFixture) -> None:
 
     g = effx.jit(power, static_argnames="n")
     w, x = {"a": enp.ones(3)}, enp.ones(3)
-    assert explained(caplog, lambda: (g(w, x), g(w, x))) == ["for the first time"]
+    assert explained(caplog, lambda: (g(w, x), g(w, x))) == ["never seen function"]
     near = "unlike the nearest call before, "
     many = "; it has {} programs".format
-    assert explained(caplog, lambda: g(w, 1.0)) == [near + "argument x is f32[]~, not f32[3]"]
+    assert explained(caplog, lambda: g(w, 1.0)) == [
+        near + "different input types: at x, now f32[]~ and before f32[3]"
+    ]
     assert explained(caplog, lambda: g(w, enp.float32(1))) == [
-        near + "argument x is f32[], not f32[]~ (weak: made of a Python number)" + many(2)
+        near
+        + "different input types: at x, now f32[] and before f32[]~ (weak: made of a Python number)"
+        + many(2)
     ]
     assert explained(caplog, lambda: g(w, x, n=3)) == [
-        near + "static argument n is 3, not left out" + many(3)
+        near + "different static arguments: at n, now 3 and before left out" + many(3)
     ]
-    assert explained(caplog, lambda: g(w, x, n=2.5)) == [near + "static argument n is 2.5, not 3" + many(4)]
+    assert explained(caplog, lambda: g(w, x, n=2.5)) == [
+        near + "different static arguments: at n, now 2.5 and before 3" + many(4)
+    ]
     assert explained(caplog, lambda: g({"a": x, "b": x}, x)) == [
         near
-        + "the arguments have the structure PyTreeDef((({'a': *, 'b': *}, *), {})), not "
+        + "different input pytree: now PyTreeDef((({'a': *, 'b': *}, *), {})) and before "
         + "PyTreeDef((({'a': *}, *), {}))"
         + many(5)
     ]
     with effx.default_matmul_precision("highest"):
         assert explained(caplog, lambda: g(w, x)) == [
-            near + "default_matmul_precision is 'highest', not None" + many(6)
+            near
+            + "different tracing context: default_matmul_precision, now highest and before None"
+            + many(6)
         ]
     assert explained(caplog, lambda: effx.vmap(lambda y: g(w, y), axis_name="i")(enp.ones((2, 3)))) == [
-        near + "the axes in scope are i: 2, not none" + many(7)
+        near + "different tracing context: axes in scope, now i: 2 and before none" + many(7)
     ]
     assert explained(caplog, lambda: [effx.jit(lambda y: y + 1)(x) for _ in range(2)]) == [
-        "for the first time",
+        "never seen function",
         AGAIN,
     ]
 

@@ -294,7 +294,7 @@ def test_device() -> None:
 def test_log_compiles(caplog: pytest.LogCaptureFixture) -> None:
     with effx.log_compiles(), caplog.at_level(logging.WARNING, "effx"):
         effx.jit(lambda x: x + 12345)(1.0)
-    assert any("compiled <lambda>" in r.getMessage() for r in caplog.records)
+    assert any("Finished XLA compilation of jit(<lambda>)" in r.getMessage() for r in caplog.records)
 
 
 def test_fallback_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def test_functions_made_anew_are_not_compiled_anew(caplog: pytest.LogCaptureFixt
     with effx.log_compiles(True), caplog.at_level(logging.WARNING, "effx"):
         first, second = call(1.0), call(1.0)
     assert float(first) == float(second)
-    assert sum("compiled <lambda>" in r.getMessage() for r in caplog.records) == 1
+    assert sum("Finished XLA compilation of jit(<lambda>)" in r.getMessage() for r in caplog.records) == 1
 
 
 def test_what_stages_say() -> None:

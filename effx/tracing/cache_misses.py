@@ -47,7 +47,11 @@ def log_cache_miss(
     frame = user_frame(2)
     call_site = "" if frame is None else f", called at {source_of((frame.f_code, frame.f_lasti))}"
     _log.warning(
-        "%s: staging %s%s: %s", transform_name, function_origin(fun), call_site, _miss_reason(fun, known, key)
+        "%s: TRACING CACHE MISS for %s%s: %s",
+        transform_name,
+        function_origin(fun),
+        call_site,
+        _miss_reason(fun, known, key),
     )
 
 
@@ -61,42 +65,46 @@ def _miss_reason(fun: Callable[..., PyTree], known: Collection[TraceKey], key: T
     if not known:
         if is_known_code:
             return (
-                "a new function of the same code as one that was staged before; programs are kept with the function, "
-                "so make it once and call it often"
+                "never seen function, but another function defined on the same line was staged before; programs are kept "
+                "with the function, so make it once and call it often"
             )
-        return "for the first time"
+        return "never seen function"
     names = positional_parameter_names(fun)
     # Among equally near keys the last; one that differs only in weak types comes before others.
     differences = [_differences(key, other, names) for other in reversed(list(known))]
     nearest = min(differences, key=lambda texts: (len(texts), -sum(["(weak" in text for text in texts])))
     count_note = f"; it has {len(known)} programs" if len(known) > 1 else ""
-    return f"unlike the nearest call before, {', '.join(nearest)}{count_note}"
+    return f"unlike the nearest call before, {'; '.join(nearest)}{count_note}"
 
 
 def _differences(new: TraceKey, old: TraceKey, names: Sequence[str]) -> list[str]:
+    """Returns what differs, each with the kind of key that it belongs to."""
     (tree, types, form, settings, axes), (tree_, types_, form_, settings_, axes_) = new, old
     differences: list[str] = []
     if tree != tree_:
-        differences.append(f"the arguments have the structure {tree}, not {tree_}")
+        differences.append(f"different input pytree: now {tree} and before {tree_}")
     else:
         differences += [
-            f"{_leaf_description(tree, i, names)} is {t!r}, not {t_!r}{_weak_type_note(t, t_)}"
+            f"different input types: at {_leaf_description(tree, i, names)}, now {t!r} and before {t_!r}"
+            f"{_weak_type_note(t, t_)}"
             for i, (t, t_) in enumerate(zip(types, types_, strict=True))
             if t is not t_
         ]
     differences += _static_differences(form, form_, names)
     differences += [
-        f"{name} is {a!r}, not {b!r}"
+        f"different tracing context: {name}, now {a} and before {b}"
         for name, a, b in zip(SETTING_NAMES, settings, settings_, strict=True)
         if a != b
     ]
     if axes != axes_:
-        differences.append(f"the axes in scope are {_format_axes(axes)}, not {_format_axes(axes_)}")
+        differences.append(
+            f"different tracing context: axes in scope, now {_format_axes(axes)} and before {_format_axes(axes_)}"
+        )
     return differences
 
 
 def _leaf_description(tree: PyTreeDef, leaf: int, names: Sequence[str]) -> str:
-    return argument_path(tree.unflatten(range(tree.num_leaves)), leaf, names)
+    return argument_path(tree.unflatten(range(tree.num_leaves)), leaf, names).removeprefix("argument ")
 
 
 def _weak_type_note(t: ArrayType, other: ArrayType) -> str:
@@ -114,7 +122,8 @@ def _static_differences(form: object, other: object, names: Sequence[str]) -> li
             continue
         name = names[argument] if isinstance(argument, int) and argument < len(names) else argument
         differences.append(
-            f"static argument {name} is {_format_static(new, argument)}, not {_format_static(old, argument)}"
+            f"different static arguments: at {name}, now {_format_static(new, argument)} and before "
+            f"{_format_static(old, argument)}"
         )
     return differences
 

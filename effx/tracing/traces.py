@@ -8,6 +8,7 @@ Functions of pytrees are staged here alone, so a second `jit(f)`, whatever its o
 find the trace of the first.
 """
 
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias, final
 
@@ -20,7 +21,7 @@ from effx.handlers.staging.stage import stage
 from effx.ir.program import Staged
 from effx.ir.refs import CellEffect
 from effx.ir.types import ArrayType
-from effx.lower.runtime.phases import Phase
+from effx.lower.runtime.phases import Phase, log_step
 from effx.tracing.arguments import Arguments, FlatFunction, adapt_arguments, function_origin
 from effx.tracing.cache_misses import TraceKey, log_cache_miss
 from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
@@ -122,8 +123,11 @@ def trace(function: FlatFunction, types: Sequence[ArrayType]) -> FunctionTrace:
 
 
 def _stage_trace(function: FlatFunction, types: Sequence[ArrayType], origin: str) -> FunctionTrace:
+    started = time.perf_counter()
     with Phase("/effx/stage", function.name):
         staged = stage(function, types, function.name, function.transform_name, origin)
+    seconds = time.perf_counter() - started
+    log_step("Finished tracing %s for %s in %.6f sec", function.name, function.transform_name, seconds)
     foreign = {x.frame: None for x in staged.captured if x.frame is not None}
     for effect in staged.program.effects:
         if isinstance(effect, CellEffect) and effect.cell.home_frame is not None:

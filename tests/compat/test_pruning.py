@@ -209,7 +209,7 @@ def test_functions_with_rules_keep_them(function: Any, transform: Any) -> None:
 
         gradients: Any = effx.vmap(effx.grad(transform(f), argnums=(0, 1)))(x, y)
         np.testing.assert_allclose(effx.vmap(f)(x, y), value, rtol=1e-6)
-        np.testing.assert_allclose(gradients, [dx, dy], rtol=1e-6)
+        np.testing.assert_allclose(np.stack(gradients), np.stack([dx, dy]), rtol=1e-6)
 
 
 def test_a_batching_rule_is_kept() -> None:

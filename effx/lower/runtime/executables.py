@@ -3,7 +3,6 @@
 Never: decide what to compile; jit and the evaluator do.
 """
 
-import logging
 import threading
 import time
 from collections import OrderedDict
@@ -19,7 +18,6 @@ from jaxlib._jax import ArrayImpl, Device
 
 from effx import caching, dtypes
 from effx.errors import BackendError, EffxError, ShapeError
-from effx.flags import log_compiles
 from effx.ir.ops.control import HigherOrder, contains_operation
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.sharding import Constrain
@@ -57,14 +55,13 @@ from effx.lower.process_exit import in_xla
 from effx.lower.runtime.callbacks import HostCalls, compile_with_callbacks
 from effx.lower.runtime.failures import device_range_text, refusal_error, run_error
 from effx.lower.runtime.memory_maps import free_memory_maps
-from effx.lower.runtime.phases import Phase
+from effx.lower.runtime.phases import Phase, log_step
 from effx.lower.runtime.topologies import compile_for_topology
 from effx.lower.runtime.ynnpack import ynnpack_options
 from effx.lower.text.hlo import hlo_computation
 from effx.lower.text.module import array_literal_text, build_module
 from effx.monitoring import record_event
 
-_log = logging.getLogger("effx")
 _ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
 
 DeviceOrSharding = Device | SingleDeviceSharding | NamedSharding
@@ -570,6 +567,7 @@ def _compile(
     # compiled programs of five of them have JAX's number of kernels. What spares time is fewer and simpler
     # kernels: first calls are at 0.6 to 0.95 of JAX's, 0.78 on the geometric mean of eleven.
     options = compile_options(devices, chosen)
+    log_step("Compiling jit(%s) for %s: %d lines", name, device_range_text(devices), text.count("\n"))
     started = time.perf_counter()
     try:
         with Phase("/effx/compile", name), in_xla:
@@ -580,12 +578,5 @@ def _compile(
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"compile: XLA refused the program: {error}") from error
     seconds = time.perf_counter() - started
-    if log_compiles.value:
-        _log.warning(
-            "compiled %s (%d lines) for %s in %.3f s",
-            name,
-            text.count("\n"),
-            device_range_text(devices),
-            seconds,
-        )
+    log_step("Finished XLA compilation of jit(%s) in %.3f sec", name, seconds)
     return loaded, seconds

@@ -1,13 +1,17 @@
 """Record the phases before a program runs (staging, lowering, compiling) for listeners and profiles."""
 
+import logging
 import sys
 import time
 from types import TracebackType
 from typing import final
 
+from effx.flags import log_compiles
 from effx.monitoring import record_event_duration_secs
 
-__all__ = ["Phase"]
+__all__ = ["Phase", "log_step"]
+
+_log = logging.getLogger("effx")
 
 
 @final
@@ -42,3 +46,8 @@ class Phase:
             self._span.__exit__(kind, error, traceback)
         if kind is None:
             record_event_duration_secs(self._event, seconds, fun_name=self._name)
+
+
+def log_step(text: str, *values: object) -> None:
+    """Logs a step of tracing and compiling: as a warning while `log_compiles` is on, else for debugging."""
+    _log.log(logging.WARNING if log_compiles.value else logging.DEBUG, text, *values)
