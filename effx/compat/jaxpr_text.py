@@ -19,7 +19,7 @@ from effx.ir.types import ArrayType
 if TYPE_CHECKING:
     from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn
 
-__all__ = ["print_jaxpr"]
+__all__ = ["print_equation", "print_jaxpr"]
 
 _COLUMNS = 80
 
@@ -50,6 +50,11 @@ def print_jaxpr(jaxpr: "Jaxpr", source_info: bool = False, name_stack: bool = Fa
         text += lay_out((f"let {unique_name} = ", printer.print_program(program), " in"), _COLUMNS) + "\n"
         printer.names_of_programs[program] = unique_name
     return text + lay_out(printer.print_program(jaxpr), _COLUMNS)
+
+
+def print_equation(e: "JaxprEqn") -> str:
+    """Returns the text of an equation alone."""
+    return lay_out(_Printer(False, False).print_equation(e, set(e.outvars)), _COLUMNS)
 
 
 def _find_shared(jaxpr: "Jaxpr") -> "dict[Jaxpr, str]":

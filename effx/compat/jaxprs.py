@@ -11,12 +11,12 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.compat.jaxpr_text import print_jaxpr
+from effx.compat.jaxpr_text import print_equation, print_jaxpr
 from effx.compat.parameters import operands_of_effx, operands_of_jax
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation, transformed_scope
-from effx.errors import ProgramError, Source, resolve_source
+from effx.errors import ProgramError, Source, TransformError, resolve_source
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.checker import check_program
 from effx.ir.ops.control import Calling
@@ -50,7 +50,7 @@ class SourceInfo:
 
 @final
 @register_leaf
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class JaxprEqn:
     """One operation applied.
 
@@ -60,6 +60,7 @@ class JaxprEqn:
         effects: what it does but compute.
         source_info: its source.
         equation: what is shown; None where a library has put another primitive or other parameters there.
+        shown: the parameters that the equation had when it was shown.
     """
 
     invars: list[Atom]
@@ -69,6 +70,21 @@ class JaxprEqn:
     effects: frozenset[Effect]
     source_info: SourceInfo
     equation: Equation | None = None
+    shown: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+
+    @property
+    def unchanged_equation(self) -> Equation | None:
+        """What is shown; None also where parameters were written into the dictionary since."""
+        same = self.params.keys() == self.shown.keys() and all(
+            [value is self.shown[name] for name, value in self.params.items()]
+        )
+        return self.equation if same else None
+
+    def __str__(self) -> str:
+        return print_equation(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def replace(self, **changes: Any) -> "JaxprEqn":
         """Returns the equation with other attributes."""
@@ -77,10 +93,11 @@ class JaxprEqn:
 
     def bind(self, *operands: Any) -> list[Array]:
         """Performs the operation on other operands, and returns its results."""
-        if self.equation is None:
+        equation = self.unchanged_equation
+        if equation is None:
             results: Any = self.primitive.bind(*operands, **self.params)
             return list(results) if self.primitive.multiple_results else [results]
-        op: Any = self.equation.op
+        op: Any = equation.op
         results = op(*[as_operand(x, self.primitive.name) for x in operands_of_effx(op, operands)])
         return list(results) if op.multiple else [results]
 
@@ -270,21 +287,28 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Checks that each variable is defined once, before its uses, with the type that its equation gives.
 
     Raises:
-        ProgramError: it is not.
+        ProgramError: it is not, or a primitive does not take its parameters.
     """
-    check_program(written(jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr))
+    try:
+        program = written(jaxpr)
+    except (TypeError, TransformError) as error:
+        reason = error.message if isinstance(error, TransformError) else error
+        raise ProgramError(f"check_jaxpr: a primitive does not take its parameters: {reason}") from error
+    check_program(program)
 
 
 def _equation(e: Equation) -> JaxprEqn:
     where = None if e.source is None else resolve_source(e.source)
+    params = jax_parameters(e.op)
     return JaxprEqn(
         list(operands_of_jax(e.op, e.inputs)),
         list(e.outputs),
         primitive_of(e.op),
-        jax_parameters(e.op),
+        params,
         e.op.effects,
         SourceInfo(transformed_scope(e.scope), where, e.source),
         e,
+        dict(params),
     )
 
 
@@ -347,11 +371,12 @@ def _unchanged_program(jaxpr: Jaxpr) -> Program | None:
     """Returns a view's program if libraries have changed no equation of it."""
     equations: list[Equation] = []
     for e in jaxpr.eqns:
-        if e.equation is None:
+        equation = e.unchanged_equation
+        if equation is None:
             return None
-        inputs, outputs = operands_of_effx(e.equation.op, tuple(e.invars)), tuple(e.outvars)
-        same = e.equation.inputs == inputs and e.equation.outputs == outputs
-        equations.append(e.equation if same else attrs.evolve(e.equation, inputs=inputs, outputs=outputs))
+        inputs, outputs = operands_of_effx(equation.op, tuple(e.invars)), tuple(e.outvars)
+        same = equation.inputs == inputs and equation.outputs == outputs
+        equations.append(equation if same else attrs.evolve(equation, inputs=inputs, outputs=outputs))
     rebuilt = Program(
         (*jaxpr.constvars, *jaxpr.invars), tuple(equations), tuple(jaxpr.outvars), effects=jaxpr.effects
     )

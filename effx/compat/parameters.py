@@ -13,7 +13,7 @@ from typing import Any, TypeVar, final
 import attrs
 
 from effx.array.arithmetic import resolve_precision, resolve_preferred_dtype
-from effx.compat.flat_trees import nones, pack
+from effx.compat.flat_trees import FlatTree, nones, pack
 from effx.effects import Operation
 from effx.errors import TransformError
 from effx.ir.ops.control import Calling, While
@@ -143,6 +143,9 @@ def _show_scan(params: Params) -> Params:
 def _take_scan(params: Params) -> Params:
     if "ft_in" not in params:
         return params
+    for name, kind in (("ft_in", FlatTree), ("ft_out", FlatTree), ("reverse", bool), ("length", int)):
+        if not isinstance(params[name], kind):
+            raise TransformError(f"scan: {name} must be of type {kind.__name__}, got {params[name]!r}")
     constants, carries, _ = params["ft_in"].unpack()
     return {
         **_drop_parameters(params, "ft_in", "ft_out"),

@@ -315,3 +315,51 @@ def test_the_mesh_in_force_by_its_old_name() -> None:
     assert pxla.thread_resources.env.physical_mesh.empty
     with effx.make_mesh((1,), ("data",)):
         assert pxla.thread_resources.env.physical_mesh.axis_names == ("data",)
+
+
+def _scan_view() -> Any:
+    return jaxprs.make_jaxpr(lambda c, x: effx.lax.scan(lambda c, y: (c + y, c), c, x))(
+        np.float32(1), np.arange(3, dtype=np.float32)
+    )
+
+
+def test_parameters_that_are_written_count() -> None:
+    """An equation whose dictionary is written to performs its primitive with what stands there."""
+    view = _scan_view()
+    view.eqns[-1].params["reverse"] = True
+    jaxprs.check_jaxpr(view)
+    assert "reverse=True" in str(view.eqns[-1])
+    results = jaxprs.eval_jaxpr(view.jaxpr, (), np.float32(1), np.arange(3, dtype=np.float32))
+    np.testing.assert_array_equal(results[1], [4.0, 3.0, 1.0])
+    np.testing.assert_array_equal(
+        jaxprs.jaxpr_as_fun(view)(np.float32(0), np.ones(3, np.float32))[1], [2, 1, 0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "parameter", "value", "message"),
+    [
+        (_scan_view, "reverse", 4, "scan: reverse must be of type bool, got 4"),
+        (_scan_view, "ft_in", -3, "scan: ft_in must be of type FlatTree, got -3"),
+        (_scan_view, "length", "3", "scan: length must be of type int, got '3'"),
+        (
+            lambda: jaxprs.make_jaxpr(lambda x: effx.lax.switch(0, [enp.sin, enp.cos], x))(1.0),
+            "branches",
+            (4, 2),
+            "Cond: branches must be a tuple of programs, got (4, 2)",
+        ),
+    ],
+)
+def test_parameters_that_a_primitive_does_not_take(
+    view: Any, parameter: str, value: object, message: str
+) -> None:
+    changed = view()
+    changed.eqns[-1].params[parameter] = value
+    with pytest.raises(ProgramError) as caught:
+        jaxprs.check_jaxpr(changed)
+    assert caught.value.message == f"check_jaxpr: a primitive does not take its parameters: {message}"
+
+
+def test_an_equation_shows_its_text() -> None:
+    view = jaxprs.make_jaxpr(enp.sin)(X)
+    assert str(view.eqns) == "[a:f32[2,3] = sin b]"

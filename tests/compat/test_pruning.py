@@ -194,7 +194,7 @@ def wave_rows_rule(size: int, batched: Any, x: Any, y: Any) -> Any:
 def test_functions_with_rules_keep_them(function: Any, transform: Any) -> None:
     """The program inside gives the used results alone, and derivatives are the rule's."""
     x, y = np.array([0.1, 2.0], np.float32), np.array([-1.3, 0.4], np.float32)
-    expected = {
+    expected: dict[tuple[bool, bool], Any] = {
         (True, False): (np.sin(x), 2 * np.cos(x), 0 * x),
         (False, True): (x + np.cos(y), 1.5 + 0 * x, -0.5 * np.sin(y)),
     }
@@ -209,7 +209,7 @@ def test_functions_with_rules_keep_them(function: Any, transform: Any) -> None:
 
         gradients: Any = effx.vmap(effx.grad(transform(f), argnums=(0, 1)))(x, y)
         np.testing.assert_allclose(effx.vmap(f)(x, y), value, rtol=1e-6)
-        np.testing.assert_allclose(np.stack(gradients), np.stack([dx, dy]), rtol=1e-6)
+        np.testing.assert_allclose(np.stack(gradients), [dx, dy], rtol=1e-6)
 
 
 def test_a_batching_rule_is_kept() -> None:
