@@ -531,6 +531,9 @@ def test_requested_64_bits_are_allowed(name: str) -> None:
         wide = 2**40 if name != "float64" else 1e300
         if name != "complex128":
             assert enp.asarray(wide, dtype=name).item() == wide
+            held = np.array(wide, name)
+            assert [f(held).item() for f in (lambda x: enp.array(x, name), getattr(enp, name))] == [wide] * 2
+            assert enp.array(held[None], name).tolist() == [wide]
 
 
 def test_the_table_of_allowed_64_bits() -> None:

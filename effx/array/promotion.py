@@ -147,7 +147,7 @@ def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "op
 def to_host_array(
     x: "npt.ArrayLike", dtype: DType | None = None, function_name: str = "operand"
 ) -> HostArray:
-    """Returns NumPy data as a host array of a canonical dtype, without copying where possible.
+    """Returns NumPy data as a host array of this dtype, or of the canonical one, without copying where possible.
 
     Raises:
         OverflowError: no dtype is asked for, and 32 bits cannot hold an integer of 64.
@@ -159,7 +159,7 @@ def to_host_array(
             "x.data and the mask"
         )
     data = np.asarray(x)
-    canonical = dtypes.canonicalize(data.dtype if dtype is None else dtype)
+    canonical = dtypes.canonicalize(data.dtype) if dtype is None else dtype
     if data.dtype != canonical:
         data = data.astype(canonical) if dtype is not None else narrow_data(function_name, data, canonical)
     return HostArray(data, array_type(canonical, data.shape))

@@ -18,12 +18,14 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import final
 
+from effx.array import Box
 from effx.compat.beside import check_alone
 from effx.compat.callback_errors import log_as_runtime_error
 from effx.compat.missing import asked
 from effx.compat.policies import ask_policy_of_jax
 from effx.compat.settings import read_environment
 from effx.compat.stages import add_attributes
+from effx.compat.tracer_text import tracer_text
 from effx.errors import (
     BackendError,
     CompatError,
@@ -187,6 +189,7 @@ def install() -> None:
     check_static_indices.set(False)  # JAX's default
     ArrayType.__str__ = ArrayType.long_text  # type: ignore[assignment,method-assign]  # programs match JAX's texts
     PartitionSpec.__repr__ = PartitionSpec.tuple_text  # type: ignore[method-assign]  # see above
+    Box.__repr__ = tracer_text  # type: ignore[method-assign]  # see above
     ConcreteArray.__name__ = ConcreteArray.__qualname__ = "ArrayImpl"
     add_attributes()
     ask_policy.append(ask_policy_of_jax)

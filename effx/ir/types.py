@@ -258,7 +258,8 @@ class ArrayType:
     def long_text(self) -> str:
         """Returns the text with NumPy's name of the dtype, `~float32[3]` if weak: `str` of it under `effx.compat`."""
         short = dtypes.short_name(self.dtype)
-        return ("~" if self.weak else "") + self.dtype.name + repr(self.strong())[len(short) :]
+        name = short if dtypes.is_key(self.dtype) else self.dtype.name
+        return ("~" if self.weak else "") + name + repr(self.strong())[len(short) :]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_type, (self.dtype, self.shape, self.weak, self.vma, self.explicit_sharding)

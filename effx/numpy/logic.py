@@ -285,6 +285,8 @@ def isscalar(element: object) -> bool:
     >>> isscalar(1.0), isscalar(np.ones(1))
     (True, False)
     """
+    if hasattr(element, "__jax_array__") or hasattr(element, "__effx_array__"):
+        element = as_operand(element, "isscalar")
     if isinstance(element, np.ndarray | Array):
         return element.ndim == 0
     return isinstance(element, bool | int | float | complex | np.generic)

@@ -289,6 +289,22 @@ def test_memory_that_no_result_takes(
     assert last.sum() >= 0
 
 
+def test_names_need_a_signature() -> None:
+    """Of a callable whose signature cannot be read no argument could be found by name."""
+
+    class Unreadable:
+        @property
+        def __signature__(self) -> object:
+            raise TypeError("no signature")
+
+        def __call__(self, *args: object) -> None: ...
+
+    with pytest.raises(errors.TransformError) as caught:
+        effx.jit(Unreadable(), donate_argnames="a")
+    assert caught.value.message.startswith("jit: donate_argnames needs the signature of ")
+    assert caught.value.message.endswith("Unreadable, which has none; give donate_argnums")
+
+
 def test_memory_that_no_result_takes_by_name() -> None:
     """An argument by name is named so, by `compile` as well."""
     f = effx.jit(lambda *, x: x.sum(), donate_argnames="x")

@@ -155,6 +155,10 @@ def make_options(
         donated, donated_names = match_names_and_numbers(
             "jit", signature, fun, "donate", donated, donated_names, None in (donate_argnums, donate_argnames)
         )
+    elif donated_names:
+        raise TransformError(
+            f"jit: donate_argnames needs the signature of {callable_name(fun)}, which has none; give donate_argnums"
+        )
     overlap = set(nums) & set(donated) or set(names) & set(donated_names)
     if overlap:
         raise TransformError(f"jit: arguments cannot be both static and donated: {sorted(map(str, overlap))}")
