@@ -19,7 +19,7 @@ from effx.ir.types import ArrayType
 if TYPE_CHECKING:
     from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn
 
-__all__ = ["print_equation", "print_jaxpr"]
+__all__ = ["color_jaxpr", "print_equation", "print_jaxpr"]
 
 _COLUMNS = 80
 
@@ -30,6 +30,22 @@ _LEFT_OUT_IF_NONE = {
     "dot_general": ("out_sharding", "precision", "preferred_element_type"),
 }
 _LEFT_OUT = {"broadcast_in_dim": ("shape",), "remat2": ("name",)}
+
+
+# Words of the text, what is bound with its type, and what is applied.
+_COLORED = re.compile(
+    r"(?P<word>\b(?:lambda|let|in)\b(?=[ \n]))|(?P<type>(?<=:)[\w<>{]+\[[^\]]*\])|(?P<name>(?<= = )[\w-]+)"
+)
+_CODES = {"word": "1", "type": "32", "name": "34"}
+
+
+def color_jaxpr(text: str) -> str:
+    """Returns the text of a program in the colours of terminals.
+
+    >>> color_jaxpr("{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }").replace("\x1b", "^")
+    '{ ^[1mlambda^[0m ; a:^[32mf32[]^[0m. ^[1mlet^[0m b:^[32mf32[]^[0m = ^[34msin^[0m a ^[1min^[0m (b,) }'
+    """
+    return _COLORED.sub(lambda part: f"\x1b[{_CODES[part.lastgroup or 'word']}m{part[0]}\x1b[0m", text)
 
 
 def print_jaxpr(jaxpr: "Jaxpr", source_info: bool = False, name_stack: bool = False) -> str:
@@ -82,10 +98,6 @@ def _identifier(name: str) -> str:
     return text if text == "lambda" or not keyword.iskeyword(text) else f"{text}_"
 
 
-def _is_closed(value: object) -> "TypeGuard[ClosedJaxpr]":
-    return hasattr(value, "in_avals") and hasattr(value, "jaxpr")
-
-
 def _is_program(value: object) -> "TypeGuard[Jaxpr | ClosedJaxpr]":
     return hasattr(value, "eqns")
 
@@ -94,15 +106,11 @@ def _are_programs(value: object) -> "TypeGuard[tuple[Jaxpr | ClosedJaxpr, ...]]"
     return isinstance(value, tuple | list) and bool(value) and all(map(_is_program, value))
 
 
-def _open(value: "Jaxpr | ClosedJaxpr") -> "Jaxpr":
-    return value.jaxpr if _is_closed(value) else value  # type: ignore[return-value]  # else it is a Jaxpr
-
-
 def _programs_in(params: Mapping[str, object]) -> "Iterator[Jaxpr]":
     for value in params.values():
         for x in value if _are_programs(value) else (value,):
             if _is_program(x):
-                yield _open(x)
+                yield x.jaxpr
 
 
 def _shown_parameters(e: "JaxprEqn") -> dict[str, object]:
@@ -175,7 +183,7 @@ class _Printer:
         return f"{name}={value}"
 
     def print_inner(self, value: "Jaxpr | ClosedJaxpr") -> Document:
-        program = _open(value)
+        program = value.jaxpr
         name = self.names_of_programs.get(program)
         return self.print_program(program) if name is None else name
 

@@ -4,6 +4,7 @@ A view keeps the operations that it shows: evaluated again, it performs these. V
 own.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
@@ -11,12 +12,13 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
-from effx.compat.jaxpr_text import print_equation, print_jaxpr
+from effx.compat.jaxpr_text import color_jaxpr, print_equation, print_jaxpr
 from effx.compat.parameters import operands_of_effx, operands_of_jax
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
 from effx.effects import Effect, Operation, transformed_scope
 from effx.errors import ProgramError, Source, TransformError, resolve_source
+from effx.flags import pprint_use_color
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.checker import check_program
 from effx.ir.ops.control import Calling
@@ -144,9 +146,13 @@ class Jaxpr:
         """Returns the text of the program, each equation with its source and its scopes where these are asked for.
 
         Args:
-            use_color: not used; the text is plain.
+            use_color: in the colours of terminals; None for `effx.config.pprint_use_color`, where the standard output is
+                a terminal.
         """
-        return print_jaxpr(self, source_info, name_stack)
+        text = print_jaxpr(self, source_info, name_stack)
+        if use_color is None:
+            use_color = pprint_use_color.value and sys.stdout.isatty()
+        return color_jaxpr(text) if use_color else text
 
     def evaluate(self, consts: Sequence[Array], operands: Sequence[Array]) -> list[Array]:
         """Evaluates it, as `eval_jaxpr` does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from effx.numpy.ufuncs import make_ufunc
 if TYPE_CHECKING:
     from effx.array import Number, Operand
     from effx.ir.values.array import bool_
+    from effx.ir.values.described import SupportsArray
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "equal", "greater", "greater_equal", "isclose", "iscomplex",
@@ -286,7 +287,7 @@ def isscalar(element: object) -> bool:
     (True, False)
     """
     if hasattr(element, "__jax_array__") or hasattr(element, "__effx_array__"):
-        element = as_operand(element, "isscalar")
+        element = as_operand(cast("SupportsArray", element), "isscalar")
     if isinstance(element, np.ndarray | Array):
         return element.ndim == 0
     return isinstance(element, bool | int | float | complex | np.generic)

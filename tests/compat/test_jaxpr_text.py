@@ -1,5 +1,6 @@
 """The text of views of programs is as JAX's documentation prints it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -213,3 +214,11 @@ def test_a_group_is_broken_as_a_whole(columns: int, text: str) -> None:
 
 def test_fori_loop_prints_its_bodies() -> None:
     assert "body_jaxpr={ lambda ;" in str(make_jaxpr(lambda x: fori_loop(0, x, lambda i, c: c + i, 0))(3))
+
+
+def test_text_in_colours() -> None:
+    """Asked for; without the codes it is the plain text."""
+    view = make_jaxpr(enp.sin)(X)
+    colored = view.pretty_print(use_color=True)
+    assert "\x1b[34msin\x1b[0m" in colored
+    assert re.sub(r"\x1b\[\d+m", "", colored) == str(view)

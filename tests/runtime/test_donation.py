@@ -297,7 +297,8 @@ def test_names_need_a_signature() -> None:
         def __signature__(self) -> object:
             raise TypeError("no signature")
 
-        def __call__(self, *args: object) -> None: ...
+        def __call__(self, *args: Any) -> Any:
+            return args
 
     with pytest.raises(errors.TransformError) as caught:
         effx.jit(Unreadable(), donate_argnames="a")
