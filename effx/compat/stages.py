@@ -66,6 +66,8 @@ def add_attributes() -> None:
     ConcreteArray._impl = property(implementation_of)  # type: ignore[attr-defined]  # new
     ConcreteArray._base_array = property(_words_of_keys)  # type: ignore[attr-defined]  # new
     Traced.jaxpr = property(lambda traced: closed(traced.program))  # type: ignore[method-assign,assignment]  # a view
+    # A hijax primitive of arrays is an operation of its own here, so that there is nothing to lower.
+    Traced.lojax = property(lambda traced: traced)  # type: ignore[attr-defined]  # new
     RecordedPushforward.args = property(lambda push: (closed(push.program),))  # type: ignore[attr-defined]  # new
     ArgInfo._aval = property(lambda info: array_type(info.dtype, info.shape))  # type: ignore[attr-defined]  # new
     Compiled._executable = property(_describe_executable)  # type: ignore[attr-defined]  # new

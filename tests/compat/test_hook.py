@@ -139,6 +139,8 @@ assert backend.get_backend() is backend.backends()["cpu"] is jax.devices()[0].cl
 assert backend.get_default_device() == jax.devices()[0]
 assert jax.lax.linalg.cholesky_p.bind(jnp.array([[4.0]])) == jax.lax.linalg.cholesky(jnp.array([[4.0]])) == 2.0
 jaxpr = jax.make_jaxpr(jnp.sin)(1.0)
+traced = jax.jit(jnp.sin).trace(1.0)
+assert traced.lojax.jaxpr is traced.jaxpr and str(traced.jaxpr) == str(jaxpr)
 assert jaxpr.pretty_print(use_color=False) == str(jaxpr) and jaxpr.jaxpr.pretty_print(source_info=True).count("  # ") == 1
 """,
         tmp_path,

@@ -5,6 +5,7 @@ Never: asks for more than eight devices, which tests/conftest.py provides.
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from typing import Any
 
@@ -358,3 +359,15 @@ def test_methods_and_decorators() -> None:
             return x * self.scale
 
     assert Model().apply(enp.arange(2.0)).tolist() == [0.0, 3.0]
+
+
+def test_documentation_is_the_function_s() -> None:
+    """Name, signature and docstring are those of the function that is mapped."""
+
+    def scaled(x: Any, y: Any = 2) -> Any:
+        """Scales."""
+        return x * y
+
+    mapped = effx.pmap(scaled)
+    assert (mapped.__name__, mapped.__doc__) == ("scaled", "Scales.")
+    assert str(inspect.signature(mapped)) == str(inspect.signature(scaled))

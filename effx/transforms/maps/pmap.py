@@ -189,7 +189,7 @@ class PmapParameters:
         def call_mapped(*args: Any, **kwargs: Any) -> Any:
             return self.run(args, kwargs)
 
-        call_mapped.__name__ = self.mapping.name
+        call_mapped.__name__, call_mapped.__doc__ = self.mapping.name, getattr(self.fun, "__doc__", None)
         call_mapped.__wrapped__ = self.fun  # type: ignore[attr-defined]  # for signatures and origins
         return call_mapped
 
