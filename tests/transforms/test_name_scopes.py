@@ -76,9 +76,28 @@ def test_profiles_show_transformations_around_scopes() -> None:
     assert inside[0] == "jvp(jit(scoped))"
     assert inside[1] == "layer1/sin"
     assert "transpose(jvp(jit(scoped)))" in inside
-    again = labels(effx.grad(effx.checkpoint(scoped)), 1.0)
-    assert "transpose(jvp())/checkpoint/rematted_computation" in again
     assert labels(effx.checkpoint(scoped), 1.0)[0] == "checkpoint"
+
+
+def test_profiles_show_what_is_computed_twice() -> None:
+    """The operations that a checkpoint repeats have a name of their own, the backward pass beside them does not."""
+    derivative = effx.grad(effx.checkpoint(scoped))
+    for f, x, around in (
+        (derivative, 1.0, "transpose(jvp())"),
+        (effx.vmap(derivative), enp.ones(3), "vmap(transpose(jvp()))"),
+    ):
+        repeated = labels(f, x)
+        assert repeated[0] == f"{around}/checkpoint"
+        assert repeated[2:] == [
+            *[f"rematted_computation/layer1/{name}" for name in ("sin", "cos")],
+            *[f"rematted_computation/layer1/attention/{name}" for name in ("cos", "sin", "neg")],
+            "rematted_computation/exp",
+            "mul",
+            "layer1/attention/mul",
+            "layer1/mul",
+        ]
+    save_all = effx.checkpoint(scoped, policy=effx.checkpoint_policies.everything_saveable)
+    assert not any(["rematted" in label for label in labels(effx.grad(save_all), 1.0)])
 
 
 def test_hlo_has_the_names_around_loops_and_branches() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 
 import attrs
 
-from effx.effects import Label
+from effx.effects import Label, scope_within
 from effx.handlers.linear.control import mask_indices, split_call
 from effx.handlers.linear.partial_eval import OperationParts, ProgramParts, is_needed, split_program, splitter
 from effx.handlers.linear.saving import SavedEquation, expose_saved_values
@@ -140,7 +140,11 @@ def _choose_saved(
     # If an equation with a saved result were run again, that result would be defined twice.
     available = {*saved, *[v for e in unnamed for v in e.outputs]}
     renamed = [
-        attrs.evolve(e, outputs=tuple([Var(v.type) if v in available else v for v in e.outputs]))
+        attrs.evolve(
+            e,
+            outputs=tuple([Var(v.type) if v in available else v for v in e.outputs]),
+            scope=scope_within("rematted_computation", e.scope),  # profiles tell by it what is computed twice
+        )
         for e in reversed(recomputed)
     ]
     return known_equations, {v: saved[v] for v in order}, [*unnamed, *renamed]

@@ -15,8 +15,7 @@ from effx.lower.text.emit import Body, emits
 def checkpoint(
     body: Body, op: Checkpoint, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    again = "checkpoint/rematted_computation" if "transpose(" in body.where else "checkpoint"
-    return body.call_part(op.program, [body.name(a) for a in inputs], again)
+    return body.call_part(op.program, [body.name(a) for a in inputs], "checkpoint")
 
 
 @emits(CheckpointName, Unpinned)
