@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,3 +160,21 @@ def test_a_deleted_constant_is_still_refused() -> None:
     ids.delete()
     with pytest.raises(effx.errors.DonatedArrayError, match="was donated to a computation or deleted"):
         jitted(enp.asarray(X))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+@pytest.mark.parametrize("shape", [(3,), (0,), (2, 1)])
+def test_numpy_data_that_are_used_again_are_one_constant(dtype: str, shape: tuple[int, ...]) -> None:
+    """However often; data of another array are another one, though equal."""
+    table, equal = np.ones(shape, dtype), np.ones(shape, dtype)
+
+    def f(x: Any) -> Any:
+        return enp.where(x == table, table, x) + x * table, x * equal
+
+    program = effx.make_jaxpr(f)(table)
+    assert [id(c) for c in program.constants] == list({id(c): None for c in program.constants})
+    assert len(program.constants) == 2
+    for transformed in (f, effx.jit(f), lambda x: effx.lax.cond(True, f, f, x)):
+        first, second = transformed(table)
+        np.testing.assert_array_equal(first, table.astype(first.dtype) * (1 if dtype == "bool" else 2))
+        np.testing.assert_array_equal(second, table)

@@ -67,13 +67,18 @@ class Recorder:
             if not isinstance(value, bool | int | float | complex):
                 value = value.item() if x.type.dtype != float0 else False
             return Literal(value, x.type)
-        var = self.variables.get(id(x))
-        if var is None:
-            if type(x) is Box and not is_in_scope(x.frame):
-                return self.capture(find_substitute(x))
-            t = x.type.with_vma(x.type.vma | self.diverging_axes) if self.diverging_axes else x.type
-            var = self.variables[id(x)] = Var(t)
-            self.captured.append((x, var))
+        # One constant for NumPy data that is used again, each time in an array of its own.
+        key = id(x.value) if type(x) is HostArray else id(x)
+        var = self.variables.get(key)
+        if var is not None and (
+            type(x) is not HostArray or (var.type.matches(x.type) and var.type.weak == x.type.weak)
+        ):
+            return var
+        if type(x) is Box and not is_in_scope(x.frame):
+            return self.capture(find_substitute(x))
+        t = x.type.with_vma(x.type.vma | self.diverging_axes) if self.diverging_axes else x.type
+        var = self.variables[key] = Var(t)
+        self.captured.append((x, var))
         return var
 
     def relative_scope(self) -> str:
