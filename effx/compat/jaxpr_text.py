@@ -3,23 +3,65 @@
 `effx.ir.Program` has a text of its own, which `effx.ir.parse_program` reads.
 """
 
+from __future__ import annotations
+
 import keyword
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeGuard, final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeGuard, final
 
 import attrs
 
+from effx.compat.defined import Primitive
 from effx.compat.layout import Break, Document, Group, Indented, join, lay_out
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import CustomCall
-from effx.ir.program import Atom, Literal, Var
+from effx.ir.program import Atom, Equation, Literal, Var
 from effx.ir.types import ArrayType
 
-if TYPE_CHECKING:
-    from effx.compat.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn
-
 __all__ = ["color_jaxpr", "print_equation", "print_jaxpr"]
+
+
+class EquationView(Protocol):
+    """What the text of an equation is made of; see `effx.compat.jaxprs.JaxprEqn`."""
+
+    @property
+    def invars(self) -> Sequence[Atom]: ...
+    @property
+    def outvars(self) -> Sequence[Var]: ...
+    @property
+    def primitive(self) -> Primitive: ...
+    @property
+    def params(self) -> Mapping[str, object]: ...
+    @property
+    def source_info(self) -> SourceView: ...
+    @property
+    def equation(self) -> Equation | None: ...
+
+
+class SourceView(Protocol):
+    """Where an equation comes from."""
+
+    @property
+    def name_stack(self) -> str: ...
+    @property
+    def position(self) -> tuple[str, int, str] | None: ...
+
+
+class ProgramView(Protocol):
+    """What the text of a program is made of; see `effx.compat.jaxprs.Jaxpr`."""
+
+    @property
+    def constvars(self) -> Sequence[Var]: ...
+    @property
+    def invars(self) -> Sequence[Var]: ...
+    @property
+    def outvars(self) -> Sequence[Atom]: ...
+    @property
+    def eqns(self) -> Sequence[EquationView]: ...
+    @property
+    def jaxpr(self) -> ProgramView: ...
+
 
 _COLUMNS = 80
 
@@ -48,7 +90,7 @@ def color_jaxpr(text: str) -> str:
     return _COLORED.sub(lambda part: f"\x1b[{_CODES[part.lastgroup or 'word']}m{part[0]}\x1b[0m", text)
 
 
-def print_jaxpr(jaxpr: "Jaxpr", source_info: bool = False, name_stack: bool = False) -> str:
+def print_jaxpr(jaxpr: ProgramView, source_info: bool = False, name_stack: bool = False) -> str:
     """Returns the text of a program; of programs that several equations hold one text, with a name.
 
     Args:
@@ -68,17 +110,17 @@ def print_jaxpr(jaxpr: "Jaxpr", source_info: bool = False, name_stack: bool = Fa
     return text + lay_out(printer.print_program(jaxpr), _COLUMNS)
 
 
-def print_equation(e: "JaxprEqn") -> str:
+def print_equation(e: EquationView) -> str:
     """Returns the text of an equation alone."""
     return lay_out(_Printer(False, False).print_equation(e, set(e.outvars)), _COLUMNS)
 
 
-def _find_shared(jaxpr: "Jaxpr") -> "dict[Jaxpr, str]":
+def _find_shared(jaxpr: ProgramView) -> dict[ProgramView, str]:
     """Returns the programs that several equations hold, inner ones first, with the names for them."""
-    counts: dict[Jaxpr, int] = {}
-    names: dict[Jaxpr, str] = {}
+    counts: dict[ProgramView, int] = {}
+    names: dict[ProgramView, str] = {}
 
-    def visit(program: "Jaxpr") -> None:
+    def visit(program: ProgramView) -> None:
         for e in program.eqns:
             for inner in _programs_in(e.params):
                 counts[inner] = counts.get(inner, 0) + 1
@@ -98,22 +140,22 @@ def _identifier(name: str) -> str:
     return text if text == "lambda" or not keyword.iskeyword(text) else f"{text}_"
 
 
-def _is_program(value: object) -> "TypeGuard[Jaxpr | ClosedJaxpr]":
+def _is_program(value: object) -> TypeGuard[ProgramView]:
     return hasattr(value, "eqns")
 
 
-def _are_programs(value: object) -> "TypeGuard[tuple[Jaxpr | ClosedJaxpr, ...]]":
+def _are_programs(value: object) -> TypeGuard[tuple[ProgramView, ...]]:
     return isinstance(value, tuple | list) and bool(value) and all(map(_is_program, value))
 
 
-def _programs_in(params: Mapping[str, object]) -> "Iterator[Jaxpr]":
+def _programs_in(params: Mapping[str, object]) -> Iterator[ProgramView]:
     for value in params.values():
         for x in value if _are_programs(value) else (value,):
             if _is_program(x):
                 yield x.jaxpr
 
 
-def _shown_parameters(e: "JaxprEqn") -> dict[str, object]:
+def _shown_parameters(e: EquationView) -> dict[str, object]:
     """Returns an equation's parameters in the order of the text: the name of what is called first."""
     op = None if e.equation is None else e.equation.op
     if isinstance(op, CustomCall):
@@ -139,7 +181,7 @@ class _Printer:
     source_info: bool
     name_stack: bool
     names: dict[Var, str] = attrs.field(factory=dict)
-    names_of_programs: "dict[Jaxpr, str]" = attrs.field(factory=dict)
+    names_of_programs: dict[ProgramView, str] = attrs.field(factory=dict)
 
     def name(self, x: Var) -> str:
         if x not in self.names:
@@ -149,11 +191,11 @@ class _Printer:
     def print_atom(self, x: Atom) -> str:
         return f"{_python_number(x)}:{_short(x.type)}" if isinstance(x, Literal) else self.name(x)
 
-    def print_binders(self, variables: list[Var]) -> Document:
+    def print_binders(self, variables: Sequence[Var]) -> Document:
         first, *rest = [f"{self.name(x)}:{_short(x.type)}" for x in variables] or [""]
         return (first, Indented(4, tuple([Group((Break(), text)) for text in rest])))
 
-    def print_program(self, jaxpr: "Jaxpr") -> Document:
+    def print_program(self, jaxpr: ProgramView) -> Document:
         """Returns a program's text."""
         used = {x for e in jaxpr.eqns for x in e.invars if isinstance(x, Var)}
         used.update([x for x in jaxpr.outvars if isinstance(x, Var)])
@@ -165,7 +207,7 @@ class _Printer:
         body = Indented(4, (Break(), join(Break("; "), equations))) if equations else " "
         return Group((*head, ". let", body, Indented(2, (Break(), f"in ({outputs}) }}"))), is_long=annotated)
 
-    def print_equation(self, e: "JaxprEqn", used: set[Var]) -> Document:
+    def print_equation(self, e: EquationView, used: set[Var]) -> Document:
         results = " ".join([f"{self.name(x) if x in used else '_'}:{_short(x.type)}" for x in e.outvars])
         params = [self.print_parameter(name, value) for name, value in _shown_parameters(e).items()]
         operands = "".join([f" {self.print_atom(x)}" for x in e.invars]) or " "
@@ -182,12 +224,12 @@ class _Printer:
             return (f"{name}=(", Indented(2, (Break(), join(Break(), parts))), Break(), ")")
         return f"{name}={value}"
 
-    def print_inner(self, value: "Jaxpr | ClosedJaxpr") -> Document:
+    def print_inner(self, value: ProgramView) -> Document:
         program = value.jaxpr
         name = self.names_of_programs.get(program)
         return self.print_program(program) if name is None else name
 
-    def annotate(self, e: "JaxprEqn") -> tuple[str, ...]:
+    def annotate(self, e: EquationView) -> tuple[str, ...]:
         position = e.source_info.position
         source = f"{position[0]}:{position[1]} ({position[2]})" if self.source_info and position else ""
         scope = f"[{e.source_info.name_stack}]" if self.name_stack and str(e.source_info.name_stack) else ""

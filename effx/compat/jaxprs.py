@@ -72,7 +72,7 @@ class JaxprEqn:
     effects: frozenset[Effect]
     source_info: SourceInfo
     equation: Equation | None = None
-    shown: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    shown: Mapping[str, object] = attrs.field(factory=dict)
 
     @property
     def unchanged_equation(self) -> Equation | None:
@@ -131,9 +131,9 @@ class Jaxpr:
         return self
 
     @property
-    def consts(self) -> Sequence[Any]:
+    def consts(self) -> Sequence[Array]:
         """The values of the constants, where they are known."""
-        known = () if self.shown is None else self.shown.constants
+        known: Sequence[Array] = () if self.shown is None else self.shown.constants
         return known if len(known) == len(self.constvars) else ()
 
     def replace(self, **changes: Any) -> "Jaxpr":

@@ -121,11 +121,18 @@ def _list_sequences(x: object) -> object:
     return x
 
 
+def _replace_leaves(x: object) -> object:
+    """Replaces what becomes an array in nested lists by the array."""
+    if isinstance(x, list | tuple):
+        return [_replace_leaves(item) for item in x]
+    becomes_array = hasattr(x, "__jax_array__") or is_symbolic(x)
+    return as_operand(cast("Operand", x), "array") if becomes_array else x
+
+
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
-    leaves = [
-        as_operand(leaf, "array") if hasattr(leaf, "__jax_array__") or is_symbolic(leaf) else leaf
-        for leaf in _nested_leaves(x)
-    ]
+    leaves = list(_nested_leaves(x))
+    if any([hasattr(leaf, "__jax_array__") or is_symbolic(leaf) for leaf in leaves]):
+        return _from_list(cast("list[object]", _replace_leaves(x)), dtype)
     if any([leaf is None for leaf in leaves]):
         raise DTypeError("array: None is no number")
     if any(

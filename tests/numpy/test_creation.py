@@ -400,3 +400,21 @@ def test_isscalar_of_what_becomes_an_array() -> None:
             return enp.ones(self.shape)
 
     assert [enp.isscalar(Wrapped(shape)) for shape in ((), (1,), (0,))] == [True, False, False]
+
+
+@pytest.mark.parametrize("run", [lambda f: f(), lambda f: effx.jit(f)()])
+def test_lists_of_what_becomes_an_array(run: Any) -> None:
+    """Objects with `__jax_array__` stand in lists as their arrays would."""
+
+    class Wrapped:
+        def __init__(self, value: object) -> None:
+            self.value = value
+            self.dtype = np.dtype(np.float32)
+
+        def __jax_array__(self) -> object:
+            return enp.asarray(self.value)
+
+    one, row = Wrapped(1.5), Wrapped([1.0, 2.0])
+    np.testing.assert_array_equal(run(lambda: enp.array(((one, 2), [3, one]))), [[1.5, 2], [3, 1.5]])
+    np.testing.assert_array_equal(run(lambda: enp.array([row, [one, 0]])), [[1, 2], [1.5, 0]])
+    assert run(lambda: enp.array([one, one], "int32")).tolist() == [1, 1]
