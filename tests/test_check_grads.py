@@ -72,3 +72,22 @@ def test_tolerances_by_dtype() -> None:
     for loose in tight:
         with pytest.raises(AssertionError):
             check_grads(wrong, (x,), 1, modes=["fwd"], atol=loose, rtol=loose)
+
+
+def test_jumps_and_poles_near_the_point() -> None:
+    """Right derivatives pass 1e-3 away from a jump and a pole, and where a value stays infinite; wrong ones fail."""
+    near = np.array([2.001, 2.999, 3.5], "f4")
+    check_grads(enp.floor, (near,), 1)
+    check_grads(lambda x: x % 1.0, (near,), 1)
+    check_grads(enp.log, (np.array([1e-3, 1.0], "f4"),), 1)
+    check_grads(lambda x: enp.where(np.array([True, False, False]), -np.inf, x), (near,), 1)
+    with pytest.raises(AssertionError, match="the tangent"):
+        check_jvp(enp.log, lambda p, t: (enp.log(p[0]), 1.1 * t[0] / p[0]), (np.array([1e-3, 1.0], "f4"),))
+
+
+def test_the_step_that_is_given_is_the_only_one() -> None:
+    """A step across a jump fails, though smaller ones would not."""
+    near = np.array([2.001], "f4")
+    with pytest.raises(AssertionError, match="the tangent"):
+        check_grads(enp.floor, (near,), 1, eps=0.1)
+    check_grads(enp.floor, (near,), 1, eps=1e-4)

@@ -93,8 +93,8 @@ def logsumexp(
         axis: an axis or several; None for all. Negative ones count from the end.
         b: factors that broadcast against a; 1 by default.
         keepdims: whether to keep the axes with size 1.
-        return_sign: True to return the logarithm of the absolute value, and the sign. Otherwise a
-            negative sum gives NaN.
+        return_sign: True to return the logarithm of the absolute value, which is real, and the sign. Otherwise a
+            negative real sum gives NaN.
         where: True for the elements to include; broadcasts against a.
 
     Returns:
@@ -136,6 +136,7 @@ def _logsumexp(
     largest = _constant_maximum(size, axes)
     largest = arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
     powers = perform(EXP, (x - largest,))
+    log_dtype = dtypes.real_dtype(x.type.dtype) if signed else x.type.dtype
     total = _sum_wide(powers if factor is None else powers * factor, axes)
     sign = perform(SIGN, (total,))
     if signed:
@@ -143,7 +144,7 @@ def _logsumexp(
     empty = total == 0
     # The logarithm of a sum of 0 would have an infinite derivative; it gets the derivative 0.
     log = perform(LOG, (arithmetic.where(empty, 1.0, total),)) + largest
-    log = convert(arithmetic.where(empty, -np.inf, log), x.type.dtype)
+    log = convert(arithmetic.where(empty, -np.inf, log), log_dtype)
     sign = convert(sign, x.type.dtype)
     if keepdims:
         return log, sign

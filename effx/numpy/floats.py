@@ -134,7 +134,8 @@ def spacing(x: Operand, /) -> Array:
     # By their bits, since arithmetic of subnormal numbers may give 0. The distance is the power of two of the exponent,
     # `nmant` lower; where that is below the smallest normal number, a single bit of a subnormal one.
     mask = (1 << info.nexp) - 1
-    exponent = (Bitcast(integer)(a) >> info.nmant) & mask
+    bits_of_a = Bitcast(integer)(a)
+    exponent = (bits_of_a >> info.nmant) & mask
     lower = exponent - info.nmant
     bit = arithmetic.maximum(exponent - 1, 0)
     bits = arithmetic.where(
@@ -144,4 +145,6 @@ def spacing(x: Operand, /) -> Array:
     size = convert(size, size.type.dtype, a.type.weak)
     # Behind the largest number stands infinity.
     size = arithmetic.where(abs(a) == float(info.max), float("inf"), size)
-    return arithmetic.where(isfinite(a), arithmetic.where(a < 0, -size, size), float("nan"))
+    # By the sign bit, since a subnormal number may compare equal to 0; the distance at -0. is positive.
+    size = arithmetic.where((bits_of_a < 0) & (bits_of_a << 1 != 0), -size, size)
+    return arithmetic.where(isfinite(a), size, float("nan"))

@@ -206,3 +206,14 @@ def test_log1mexp() -> None:
     assert np.isnan(float(nn.log1mexp(-1.0)))
     with pytest.raises(effx.errors.DTypeError, match=r"log1mexp: takes real numbers, got c64\[\]"):
         nn.log1mexp(np.complex64(1j))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sign_of_a_complex_logsumexp(keepdims: bool) -> None:
+    """The logarithm of the absolute value is real, the sign has the absolute value 1; as SciPy's."""
+    z = DATA[0] + 1j * DATA[1]
+    log, sign = nn.logsumexp(z.astype(np.complex64), axis=1, keepdims=keepdims, return_sign=True)
+    want = special.logsumexp(z, axis=1, keepdims=keepdims, return_sign=True)
+    assert (log.dtype, sign.dtype) == (np.float32, np.complex64)
+    np.testing.assert_allclose(log, want[0], 1e-5)
+    np.testing.assert_allclose(sign, want[1], 1e-5)
