@@ -6,7 +6,12 @@ Never: import another effx module.
 import os
 from typing import Literal, cast, get_args
 
-MatmulPrecision = Literal["default", "high", "highest", "bfloat16", "tensorfloat32", "float32"]
+MatmulPrecision = Literal[
+    "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
+    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+    "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
+    "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
+]  # fmt: skip
 RankPromotion = Literal["allow", "warn", "raise"]
 DTypePromotion = Literal["standard", "strict"]
 ExplicitX64 = Literal["warn", "error", "allow"]
@@ -63,7 +68,7 @@ def check_platforms(where: str, value: object) -> str | None:
 
 
 def check_matmul_precision(where: str, value: object) -> MatmulPrecision | None:
-    """Return one of the names in `MatmulPrecision`, or None, unchanged.
+    """Return one of the names in `MatmulPrecision`, of a precision or of an algorithm, or None, unchanged.
 
     >>> check_matmul_precision("default_matmul_precision", "highest")
     'highest'

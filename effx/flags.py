@@ -231,7 +231,8 @@ class Config:
         traceback_filtering, "Whether effx's own frames are hidden in tracebacks."
     )
     default_matmul_precision = _FlagAttribute(
-        default_matmul_precision, "Precision of matrix products and convolutions that ask for none."
+        default_matmul_precision,
+        "Precision of matrix products and convolutions that ask for none, or the name of an algorithm for products.",
     )
     numpy_rank_promotion = _FlagAttribute(
         numpy_rank_promotion, "What broadcasting between different ranks does."

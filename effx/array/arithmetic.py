@@ -192,6 +192,10 @@ def power(x: Operand, y: Operand) -> Array:
                 f"power: integers have no negative integer powers: {base.type!r} to the power {y}"
             )
     a, b = as_operand(x), as_operand(y)
+    exponent = known_exponent(a, y)
+    if exponent is not None and a.type.kind in "iufc" and (exponent >= 0 or a.type.kind in "fc"):
+        dtype, weak = dtypes.promote(a.type.dtype, a.type.weak, b.type.dtype, b.type.weak)
+        return integer_power(convert(a, dtype, weak), exponent)
     if a.type.kind in "fc" and b.type.kind in "biu":
         # Keep integer exponents of negative bases real: x ** [2, 3] in x's dtype.
         dtype, weak = dtypes.promote(a.type.dtype, a.type.weak, b.type.dtype, b.type.weak)
@@ -200,6 +204,22 @@ def power(x: Operand, y: Operand) -> Array:
     if a.type.kind in "iub":
         return _integer_power_array(a, b)
     return perform(POW, (a, b))
+
+
+def known_exponent(base: Array, y: Operand) -> int | None:
+    """Returns the integer that an exponent is known to be, else None.
+
+    An array that is computed already counts while a program is staged, where it would be multiplied over all its bits;
+    outside, its value would have to be waited for, and would compile another kernel each time.
+    """
+    if isinstance(y, np.integer | np.ndarray) and not y.shape and y.dtype.kind in "iu":
+        return int(y)
+    if isinstance(y, Array) and y.type.kind in "iu" and not y.type.shape:
+        from effx.ir.values.boxes import Box
+
+        if isinstance(base, Box) and not isinstance(y, Box):
+            return int(y.host("power"))
+    return None
 
 
 def integer_power(x: Array, n: int) -> Array:
@@ -463,6 +483,7 @@ _PRECISIONS = {
     "highest": "HIGHEST",
     "float32": "HIGHEST",
 }
+_PRECISION_BY_FACTORS = {"tf32": "high", "f32": "highest", "f64": "highest"}
 
 
 def resolve_precision(precision: object) -> Precision:
@@ -493,6 +514,10 @@ def precision_pair(function_name: str, precision: object) -> tuple[str, str]:
         return precision_pair(function_name, precision[0])[0], precision_pair(function_name, precision[1])[0]
     if precision is None:
         precision = default_matmul_precision.value
+        if (
+            precision in PRESETS
+        ):  # an algorithm is for products; a convolution has the precision that comes nearest
+            precision = _PRECISION_BY_FACTORS.get(PRESETS[str(precision)][0], "default")
     name = getattr(precision, "name", precision)
     key = name.lower() if isinstance(name, str) else name
     if not isinstance(key, str | None) or key not in _PRECISIONS:

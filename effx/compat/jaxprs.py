@@ -13,9 +13,10 @@ import attrs
 from effx.array import Array, HostArray
 from effx.array.promotion import as_operand
 from effx.compat.jaxpr_text import color_jaxpr, print_equation, print_jaxpr
-from effx.compat.parameters import operands_of_effx, operands_of_jax
+from effx.compat.parameters import operands_of_effx, operands_of_jax, show_result_dtype
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
+from effx.compat.shard_maps import read_shard_map, show_collective
 from effx.effects import Effect, Operation, transformed_scope
 from effx.errors import ProgramError, Source, TransformError, resolve_source
 from effx.flags import pprint_use_color
@@ -305,17 +306,25 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
 
 def _equation(e: Equation) -> JaxprEqn:
     where = None if e.source is None else resolve_source(e.source)
-    params = jax_parameters(e.op)
+    primitive, params = _primitive_and_parameters(e)
     return JaxprEqn(
         list(operands_of_jax(e.op, e.inputs)),
         list(e.outputs),
-        primitive_of(e.op),
+        primitive,
         params,
         e.op.effects,
         SourceInfo(transformed_scope(e.scope), where, e.source),
         e,
         dict(params),
     )
+
+
+def _primitive_and_parameters(e: Equation) -> tuple[Primitive, dict[str, Any]]:
+    shard_map = read_shard_map(e)
+    if shard_map is not None:
+        body = closed(shard_map.op.body).jaxpr
+        return shard_map.primitive, {**shard_map.params, "jaxpr": body, "debug_info": body.debug_info}
+    return show_collective(e) or (primitive_of(e.op), show_result_dtype(e, jax_parameters(e.op)))
 
 
 def jax_parameters(op: Operation[object]) -> dict[str, Any]:

@@ -18,12 +18,13 @@ from effx.effects import Operation
 from effx.errors import TransformError
 from effx.ir.ops.control import Calling, While
 from effx.ir.ops.custom import CustomCall
-from effx.ir.program import Program, Var
+from effx.ir.ops.linalg import DotGeneral
+from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lax.products import Precision
 from effx.lower.placement.memories import MemorySpace
 
-__all__ = ["made", "operands_of_effx", "operands_of_jax", "shown"]
+__all__ = ["made", "operands_of_effx", "operands_of_jax", "show_result_dtype", "shown"]
 
 T = TypeVar("T")
 
@@ -286,6 +287,14 @@ def shown(op: Operation[object]) -> dict[str, object]:
     view = _view(type(op))
     own = {a.name: getattr(op, a.name) for a in getattr(type(op), "__attrs_attrs__", ())}
     return {**{view.names.get(name, name): value for name, value in view.show(own).items()}, **view.fixed}
+
+
+def show_result_dtype(e: Equation, params: dict[str, Any]) -> dict[str, Any]:
+    """Returns an equation's parameters with the dtype of a product's result, which JAX's products always name."""
+    result_type = e.outputs[0].type if e.outputs else None
+    if type(e.op) is not DotGeneral or e.op.preferred is not None or result_type is None or result_type.weak:
+        return params
+    return {**params, "preferred_element_type": result_type.dtype}
 
 
 def made(kind: type[Operation[object]], params: Params) -> Any:

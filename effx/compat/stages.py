@@ -10,10 +10,10 @@ from effx.compat.modules.extend.random import implementation_of
 from effx.dtypes import is_key
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.concrete import ConcreteArray
-from effx.lower.text.hlo import LoadedExecutable
+from effx.lower.text.hlo import LoadedExecutable, print_as_mlir
 from effx.random.keys import key_data
 from effx.transforms.autodiff.core import RecordedPushforward
-from effx.transforms.jit.stages import ArgInfo, Compiled, Traced
+from effx.transforms.jit.stages import ArgInfo, Compiled, Dialect, Lowered, Traced
 
 __all__ = ["add_attributes"]
 
@@ -61,10 +61,20 @@ def _words_of_keys(keys: ConcreteArray) -> Array:
     return key_data(keys)
 
 
+_text_of_effx = Lowered.as_text
+
+
+def _print_as_mlir(lowered: Lowered, dialect: Dialect | None = None, *, debug_info: bool = False) -> str:
+    """Returns the program's text in the form in which MLIR prints it, which readers of JAX's match."""
+    text = _text_of_effx(lowered, dialect, debug_info=debug_info)
+    return print_as_mlir(text, debug_info) if dialect in (None, "stablehlo") else text
+
+
 def add_attributes() -> None:
     """Gives stages, recorded derivatives and arrays of keys the attributes that they have in JAX."""
     ConcreteArray._impl = property(implementation_of)  # type: ignore[attr-defined]  # new
     ConcreteArray._base_array = property(_words_of_keys)  # type: ignore[attr-defined]  # new
+    Lowered.as_text = _print_as_mlir  # type: ignore[method-assign,assignment]  # the same program
     Traced.jaxpr = property(lambda traced: closed(traced.program))  # type: ignore[method-assign,assignment]  # a view
     # A hijax primitive of arrays is an operation of its own here, so that there is nothing to lower.
     Traced.lojax = property(lambda traced: traced)  # type: ignore[attr-defined]  # new

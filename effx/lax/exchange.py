@@ -1,6 +1,6 @@
 """Collectives along named axes that move parts of arrays between indices: gathering, scattering, exchange, permutation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import index
 from typing import TypeVar, cast
 
@@ -11,7 +11,7 @@ from effx.array import Array, HostArray, Operand, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import moveaxis
-from effx.errors import ShapeError, TransformError
+from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
 from effx.ir.ops.elementwise import Select
@@ -288,6 +288,12 @@ def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
 def _permute_replicas(function_name: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
     names = axis_names(axis_name)
     group_size = total_size(function_name, names)
+    if isinstance(
+        perm, Iterator
+    ):  # empty when the function is traced a second time, which would send nothing
+        raise DTypeError(
+            f"{function_name}: perm must be a list or a tuple of pairs, got {type(perm).__name__}, which can be read once"
+        )
     pairs = tuple([(index(s), index(d)) for s, d in perm])
     for which, replica_indices in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
         for i in replica_indices:

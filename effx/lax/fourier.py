@@ -30,7 +30,8 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
         x: `c64[*batch, *lengths]` or the like; real for "RFFT", and with a last axis of `n // 2 + 1` for "IRFFT".
             Real numbers are converted where complex ones are transformed, integers to floats.
         fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or the enum's value.
-        fft_lengths: the sizes of the transform, one to three; for "IRFFT" those of the result.
+        fft_lengths: the sizes of the transform, one to three; for "IRFFT" those of the result. None at all for "FFT"
+            and "IFFT": x as complex numbers.
 
     Returns:
         The transform; an inverse one is divided by the product of the lengths.
@@ -48,7 +49,8 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
         raise OptionError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
     operand = as_operand(x, "fft")
     array = to_real("fft", operand) if name == "RFFT" else to_complex(operand)
-    return Fft(name, int_tuple("fft", "fft_lengths", fft_lengths))(array)
+    lengths = int_tuple("fft", "fft_lengths", fft_lengths)
+    return array if not lengths and name in ("FFT", "IFFT") else Fft(name, lengths)(array)
 
 
 def to_complex(x: Array) -> Array:

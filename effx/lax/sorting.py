@@ -14,6 +14,7 @@ from effx.errors import ShapeError
 from effx.families.sort import Sort
 from effx.families.topk import TopIndices
 from effx.ir.ops import shape as s
+from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import array_type
 from effx.lax.operands import check_int, resolve_axis
 
@@ -101,7 +102,7 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
         The k largest, in descending order with NaN first, and their i32 indices along the axis.
 
     Raises:
-        ShapeError: the axis or k is out of range.
+        ShapeError: the axis or k is out of range, or the axis is longer than i32 indices reach.
 
     >>> import numpy as np
     >>> top_k(np.array([3, 9, 5], np.int32), 2)
@@ -113,6 +114,11 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
     if not 0 <= count <= t.shape[resolved_axis]:
         raise ShapeError(
             f"top_k: k must be from 0 to {t.shape[resolved_axis]}, the size of axis {resolved_axis} of {t!r}, got {count}"
+        )
+    size = t.shape[resolved_axis]
+    if not is_symbolic(size) and size > 2**31:
+        raise ShapeError(
+            f"top_k: axis {resolved_axis} of {t!r} is longer than the 2**31 elements that i32 indices reach"
         )
     if t.kind == "f" and t.dtype.itemsize <= 4 and count and t.size:
         return _top_k_by_selection(x, count, resolved_axis)

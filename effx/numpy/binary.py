@@ -150,7 +150,10 @@ def power(x: Operand, y: Operand, /) -> Array:
     >>> int(power(2, 3))
     8
     """
-    if isinstance(x, Array) and isinstance(y, Array) and x.type.kind in "biu" and y.type.kind in "biu":
+    has_integers = (
+        isinstance(x, Array) and isinstance(y, Array) and x.type.kind in "biu" and y.type.kind in "biu"
+    )
+    if has_integers and arithmetic.known_exponent(as_operand(x), y) is None:
         return _integer_power(x, y)
     return arithmetic.power(x, y)
 

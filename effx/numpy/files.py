@@ -29,7 +29,8 @@ def load(file: IO[bytes] | str | os.PathLike[str], *args: Any, **kwargs: Any) ->
         *args, **kwargs: as for `numpy.load`.
 
     Returns:
-        An array; what `numpy.load` returns, for an archive of several.
+        An array; what `numpy.load` returns, for an archive of several, and of objects, strings or times, which are no
+        elements of arrays here.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -43,7 +44,7 @@ def load(file: IO[bytes] | str | os.PathLike[str], *args: Any, **kwargs: Any) ->
         return result
     if result.dtype.kind == "V" and result.dtype.itemsize == 2 and not result.dtype.names:
         result = result.view(dtypes.bfloat16)  # NumPy's format has no name for it
-    return asarray(result)
+    return result if result.dtype.kind in "OSUmM" else asarray(result)
 
 
 def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None) -> Array:

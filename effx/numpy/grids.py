@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from effx.array import Array, shaping
-from effx.array.promotion import as_operand, promote_dtypes
+from effx.array.promotion import as_operand, convert
 from effx.errors import IndexingError, OptionError, ShapeError
 from effx.lax.operands import check_int
 from effx.numpy.creation import asarray, ones, returnable_operand, zeros
 from effx.numpy.indexing import nonzero
 from effx.numpy.joining import concatenate
 from effx.numpy.ranges import arange, diag_indices, linspace, meshgrid
+from effx.numpy.scalars import result_type
 from effx.numpy.shaping import atleast_1d
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ class _GridIndexer:
             return _slice_numbers(self.name, key)
         if not key:
             return [] if self.sparse else zeros((0,), int)
-        axes = promote_dtypes(*[_slice_numbers(self.name, part) for part in key])
+        axes = [_slice_numbers(self.name, part) for part in key]
+        dtype = result_type(*axes)
+        axes = [convert(x, dtype, all([x.type.weak for x in axes])) for x in axes]
         coordinates = meshgrid(*axes, indexing="ij", sparse=self.sparse)
         return list(coordinates) if self.sparse else shaping.stack(list(coordinates), 0)
 

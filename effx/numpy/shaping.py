@@ -390,12 +390,11 @@ def repeat(
         raise DTypeError(f"repeat: repeats must be integers, got {counts.type!r}")
     if counts.type.shape not in ((), (1,), (n,)):
         raise ShapeError(f"repeat: repeats {counts.type!r} do not fit axis {resolved_axis} of {x.type!r}")
-    counts = promotion.broadcast_to(counts, (n,))
     if total_repeat_length is None:
-        which: Array = to_host_array(
-            np.repeat(np.arange(n, dtype=np.int32), counts.host("repeat(repeats=x)"))
-        )
+        known = np.broadcast_to(counts.host("repeat(repeats=x)"), (n,))
+        which: Array = to_host_array(np.repeat(np.arange(n, dtype=np.int32), known))
         return indexing.take(x, which, resolved_axis, "clip")
+    counts = promotion.broadcast_to(counts, (n,))
     # Element j of the result comes from the operand's element whose index is the number of ends <= j.
     ends = shaping.expand_dims(reducing.cumsum(counts), 0)
     output_indices = Iota(array_type(dtypes.int32, (total_repeat_length, n)), 0)()

@@ -70,7 +70,7 @@ SHOWN: dict[str, tuple[Callable[[Any], Any], dict[str, object]]] = {
         {
             "dimension_numbers": (((1,), (1,)), ((0,), (0,))),
             "precision": None,
-            "preferred_element_type": None,
+            "preferred_element_type": np.dtype("float32"),
             "out_sharding": None,
         },
     ),

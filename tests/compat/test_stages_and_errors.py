@@ -237,3 +237,24 @@ assert jax.vmap(jnp.sin)(x).shape == (3, 4)
 """,
         tmp_path,
     )
+
+
+def test_texts_of_programs_are_as_mlir_prints_them(tmp_path: Path) -> None:
+    """Numbers with seven digits, bare types of single results; locations on demand. HLO is XLA's."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp
+
+lowered = jax.jit(lambda x: x + 1.5).lower(jnp.ones(3))
+text = lowered.as_text()
+assert text == str(lowered.compiler_ir()), text
+assert "func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {" in text, text
+assert "dense<1.500000e+00> : tensor<3xf32>" in text, text
+assert "loc(" not in text and "loc(" in lowered.as_text(debug_info=True)
+assert lowered.as_text("hlo").startswith("HloModule")
+composite = jax.lax.composite(lambda x: x * x, name="my.square")
+text = jax.jit(composite).lower(1.0).as_text()
+assert "@my.square(%arg0: tensor<f32>) -> tensor<f32> {" in text, text
+""",
+        tmp_path,
+    )

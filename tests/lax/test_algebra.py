@@ -319,6 +319,16 @@ def test_collectives_cross_jit_and_differentiate() -> None:
     np.testing.assert_allclose(effx.grad(total)(x), 2 * x, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["fft", "ifft"])
+@pytest.mark.parametrize("dtype", ["complex64", "float32", "int32"])
+def test_fourier_transforms_along_no_axis(kind: str, dtype: str) -> None:
+    """The operand, as complex numbers, under vmap too."""
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    for y in (lax.fft(x, kind, ()), effx.vmap(lambda x: lax.fft(x, kind, ()))(x)):
+        assert y.dtype == np.complex64
+        np.testing.assert_array_equal(y, x)
+
+
 @pytest.mark.parametrize("kind", ["fft", "ifft", "rfft", "irfft"])
 def test_fourier_transforms(kind: str) -> None:
     """By name and by member, over the last axes."""

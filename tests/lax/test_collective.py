@@ -300,6 +300,11 @@ ERRORS: list[tuple[Replica, type[Exception], str]] = [
         "pmax: axis_index_groups must be of one size, got groups of [3, 1]",
     ),
     (
+        lambda x: lax.ppermute(x, "i", zip([0], [1], strict=True)),  # type: ignore[arg-type]  # wrong on purpose
+        effx.errors.DTypeError,
+        "ppermute: perm must be a list or a tuple of pairs, got zip, which can be read once",
+    ),
+    (
         lambda x: lax.ppermute(x, "i", [(0, 4)]),
         effx.errors.ShapeError,
         "ppermute: destination 4 is out of range for an axis of size 4",

@@ -83,6 +83,11 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         ShapeError,
         "clamp: bounds must have x's shape or rank 0: low, x, high are f32[3], f32[]~, f32[]~",
     ),
+    (
+        lambda: effx.eval_shape(lambda x: lax.top_k(x, 2), effx.ShapeDtypeStruct((2**31 + 1,), np.int8)),
+        ShapeError,
+        "top_k: axis 0 of i8[2147483649] is longer than the 2**31 elements that i32 indices reach",
+    ),
     (lambda: lax.full((2,), F), ShapeError, "full: the fill value must be a scalar, got f32[2,3]"),
     (
         lambda: lax.broadcasted_iota(int, (2, 3), -1),

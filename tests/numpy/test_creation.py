@@ -418,3 +418,39 @@ def test_lists_of_what_becomes_an_array(run: Any) -> None:
     np.testing.assert_array_equal(run(lambda: enp.array(((one, 2), [3, one]))), [[1.5, 2], [3, 1.5]])
     np.testing.assert_array_equal(run(lambda: enp.array([row, [one, 0]])), [[1, 2], [1.5, 0]])
     assert run(lambda: enp.array([one, one], "int32")).tolist() == [1, 1]
+
+
+def test_grids_of_several_dtypes_under_strict_promotion() -> None:
+    """The user has passed no arrays, so axes of integers and floats have a common dtype as ever."""
+    with effx.numpy_dtype_promotion("strict"):
+        dense, (rows, columns) = enp.mgrid[0:2, 0:1:3j], enp.ogrid[0:2, 0:1:3j]
+    np.testing.assert_array_equal(dense, np.mgrid[0:2, 0:1:3j])
+    assert (dense.dtype, rows.dtype, columns.dtype) == (np.float32, np.float32, np.float32)
+    np.testing.assert_array_equal(rows, [[0], [1]])
+
+
+@pytest.mark.parametrize("repeats", [3, [3], [1, 0, 2]])
+def test_known_repeats_while_staging(repeats: Any) -> None:
+    """An array that is known from outside says how often, one number for all elements too."""
+    counts = enp.array(repeats)
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(
+        effx.jit(lambda x: enp.repeat(x, counts, axis=1))(x), np.repeat(x, repeats, axis=1)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8", "float32", "complex64"])
+@pytest.mark.parametrize(
+    "exponent", [np.int32(3), np.int8(0), enp.int32(3), enp.array(2), np.array(4), enp.int8(1)]
+)
+def test_powers_with_known_exponents(dtype: str, exponent: Any) -> None:
+    """One multiplication chain, not one step for each bit; the result has the dtype of the promotion."""
+    x = enp.array([1, 2, 3]).astype(dtype)
+    want = np.array([1, 2, 3]) ** int(exponent)
+    for call in (enp.power, lambda x, y: x**y):
+        staged = effx.make_jaxpr(lambda x, call=call: call(x, exponent))(x)
+        assert len(staged.equations) <= 2
+        result = effx.jit(lambda x, call=call: call(x, exponent))(x)
+        assert result.dtype == call(x, exponent).dtype == enp.result_type(x, exponent)
+        np.testing.assert_array_equal(result, want.astype(result.dtype))
+    np.testing.assert_array_equal(effx.jit(lambda x: x ** enp.int32(-1))(enp.array([1, 2, -1])), [1, 0, -1])

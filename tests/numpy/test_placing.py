@@ -233,3 +233,15 @@ def test_transforms_of_no_points(shape: tuple[int, ...]) -> None:
     back = enp.fft.irfft(half, axis=axis)
     assert (back.shape, back.dtype) == (shape, np.dtype("float32"))
     np.testing.assert_array_equal(enp.fft.fft(x, 4, axis), np.fft.fft(x, 4, axis))
+
+
+@pytest.mark.parametrize("values", [[1, "a", None], ["ab", "c"], [b"ab"]])
+def test_files_of_what_is_no_element(values: list[Any]) -> None:
+    """Objects and strings are loaded as NumPy's arrays."""
+    saved = np.array(values, object if None in values else None)
+    file = io.BytesIO()
+    np.save(file, saved)
+    file.seek(0)
+    loaded = enp.load(file, allow_pickle=True)
+    assert type(loaded) is np.ndarray
+    assert (loaded.dtype, loaded.tolist()) == (saved.dtype, values)

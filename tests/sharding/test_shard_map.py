@@ -13,7 +13,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import AxisNameError, ShardingError, TransformError, TreeError
+from effx.errors import AxisNameError, OptionError, ShardingError, TransformError, TreeError
 from effx.ir.checker import check_program
 from effx.ir.text import parse_program
 from effx.sharding import AbstractMesh, Mesh, NamedSharding, use_abstract_mesh
@@ -527,7 +527,7 @@ def f(x: Any, *_: Any) -> Any:
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no in_specs": (
         lambda: effx.shard_map(f, mesh=MESH, out_specs=P())(X),
-        ShardingError,
+        OptionError,
         (
             "shard_map: in_specs must say how the arguments of f are sharded along 'i': it is an Auto axis, "
             "of which types say nothing; use P() for an argument that each device gets whole"

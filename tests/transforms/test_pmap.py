@@ -19,6 +19,7 @@ from effx.handlers.oracle import evaluate
 from effx.ir.checker import check_program
 from effx.ir.text import parse_program
 from effx.lower.placement.shardings import grid_sharding
+from effx.sharding import PartitionSpec
 
 Data = np.ndarray[Any, Any]
 DEVICES = effx.devices()
@@ -371,3 +372,12 @@ def test_documentation_is_the_function_s() -> None:
     mapped = effx.pmap(scaled)
     assert (mapped.__name__, mapped.__doc__) == ("scaled", "Scales.")
     assert str(inspect.signature(mapped)) == str(inspect.signature(scaled))
+
+
+def test_wrapped_is_the_users_function() -> None:
+    """`__wrapped__` is what was passed, not what is staged."""
+    f: Any = effx.pmap(close)
+    assert f.__wrapped__ is close
+    mesh = effx.make_mesh((1,), ("i",))
+    g: Any = effx.shard_map(close, mesh=mesh, in_specs=PartitionSpec(), out_specs=PartitionSpec())
+    assert g.__wrapped__ is close

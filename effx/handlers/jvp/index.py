@@ -7,7 +7,7 @@ import attrs
 from effx import dtypes
 from effx.array import Array
 from effx.array.promotion import scalar
-from effx.errors import TransformError
+from effx.errors import NoRuleError
 from effx.handlers.jvp.handler import Tangent, rule, zeros_like
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
@@ -57,7 +57,7 @@ def jvp_scatter(
     starts = [n for i, n in enumerate(indices.type.shape[:-1]) if i not in op.indices_batch]
     if du is not None and op.combiner == "mul" and not op.unique and math.prod(starts) > 1:
         # The derivative by one of the factors at equal indices is the product of the others, which no scatter computes.
-        raise TransformError(
+        raise NoRuleError(
             "scatter: products have no derivative by their factors where indices may be equal; "
             "unique_indices=True promises that they are not"
         )

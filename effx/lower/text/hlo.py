@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadedExecutable", "XlaComputation", "hlo_computation", "hlo_text", "mlir_binding", "mlir_functions", "mlir_module",
+    "print_as_mlir",
 ]  # fmt: skip
 
 
@@ -50,6 +51,11 @@ def mlir_module(text: "str | bytes") -> "Module":
     from jaxlib.mlir import ir
 
     return ir.Module.parse(text, mlir_context())
+
+
+def print_as_mlir(text: str, debug_info: bool) -> str:
+    """Returns a StableHLO module as MLIR itself prints it, with or without the locations that it has."""
+    return mlir_module(text).operation.get_asm(enable_debug_info=debug_info)
 
 
 def mlir_binding(name: str) -> ModuleType:

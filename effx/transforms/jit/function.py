@@ -184,6 +184,7 @@ class Function(Generic[P, R]):
     Attributes:
         transform_name: the transformation, for errors.
         operation: makes the operation that performs the program under handlers.
+        wrapped: what `__wrapped__` is: the user's function, where that is not what is staged.
     """
 
     def __init__(
@@ -192,8 +193,10 @@ class Function(Generic[P, R]):
         options: Options,
         transform_name: str = "jit",
         operation: Callable[[Program], HigherOrder] = Call,
+        wrapped: Callable[..., object] | None = None,
     ) -> None:
         self.fun = fun
+        self.wrapped = fun if wrapped is None else wrapped
         self.options = options
         self.transform_name = transform_name
         self.operation = operation
@@ -545,6 +548,7 @@ class Function(Generic[P, R]):
 
         public: Any = self.wrap_in_python(plain) if self.options.needs_python_wrapper else plain
         update_wrapper(public, self.fun)
+        public.__wrapped__ = self.wrapped
         public.trace, public.lower, public.eval_shape = self.trace, self.lower, self.eval_shape
         public.clear_cache = clear_cache
         if public is not plain:

@@ -93,7 +93,7 @@ class ParallelFunction(Function[Any, Any]):
         backend: str | None,
         make_widened: MakeWidened,
     ) -> None:
-        super().__init__(fun, options, "pmap")
+        super().__init__(fun, options, "pmap", wrapped=getattr(fun, "__wrapped__", fun))
         self.mapping, self.devices, self.backend, self.make_widened = mapping, devices, backend, make_widened
         self.functions: dict[Hashable, Jitted[Any, Any]] = {}
 

@@ -11,7 +11,7 @@ import attrs
 
 from effx.array import Array
 from effx.array.promotion import as_operand
-from effx.errors import EffxError, ShardingError, TransformError, TreeError, check_function
+from effx.errors import EffxError, OptionError, ShardingError, TransformError, TreeError, check_function
 from effx.handlers.sharding_types.axes_in_types import cast_to_varying, with_type_sharding
 from effx.handlers.staging.parallel_maps import enclosing_replicas, stage_replica
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec, check_spec, entry_axes
@@ -270,9 +270,8 @@ def _shard_map(
 
     call_mapped.__name__ = shards.name
     call_mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
-    return Function(
-        call_mapped, Options((), (), (), (), False, Inline.AUTO, None), transform_name
-    ).make_jitted()
+    options = Options((), (), (), (), False, Inline.AUTO, None)
+    return Function(call_mapped, options, transform_name, wrapped=fun).make_jitted()
 
 
 def _pass_unmapped(
@@ -452,12 +451,12 @@ class ShardMapParameters:
         """Returns the spec that a type shows.
 
         Raises:
-            ShardingError: one of the axes is not Explicit, so types do not show it.
+            OptionError: one of the axes is not Explicit, so types do not show it.
         """
         names = [name for name, _ in axes]
         undescribed = [name for name in names if name not in mesh.explicit_axes]
         if undescribed:
-            raise ShardingError(
+            raise OptionError(
                 f"{self.transform_name}: in_specs must say how the arguments of {self.name} are sharded along "
                 f"{undescribed[0]!r}: it is an "
                 f"{AxisType.Auto} axis, of which types say nothing; use P() for an argument that each device gets whole"

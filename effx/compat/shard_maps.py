@@ -1,0 +1,219 @@
+"""Calls of parallel maps on a mesh as JAX's `shard_map` equations, and the collectives of types that vary.
+
+A `shard_map` is performed as a call of a program that splits arrays into shards, maps over these, and joins them. What
+splits and joins says the specs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import attrs
+import numpy as np
+
+from effx import devices, lax, shard_map
+from effx.array import Array
+from effx.array.promotion import as_operand
+from effx.compat.composed import ComposedPrimitive
+from effx.compat.defined import Evaluable, Primitive
+from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec
+from effx.ir.ops.collective import PCast, PSum
+from effx.ir.ops.control import Call
+from effx.ir.ops.parallel import ParallelMap
+from effx.ir.ops.shape import Reshape, Transpose
+from effx.ir.ops.sharding import Constrain
+from effx.ir.program import Equation, Program, Var
+from effx.ir.types import ArrayType
+from effx.lower.placement.meshes import Mesh
+from effx.tree.registry import PyTree
+
+__all__ = ["ShardMapEquation", "read_shard_map", "show_collective"]
+
+Index = tuple[int, ...]
+
+
+@final
+@attrs.frozen
+class ShardMapEquation:
+    """What JAX's equation of a `shard_map` has.
+
+    Attributes:
+        op: the map. primitive: JAX's.
+        params: its parameters without the program.
+    """
+
+    op: ParallelMap
+    primitive: Primitive
+    params: dict[str, Any]
+
+
+def _perform_shard_map(
+    *operands: Array,
+    jaxpr: Evaluable,
+    mesh: Mesh | AbstractMesh,
+    in_specs: Sequence[PartitionSpec],
+    out_specs: Sequence[PartitionSpec],
+    check_vma: bool,
+    newly_manual_axes: frozenset[MeshAxisName],
+    **_: object,
+) -> PyTree:
+    return shard_map(
+        lambda *xs: tuple(jaxpr.evaluate((), [as_operand(x, "shard_map") for x in xs])),
+        mesh=mesh,
+        in_specs=tuple(in_specs),
+        out_specs=tuple(out_specs),
+        axis_names=newly_manual_axes,
+        check_vma=check_vma,
+    )(*operands)
+
+
+SHARD_MAP = ComposedPrimitive("shard_map", _perform_shard_map, multiple_results=True)
+_PSUM_INVARIANT = ComposedPrimitive("psum_invariant", lambda x, *, axes: lax.psum(x, axes))
+_PVARY = ComposedPrimitive("pvary", lambda x, *, axes: lax.pcast(x, axes, to="varying"))
+
+
+def show_collective(e: Equation) -> tuple[Primitive, dict[str, Any]] | None:
+    """Returns JAX's primitive and parameters for a sum over an axis along which the operand's type varies, and for the
+    cast to a type that does; None for other equations.
+    """
+    match e.op:
+        case PSum() if e.op.axis_name in e.inputs[0].type.vma:
+            return _PSUM_INVARIANT, {"axes": (e.op.axis_name,)}
+        case PCast() if not e.op.is_equal:
+            return _PVARY, {"axes": (e.op.axis_name,)}
+    return None
+
+
+def read_shard_map(e: Equation) -> ShardMapEquation | None:
+    """Returns what a call of a parallel map on a mesh is in JAX; None for other equations."""
+    if not isinstance(e.op, Call):
+        return None
+    shown = _read_program(e.op.program)
+    if shown is None:
+        return None
+    map_op, in_specs, out_specs = shown
+    mesh = _mesh_of(map_op, [x.type for x in (*e.inputs, *e.outputs)])
+    params = {
+        "mesh": mesh,
+        "in_specs": in_specs,
+        "out_specs": out_specs,
+        "check_vma": map_op.checked,
+        "newly_manual_axes": map_op.names,
+    }
+    return ShardMapEquation(map_op, SHARD_MAP, params)
+
+
+Specs = tuple[PartitionSpec, ...]
+
+
+def _read_program(program: Program) -> tuple[ParallelMap, Specs, Specs] | None:
+    """Returns the map of a program that only splits, maps and joins, each operand and each result once and in order."""
+    maps = [e for e in program.equations if type(e.op) is ParallelMap]
+    if len(maps) != 1 or len(program.equations) > 1 + sum(
+        [type(e.op) in (Constrain, Reshape, Transpose) for e in program.equations]
+    ):
+        return None
+    (e,) = maps
+    op = e.op
+    assert isinstance(op, ParallelMap)
+    makers = {y: other for other in program.equations if other is not e for y in other.outputs}
+    splits, joins = [_chain_to(x, makers) for x in e.inputs], [_chain_to(y, makers) for y in program.outputs]
+    if (
+        op.mesh is None
+        or [source for source, _ in splits] != list(program.inputs)
+        or [source for source, _ in joins] != list(e.outputs)
+    ):
+        return None
+    in_specs = [
+        _spec_of(op, cut, x.type, source.type, [_undo(other) for other in reversed(chain)])
+        for cut, x, (source, chain) in zip(op.cuts_in, e.inputs, splits, strict=True)
+    ]
+    out_specs = [
+        _spec_of(op, cut, source.type, y.type, [_follow(other) for other in chain])
+        for cut, y, (source, chain) in zip(op.cuts_out, program.outputs, joins, strict=True)
+    ]
+    return op, tuple(in_specs), tuple(out_specs)
+
+
+def _chain_to(x: Any, makers: Mapping[Any, Equation]) -> tuple[Any, list[Equation]]:
+    """Returns what a variable is made of by operations of one operand, and these in order."""
+    chain: list[Equation] = []
+    while type(x) is Var and x in makers:
+        chain.append(makers[x])
+        (x,) = makers[x].inputs
+    return x, chain[::-1]
+
+
+def _follow(e: Equation) -> Callable[[Index], Index]:
+    """Returns where an operation puts the element at an index of its operand."""
+    op, before, after = e.op, e.inputs[0].type.shape, e.outputs[0].type.shape
+    if isinstance(op, Transpose):
+        return lambda index: tuple([index[i] for i in op.perm])
+    return (
+        (lambda index: _reshape_index(index, before, after)) if type(op) is Reshape else (lambda index: index)
+    )
+
+
+def _undo(e: Equation) -> Callable[[Index], Index]:
+    """Returns where an operation takes the element at an index of its result from."""
+    op, before, after = e.op, e.inputs[0].type.shape, e.outputs[0].type.shape
+    if isinstance(op, Transpose):
+        return lambda index: tuple([index[op.perm.index(i)] for i in range(len(index))])
+    return (
+        (lambda index: _reshape_index(index, after, before)) if type(op) is Reshape else (lambda index: index)
+    )
+
+
+def _reshape_index(index: Index, old: Sequence[int], new: Sequence[int]) -> Index:
+    flat = 0
+    for i, n in zip(index, old, strict=True):
+        flat = flat * n + i
+    result = []
+    for n in reversed(new):
+        flat, i = divmod(flat, n)
+        result.append(i)
+    return tuple(result[::-1])
+
+
+def _spec_of(
+    op: ParallelMap,
+    cut: Sequence[int],
+    split_type: ArrayType,
+    whole_type: ArrayType,
+    steps: Sequence[Callable[[Index], Index]],
+) -> PartitionSpec:
+    """Returns the spec of a whole array, from what leads to it from the one whose leading axes are mesh axes."""
+    dims: list[list[MeshAxisName]] = [[] for _ in whole_type.shape]
+    dim = 0
+    for position, axis in enumerate(cut):
+        name, size = op.axes[axis]
+        if size > 1 and whole_type.size:
+            # The second shard along the axis begins where this index is: axes of one dimension are in order of strides.
+            index: Index = tuple([int(i == position) for i in range(split_type.ndim)])
+            for step in steps:
+                index = step(index)
+            dim = next((d for d, i in enumerate(index) if i), dim)
+        if dims:
+            dims[dim].append(name)
+    while dims and not dims[-1]:
+        dims.pop()
+    return PartitionSpec(*[None if not d else d[0] if len(d) == 1 else tuple(d) for d in dims])
+
+
+def _mesh_of(op: ParallelMap, types: Sequence[ArrayType]) -> Mesh | AbstractMesh:
+    assert op.mesh is not None
+    names, sizes = [n for n, _ in op.mesh], [k for _, k in op.mesh]
+    in_types = {
+        name: kind
+        for t in types
+        if t.explicit_sharding is not None
+        for name, kind in zip(
+            t.explicit_sharding.mesh.axis_names, t.explicit_sharding.mesh.axis_types, strict=True
+        )
+    }
+    kinds = tuple([in_types.get(name, AxisType.Auto) for name in names])
+    by_id = {d.id: d for d in devices(op.backend)} if op.devices is not None else {}
+    if op.devices is None or not by_id.keys() >= set(op.devices):
+        return AbstractMesh(tuple(sizes), tuple(names), kinds)
+    grid = np.empty(len(op.devices), object)
+    grid[:] = [by_id[i] for i in op.devices]
+    return Mesh(grid.reshape(sizes), tuple(names), kinds)

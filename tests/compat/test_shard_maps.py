@@ -1,0 +1,117 @@
+"""Views of programs have `shard_map` equations as JAX's interpreters read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import lax
+from effx.compat.jaxprs import JaxprEqn, eval_jaxpr, make_jaxpr
+from effx.sharding import AxisType
+from effx.sharding import PartitionSpec as P
+
+MESH = effx.make_mesh((2, 2, 1), ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
+X = np.arange(64, dtype=np.float32).reshape(4, 4, 4)
+
+
+def only_equation(f: Any, *args: Any) -> JaxprEqn:
+    equations: list[JaxprEqn] = make_jaxpr(f)(*args).eqns
+    (e,) = equations
+    assert e.primitive.name == "shard_map"
+    return e
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        P(), P("x"), P("y", "x"), P(None, "y"), P(("x", "y")), P(("y", "x"), None), P(None, None, ("y", "x")),
+        P("z", "x"), P("x", ("y", "z")), P("x", None, "y"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_specs(spec: P) -> None:
+    """The specs of operands and results are those that were given, up to axes of size 1."""
+    f = effx.shard_map(lambda x: x * 2, mesh=MESH, in_specs=spec, out_specs=spec)
+    params = only_equation(f, X).params
+
+    def without_units(spec: P) -> list[tuple[Any, ...]]:
+        entries = [entry if isinstance(entry, tuple) else (entry,) for entry in spec]
+        named = [tuple([n for n in entry if n not in ("z", None)]) for entry in entries]
+        while named and not named[-1]:
+            named.pop()
+        return named
+
+    assert [without_units(s) for s in params["in_specs"]] == [without_units(spec)]
+    assert [without_units(s) for s in params["out_specs"]] == [without_units(spec)]
+    assert params["mesh"] == MESH
+    assert params["check_vma"] is True
+    assert params["newly_manual_axes"] == {"x", "y", "z"}
+    assert [e.primitive.name for e in params["jaxpr"].eqns] == ["mul"]
+
+
+def test_batches_and_part_of_the_axes() -> None:
+    """vmap shards the batch by `spmd_axis_name`; a map over one axis binds that one."""
+    f = effx.shard_map(lambda x: x, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    params = only_equation(effx.vmap(f, spmd_axis_name="y"), X).params
+    assert (params["in_specs"], params["out_specs"]) == ((P("y", "x"),), (P("y", "x"),))
+    part = effx.shard_map(
+        lambda x: x, mesh=MESH, in_specs=P(None, "x"), out_specs=P("x"), axis_names={"x"}, check_vma=False
+    )
+    params = only_equation(part, X).params
+    assert (params["in_specs"], params["out_specs"]) == ((P(None, "x"),), (P("x"),))
+    assert (params["newly_manual_axes"], params["check_vma"]) == ({"x"}, False)
+
+
+def test_sums_and_casts() -> None:
+    """A sum over an axis along which a value varies is `psum_invariant`, its transpose `pvary`; elsewhere it is `psum`."""
+    total = effx.shard_map(lambda x: lax.psum(x, "x"), mesh=MESH, in_specs=P("x"), out_specs=P())
+    (e,) = only_equation(total, X).params["jaxpr"].eqns
+    assert (e.primitive.name, e.params) == ("psum_invariant", {"axes": ("x",)})
+    (e,) = only_equation(effx.vjp(total, X)[1], total(X)).params["jaxpr"].eqns
+    assert (e.primitive.name, e.params) == ("pvary", {"axes": ("x",)})
+    unchecked = effx.shard_map(
+        lambda x: lax.psum(x, "x"), mesh=MESH, in_specs=P("x"), out_specs=P(), check_vma=False
+    )
+    (e,) = only_equation(unchecked, X).params["jaxpr"].eqns
+    assert e.primitive.name == "psum"
+
+
+def test_equations_perform_the_map() -> None:
+    """Interpreters bind an equation's primitive with its parameters; results of several outputs are in order."""
+    table = enp.arange(4.0)
+
+    @effx.shard_map(mesh=MESH, in_specs=(P("x"), P(None, "y")), out_specs=(P("x"), P()))
+    def f(x: Any, y: Any) -> Any:
+        return x + table, lax.psum(y.sum() + lax.axis_index("y"), "y")
+
+    closed = make_jaxpr(f)(X, X)
+    (e,) = closed.eqns
+    assert e.primitive.name == "shard_map"
+    operands = [*closed.consts, X, X]
+    want = f(X, X)
+    for results in (
+        e.primitive.bind(*operands, **e.primitive.get_bind_params(e.params)),
+        e.bind(*operands),
+        eval_jaxpr(closed.jaxpr, closed.consts, X, X),
+    ):
+        for y, z in zip(results, want, strict=True):
+            np.testing.assert_array_equal(y, z)
+    types = e.primitive.types([v.aval for v in e.invars], e.params)
+    assert [(t.shape, t.dtype) for t in types] == [(v.aval.shape, v.aval.dtype) for v in e.outvars]
+
+
+def test_other_calls_stay_calls() -> None:
+    """A function that does more than one map is a call of `jit`."""
+
+    @effx.jit
+    def twice(x: Any) -> Any:
+        f = effx.shard_map(lambda x: x * 2, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+        return f(f(x))
+
+    (e,) = make_jaxpr(twice)(X).eqns
+    assert e.primitive.name == "jit"
+    assert [inner.primitive.name for inner in e.params["jaxpr"].eqns] == ["shard_map", "shard_map"]
