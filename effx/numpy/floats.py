@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from effx import dtypes
 from effx.array import Array, arithmetic
-from effx.array.promotion import as_operand, convert
+from effx.array.promotion import as_operand, convert, scalar
 from effx.array.reducing import refuse_out
 from effx.errors import DTypeError
 from effx.ir.ops.convert import Bitcast
@@ -141,10 +141,12 @@ def spacing(x: Operand, /) -> Array:
     bits = arithmetic.where(
         lower > 0, lower << info.nmant, as_operand(1, "spacing") << arithmetic.minimum(bit, info.nmant)
     )
+    # Behind the largest number stands infinity. The distance at -0. is positive.
+    sign = scalar(dtypes.iinfo(integer).min, integer)
+    magnitude = bits_of_a & ~sign
+    infinity = mask << info.nmant
+    bits = arithmetic.where(magnitude == infinity - 1, infinity, convert(bits, integer))
+    bits = arithmetic.where((bits_of_a < 0) & (magnitude != 0), bits | sign, bits)
     size = Bitcast(a.type.dtype)(convert(bits, integer))
     size = convert(size, size.type.dtype, a.type.weak)
-    # Behind the largest number stands infinity.
-    size = arithmetic.where(abs(a) == float(info.max), float("inf"), size)
-    # By the sign bit, since a subnormal number may compare equal to 0; the distance at -0. is positive.
-    size = arithmetic.where((bits_of_a < 0) & (bits_of_a << 1 != 0), -size, size)
     return arithmetic.where(isfinite(a), size, float("nan"))

@@ -148,12 +148,13 @@ def test_spacing(dtype: np.dtype[Any]) -> None:
     values += [1e-3, 0.75, 1.0, -1.0, most / 2, most, math.inf, -math.inf, math.nan]
     x = np.array(values, dtype)
     with effx.enable_x64(dtype.itemsize == 8), np.errstate(all="ignore"):
-        got = np.asarray(enp.spacing(x))
+        got, compiled = np.asarray(enp.spacing(x)), np.asarray(effx.jit(enp.spacing)(x))
         want = np.spacing(x)
         if dtype.itemsize == 2:  # NumPy's float16 has the distance towards infinity
             negative = x < 0
             want[negative] = -np.spacing(-x[negative])
     np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(compiled, want)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
