@@ -18,6 +18,7 @@ from effx.tree.registry import PyTree, flatten
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
 Function = Callable[..., PyTree]
+Numbers = np.ndarray[Any, Any]
 
 # By dtype: the steps of the differences, and the tolerances for their error. A large step has the smaller error where a
 # function is smooth; a small one is needed beside kinks, jumps and poles.
@@ -38,7 +39,7 @@ def _leaf_arrays(tree: PyTree) -> list[Array]:
     return [as_operand(x, "check_grads") for x in flatten(tree)[0]]
 
 
-def _as_widest(x: Array) -> np.ndarray[Any, Any]:
+def _as_widest(x: Array) -> Numbers:
     """Returns values in the widest dtype; zeros for the tangents of integers."""
     if x.type.dtype == dtypes.float0:
         return np.zeros(x.type.shape)
@@ -92,7 +93,7 @@ def _step_along(args: tuple[PyTree, ...], tangents: PyTree, step: float) -> tupl
 
 def _central_difference(
     f: Function, args: tuple[PyTree, ...], tangents: PyTree, step: float
-) -> list[np.ndarray[Any, Any]]:
+) -> list[Numbers]:
     forward_values, backward_values = (
         _leaf_arrays(f(*_step_along(args, tangents, step))),
         _leaf_arrays(f(*_step_along(args, tangents, -step))),
@@ -112,8 +113,8 @@ def _steps_for(arrays: Sequence[Array], eps: float | None) -> tuple[float, ...]:
 
 def _compare_with_nearest(
     what: str,
-    got: np.ndarray[Any, Any],
-    differences: Iterable[np.ndarray[Any, Any]],
+    got: Numbers,
+    differences: Iterable[Numbers],
     atol: float,
     rtol: float,
 ) -> None:
@@ -127,9 +128,7 @@ def _compare_with_nearest(
     _compare(what, got, nearest, atol, rtol)
 
 
-def _compare(
-    what: str, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], atol: float, rtol: float
-) -> None:
+def _compare(what: str, got: Numbers, expected: Numbers, atol: float, rtol: float) -> None:
     np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol, err_msg=what)
 
 
@@ -217,7 +216,7 @@ def check_vjp(
     cotangent = _draw_tangents(generator, value)
     in_cts = pull_back(cotangent)
 
-    def pair_with_difference(step: float) -> np.ndarray[Any, Any]:
+    def pair_with_difference(step: float) -> Numbers:
         difference = _central_difference(f, args, tangents, step)
         products = [
             np.sum(_as_widest(as_operand(c)) * d)

@@ -319,7 +319,7 @@ def _equation(e: Equation) -> JaxprEqn:
     )
 
 
-def _primitive_and_parameters(e: Equation) -> tuple[Primitive, dict[str, Any]]:
+def _primitive_and_parameters(e: Equation) -> tuple[Primitive, dict[str, object]]:
     shard_map = read_shard_map(e)
     if shard_map is not None:
         body = closed(shard_map.op.body).jaxpr

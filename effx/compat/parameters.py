@@ -289,7 +289,7 @@ def shown(op: Operation[object]) -> dict[str, object]:
     return {**{view.names.get(name, name): value for name, value in view.show(own).items()}, **view.fixed}
 
 
-def show_result_dtype(e: Equation, params: dict[str, Any]) -> dict[str, Any]:
+def show_result_dtype(e: Equation, params: dict[str, object]) -> dict[str, object]:
     """Returns an equation's parameters with the dtype of a product's result, which JAX's products always name."""
     result_type = e.outputs[0].type if e.outputs else None
     if type(e.op) is not DotGeneral or e.op.preferred is not None or result_type is None or result_type.weak:

@@ -5,7 +5,7 @@ splits and joins says the specs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import final
 
 import attrs
 import numpy as np
@@ -21,7 +21,7 @@ from effx.ir.ops.control import Call
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
-from effx.ir.program import Equation, Program, Var
+from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 from effx.lower.placement.meshes import Mesh
 from effx.tree.registry import PyTree
@@ -43,7 +43,7 @@ class ShardMapEquation:
 
     op: ParallelMap
     primitive: Primitive
-    params: dict[str, Any]
+    params: Mapping[str, object]
 
 
 def _perform_shard_map(
@@ -71,7 +71,7 @@ _PSUM_INVARIANT = ComposedPrimitive("psum_invariant", lambda x, *, axes: lax.psu
 _PVARY = ComposedPrimitive("pvary", lambda x, *, axes: lax.pcast(x, axes, to="varying"))
 
 
-def show_collective(e: Equation) -> tuple[Primitive, dict[str, Any]] | None:
+def show_collective(e: Equation) -> tuple[Primitive, dict[str, object]] | None:
     """Returns JAX's primitive and parameters for a sum over an axis along which the operand's type varies, and for the
     cast to a type that does; None for other equations.
     """
@@ -134,10 +134,10 @@ def _read_program(program: Program) -> tuple[ParallelMap, Specs, Specs] | None:
     return op, tuple(in_specs), tuple(out_specs)
 
 
-def _chain_to(x: Any, makers: Mapping[Any, Equation]) -> tuple[Any, list[Equation]]:
+def _chain_to(x: Atom, makers: Mapping[Var, Equation]) -> tuple[Atom, list[Equation]]:
     """Returns what a variable is made of by operations of one operand, and these in order."""
     chain: list[Equation] = []
-    while type(x) is Var and x in makers:
+    while isinstance(x, Var) and x in makers:
         chain.append(makers[x])
         (x,) = makers[x].inputs
     return x, chain[::-1]
