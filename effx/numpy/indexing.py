@@ -313,6 +313,8 @@ def ravel_multi_index(
     pairs = list(zip(arrays, sizes, strict=True))
     for axis, (i, n) in enumerate(pairs if order == "C" else reversed(pairs)):
         outside = f"out of bounds for axis {axis} of size {n}"
-        inside = i if mode == "ignore" else bounded("ravel_multi_index", i, n, mode, outside)
+        inside = (
+            i if mode == "ignore" else bounded("ravel_multi_index", i, n, mode, "coordinates array", outside)
+        )
         result = result * n + convert(inside, result_dtype)
     return result

@@ -30,7 +30,7 @@ def known_data(function_name: str, x: Array, unknown: str) -> np.ndarray[Any, An
         raise ConcretizationError(f"{function_name}: {unknown.format(repr(x.type))}") from error
 
 
-def bounded(function_name: str, x: Array, n: int, mode: str, outside: str) -> Array:
+def bounded(function_name: str, x: Array, n: int, mode: str, entries: str, outside: str) -> Array:
     """Returns indices below n: clipped, modulo n, or as they are, which must be concrete and inside then.
 
     Args:
@@ -38,7 +38,7 @@ def bounded(function_name: str, x: Array, n: int, mode: str, outside: str) -> Ar
         x: the indices.
         n: the bound.
         mode: "clip", "wrap" or "raise".
-        outside: what an index out of bounds is, for the error.
+        entries: what the indices are for NumPy, for the error. outside: what an index out of bounds is.
 
     Raises:
         IndexingError: an index out of bounds, with mode "raise".
@@ -51,5 +51,6 @@ def bounded(function_name: str, x: Array, n: int, mode: str, outside: str) -> Ar
     unknown = "whether the abstract indices {} are inside is not known while they are traced; use mode='clip' or mode='wrap'"
     data = known_data(function_name, x, unknown)
     if ((data < 0) | (data >= n)).any():
-        raise IndexingError(f"{function_name}: an index is {outside}")
+        # Programs match how NumPy's text begins.
+        raise IndexingError(f"invalid entry in {entries}: {function_name}: an index is {outside}")
     return x
