@@ -16,7 +16,7 @@ from effx.compat.jaxpr_text import color_jaxpr, print_equation, print_jaxpr
 from effx.compat.parameters import operands_of_effx, operands_of_jax, show_result_dtype
 from effx.compat.primitives import Primitive, primitive_of
 from effx.compat.primitives import params_of as params_by_name
-from effx.compat.shard_maps import read_shard_map, show_collective
+from effx.compat.shard_maps import Names, insert_casts, read_shard_map, show_collective
 from effx.effects import Effect, Operation, transformed_scope
 from effx.errors import ProgramError, Source, TransformError, resolve_source
 from effx.flags import pprint_use_color
@@ -254,23 +254,28 @@ class ClosedJaxpr:
         return str(self)
 
 
-def closed(program: Program) -> ClosedJaxpr:
-    """Returns the view of a program, made once."""
-    cached = program.derived.get("jaxpr")
+def closed(program: Program, typed_axes: Names = frozenset()) -> ClosedJaxpr:
+    """Returns the view of a program, made once.
+
+    Args:
+        program: the program. typed_axes: those of a map around it along which types say whether values vary.
+    """
+    key = f"jaxpr{sorted(map(repr, typed_axes)) if typed_axes else ''}"
+    cached = program.derived.get(key)
     if cached is None:
-        jaxpr = view(program, len(program.constants), program.name)
-        cached = program.derived["jaxpr"] = ClosedJaxpr(jaxpr, program.constants)
+        jaxpr = view(program, len(program.constants), program.name, typed_axes)
+        cached = program.derived[key] = ClosedJaxpr(jaxpr, program.constants)
     assert isinstance(cached, ClosedJaxpr)
     return cached
 
 
-def view(program: Program, constants: int, debug_info: object) -> Jaxpr:
-    """Returns the view of a program whose first inputs, so many, are for constants."""
+def view(program: Program, constants: int, debug_info: object, typed_axes: Names = frozenset()) -> Jaxpr:
+    """Returns the view of a program whose first inputs, so many, are for constants; `typed_axes` as for `closed`."""
     return Jaxpr(
         list(program.inputs[:constants]),
         list(program.inputs[constants:]),
         list(program.outputs),
-        [_equation(e) for e in program.equations],
+        [_equation(shown) for e in program.equations for shown in insert_casts(e, typed_axes)],
         program.effects,
         debug_info,
         program,
@@ -322,7 +327,8 @@ def _equation(e: Equation) -> JaxprEqn:
 def _primitive_and_parameters(e: Equation) -> tuple[Primitive, dict[str, object]]:
     shard_map = read_shard_map(e)
     if shard_map is not None:
-        body = closed(shard_map.op.body).jaxpr
+        op = shard_map.op
+        body = closed(op.body, op.names if op.checked else frozenset()).jaxpr
         return shard_map.primitive, {**shard_map.params, "jaxpr": body, "debug_info": body.debug_info}
     return show_collective(e) or (primitive_of(e.op), show_result_dtype(e, jax_parameters(e.op)))
 

@@ -16,8 +16,8 @@ from effx.array.promotion import as_operand
 from effx.compat.composed import ComposedPrimitive
 from effx.compat.defined import Evaluable, Primitive
 from effx.ir.meshes import AbstractMesh, AxisType, MeshAxisName, PartitionSpec
-from effx.ir.ops.collective import PCast, PSum
-from effx.ir.ops.control import Call
+from effx.ir.ops.collective import Collective, PCast, PSum
+from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
@@ -26,9 +26,10 @@ from effx.ir.types import ArrayType
 from effx.lower.placement.meshes import Mesh
 from effx.tree.registry import PyTree
 
-__all__ = ["ShardMapEquation", "read_shard_map", "show_collective"]
+__all__ = ["Names", "ShardMapEquation", "insert_casts", "read_shard_map", "show_collective"]
 
 Index = tuple[int, ...]
+Names = frozenset[MeshAxisName]
 
 
 @final
@@ -81,6 +82,33 @@ def show_collective(e: Equation) -> tuple[Primitive, dict[str, object]] | None:
         case PCast() if not e.op.is_equal:
             return _PVARY, {"axes": (e.op.axis_name,)}
     return None
+
+
+def insert_casts(e: Equation, typed_axes: Names) -> list[Equation]:
+    """Returns an equation behind the casts that JAX has in front of it: in effx values of different types combine.
+
+    Operands that vary along fewer axes than others are cast, and that of a collective which does not vary along its axis.
+
+    Args:
+        e: the equation.
+        typed_axes: the axes along which types say whether values vary.
+    """
+    if isinstance(e.op, HigherOrder | PCast) or not e.inputs:
+        return [e]
+    axes: Names = frozenset().union(*[x.type.vma for x in e.inputs])
+    if isinstance(e.op, Collective):
+        axes |= {e.op.axis_name} & typed_axes
+    if all([x.type.vma == axes for x in e.inputs]):
+        return [e]
+    casts: list[Equation] = []
+    inputs: list[Atom] = []
+    for x in e.inputs:
+        for axis in sorted(axes - x.type.vma, key=repr):
+            result = Var(x.type.with_vma(x.type.vma | {axis}))
+            casts.append(Equation(PCast(axis), (x,), (result,), e.source, e.scope))
+            x = result
+        inputs.append(x)
+    return [*casts, attrs.evolve(e, inputs=tuple(inputs))]
 
 
 def read_shard_map(e: Equation) -> ShardMapEquation | None:
