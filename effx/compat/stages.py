@@ -4,7 +4,7 @@ from typing import final
 
 import attrs
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.compat.jaxprs import closed
 from effx.compat.modules.extend.random import implementation_of
 from effx.dtypes import is_key
@@ -80,5 +80,6 @@ def add_attributes() -> None:
     Traced.lojax = property(lambda traced: traced)  # type: ignore[attr-defined]  # new
     RecordedPushforward.args = property(lambda push: (closed(push.program),))  # type: ignore[attr-defined]  # new
     ArgInfo._aval = property(lambda info: array_type(info.dtype, info.shape))  # type: ignore[attr-defined]  # new
+    Box.mat = property(lambda box: box.type.mat)  # type: ignore[attr-defined]  # new
     Compiled._executable = property(_describe_executable)  # type: ignore[attr-defined]  # new
     Compiled._params = property(lambda compiled: CompiledCallParams())  # type: ignore[attr-defined]  # new

@@ -258,3 +258,21 @@ assert "@my.square(%arg0: tensor<f32>) -> tensor<f32> {" in text, text
 """,
         tmp_path,
     )
+
+
+def test_traced_values_say_how_they_vary(tmp_path: Path) -> None:
+    """`x.mat` of a traced value is `typeof(x).mat`, as attributes of types are in JAX."""
+    run(
+        """
+import effx.compat.jax, jax, jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+def f(x):
+    assert x.mat == x.aval.mat == jax.typeof(x).mat and x.mat.varying == {"i"}
+    return x
+
+mesh = jax.make_mesh((1,), ("i",))
+jax.shard_map(f, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(jnp.ones(2))
+""",
+        tmp_path,
+    )

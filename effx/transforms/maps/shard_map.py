@@ -23,6 +23,7 @@ from effx.ir.ops.sharding import Constrain
 from effx.ir.passes.partial_sums import left_sums, type_sums
 from effx.ir.passes.sharding_propagation import mesh_axes_by_dimension
 from effx.ir.types import INVARIANT, NO_SUMS, ArrayType, axis_name_texts, drop_mesh_axes, type_sharding
+from effx.ir.values.refs import ReferenceBase
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.tracing.arguments import (
     FlatFunction,
@@ -37,7 +38,7 @@ from effx.transforms.jit.options import Inline, Options
 from effx.transforms.placement.meshes import make_mesh_constraint, manual_axes
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
-from effx.tree.registry import PyTree, flatten
+from effx.tree.registry import PyTree, SequenceKey, flatten
 
 __all__ = ["shard_map", "smap"]
 
@@ -104,7 +105,8 @@ def shard_map(
     value; `lax.pcast` makes a separate copy for each device.
 
     Args:
-        f: takes and returns pytrees of arrays: the parts. Left out, a decorator is returned.
+        f: takes and returns pytrees of arrays: the parts. A reference among the arguments becomes one to its part on
+            each device. Left out, a decorator is returned.
         out_specs: for each result a PartitionSpec: the mesh axes along which the parts are concatenated. Along axes
             that it does not name, parts must be equal. One for all, or a pytree prefix of the result.
         in_specs: for each argument a PartitionSpec: the mesh axes along which it is sharded, into equal parts; along
@@ -344,6 +346,7 @@ class ShardMapParameters:
         mesh: None for the mesh in force. in_specs, out_specs: pytree prefixes.
         axis_names: the mesh axes that the function maps over; empty for all.
         checked: whether types show varying axes.
+        ref_paths: where the references were among the arguments, of a function that returns their final contents too.
     """
 
     fun: Callable[..., Any]
@@ -354,6 +357,16 @@ class ShardMapParameters:
     out_specs: Specs
     axis_names: frozenset[MeshAxisName]
     checked: bool
+    ref_paths: tuple[str, ...] = ()
+
+    def describe_result(self, path: tuple[object, ...]) -> str:
+        """Returns what errors call a leaf of the result."""
+        if not self.ref_paths:
+            return f"result{keystr(path)} of {self.name}"
+        if path[0] == SequenceKey(0):
+            return f"result{keystr(path[1:])} of {self.name}"
+        index = next(i for i in range(len(self.ref_paths)) if path[1] == SequenceKey(i))
+        return f"what {self.name} leaves in the ref {self.ref_paths[index]}"
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Performs the parallel map."""
@@ -364,6 +377,8 @@ class ShardMapParameters:
             )
         mesh, axes = self.resolve_mesh()
         leaves, tree = flatten((args, {}))
+        if any([isinstance(x, ReferenceBase) for x in leaves]):
+            return self.run_with_refs(args, mesh, axes)
         paths = [argument_path((args, {}), i) for i in range(len(leaves))]
         operands = [as_operand(x, self.transform_name) for x in leaves]
         if self.in_specs is Infer:
@@ -385,7 +400,7 @@ class ShardMapParameters:
             result = replica.out_tree.unflatten(outputs)
             out_specs = self.broadcast_specs("out_specs", self.out_specs, result, mesh, axes)
             for y, spec, (path, _) in zip(outputs, out_specs, flatten_with_path(result)[0], strict=True):
-                partitioner = Partitioner(self, mesh, axes, spec, f"result{keystr(path)} of {self.name}")
+                partitioner = Partitioner(self, mesh, axes, spec, self.describe_result(path))
                 partitioner.check_result(y.type)
                 out_partitioners.append(partitioner)
             if not self.checked:
@@ -410,6 +425,31 @@ class ShardMapParameters:
         results = op(*staged.captured, *parts)
         joined = [j.join_shards(y) for j, y in zip(out_partitioners, results, strict=True)]
         return replica.out_tree.unflatten(finalize_results(joined))
+
+    def run_with_refs(self, args: tuple[PyTree, ...], mesh: Mesh | AbstractMesh, axes: NamedSizes) -> PyTree:
+        """Performs the parallel map of the contents of references: each device gets a reference to its shard, and the
+        final shards are joined as the contents are split.
+        """
+        from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
+            RefArguments,
+            functionalize_refs,
+        )
+
+        lending = RefArguments(self.transform_name, self.name, args, {})
+        contents = lending.arguments[0]
+        if self.in_specs is Infer:
+            leaves = flatten(contents)[0]
+            specs = [self.infer_spec(as_operand(x, self.transform_name).type, mesh, axes) for x in leaves]
+        else:
+            specs = self.broadcast_specs("in_specs", self.in_specs, contents, mesh, axes)
+        ref_specs = [specs[i] for i in lending.leaf_indices]
+        shards = attrs.evolve(
+            self,
+            fun=functionalize_refs(self.fun, always_return=True),
+            out_specs=(self.out_specs, ref_specs),
+            ref_paths=tuple([argument_path((args, {}), i) for i in lending.leaf_indices]),
+        )
+        return lending.call_with_contents(lambda *arrays: shards.run(arrays, {}))
 
     def resolve_mesh(self) -> tuple[Mesh | AbstractMesh, NamedSizes]:
         """Returns the mesh, and the names and sizes of the axes to bind."""
