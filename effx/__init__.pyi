@@ -46,6 +46,7 @@ from effx.callbacks import effects_barrier as effects_barrier, pure_callback as 
 from effx.caching import clear_caches as clear_caches
 from effx.dtypes import float0 as float0
 from effx.flags import (
+    allow_f16_reductions as allow_f16_reductions,
     array_garbage_collection_guard as array_garbage_collection_guard,
     check_static_indices as check_static_indices,
     check_tracer_leaks as check_tracer_leaks,

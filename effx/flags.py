@@ -67,6 +67,7 @@ __all__ = [
     "Switch",
     "TransferGuard",
     "UserContext",
+    "allow_f16_reductions",
     "array_garbage_collection_guard",
     "cache_dir",
     "cache_max_size",
@@ -141,6 +142,7 @@ default_prng_impl: Final[Flag[PrngImplementation]] = Flag(
 )
 explain_cache_misses: Final = Switch("explain_cache_misses", False)
 check_static_indices: Final = Switch("check_static_indices", True)
+allow_f16_reductions: Final = Switch("allow_f16_reductions", True)
 check_tracer_leaks: Final = Switch("check_tracer_leaks", False)
 checking_leaks: Final = check_tracer_leaks
 no_tracing: Final = Switch("no_tracing", False)
@@ -189,6 +191,7 @@ _ALL: tuple[AnyFlag, ...] = (
     transfer_guard_device_to_device, transfer_guard_device_to_host, cache_dir, cache_max_size, cache_min_compile_seconds,
     cache_programs, cpu_collectives_implementation, array_garbage_collection_guard, thread_guard,
     pprint_use_color, explicit_x64_dtypes, check_static_indices,
+    allow_f16_reductions,
 )  # fmt: skip
 FLAGS.update({flag.name: flag for flag in _ALL})
 
@@ -257,6 +260,10 @@ class Config:
         platforms, "Platforms to start, in order of preference; None lets effx choose."
     )
 
+    allow_f16_reductions = _FlagAttribute(
+        allow_f16_reductions,
+        "Whether sums may be taken in float16 and bfloat16, which lose what they add up.",
+    )
     explain_cache_misses = _FlagAttribute(
         explain_cache_misses,
         "Whether each new staging is logged with what differs from the nearest earlier one.",

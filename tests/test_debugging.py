@@ -30,7 +30,14 @@ import effx
 import effx.numpy as enp
 from effx import Array, flags, lax
 from effx.effects import current_frame, current_scope, handle
-from effx.errors import EffxError, NotFiniteError, ShapeError, active_source, without_internal_frames
+from effx.errors import (
+    EffxError,
+    NotFiniteError,
+    OptionError,
+    ShapeError,
+    active_source,
+    without_internal_frames,
+)
 from effx.flags import FLAGS, config, overrides
 from effx.handling import ArrayOperation, ArrayType, InterceptHandler, Site, emits
 from effx.ir.ops.elementwise import Sin
@@ -218,10 +225,17 @@ def shown_on_a_terminal() -> str:
 HERE, RAW = enp.ones(3), effx.random.PRNGKey(0)
 DOT_THERE = effx.jit(lambda x: x + 1, device=effx.devices()[1])
 DOT = effx.jit(lambda x: enp.dot(x, x))
+
+
+def half_sum(x: effx.Array) -> effx.Array:
+    return effx.lax.reduce_sum(x, [0])
+
+
 # For each flag: a value, and something to see, which is other under it than otherwise.
 EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
     "enable_x64": (True, lambda: str(effx.jit(lambda: enp.arange(3.0))().dtype)),
     "explicit_x64_dtypes": ("error", lambda: raised(lambda: effx.jit(lambda: enp.zeros(3, "float64"))())),
+    "allow_f16_reductions": (False, lambda: raised(lambda: effx.jit(half_sum)(enp.ones(3, "float16")))),
     "check_static_indices": (False, lambda: raised(lambda: effx.jit(lambda x: x[5])(enp.ones(3)))),
     "disable_jit": (True, runs),
     "threefry_partitionable": (False, lambda: effx.random.bits(effx.random.key(1), (3,)).tolist()),
@@ -287,6 +301,19 @@ def test_every_flag_has_an_effect(name: str) -> None:
             assert see() == plain
     assert flag(value)(see)() == changed  # as a decorator
     assert see() == plain
+
+
+def test_sums_in_sixteen_bits() -> None:
+    """Only sums of several elements in 16 bits are refused; `sum` adds in 32 bits, and has none."""
+    with effx.allow_f16_reductions(False):
+        for dtype in ("float16", "bfloat16"):
+            x = enp.ones((1, 3), dtype)
+            assert effx.lax.reduce_sum(x, [0]).tolist() == [1.0, 1.0, 1.0]
+            assert effx.lax.reduce_sum(x, []).shape == (1, 3)
+            assert float(enp.sum(x)) == 3.0
+            with pytest.raises(OptionError, match=r"^reduce_sum: a sum of b?f16\[1,3\] is not allowed, with "):
+                effx.lax.reduce_sum(x, [0, 1])
+        assert float(effx.lax.reduce_sum(enp.ones(3), [0])) == 3.0
 
 
 def test_checks_name_what_is_wrong() -> None:

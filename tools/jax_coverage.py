@@ -49,7 +49,6 @@ REASONS: dict[str, str] = {
     "jax.ShapeDtypeStruct.": "layouts, references and what varies over a mesh are no part of a shape and a dtype here",
     "jax.ShapeDtypeStruct(is_ref)": "undocumented there; here a reference itself says what a function takes",
     "jax.ad_checkpoint.checkpoint_name_fwd": "undocumented there",
-    "jax.allow_f16_reductions": "a handler refuses the operations that must not happen, in `docs/debugging.md` this one",
     "jax.api_util": INTERNAL,
     "jax.auto_pcast": "a switch for what is always so here: types in `shard_map` vary where an operand does",
     "jax.checkpoint(fun)": DECORATOR,

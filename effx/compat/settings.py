@@ -226,7 +226,7 @@ _INEFFECTIVE: Mapping[str, tuple[object, str] | tuple[object, str, tuple[object,
     **{
         name: (default, _XLAS)
         for name, default in {
-            "allow_f16_reductions": True, "bcoo_cusparse_lowering": False, "compiler_detailed_logging_min_ops": 10,
+            "bcoo_cusparse_lowering": False, "compiler_detailed_logging_min_ops": 10,
             "compiler_enable_remat_pass": True, "disable_most_optimizations": False, "enable_pgle": False,
             "memory_fitting_level": "O2", "mosaic_allow_hlo": False, "mosaic_unzip_debug_locations": True,
             "optimization_level": "UNKNOWN", "pgle_aggregation_percentile": 90, "pgle_profiling_runs": 3,

@@ -20,6 +20,7 @@ SETTING_NAMES = (
     "enable_x64",
     "explicit_x64_dtypes",
     "check_static_indices",
+    "allow_f16_reductions",
     "default_matmul_precision",
     "threefry_partitionable",
     "default_prng_impl",

@@ -88,6 +88,7 @@ def trace_settings() -> tuple[object, ...]:
         flags.enable_x64.value,
         flags.explicit_x64_dtypes.value,
         flags.check_static_indices.value,
+        flags.allow_f16_reductions.value,
         flags.default_matmul_precision.value,
         flags.threefry_partitionable.value,
         flags.default_prng_impl.value,

@@ -6,8 +6,9 @@ from typing import ClassVar, final
 import attrs
 
 from effx import dtypes
-from effx.dtypes import DType
-from effx.errors import DTypeError, ShapeError
+from effx.dtypes import DType, bits
+from effx.errors import DTypeError, OptionError, ShapeError
+from effx.flags import allow_f16_reductions
 from effx.ir.ops.base import (
     ArrayOperation,
     Linear,
@@ -52,6 +53,17 @@ class ReduceSum(Reduction, Linear):
 
     kinds: ClassVar[str] = "iufc"
     unreduced: tuple[Hashable, ...] = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        """The operand's type without the axes."""
+        result = super().infer(*types)
+        (t,) = types
+        is_sum_of_16_bits = t.kind == "f" and bits(t.dtype) == 16 and result.shape != t.shape
+        if is_sum_of_16_bits and not allow_f16_reductions.value and any([t.shape[i] != 1 for i in self.axes]):
+            raise OptionError(
+                f"reduce_sum: a sum of {t!r} is not allowed, with allow_f16_reductions=False; convert to float32 first"
+            )
+        return result
 
 
 @final

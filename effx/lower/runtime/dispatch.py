@@ -48,6 +48,7 @@ KEYED: tuple[Flag[Any], ...] = (
     flags.enable_x64,
     flags.explicit_x64_dtypes,
     flags.check_static_indices,
+    flags.allow_f16_reductions,
     flags.disable_jit,
     flags.threefry_partitionable,
     flags.default_prng_impl,
