@@ -311,7 +311,9 @@ def test_sums_in_sixteen_bits() -> None:
             assert effx.lax.reduce_sum(x, [0]).tolist() == [1.0, 1.0, 1.0]
             assert effx.lax.reduce_sum(x, []).shape == (1, 3)
             assert float(enp.sum(x)) == 3.0
-            with pytest.raises(OptionError, match=r"^reduce_sum: a sum of b?f16\[1,3\] is not allowed, with "):
+            with pytest.raises(
+                OptionError, match=r"^reduce_sum: a sum of b?f16\[1,3\] is not allowed, with "
+            ):
                 effx.lax.reduce_sum(x, [0, 1])
         assert float(effx.lax.reduce_sum(enp.ones(3), [0])) == 3.0
 

@@ -158,7 +158,9 @@ def test_the_backward_pass_has_the_scopes_of_the_forward_pass(wrap: Any) -> None
             return effx.grad(loss, (0, 1))(w, x)
 
     # Forward and two transposes; checkpoint computes the forward pass once more.
-    repeats = [f"rematted_computation/{name}" for name in ("dense", "turn")] if wrap is effx.checkpoint else []
+    repeats = (
+        [f"rematted_computation/{name}" for name in ("dense", "turn")] if wrap is effx.checkpoint else []
+    )
     assert products(step, w, x) == {"step/dense": 3, "step/turn": 3} | {f"step/{name}": 1 for name in repeats}
 
     def pulled(w: Any, x: Any) -> Any:
