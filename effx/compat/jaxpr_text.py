@@ -161,7 +161,7 @@ def _shown_parameters(e: EquationView) -> dict[str, object]:
     if isinstance(op, CustomCall):
         program = e.params["call_jaxpr"]
         return {"name": op.rules.name, **dict(sorted({"call_jaxpr": program, **op.rules.details}.items()))}
-    if isinstance(op, Call):
+    if isinstance(op, Call) and "inline" in e.params:
         inline = {"inline": True} if op.inline else {}
         return {"name": e.params["name"], **inline, "jaxpr": e.params["jaxpr"]}
     name = e.primitive.name
