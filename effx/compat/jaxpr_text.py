@@ -245,7 +245,7 @@ def _python_number(x: Literal) -> object:
 
 
 def _short(t: ArrayType) -> str:
-    return t.str_short(short_dtypes=True)
+    return repr(t.strong())
 
 
 def _letters(n: int) -> str:

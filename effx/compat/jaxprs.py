@@ -329,7 +329,7 @@ def _primitive_and_parameters(e: Equation) -> tuple[Primitive, dict[str, object]
     if shard_map is not None:
         op = shard_map.op
         body = closed(op.body, op.names if op.checked else frozenset()).jaxpr
-        return shard_map.primitive, {**shard_map.params, "jaxpr": body, "debug_info": body.debug_info}
+        return shard_map.primitive, {**shard_map.params, "jaxpr": body}
     return show_collective(e) or (primitive_of(e.op), show_result_dtype(e, jax_parameters(e.op)))
 
 

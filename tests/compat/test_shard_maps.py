@@ -138,3 +138,25 @@ def test_casts_where_types_differ() -> None:
         lambda y: lax.pmax(y, "x"), mesh=MESH, in_specs=P(), out_specs=P(), check_vma=False
     )
     assert [inner.primitive.name for inner in only_equation(unchecked, y).params["jaxpr"].eqns] == ["pmax"]
+
+
+def test_text() -> None:
+    """As JAX prints it; types say along which axes values vary."""
+    mesh = effx.make_mesh((2,), ("x",))
+    f = effx.shard_map(lambda x: x * 2.0, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    assert str(make_jaxpr(f)(X[0, 0])) == (
+        """\
+{ lambda ; a:f32[4]. let
+    b:f32[4] = shard_map[
+      check_vma=True
+      in_specs=(P('x'),)
+      jaxpr={ lambda ; c:f32[2]{V:x}. let
+          d:f32[]{V:x} = pvary[axes=('x',)] 2.0:f32[]
+          e:f32[2]{V:x} = mul c d
+        in (e,) }
+      mesh=Mesh('x': 2, axis_types=(Auto))
+      newly_manual_axes=frozenset({'x'})
+      out_specs=(P('x'),)
+    ] a
+  in (b,) }"""
+    )
