@@ -55,7 +55,7 @@ def mlir_module(text: "str | bytes") -> "Module":
 
 def print_as_mlir(text: str, debug_info: bool) -> str:
     """Returns a StableHLO module as MLIR itself prints it, with or without the locations that it has."""
-    return mlir_module(text).operation.get_asm(enable_debug_info=debug_info)
+    return str(mlir_module(text).operation.get_asm(enable_debug_info=debug_info))
 
 
 def mlir_binding(name: str) -> ModuleType:

@@ -31,5 +31,17 @@ class Module:
     def dump(self) -> None: ...
 
 class Operation:
-    def get_asm(self, *, enable_debug_info: bool = False) -> str: ...
+    def get_asm(
+        self,
+        binary: bool = False,
+        large_elements_limit: int | None = None,
+        large_resource_limit: int | None = None,
+        enable_debug_info: bool = False,
+        pretty_debug_info: bool = False,
+        print_generic_op_form: bool = False,
+        use_local_scope: bool = False,
+        use_name_loc_as_prefix: bool = False,
+        assume_verified: bool = False,
+        skip_regions: bool = False,
+    ) -> object: ...
     def write_bytecode(self, file: BinaryIO, desired_version: int | None = None) -> None: ...
