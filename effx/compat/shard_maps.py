@@ -4,7 +4,8 @@ A `shard_map` is performed as a call of a program that splits arrays into shards
 splits and joins says the specs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import final
 
 import attrs
@@ -21,14 +22,14 @@ from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.shape import Reshape, Transpose
 from effx.ir.ops.sharding import Constrain
+from effx.ir.passes.partial_sums import type_sums
 from effx.ir.program import Atom, Equation, Program, Var
-from effx.ir.types import ArrayType
+from effx.ir.types import NO_SUMS, ArrayType, Shape
 from effx.lower.placement.meshes import Mesh
 from effx.tree.registry import PyTree
 
 __all__ = ["Names", "ShardMapEquation", "insert_casts", "read_shard_map", "show_collective"]
 
-Index = tuple[int, ...]
 Names = frozenset[MeshAxisName]
 
 
@@ -77,7 +78,7 @@ def show_collective(e: Equation) -> tuple[Primitive, dict[str, object]] | None:
     cast to a type that does; None for other equations.
     """
     match e.op:
-        case PSum() if e.op.axis_name in e.inputs[0].type.vma:
+        case PSum(groups=None) if e.op.axis_name in e.inputs[0].type.vma:
             return _PSUM_INVARIANT, {"axes": (e.op.axis_name,)}
         case PCast() if not e.op.is_equal:
             return _PVARY, {"axes": (e.op.axis_name,)}
@@ -152,14 +153,16 @@ def _read_program(program: Program) -> tuple[ParallelMap, Specs, Specs] | None:
     ):
         return None
     in_specs = [
-        _spec_of(op, cut, x.type, source.type, [_undo(other) for other in reversed(chain)])
+        _find_spec(op, cut, x.type, source.type, reversed(chain), is_split=True)
         for cut, x, (source, chain) in zip(op.cuts_in, e.inputs, splits, strict=True)
     ]
     out_specs = [
-        _spec_of(op, cut, source.type, y.type, [_follow(other) for other in chain])
+        _find_spec(op, cut, source.type, y.type, chain, is_split=False)
         for cut, y, (source, chain) in zip(op.cuts_out, program.outputs, joins, strict=True)
     ]
-    return op, tuple(in_specs), tuple(out_specs)
+    if None in (*in_specs, *out_specs):
+        return None
+    return op, tuple([x for x in in_specs if x is not None]), tuple([y for y in out_specs if y is not None])
 
 
 def _chain_to(x: Atom, makers: Mapping[Var, Equation]) -> tuple[Atom, list[Equation]]:
@@ -171,60 +174,79 @@ def _chain_to(x: Atom, makers: Mapping[Var, Equation]) -> tuple[Atom, list[Equat
     return x, chain[::-1]
 
 
-def _follow(e: Equation) -> Callable[[Index], Index]:
-    """Returns where an operation puts the element at an index of its operand."""
-    op, before, after = e.op, e.inputs[0].type.shape, e.outputs[0].type.shape
-    if isinstance(op, Transpose):
-        return lambda index: tuple([index[i] for i in op.perm])
-    return (
-        (lambda index: _reshape_index(index, before, after)) if type(op) is Reshape else (lambda index: index)
-    )
+@final
+@attrs.frozen
+class _Axis:
+    """An axis on the way from the array of all shards to the whole one.
+
+    Attributes:
+        mesh_axes: the mesh axes in it. shard_axis: the axis of a shard behind them; None before it is joined with one.
+    """
+
+    mesh_axes: tuple[MeshAxisName, ...]
+    shard_axis: int | None = None
 
 
-def _undo(e: Equation) -> Callable[[Index], Index]:
-    """Returns where an operation takes the element at an index of its result from."""
-    op, before, after = e.op, e.inputs[0].type.shape, e.outputs[0].type.shape
-    if isinstance(op, Transpose):
-        return lambda index: tuple([index[op.perm.index(i)] for i in range(len(index))])
-    return (
-        (lambda index: _reshape_index(index, after, before)) if type(op) is Reshape else (lambda index: index)
-    )
-
-
-def _reshape_index(index: Index, old: Sequence[int], new: Sequence[int]) -> Index:
-    flat = 0
-    for i, n in zip(index, old, strict=True):
-        flat = flat * n + i
-    result = []
-    for n in reversed(new):
-        flat, i = divmod(flat, n)
-        result.append(i)
-    return tuple(result[::-1])
-
-
-def _spec_of(
+def _find_spec(
     op: ParallelMap,
     cut: Sequence[int],
     split_type: ArrayType,
     whole_type: ArrayType,
-    steps: Sequence[Callable[[Index], Index]],
-) -> PartitionSpec:
-    """Returns the spec of a whole array, from what leads to it from the one whose leading axes are mesh axes."""
-    dims: list[list[MeshAxisName]] = [[] for _ in whole_type.shape]
-    dim = 0
-    for position, axis in enumerate(cut):
-        name, size = op.axes[axis]
-        if size > 1 and whole_type.size:
-            # The second shard along the axis begins where this index is: axes of one dimension are in order of strides.
-            index: Index = tuple([int(i == position) for i in range(split_type.ndim)])
-            for step in steps:
-                index = step(index)
-            dim = next((d for d, i in enumerate(index) if i), dim)
-        if dims:
-            dims[dim].append(name)
-    while dims and not dims[-1]:
-        dims.pop()
-    return PartitionSpec(*[None if not d else d[0] if len(d) == 1 else tuple(d) for d in dims])
+    chain: Iterable[Equation],
+    is_split: bool,
+) -> PartitionSpec | None:
+    """Returns the spec by which a whole array is split into shards or joined from them.
+
+    Args:
+        op: the map. cut: the numbers of the mesh axes that lead the array of all shards.
+        split_type, whole_type: the types of the array of all shards, and of the whole one.
+        chain: the equations between them, from the shards to the whole. is_split: whether they split, and are undone here.
+
+    Returns:
+        None where the equations do more than that, so that the axes of a shard are not those of the whole.
+    """
+    if type_sums(split_type) != NO_SUMS or type_sums(whole_type) != NO_SUMS:
+        return None
+    axes = [_Axis((op.axes[a][0],)) for a in cut]
+    axes += [_Axis((), i) for i in range(split_type.ndim - len(cut))]
+    for e in chain:
+        if isinstance(e.op, Transpose):
+            perm = e.op.perm
+            axes = [axes[perm.index(i) if is_split else perm[i]] for i in range(len(perm))]
+        elif type(e.op) is Reshape:
+            split, whole = (e.outputs, e.inputs) if is_split else (e.inputs, e.outputs)
+            merged = _merge_axes(axes, split[0].type.shape, whole[0].type.shape)
+            if merged is None:
+                return None
+            axes = merged
+    if [axis.shard_axis for axis in axes] != list(range(whole_type.ndim)):
+        return None
+    entries = [None if not n else n[0] if len(n) == 1 else n for n in [axis.mesh_axes for axis in axes]]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
+def _merge_axes(axes: Sequence[_Axis], split: Shape, whole: Shape) -> list[_Axis] | None:
+    """Returns the axes after a reshape that joins some of the mesh axes each with the axis behind it; None for others.
+
+    Where sizes leave a choice, mesh axes of size 1, the last ones are joined.
+    """
+    positions = [i for i, axis in enumerate(axes) if axis.shard_axis is None]
+    for joined in combinations(reversed(positions), max(len(split) - len(whole), 0)):
+        merged: list[_Axis] = []
+        sizes: list[int] = []
+        names: tuple[MeshAxisName, ...] = ()
+        size = 1
+        for i, (axis, n) in enumerate(zip(axes, split, strict=True)):
+            names, size = names + axis.mesh_axes, size * n
+            if i not in joined:
+                merged.append(_Axis(names, axis.shard_axis))
+                sizes.append(size)
+                names, size = (), 1
+        if tuple(sizes) == whole:
+            return merged
+    return None
 
 
 def _mesh_of(op: ParallelMap, types: Sequence[ArrayType]) -> Mesh | AbstractMesh:

@@ -34,23 +34,48 @@ def only_equation(f: Any, *args: Any) -> JaxprEqn:
     ids=str,
 )  # fmt: skip
 def test_specs(spec: P) -> None:
-    """The specs of operands and results are those that were given, up to axes of size 1."""
+    """The specs of operands and results are those that were given."""
     f = effx.shard_map(lambda x: x * 2, mesh=MESH, in_specs=spec, out_specs=spec)
     params = only_equation(f, X).params
-
-    def without_units(spec: P) -> list[tuple[Any, ...]]:
-        entries = [entry if isinstance(entry, tuple) else (entry,) for entry in spec]
-        named = [tuple([n for n in entry if n not in ("z", None)]) for entry in entries]
-        while named and not named[-1]:
-            named.pop()
-        return named
-
-    assert [without_units(s) for s in params["in_specs"]] == [without_units(spec)]
-    assert [without_units(s) for s in params["out_specs"]] == [without_units(spec)]
+    assert (params["in_specs"], params["out_specs"]) == ((shown(spec),), (shown(spec),))
     assert params["mesh"] == MESH
     assert params["check_vma"] is True
     assert params["newly_manual_axes"] == {"x", "y", "z"}
     assert [e.primitive.name for e in params["jaxpr"].eqns if e.primitive.name != "pvary"] == ["mul"]
+
+
+def shown(spec: P) -> P:
+    """Returns a spec without what says nothing."""
+    entries = [entry[0] if isinstance(entry, tuple) and len(entry) == 1 else entry for entry in spec]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return P(*entries)
+
+
+@pytest.mark.parametrize("spec", [P("z"), P(None, "x"), P(("z", "x"), "y")], ids=str)
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (4, 4)])
+def test_specs_of_empty_arrays(spec: P, shape: tuple[int, int]) -> None:
+    """Those, too, can be bound again."""
+    f = effx.shard_map(lambda x: x * 2, mesh=MESH, in_specs=spec, out_specs=spec)
+    x = np.ones(shape, np.float32)
+    e = only_equation(f, x)
+    assert e.params["in_specs"] == e.params["out_specs"] == (spec,)
+    (y,) = e.primitive.bind(x, **e.params)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_groups_and_other_reshapes_stay() -> None:
+    """A sum in groups is `psum`; a call that reshapes or turns what it maps is no `shard_map`."""
+    grouped = effx.shard_map(
+        lambda x: lax.psum(x, "x", axis_index_groups=[[0], [1]]), mesh=MESH, in_specs=P("x"), out_specs=P("x")
+    )
+    assert [e.primitive.name for e in only_equation(grouped, X).params["jaxpr"].eqns] == ["psum"]
+    f = effx.shard_map(lambda x: x * 2, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    turns: list[Any] = [lambda x: x.reshape(2, 32), lambda x: x.T, lambda x: x.reshape(64)]
+    for turn in turns:
+        turned: Any = effx.jit(lambda x: f(turn(x)))  # noqa: B023  called at once
+        (e,) = make_jaxpr(turned)(X).eqns
+        assert e.primitive.name == "jit"
 
 
 def test_batches_and_part_of_the_axes() -> None:

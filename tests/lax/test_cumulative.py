@@ -99,3 +99,32 @@ def test_derivatives_of_products(n: int, reverse: bool) -> None:
         forward = np.asarray(effx.vmap(effx.jacfwd(multiply), 1, 1)(columns))
     np.testing.assert_allclose(by_column[order][:, :, order], expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(forward, by_column, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [("b, 7", 1), ("b, 700", 1), ("7, b", 1), ("b, 7", 0), ("700, b", 0)]
+)
+def test_symbolic_sizes(name: str, sizes: str, axis: int) -> None:
+    """A size that is not known when the program is written, of the axis itself or of another one."""
+    function, oracle = OPERATIONS[name]
+    shape = effx.export.symbolic_shape(sizes)
+    for reverse in (False, True):
+        program = effx.export.export(effx.jit(lambda x, r=reverse: function(x, axis, r)))(
+            effx.ShapeDtypeStruct(shape, np.float32)
+        )
+        x = integers(tuple([n if type(n) is int else 5 for n in shape]), "f4")
+        order = (slice(None),) * axis + (slice(None, None, -1 if reverse else 1),)
+        np.testing.assert_array_equal(program.call(x), oracle.accumulate(x[order], axis)[order])
+
+
+def test_gradients_of_products_in_batches_of_symbolic_size() -> None:
+    """The derivative is that of the batch whose size is known."""
+
+    def total(x: effx.Array) -> effx.Array:
+        return lax.cumprod(x, 1).sum()
+
+    (b,) = effx.export.symbolic_shape("b")
+    program = effx.export.export(effx.jit(effx.grad(total)))(effx.ShapeDtypeStruct((b, 6), np.float32))
+    x = RNG.uniform(-1.0, 1.0, (4, 6)).astype(np.float32)
+    np.testing.assert_allclose(program.call(x), effx.grad(total)(effx.numpy.asarray(x)), rtol=1e-6)

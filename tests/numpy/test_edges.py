@@ -180,8 +180,9 @@ def test_sorts_of_several_operands_are_stable(dtype: str, shape: tuple[int, ...]
         key[rng.random(shape) < 0.1] = -0.0
     others = rng.normal(size=shape).astype(np.float32), rng.integers(0, 9, shape).astype(np.int16)
     order = np.argsort(key, axis, kind="stable")
-    results = effx.jit(lambda *v: effx.lax.sort(v, dimension=axis, num_keys=1))(key, *others)
-    for result, x in zip(results, (key, *others), strict=True):
+    operands: list[np.ndarray[Any, Any]] = [key, *others]
+    results = effx.jit(lambda *v: effx.lax.sort(v, dimension=axis, num_keys=1))(*operands)
+    for result, x in zip(results, operands, strict=True):
         np.testing.assert_array_equal(result, np.take_along_axis(x, order, axis))
 
 

@@ -1,5 +1,7 @@
 """Tangents of reductions and cumulative reductions."""
 
+import math
+
 from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.indexing import gather_along_axis, iota_along_axis
@@ -31,7 +33,7 @@ def jvp_reduce_extremum(
     (x,), (dx,) = primals, tangents
     y = op(x)
     assert dx is not None
-    if _prod(tuple([x.type.shape[i] for i in op.axes])) == 0:
+    if math.prod(tuple([x.type.shape[i] for i in op.axes])) == 0:
         return y, None  # a reduction of no elements is a constant
     hit = Convert(x.type.dtype, x.type.weak)(c.Eq()(x, _broadcast_reduced(y, x, op.axes)))
     count = r.ReduceSum(op.axes)(hit)
@@ -54,7 +56,7 @@ def jvp_product(
     perm = (*kept_axes, *op.axes)
     sizes = tuple([x.type.shape[i] for i in kept_axes])
     axis = len(sizes)
-    flat = Reshape((*sizes, x.type.size // _prod(sizes)))(transpose(x, perm))
+    flat = Reshape((*sizes, x.type.size // math.prod(sizes)))(transpose(x, perm))
     if is_symbolic(flat.type.shape[axis]):
         others = MUL(_exclusive_products(flat, False), _exclusive_products(flat, True))
     else:
@@ -80,13 +82,6 @@ def _multiply_others(x: Array, axis: int) -> Array:
     above = _multiply_others(MUL(first, second), axis)
     others = Concatenate(axis)(MUL(above, second), MUL(above, first))
     return slice_axis(others, axis, 0, n) if n % 2 else others
-
-
-def _prod(sizes: tuple[int, ...]) -> int:
-    result = 1
-    for n in sizes:
-        result *= n
-    return result
 
 
 def _exclusive_products(x: Array, reverse: bool) -> Array:

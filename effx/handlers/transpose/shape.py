@@ -75,7 +75,7 @@ def transpose_slice(op: s.Slice, ct: Array, operands: tuple[Operand, ...]) -> tu
     interior = tuple([k - 1 for k in op.strides])
     high = []
     for n, a, m, k in zip(shape, op.start, ct.type.shape, op.strides, strict=True):
-        high.append(n - a - (max(m - 1, 0) * k + min(m, 1)))
+        high.append(n - a - (m if k == 1 else max(m - 1, 0) * k + min(m, 1)))
     return (s.Pad(op.start, tuple(high), interior)(ct, scalar(0, ct.type.dtype)),)
 
 

@@ -123,8 +123,9 @@ def shard_map(
 
     Raises:
         ShardingError: specs name unknown axes, an array cannot be sharded into equal parts, a result varies
-            along an axis that its spec does not name, the type of an argument contradicts `in_specs`, or these
-            are left out and an axis is not Explicit, or there is no mesh.
+            along an axis that its spec does not name, the type of an argument contradicts `in_specs`, or there is no
+            mesh.
+        OptionError: specs are left out, and an axis is not Explicit.
         TreeError: specs are no prefix of the arguments or the result.
         TransformError: there are keyword arguments, or it is inside pmap.
 

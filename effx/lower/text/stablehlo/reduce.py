@@ -41,12 +41,16 @@ def combiner(op: r.Reduction | r.Cumulative, t: ArrayType) -> tuple[str, Scalar]
             return "xor", 0
 
 
+def _reduced_type(t: ArrayType, axes: tuple[int, ...]) -> ArrayType:
+    return t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in axes]))
+
+
 def reduce_line(
     body: Body, name: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar
 ) -> str:
     """Writes one reduction and returns its name."""
     scalar = array_type(t.dtype)
-    out = t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in axes]))
+    out = _reduced_type(t, axes)
     start = body.constant(init, scalar)
     return body.line(
         f"stablehlo.reduce({name} init: {start}) applies stablehlo.{combine} across dimensions = {integer_list(axes)} "
@@ -94,15 +98,15 @@ def choosing_region(combine: str, t: ArrayType) -> str:
     )
 
 
-# So often an axis is halved, from so many elements on: a million floats take 85 to 170 us then, 640 reduced at once;
-# the library that loses NaN takes 75 to 90.
+# An axis of `HALVED` elements or more is halved `HALVINGS` times. A million floats take 85 to 170 us so, 640 without, and
+# 75 to 90 in the library that loses NaN.
 HALVINGS, HALVED = 4, 64
 
 
 def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar) -> str:
     """Writes a reduction to the greatest or smallest element that keeps NaN, on a CPU.
 
-    Halves of the longest axis are compared element by element, which vectors do, before what is left is reduced.
+    Halves of the longest reduced axis are compared element by element, which vectors do, before what is left is reduced.
     """
     module = body.module
     if module.devices > 1 and not module.replicated and (not module.axes or module.partly is not None):
@@ -117,7 +121,7 @@ def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combi
             second, _ = _emit_axis_slice(body, x, t, axis, n - half, n, 1)
             x, t = body.line(f"stablehlo.{combine} {first}, {second} : {halved.mlir}"), halved
     scalar = array_type(t.dtype)
-    out = t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in axes]))
+    out = _reduced_type(t, axes)
     return body.line(
         f'"stablehlo.reduce"({x}, {body.constant(init, scalar)}) ({{ {choosing_region(combine, t)} }}) '
         f"{{dimensions = array<i64: {', '.join(map(str, axes))}>}} : ({t.mlir}, {scalar.mlir}) -> {out.mlir}"
@@ -127,14 +131,14 @@ def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combi
 def _emit_partitioned_extreme(
     body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar
 ) -> str:
-    """Writes it as two plain reductions, which devices do each for its part: whether there is a NaN is the other."""
+    """Writes a reduction that keeps NaN as two plain ones, of which devices do their parts: of elements and of NaN flags."""
     mask = array_type(dtypes.bool_, t.shape).mlir
     nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
     ones, zeros = body.constant(1, t), body.constant(0, t)
     flags = body.line(f"stablehlo.select {nan}, {ones}, {zeros} : {mask}, {t.mlir}")
     extreme = reduce_line(body, x, t, axes, combine, init)
     has_nan = reduce_line(body, flags, t, axes, "add", 0)
-    out = t.with_shape(tuple([n for i, n in enumerate(t.shape) if i not in axes]))
+    out = _reduced_type(t, axes)
     out_mask = array_type(dtypes.bool_, out.shape).mlir
     none, missing = body.constant(0, out), body.constant(math.nan, out)
     test = body.line(
@@ -145,9 +149,8 @@ def _emit_partitioned_extreme(
 
 @emits(r.ArgReduction)
 def arg_reduction(body: Body, op: r.ArgReduction, inputs: Inputs, outputs: Outputs) -> str:
-    x, t = body.widened(
-        inputs[0]
-    )  # of values smaller than a byte and indices XLA:CPU of jaxlib 0.10 takes no pairs
+    # Of values smaller than a byte and indices XLA:CPU of jaxlib 0.10 takes no pairs.
+    x, t = body.widened(inputs[0])
     out = outputs[0].type
     # Two reductions, of values and then of the indices that hold the extreme one, may be fused with what computes x, each
     # for itself and with other roundings: then no element holds the extreme value. Only an array that comes from memory
@@ -294,7 +297,7 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     t = inputs[0].type
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
-    if is_symbolic(t.shape[op.axis]):
+    if has_symbolic(t.shape):
         return _emit_symbolic_scan(body, x, t, op.axis, combine, init, op.reverse)
     if t.shape[op.axis] < 2 or t.size == 0:
         return x
@@ -429,7 +432,7 @@ def _emit_pad(body: Body, x: str, t: ArrayType, to: ArrayType, low: int, high: i
 def _emit_symbolic_scan(
     body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar, backwards: bool
 ) -> str:
-    """Writes one loop along an axis whose size is symbolic."""
+    """Writes one loop along an axis: it or another one has a symbolic size."""
     row = t.with_shape((*t.shape[:axis], 1, *t.shape[axis + 1 :]))
     return _emit_running_combination(body, x, body.constant(init, row), t, row, combine, axis, backwards)[0]
 
