@@ -324,7 +324,7 @@ class Config:
     def describe(self) -> str:
         """Return a text with a line for each flag: its name, value, environment variable and meaning.
 
-        >>> print(config.describe().splitlines()[2])
+        >>> print(next(line for line in config.describe().splitlines() if line.startswith("cache_max_size")))
         cache_max_size=1073741824 (EFFX_CACHE_MAX_SIZE): How many bytes the cache in cache_dir may take.
         """
         lines = []
