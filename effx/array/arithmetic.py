@@ -514,9 +514,8 @@ def precision_pair(function_name: str, precision: object) -> tuple[str, str]:
         return precision_pair(function_name, precision[0])[0], precision_pair(function_name, precision[1])[0]
     if precision is None:
         precision = default_matmul_precision.value
-        if (
-            precision in PRESETS
-        ):  # an algorithm is for products; a convolution has the precision that comes nearest
+        # An algorithm is for products; a convolution has the precision that comes nearest.
+        if precision in PRESETS:
             precision = _PRECISION_BY_FACTORS.get(PRESETS[str(precision)][0], "default")
     name = getattr(precision, "name", precision)
     key = name.lower() if isinstance(name, str) else name

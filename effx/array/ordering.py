@@ -6,6 +6,7 @@ Operations order real numbers only; here they are applied to the parts. A number
 import math
 
 from effx import dtypes
+from effx.array.prefixes import combine_prefixes
 from effx.array.promotion import broadcast_arrays, scalar
 from effx.array.shaping import reshape, transpose
 from effx.effects import perform
@@ -14,7 +15,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.index import Gather
-from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reverse, Slice
+from effx.ir.ops.shape import BroadcastInDim, Reverse
 from effx.ir.values.array import Array
 
 EQ, NE, GE, LE = c.Eq(), c.Ne(), c.Ge(), c.Le()
@@ -83,17 +84,8 @@ def cumulative_extreme(op: "r.CumMax | r.CumMin", x: Array) -> Array:
     if op.reverse:
         flip = Reverse((op.axis,))
         return flip(cumulative_extreme(type(op)(op.axis), flip(x)))
-    n, by = x.type.shape[op.axis], 1
 
-    def slice_part(start: int, limit: int) -> Array:
-        low, high = [0] * x.type.ndim, list(x.type.shape)
-        low[op.axis], high[op.axis] = start, limit
-        return Slice(tuple(low), tuple(high), (1,) * x.type.ndim)(x)
+    def compare(left: list[Array], right: list[Array]) -> list[Array]:
+        return [compare_by_parts(combine, left[0], right[0])]
 
-    # Each step doubles how many numbers an element has seen.
-    while by < n:
-        x = Concatenate(op.axis)(
-            slice_part(0, by), compare_by_parts(combine, slice_part(0, n - by), slice_part(by, n))
-        )
-        by *= 2
-    return x
+    return combine_prefixes(compare, [x], [op.axis])[0]

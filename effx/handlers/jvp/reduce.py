@@ -86,9 +86,16 @@ def _multiply_others(x: Array, axis: int) -> Array:
 
 def _exclusive_products(x: Array, reverse: bool) -> Array:
     """Products of all elements before each one on the last axis (behind it, when reverse)."""
-    axis = x.type.ndim - 1
-    running = r.CumProd(axis, reverse)(x)
-    return _shift_elements(running, axis, 1, reverse, 1)
+    ndim, shape = x.type.ndim, x.type.shape
+    running = r.CumProd(ndim - 1, reverse)(x)
+    if shape[-1] == 0:
+        return running
+    zeros = (0,) * ndim
+    edge = (*zeros[1:], 1)
+    one = scalar(1, x.type.dtype)
+    if reverse:
+        return Pad(zeros, edge, zeros)(Slice(edge, shape, (1,) * ndim)(running), one)
+    return Pad(edge, zeros, zeros)(Slice(zeros, (*shape[:-1], shape[-1] - 1), (1,) * ndim)(running), one)
 
 
 @rule(r.CumProd)
@@ -108,18 +115,6 @@ def jvp_cumulative_product(
 def _multiply_duals(left: list[Array], right: list[Array]) -> list[Array]:
     (x, dx), (y, dy) = left, right
     return [MUL(x, y), ADD(MUL(dx, y), MUL(x, dy))]
-
-
-def _shift_elements(x: Array, axis: int, by: int, reverse: bool, fill: int) -> Array:
-    ndim, shape = x.type.ndim, x.type.shape
-    if shape[axis] == 0:
-        return x
-    zeros = (0,) * ndim
-    edge = tuple([by if i == axis else 0 for i in range(ndim)])
-    if reverse:
-        return Pad(zeros, edge, zeros)(Slice(edge, shape, (1,) * ndim)(x), scalar(fill, x.type.dtype))
-    limit = tuple([m - by if i == axis else m for i, m in enumerate(shape)])
-    return Pad(edge, zeros, zeros)(Slice(zeros, limit, (1,) * ndim)(x), scalar(fill, x.type.dtype))
 
 
 @rule(r.CumMax, r.CumMin)

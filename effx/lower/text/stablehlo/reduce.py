@@ -65,7 +65,7 @@ def reduction(body: Body, op: r.Reduction, inputs: Inputs, outputs: Outputs) -> 
         return body.name(x)
     combine, init = combiner(op, x.type)
     may_lose_nan = isinstance(op, r.ReduceMax) and op.may_lose_nan
-    if combine in ORDER and loses_nan(body, x.type) and not may_lose_nan:
+    if combine in ORDER and not may_lose_nan:
         return _emit_extreme(body, body.name(x), x.type, op.axes, combine, init)
     return reduce_line(body, body.name(x), x.type, op.axes, combine, init)
 
@@ -104,10 +104,13 @@ HALVINGS, HALVED = 4, 64
 
 
 def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar) -> str:
-    """Writes a reduction to the greatest or smallest element that keeps NaN, on a CPU.
+    """Writes a reduction to the greatest or smallest element that keeps NaN.
 
-    Halves of the longest reduced axis are compared element by element, which vectors do, before what is left is reduced.
+    It is a plain one where that keeps it. Elsewhere halves of the longest reduced axis are compared element by element,
+    which vectors do, before what is left is reduced.
     """
+    if not loses_nan(body, t):
+        return reduce_line(body, x, t, axes, combine, init)
     module = body.module
     if module.devices > 1 and not module.replicated and (not module.axes or module.partly is not None):
         return _emit_partitioned_extreme(body, x, t, axes, combine, init)
@@ -181,8 +184,7 @@ def _emit_value_then_index(body: Body, op: r.ArgReduction, x: str, t: ArrayType,
     mask = array_type(dtypes.bool_, t.shape)
     largest = isinstance(op, r.ArgMax)
     combine, init = ("maximum", lowest_value(t)) if largest else ("minimum", highest_value(t))
-    emit = _emit_extreme if t.kind == "f" else reduce_line
-    best = emit(body, x, t, (op.axis,), combine, init)
+    best = _emit_extreme(body, x, t, (op.axis,), combine, init)
     remaining_axes = [i for i in range(t.ndim) if i != op.axis]
     reduced = t.with_shape(out.shape)
     spread = sizes.broadcast_in_dim(body, best, reduced, t, remaining_axes)
