@@ -30,7 +30,7 @@ from effx.transforms.jit.make_jaxpr import make_jaxpr as make_program
 from effx.tree.registry import register_leaf
 
 __all__ = [
-    "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "check_jaxpr", "closed", "eval_jaxpr", "jaxpr_as_fun",
+    "ClosedJaxpr", "Jaxpr", "JaxprEqn", "SourceInfo", "check_jaxpr", "close_program", "eval_jaxpr", "jaxpr_as_fun",
     "jaxprs_in_params", "make_jaxpr", "new_jaxpr_eqn", "program_of", "subjaxprs", "view", "written",
 ]  # fmt: skip
 
@@ -254,7 +254,7 @@ class ClosedJaxpr:
         return str(self)
 
 
-def closed(program: Program, typed_axes: Names = frozenset()) -> ClosedJaxpr:
+def close_program(program: Program, typed_axes: Names = frozenset()) -> ClosedJaxpr:
     """Returns the view of a program, made once.
 
     Args:
@@ -270,7 +270,7 @@ def closed(program: Program, typed_axes: Names = frozenset()) -> ClosedJaxpr:
 
 
 def view(program: Program, constants: int, debug_info: object, typed_axes: Names = frozenset()) -> Jaxpr:
-    """Returns the view of a program whose first inputs, so many, are for constants; `typed_axes` as for `closed`."""
+    """Returns the view of a program whose first inputs, so many, are constants; `typed_axes` as for `close_program`."""
     return Jaxpr(
         list(program.inputs[:constants]),
         list(program.inputs[constants:]),
@@ -328,7 +328,7 @@ def _primitive_and_parameters(e: Equation) -> tuple[Primitive, dict[str, object]
     shard_map = read_shard_map(e)
     if shard_map is not None:
         op = shard_map.op
-        body = closed(op.body, op.names if op.checked else frozenset()).jaxpr
+        body = close_program(op.body, op.names if op.checked else frozenset()).jaxpr
         return shard_map.primitive, {**shard_map.params, "jaxpr": body}
     return show_collective(e) or (primitive_of(e.op), show_result_dtype(e, jax_parameters(e.op)))
 
@@ -341,9 +341,9 @@ def jax_parameters(op: Operation[object]) -> dict[str, Any]:
 
 def _as_jax_value(value: object) -> object:
     if isinstance(value, Program):
-        return closed(value)
+        return close_program(value)
     if isinstance(value, tuple) and value and all([isinstance(x, Program) for x in value]):
-        return tuple([closed(x) for x in value])
+        return tuple([close_program(x) for x in value])
     return value
 
 
@@ -469,7 +469,11 @@ def make_jaxpr(
     @wraps(fun)
     def viewed(*args: Any, **kwargs: Any) -> Any:
         staged_result = staged(*args, **kwargs)
-        return (closed(staged_result[0]), staged_result[1]) if return_shape else closed(staged_result)
+        return (
+            (close_program(staged_result[0]), staged_result[1])
+            if return_shape
+            else close_program(staged_result)
+        )
 
     viewed.__name__ = f"make_jaxpr({viewed.__name__})"
     viewed.__qualname__ = f"make_jaxpr({viewed.__qualname__})"

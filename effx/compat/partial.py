@@ -8,7 +8,7 @@ import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.compat.jaxprs import Jaxpr, closed, view
+from effx.compat.jaxprs import Jaxpr, close_program, view
 from effx.compat.wrapped import WrappedFun
 from effx.effects import current_scope, handle
 from effx.handlers.linear.recorder import make_linear_recorder
@@ -94,7 +94,7 @@ def trace_to_jaxpr_nounits(
         PartialVal.known(y) if k else PartialVal.unknown(next(types))
         for y, k in zip(results, known, strict=True)
     ]
-    return closed(program).jaxpr, outputs, list(program_and_constants.residuals)
+    return close_program(program).jaxpr, outputs, list(program_and_constants.residuals)
 
 
 def trace_to_jaxpr_dynamic(

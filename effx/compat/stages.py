@@ -5,7 +5,7 @@ from typing import final
 import attrs
 
 from effx.array import Array, Box
-from effx.compat.jaxprs import closed
+from effx.compat.jaxprs import close_program
 from effx.compat.modules.extend.random import implementation_of
 from effx.dtypes import is_key
 from effx.ir.types import ArrayType, array_type
@@ -75,10 +75,10 @@ def add_attributes() -> None:
     ConcreteArray._impl = property(implementation_of)  # type: ignore[attr-defined]  # new
     ConcreteArray._base_array = property(_words_of_keys)  # type: ignore[attr-defined]  # new
     Lowered.as_text = _print_as_mlir  # type: ignore[method-assign,assignment]  # the same program
-    Traced.jaxpr = property(lambda traced: closed(traced.program))  # type: ignore[method-assign,assignment]  # a view
+    Traced.jaxpr = property(lambda traced: close_program(traced.program))  # type: ignore[method-assign,assignment]  # a view
     # A hijax primitive of arrays is an operation of its own here, so that there is nothing to lower.
     Traced.lojax = property(lambda traced: traced)  # type: ignore[attr-defined]  # new
-    RecordedPushforward.args = property(lambda push: (closed(push.program),))  # type: ignore[attr-defined]  # new
+    RecordedPushforward.args = property(lambda push: (close_program(push.program),))  # type: ignore[attr-defined]  # new
     ArgInfo._aval = property(lambda info: array_type(info.dtype, info.shape))  # type: ignore[attr-defined]  # new
     Box.mat = property(lambda box: box.type.mat)  # type: ignore[attr-defined]  # new
     Compiled._executable = property(_describe_executable)  # type: ignore[attr-defined]  # new

@@ -17,7 +17,7 @@ from effx.errors import DTypeError, IndexingError, ShapeError
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_constant, make_filled
-from effx.numpy.known import bounded, known_data
+from effx.numpy.known import bound_indices, known_data
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -314,7 +314,9 @@ def ravel_multi_index(
     for axis, (i, n) in enumerate(pairs if order == "C" else reversed(pairs)):
         outside = f"out of bounds for axis {axis} of size {n}"
         inside = (
-            i if mode == "ignore" else bounded("ravel_multi_index", i, n, mode, "coordinates array", outside)
+            i
+            if mode == "ignore"
+            else bound_indices("ravel_multi_index", i, n, mode, "coordinates array", outside)
         )
         result = result * n + convert(inside, result_dtype)
     return result

@@ -10,7 +10,7 @@ from effx.errors import ConcretizationError, IndexingError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["bounded", "known_data"]
+__all__ = ["bound_indices", "known_data"]
 
 
 def known_data(function_name: str, x: Array, unknown: str) -> np.ndarray[Any, Any]:
@@ -30,7 +30,7 @@ def known_data(function_name: str, x: Array, unknown: str) -> np.ndarray[Any, An
         raise ConcretizationError(f"{function_name}: {unknown.format(repr(x.type))}") from error
 
 
-def bounded(function_name: str, x: Array, n: int, mode: str, entries: str, outside: str) -> Array:
+def bound_indices(function_name: str, x: Array, n: int, mode: str, entries: str, outside: str) -> Array:
     """Returns indices below n: clipped, modulo n, or as they are, which must be concrete and inside then.
 
     Args:

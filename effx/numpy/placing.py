@@ -23,7 +23,7 @@ from effx.array.shaping import normalize_axes, normalize_axis
 from effx.errors import ConcretizationError, DTypeError, IndexingError, OptionError, ShapeError
 from effx.numpy.creation import asarray, returnable_operand
 from effx.numpy.joining import concatenate
-from effx.numpy.known import bounded, known_data
+from effx.numpy.known import bound_indices, known_data
 from effx.numpy.sorting import argsort
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mod
         raise ShapeError("choose: there is nothing to choose from")
     if mode not in ("raise", "clip", "wrap"):
         raise OptionError(f"choose: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
-    at = bounded("choose", at, len(parts), mode, "choice array", f"outside the {len(parts)} choices")
+    at = bound_indices("choose", at, len(parts), mode, "choice array", f"outside the {len(parts)} choices")
     at, *parts = broadcast_arrays([at, *promote_dtypes(*parts)], False, checks_ranks=False)
     return indexing.take_along_axis(shaping.stack(parts, 0), shaping.expand_dims(at, 0), 0, "clip")[0]
 

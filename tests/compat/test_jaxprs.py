@@ -86,8 +86,8 @@ def test_the_parts_of_a_view() -> None:
 def test_a_view_that_is_not_changed_gives_its_program() -> None:
     """With all that was derived from it; a changed one gives another."""
     program = effx.make_jaxpr(lambda x: enp.sin(x) * TABLE + 2.0)(X)
-    view = jaxprs.closed(program)
-    assert jaxprs.closed(program) is view
+    view = jaxprs.close_program(program)
+    assert jaxprs.close_program(program) is view
     assert view.program is program
     first = view.eqns[0]
     cosine = effx.make_jaxpr(enp.cos)(1.0).equations[0].op
