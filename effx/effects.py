@@ -505,15 +505,14 @@ class handle:
     asyncio-safe: the stack lives in a context variable.
     """
 
-    __slots__ = ("entered", "frame")
+    __slots__ = ("frame",)
 
     def __init__(self, handler: Handler, origin: str = "") -> None:
         self.frame = Frame(handler, _current.get(), origin)
-        self.entered = False
 
     def __enter__(self) -> Frame:
         try:
-            self.entered = True
+            self.__class__ = _EnteredHandle
             if self.frame.opaque:
                 presence.add_key(self.frame)
             _current.set(self.frame)
@@ -554,10 +553,19 @@ class handle:
                 if current.outer is frame:
                     current.outer = frame.outer
                 current = current.outer
+        self.__class__ = handle
+
+
+class _EnteredHandle(handle):
+    """A handle within its block: an interrupt can come before `__exit__` has begun.
+
+    The finaliser is not `handle`'s, since Python drops an interrupt that comes while a finaliser runs.
+    """
+
+    __slots__ = ()
 
     def __del__(self) -> None:
-        # An interrupt can come before `__exit__` has begun.
-        if getattr(self, "entered", False) and self.frame.live:
+        if self.frame.live:
             self._leave()
 
 

@@ -382,7 +382,6 @@ class OverrideGroup(ContextDecorator, Generic[T]):
             override.__exit__(kind, error, traceback)
 
 
-@final
 class Override(ContextDecorator, Generic[T]):
     """A context manager, or decorator, that gives a flag a value; it may be entered again, and by several threads."""
 
@@ -393,6 +392,7 @@ class Override(ContextDecorator, Generic[T]):
         self._value = value
 
     def __enter__(self) -> None:
+        self.__class__ = _EnteredOverride
         self._flag._enter(self._value, id(self))
 
     def __exit__(
@@ -408,10 +408,21 @@ class Override(ContextDecorator, Generic[T]):
             if overrides() is entered_overrides:
                 self._flag._exit()
             raise
+        if not self._is_innermost():
+            self.__class__ = Override
+
+    def _is_innermost(self) -> bool:
+        entry = (overrides() or Overrides()).get(self._flag)
+        return entry is not None and entry[2] == id(self)
+
+
+@final
+class _EnteredOverride(Override[T]):
+    """An override within its block, with a finaliser as `effects._EnteredHandle` has."""
+
+    __slots__ = ()
 
     def __del__(self) -> None:
         # An interrupt can come before `__exit__` starts.
-        flag: Flag[T] | None = getattr(self, "_flag", None)
-        entered = None if flag is None else (overrides() or Overrides()).get(flag)
-        if flag is not None and entered is not None and entered[2] == id(self):
-            flag._exit()
+        if self._is_innermost():
+            self._flag._exit()

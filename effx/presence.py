@@ -8,7 +8,6 @@ Never: import another effx module.
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from weakref import ref
 
 __all__ = ["add_key", "add_while_alive", "discard_key", "is_any_present", "listeners"]
@@ -21,7 +20,9 @@ _lock = threading.RLock()  # a collection inside may let go of another
 
 def is_any_present() -> bool:
     """Returns whether there is any."""
-    return bool(_present)
+    with _lock:
+        _discard_dead_keys()
+        return bool(_present)
 
 
 def add_key(key: object) -> None:
@@ -40,19 +41,29 @@ def discard_key(key: object) -> None:
 
 def add_while_alive(x: object) -> None:
     """Counts an object as long as it lives: contexts may be copied, and outlive the block that made it."""
-    key = id(x), object()
-    add_key(key)
-    _refs[key] = ref(x, partial(_on_collected, key))
+    key = object()
+    with _lock:
+        _refs[key] = ref(x, _on_collected)
+        add_key(key)
 
 
 _refs: dict[object, "ref[object]"] = {}
 
 
-def _on_collected(key: object, _: object) -> None:
-    _refs.pop(key, None)
-    discard_key(key)
+def _on_collected(_: object) -> None:
+    with _lock:
+        _notify_listeners()
+
+
+def _discard_dead_keys() -> None:
+    # All of them: an interrupt that comes as Python calls `_on_collected` is dropped, and the call with it.
+    for key, x in list(_refs.items()):
+        if x() is None:
+            _present.discard(key)
+            _refs.pop(key, None)
 
 
 def _notify_listeners() -> None:
+    _discard_dead_keys()
     for listener in listeners:
         listener(bool(_present))

@@ -561,6 +561,23 @@ def test_interrupts_after_any_set_leave_everything_clean() -> None:
     assert look(x) == (False, False)
 
 
+def test_finalisers_run_only_after_interrupts() -> None:
+    """Python drops an interrupt that comes while it calls a finaliser."""
+    x = enp.float32(1.0)
+    finalised = []
+
+    def look_for_finalisers(frame: Any, event: str, called: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "__del__":
+            finalised.append(frame.f_code.co_filename)
+
+    sys.setprofile(look_for_finalisers)
+    try:
+        busy(x)
+    finally:
+        sys.setprofile(None)
+    assert [file for file in finalised if "effx" in file] == []
+
+
 @pytest.mark.skipif(
     sys.version_info < (3, 12), reason="jaxlib's C++ aborts at 3.11's limit, which counts its frames"
 )

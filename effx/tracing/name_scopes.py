@@ -19,7 +19,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@final
 class named_scope(ContextDecorator):
     """Names the operations performed in a `with` block, or in a decorated function.
 
@@ -57,6 +56,7 @@ class named_scope(ContextDecorator):
         outer = current_scope.get()
         within = scope_within(outer, self.name)
         self._entered.append((outer, within))
+        self.__class__ = _EnteredScope  # type: ignore[assignment]  # users have no reason to derive from it
         try:
             current_scope.set(within)
         except BaseException:  # an interrupt
@@ -69,16 +69,22 @@ class named_scope(ContextDecorator):
     ) -> None:
         current_scope.set(self._entered[-1][0])
         self._entered.pop()
+        if not self._entered:
+            self.__class__ = named_scope
+
+    def _recreate_cm(self) -> "named_scope":
+        # A decorated function may run in several threads: each call enters its own scope.
+        return named_scope(self.name)
+
+
+@final
+class _EnteredScope(named_scope):
+    """A scope within its block, with a finaliser for the reason that `effects._EnteredHandle` has one."""
 
     def __del__(self) -> None:
-        # An interrupt can come before `__exit__` starts.
-        for outer, within in reversed(getattr(self, "_entered", [])):
+        for outer, within in reversed(self._entered):
             if current_scope.get() is within:
                 current_scope.set(outer)
-
-    def _recreate_cm(self) -> Self:
-        # A decorated function may run in several threads: each call enters its own scope.
-        return type(self)(self.name)
 
 
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:

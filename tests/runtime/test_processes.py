@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -160,7 +161,11 @@ print("interrupted" if hits > 2 else hits)
 def test_interrupts() -> None:
     """Ctrl-C while staging, compiling or running leaves a process that computes, without handlers or settings in force."""
     done = run(INTERRUPTS)
-    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+    # Python prints and drops an interrupt that comes while it calls a finaliser or the callback of a weak reference.
+    printed = re.sub(
+        r"Exception ignored in.*\n(Traceback.*\n(  .*\n)+\n?)?KeyboardInterrupt: *\n", "", done.stderr
+    )
+    assert (done.stdout, printed) == ("interrupted\n", "")
 
 
 EXITS = {
