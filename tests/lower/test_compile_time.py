@@ -90,6 +90,43 @@ def test_random_programs_over_keys() -> None:
             inner = program(i % 3)
             each = lambda k, inner=inner: effx.vmap(lambda i: inner(random.fold_in(k, i)))(enp.arange(4))
             within(i, each, random.key(i))
+            loop = lambda keys, inner=inner: lax.scan(lambda c, k: (c, inner(k)), 0, keys)[1]
+            within(f"scan {i}", loop, random.split(random.key(i), 2))
+    """)
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
+def test_scans_over_keys(implementation: str) -> None:
+    """A draw with a key that is folded from a scanned one compiles at once: the words of typed keys are narrowed."""
+    run(f"""
+        keys = random.split(random.key(0, impl="{implementation}"), 2)
+        draws = dict(
+            normal=lambda k: random.normal(random.fold_in(k, 7), (4, 1)),
+            truncated=lambda k: enp.ones(4) @ random.truncated_normal(random.fold_in(k, 7), -2.0, 2.0, (4, 1)),
+            bernoulli=lambda k: random.bernoulli(random.split(random.fold_in(k, 7))[0], 0.5, (3,)),
+        )
+        for name, draw in draws.items():
+            scanned = within(name, lambda keys: lax.scan(lambda c, k: (c, draw(k)), 0, keys)[1], keys)
+            for i in range(2):
+                np.testing.assert_allclose(scanned[i], effx.jit(draw)(keys[i]), rtol=1e-6)
+    """)
+
+
+def test_chains_after_a_bitcast() -> None:
+    """Numbers whose bits are read as narrower ones start chains too."""
+    run("""
+        def f(x):
+            words = lax.bitcast_convert_type(x, np.uint32)
+            y, z = words[..., 0], words[..., 1]
+            for _ in range(60):
+                y = y * z + 1
+                z = z * y
+            return z + enp.arange(4, dtype="uint32")[:, None]
+
+        x = np.arange(3, dtype=np.uint64) * 2**33 + 5
+        with effx.enable_x64():
+            within("scan", lambda x: lax.scan(lambda c, x: (c, f(x)), 0, x)[1], x)
+            within("map", effx.vmap(f), x)
     """)
 
 
