@@ -1,16 +1,17 @@
 """Find where XLA:CPU must not fuse: after a conversion that starts a long chain of shared values.
 
-LLVM's vectorizer (of jaxlib 0.12) checks for each conversion in a loop (the words of a typed key are two of them), and
-for each narrowed loop counter, whether one lane of it is enough, and follows all paths of uses for that (`vputils::onlyFirstLaneUsed`). Where values
-are shared along a chain, as in a cipher or in `x = x * a + y; y = y * x`, there are exponentially many paths, and
-compiling takes minutes to years. With a barrier after the conversion, its result comes from memory.
+LLVM's vectorizer (of jaxlib 0.12) checks for each conversion in a loop (the words of a typed key are two of them),
+and for each narrowed loop counter, whether one lane of it is enough, and follows all paths of uses for that
+(`vputils::onlyFirstLaneUsed`). Where values are shared along a chain, as in a cipher or in `x = x * a + y; y = y *
+x`, there are exponentially many paths, and compiling takes minutes to years. With a barrier after the conversion, its
+result comes from memory.
 
-`vmap(lambda i: normal(fold_in(k, i)))` compiled for more than 25 minutes, and jax hangs on `sqrt` of a chain
-over an `arange`; with the barrier (one row of an iota) it takes 0.2 s. So does a scan over keys that folds a number into each and draws. The cipher stays unrolled: `normal` of
-100,000 takes 0.90 ms against 0.93 without fences and 1.87 in jax, 1,000 mapped draws of 100 1.06 against 1.10
-and 1.82. A scan that draws in each iteration pays for the barrier: 229 us against 163 without and 362 in jax.
-Switching XLA's fusion off would write every round to memory. jaxlib 0.10 compiles either form and drops the
-barriers.
+`vmap(lambda i: normal(fold_in(k, i)))` compiled for more than 25 minutes, and jax hangs on `sqrt` of a chain over an
+`arange`; with the barrier (one row of an iota) it takes 0.2 s. So does a scan over keys that folds a number into each
+and draws. The cipher stays unrolled: `normal` of 100,000 takes 0.90 ms against 0.93 without fences and 1.87 in jax,
+1,000 mapped draws of 100 1.06 against 1.10 and 1.82. A scan that draws in each iteration pays for the barrier: 229 us
+against 163 without and 362 in jax. Switching XLA's fusion off would write every round to memory. jaxlib 0.10 compiles
+either form and drops the barriers.
 """
 
 from collections.abc import Sequence
