@@ -178,6 +178,51 @@ def test_foreign_operands() -> None:
         x + "a"  # type: ignore[operator]  # the error is the point
 
 
+class Cursor:
+    """Hands on what it does not have itself to an array, as flax's does, and has operators of its own."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.x, name)
+
+    def _answer(self, other: Any) -> str:
+        return "mine"
+
+    __radd__ = __rmul__ = __rsub__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rdivmod__ = (
+        _answer
+    )
+    __rmatmul__ = __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _answer
+
+
+@pytest.mark.unguarded
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "mul",
+        "sub",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "and_",
+        "or_",
+        "xor",
+        "lshift",
+        "rshift",
+        "divmod",
+    ],
+)
+def test_operators_of_foreign_classes(name: str) -> None:
+    """What looks like an array only by its attributes gets its own operator called."""
+    function = divmod if name == "divmod" else getattr(operator, name)
+    for x in (enp.ones(2, "int32"), effx.numpy.float32(1.0)):
+        assert function(x, Cursor(enp.ones(2))) == "mine"
+
+
 INDICES: list[Any] = [
     0, -1, slice(None), slice(1, None), slice(None, None, -1), slice(3, 0, -2), slice(0, 0), None, Ellipsis,
     (0, 1), (slice(None), 2), (Ellipsis, 0), (None, 1, Ellipsis), (slice(1, 3), None, slice(None, None, 2)),

@@ -181,6 +181,11 @@ def remainder(x: Operand, y: Operand) -> Array:
     return where(other_sign, perform(ADD, (rest, b)), rest)
 
 
+def divmod(x: Operand, y: Operand) -> tuple[Array, Array]:
+    """Returns `x // y` and `x % y`."""
+    return floor_divide(x, y), remainder(x, y)
+
+
 def power(x: Operand, y: Operand) -> Array:
     """Returns `x ** y`. An int exponent is exact repeated multiplication, and differentiable at 0."""
     if type(y) is int:

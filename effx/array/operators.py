@@ -1,7 +1,7 @@
 """The operators of `Array`: promotion on the fast path, and NotImplemented for foreign operands."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from effx.ir.ops.base import Elementwise
 from effx.ir.types import array_type
 from effx.ir.values.array import Array, Operand
 from effx.ir.values.boxes import HostArray
+
+R = TypeVar("R")
 
 # Returned for foreign operands; Python then tries the other operand's method.
 _NOT_IMPLEMENTED: Any = NotImplemented
@@ -52,10 +54,10 @@ def is_complex(x: Operand) -> bool:
     return type(x) is complex or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
-def call_operator(function: Callable[[Operand, Operand], Array], x: Operand, y: Operand) -> Array:
+def call_operator(function: Callable[[Operand, Operand], R], x: Operand, y: Operand) -> R:
     """Calls a two-operand function; NotImplemented for foreign operands."""
     if not (_is_operand(x) and _is_operand(y)):
-        return cast("Array", _NOT_IMPLEMENTED)
+        return cast("R", _NOT_IMPLEMENTED)
     return function(x, y)
 
 
@@ -63,9 +65,10 @@ _OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
 
 
 def _is_operand(x: object) -> bool:
+    # As Python looks for special methods, so that what hands on all attributes of an array has operators of its own.
     return (
         isinstance(x, _OPERANDS)
-        or hasattr(x, "__array__")
+        or hasattr(type(x), "__array__")
         or hasattr(x, "__jax_array__")
         or hasattr(x, "__effx_array__")
     )

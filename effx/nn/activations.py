@@ -15,6 +15,7 @@ from effx.effects import perform
 from effx.errors import ShapeError
 from effx.families.special import Erfc
 from effx.ir.ops import elementwise as e
+from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.shape import Slice
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
@@ -126,13 +127,13 @@ def softplus(x: Operand) -> Array:
     pricing", NIPS 2001.
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
 
     Returns:
-        A floating array of x's shape.
+        A floating or complex array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> softplus(0.0)
     Array(0.6931472, dtype=float32, weak_type=True)
@@ -140,6 +141,12 @@ def softplus(x: Operand) -> Array:
     # log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): both exponents are at most 0, and at 0 the
     # derivatives, taken from the right, 1 and -1/2, add up to the right 1/2.
     x = to_inexact(x)
+    if x.type.kind == "c":
+        # The principal value: log(1 + (e^(x - m) + e^-m - 1)) + m for the real m = max(Re x, 0), a constant.
+        real = perform(StopGradient(), (perform(e.Real(), (x,)),))
+        largest = where(real > 0, real, 0.0)
+        rest = perform(e.Exp(), (x - largest,)) + perform(e.Expm1(), (-largest,))
+        return perform(e.Log1p(), (rest,)) + largest
     return where(x >= 0, x, 0.0) + perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (x,)),)),))
 
 
@@ -148,13 +155,13 @@ def log_sigmoid(x: Operand) -> Array:
     """Returns log(sigmoid(x)), without overflow.
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
 
     Returns:
-        A floating array of x's shape.
+        A floating or complex array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> log_sigmoid(0.0)
     Array(-0.6931472, dtype=float32, weak_type=True)
@@ -170,7 +177,13 @@ def _soft_sign(x: Array) -> Array:
 @_soft_sign.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
-    return _soft_sign(x), dx * (perform(e.Abs(), (x,)) + 1.0) ** -2
+    size = perform(e.Abs(), (x,))
+    if x.type.kind == "c":
+        # (dx - y d|x|) / (1 + |x|), of which the real case below leaves dx / (1 + |x|)²; d|x| = Re(conj(x) dx) / |x|.
+        along = perform(e.Real(), (perform(e.Conj(), (x,)) * dx,)) / where(size == 0, 1.0, size)
+        y = _soft_sign(x)
+        return y, (dx - y * along) / (size + 1.0)
+    return _soft_sign(x), dx * (size + 1.0) ** -2
 
 
 @jit
@@ -178,13 +191,13 @@ def soft_sign(x: Operand) -> Array:
     """Returns x / (1 + abs(x)).
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
 
     Returns:
-        A floating array of x's shape.
+        A floating or complex array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> soft_sign(1.0)
     Array(0.5, dtype=float32, weak_type=True)
@@ -283,13 +296,13 @@ def mish(x: Operand) -> Array:
     Source: Misra, "Mish: a self regularized non-monotonic activation function", BMVC 2020.
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
 
     Returns:
-        A floating array of x's shape.
+        A floating or complex array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> mish(0.0)
     Array(0., dtype=float32, weak_type=True)
@@ -429,19 +442,21 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
     Source: Hendrycks and Gimpel, "Gaussian error linear units (GELUs)", 2016.
 
     Args:
-        x: real, of any shape.
+        x: real, of any shape; also complex for the formula with tanh.
         approximate: True for the formula with tanh, False for the one with the error function.
 
     Returns:
-        A floating array of x's shape.
+        A floating or complex array of x's shape.
 
     Raises:
-        DTypeError: x is no array.
+        DTypeError: x is no array, or complex for the error function.
 
     >>> gelu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
     x = to_inexact(x)
+    if approximate and x.type.kind == "c":
+        return x * perform(e.Logistic(), (2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x),))
     if approximate:
         return _gelu_by_tanh(x)
     return 0.5 * x * perform(Erfc(), (x * -math.sqrt(0.5),))

@@ -27,7 +27,6 @@ from effx.array.promotion import (
 )
 from effx.array.shaping import normalize_axes, reshape
 from effx.effects import perform
-from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.reduce import ReduceMax
@@ -41,7 +40,8 @@ EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFin
 
 
 def _constant_maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest element along axes, which remain with size 1; as a constant. NaN comes through with the powers."""
+    """The largest element (or real part) along axes, which remain with size 1; as a constant. NaN comes with the powers."""
+    x = arithmetic.real(x)
     shape = tuple([1 if a in axes else n for a, n in enumerate(x.type.shape)])
     return perform(STOP, (reshape(ReduceMax(tuple(sorted(axes)), may_lose_nan=True)(x), shape),))
 
@@ -132,8 +132,7 @@ def _logsumexp(
         x = arithmetic.where(mask, broadcast_to(x, shape), -np.inf)
         factor = None if factor is None else broadcast_to(factor, shape)
     axes = _check_axes("logsumexp", axis, x)
-    size = arithmetic.real(x)
-    largest = _constant_maximum(size, axes)
+    largest = _constant_maximum(x, axes)
     largest = arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
     powers = perform(EXP, (x - largest,))
     log_dtype = dtypes.real_dtype(x.type.dtype) if signed else x.type.dtype
@@ -154,8 +153,6 @@ def _logsumexp(
 
 def _prepare_operands(function_name: str, x: Operand, where: Operand | None) -> tuple[Array, Array | None]:
     x = to_inexact(x)
-    if x.type.kind == "c":
-        raise DTypeError(f"{function_name}: complex numbers have no order, got {x.type!r}")
     if where is None:
         return x, None
     mask = reducing.as_mask(function_name, where)
@@ -171,15 +168,15 @@ def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
     """Returns exp(x) / sum(exp(x)) over axes: positive numbers with the sum 1.
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
         axis: an axis or several; None for all. Negative ones count from the end.
         where: True for the elements to include, the others are 0; broadcasts against x.
 
     Returns:
-        A floating array of x's shape. Where all elements are -inf, NaN.
+        A floating or complex array of x's shape. Where all elements are -inf, NaN.
 
     Raises:
-        DTypeError: x is complex.
+        DTypeError: x is no array.
         ShapeError: an axis is out of range, or shapes do not broadcast.
 
     >>> softmax(np.array([1000.0, 1000.0]))
@@ -216,15 +213,15 @@ def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Ar
     """Returns log(softmax(x)), without overflow or loss of digits.
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
         axis: an axis or several; None for all. Negative ones count from the end.
         where: True for the elements to include, the others are -inf; broadcasts against x.
 
     Returns:
-        A floating array of x's shape. Where all elements are -inf, NaN.
+        A floating or complex array of x's shape. Where all elements are -inf, NaN.
 
     Raises:
-        DTypeError: x is complex.
+        DTypeError: x is no array.
         ShapeError: an axis is out of range, or shapes do not broadcast.
 
     >>> log_softmax(np.array([0.0, -np.inf]))
@@ -281,20 +278,20 @@ def log1mexp(x: Operand) -> Array:
     Source: Mächler, "Accurately computing log(1 - exp(-|a|))", 2012.
 
     Args:
-        x: real, of any shape.
+        x: real or complex, of any shape.
 
     Returns:
-        A floating array of x's shape.
+        A floating or complex array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> round(float(log1mexp(1.0)), 4)
     -0.4587
     """
     a = to_inexact(x)
     if a.type.kind == "c":
-        raise DTypeError(f"log1mexp: takes real numbers, got {a.type!r}")
+        return perform(LOG, (-perform(e.Expm1(), (-a,)),))
     # Each form gets a harmless operand where the other is chosen, for the sake of derivatives.
     near = a < math.log(2)
     small, large = arithmetic.where(near, a, 1.0), arithmetic.where(near, 1.0, a)

@@ -138,7 +138,7 @@ def divmod(x: Operand, y: Operand, /) -> tuple[Array, Array]:
     >>> [int(part) for part in divmod(7, 3)]
     [2, 1]
     """
-    return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
+    return arithmetic.divmod(x, y)
 
 
 def power(x: Operand, y: Operand, /) -> Array:

@@ -29,7 +29,10 @@ Step = tuple[tuple[int, ...], str]
 # The positions of the operands of each contraction, among those that are left; its result comes last.
 Path = tuple[tuple[int, ...], ...]
 
+# Those that effx takes for itself; users' may be any characters but those of the notation.
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+_OF_THE_NOTATION = frozenset(".,->")
 
 
 def _parse_interleaved(operands: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -60,8 +63,8 @@ def parse_subscripts(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[
     longest = 0
     for term, shape in zip(terms, shapes, strict=True):
         bare = term.replace("...", "", 1)
-        if not all([c in _LETTERS for c in bare]):
-            raise ShapeError(f"einsum: {subscripts!r} must hold letters, commas, ... and -> only")
+        if not _OF_THE_NOTATION.isdisjoint(bare):
+            raise ShapeError(f"einsum: {subscripts!r} must hold labels, commas, ... and -> only")
         extra = len(shape) - len(bare)
         if extra < 0 or (extra > 0 and "..." not in term):
             raise ShapeError(
@@ -77,7 +80,7 @@ def parse_subscripts(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[
     if arrow:
         output = result.replace("...", dots, 1)
         for c in output:
-            if c not in _LETTERS or not any([c in term for term in labels]) or output.count(c) > 1:
+            if not any([c in term for term in labels]) or output.count(c) > 1:
                 raise ShapeError(
                     f"einsum: output label {c!r} of {subscripts!r} must occur in an operand, and once in the output"
                 )

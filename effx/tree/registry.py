@@ -68,8 +68,14 @@ _LOCK = threading.RLock()
 _decided_leaves: set[type[object]] = set()
 _leaf_classes: set[type[object]] = set()  # types that stay leaves, subclasses included
 _automatic: set[type[object]] = set()  # record types that became nodes on first sight
-# What users hold as a whole: programs, stages of compilation, exported functions.
-_OPAQUE_MODULES = ("effx.ir.", "effx.lower.", "effx.export.", "effx.transforms.jit.")
+# What users hold as a whole: programs, stages of compilation, exported functions, types of references.
+_OPAQUE_MODULES = (
+    "effx.ir.",
+    "effx.lower.",
+    "effx.export.",
+    "effx.transforms.jit.",
+    "effx.transforms.refs.ref",
+)
 # Whether an attrs class of a user's is a node without being registered; not for programs written for JAX.
 _takes_attrs_classes = [True]
 # Users' registrations of classes.

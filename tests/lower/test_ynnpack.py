@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -167,3 +168,29 @@ def test_the_estimate_agrees_with_what_was_measured(
 ) -> None:
     """Which of the two is faster, in loops of a hundred runs on two cores; axes of size 1 do not count."""
     assert np.sign(reduction_gain(shape, axes)) == sign
+
+
+def multiply(x: Any, y: Any) -> Any:
+    return lax.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=np.float32)
+
+
+TRANSPOSED: dict[str, Callable[[Any, Any], Any]] = {
+    "at once": lambda x, y: multiply(x, y).T,
+    "einsum": lambda x, y: enp.einsum("mk,kn->nm", x, y, preferred_element_type=np.float32),
+    "scaled": lambda x, y: (2 * multiply(x, y)).T / 2,
+    "called": lambda x, y: effx.jit(multiply)(x, y).T,
+    "in a map": lambda x, y: effx.vmap(lambda row: multiply(row[None], y)[0], out_axes=1)(x),
+    "in a scan": lambda x, y: lax.scan(lambda c, _: (c, multiply(x, y).T), 0, None, length=1)[1][0],
+    "converted": lambda x, y: multiply((x.astype("float32") * 1).astype(x.dtype), y).T,
+}
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_products_of_short_floats(name: str, dtype: Any) -> None:
+    """XLA multiplies in the other order for a transpose; jaxlib 0.12 has no kernel for all of these."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(6, 8)).astype(dtype), rng.normal(size=(8, 16)).astype(dtype)
+    found = effx.jit(TRANSPOSED[name])(enp.asarray(x), enp.asarray(y))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, (x.astype(np.float64) @ y.astype(np.float64)).T, rtol=1e-5, atol=1e-5)

@@ -204,3 +204,48 @@ def test_errors(call: Callable[[], object], kind: type[EffxError], message: str)
     with pytest.raises(kind) as caught:
         call()
     assert caught.value.message == message
+
+
+def complex_softmax(z: Any) -> Any:
+    return np.exp(z) / np.exp(z).sum()
+
+
+COMPLEX: dict[str, tuple[Callable[[Any], Array], Callable[[Any], Any]]] = {
+    "softplus": (nn.softplus, lambda z: np.log(1 + np.exp(z))),
+    "log_sigmoid": (nn.log_sigmoid, lambda z: -np.log(1 + np.exp(-z))),
+    "soft_sign": (nn.soft_sign, lambda z: z / (1 + abs(z))),
+    "mish": (nn.mish, lambda z: z * np.tanh(np.log(1 + np.exp(z)))),
+    "gelu": (nn.gelu, lambda z: z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))) / 2),
+    "log1mexp": (nn.log1mexp, lambda z: np.log(1 - np.exp(-z))),
+    "softmax": (nn.softmax, complex_softmax),
+    "log_softmax": (nn.log_softmax, lambda z: z - np.log(np.exp(z).sum())),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers(name: str) -> None:
+    """Formulas of complex numbers hold, the logarithms' principal values too; so do derivatives along any direction."""
+    function, formula = COMPLEX[name]
+    rng = np.random.default_rng(4)
+    z, dz = [rng.normal(size=(2, 6)).view(np.complex128) * 2 for _ in range(2)]
+    z = np.concatenate([z.ravel(), [1 + 2j, -3 + 5j, 0.5 - 4j]])
+    dz = np.concatenate([dz.ravel(), [1j, 1, -1 + 1j]])
+    with effx.enable_x64():
+        for call in (function, effx.jit(function)):
+            y, dy = effx.jvp(call, (z,), (dz,))
+            np.testing.assert_allclose(np.asarray(y), formula(z), rtol=1e-11)
+            step = 1e-6
+            want = (formula(z + step * dz) - formula(z - step * dz)) / (2 * step)
+            np.testing.assert_allclose(np.asarray(dy), want, rtol=1e-6, atol=1e-7)
+    assert function(z.astype(np.complex64)).dtype == np.complex64
+
+
+def test_complex_numbers_far_away() -> None:
+    """No exponential overflows, and none is lost beside 1."""
+    far = np.array([200 + 1j, -200 + 1j, 0j], np.complex64)
+    np.testing.assert_allclose(np.asarray(nn.softplus(far)), [200 + 1j, 0, np.log(2)], rtol=1e-6)
+    small = np.asarray(nn.softplus(np.complex64(-30 + 1j)))
+    np.testing.assert_allclose(small, np.exp(-30 + 1j), rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(nn.softmax(far)), [1, 0, 0], atol=1e-7)
+    assert nn.soft_sign(np.complex64(0)) == 0
+    assert effx.jvp(nn.soft_sign, (np.complex64(0),), (np.complex64(1j),))[1] == 1j

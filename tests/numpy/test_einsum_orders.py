@@ -123,3 +123,11 @@ def test_bools(subscripts: str) -> None:
         np.testing.assert_array_equal(result, np.einsum(subscripts, *arrays))
     counted = enp.einsum(subscripts, *arrays, preferred_element_type="int32")
     np.testing.assert_array_equal(counted, np.einsum(subscripts, *[a.astype(int) for a in arrays]))
+
+
+def test_any_character_is_a_label() -> None:
+    a, b = np.arange(24.0).reshape(2, 3, 4), np.arange(20.0).reshape(4, 5)
+    want = np.einsum("abc,cd->abd", a, b)
+    for text in ("12α,α9->129", "Z0_,_:->Z0:", "...1,1é->...é"):  # labels of users
+        np.testing.assert_array_equal(np.asarray(enp.einsum(text, a, b)), want)
+    np.testing.assert_array_equal(np.asarray(enp.einsum("3a1,12", a, b)), np.einsum("abc,cd->dab", a, b))

@@ -14,7 +14,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax, ref
-from effx.errors import BackendError, RefError, RefGivenError
+from effx.errors import BackendError, RefError, RefGivenError, TreeError
 from effx.experimental.serialize_executable import serialize
 from effx.handling import InterceptHandler, Reference, RefGet, RefOperation, Site, handle
 from effx.ir.refs import Cell
@@ -569,3 +569,24 @@ def test_programs_say_what_they_read_and_write() -> None:
     )
     assert effx.eval_shape(lambda r: r[...] * 2, S).shape == (3,)
     assert effx.jit(lambda r: r[0]).eval_shape(S).shape == ()
+
+
+def test_shardings_of_results_beside_references() -> None:
+    """`out_shardings` speaks of the results alone, and `in_shardings` of the references' contents too."""
+    device = effx.sharding.SingleDeviceSharding(effx.devices()[0])
+
+    def f(r: Any, x: Any) -> Any:
+        r[...] += x
+        return x, {"a": x + 1}, x
+
+    choices: list[Any] = [(None, None, None), device, (device, {"a": None}, device)]
+    for shardings in choices:
+        r = effx.new_ref(enp.ones(3))
+        y, z, _ = effx.jit(f, out_shardings=shardings)(r, 2.0)
+        assert (float(y), float(z["a"]), r[...].tolist()) == (2.0, 3.0, [3.0] * 3)
+        effx.jit(f, in_shardings=(device, device), out_shardings=device)(r, 2.0)
+        assert r[...].tolist() == [5.0] * 3
+        effx.jit(f, out_shardings=shardings).lower(r, 1.0).compile()(r, 1.0)
+        assert r[...].tolist() == [6.0] * 3
+    with pytest.raises(TreeError, match="jit: out_shardings: the shardings are no prefix of the arrays"):
+        effx.jit(f, out_shardings=(device, None, {}))(effx.new_ref(enp.ones(3)), 2.0)

@@ -265,3 +265,60 @@ def test_results_of_another_batching_than_the_functions() -> None:
     f.defjvp(lambda p, t: (f(*p), p[0] * t[0]))
     close(jvp(vmap(f), (XS,), (np.ones_like(XS),))[1], XS)
     close(grad(lambda x: jit(vmap(f))(x).sum())(XS), XS)
+
+
+def keep_statistics() -> Fun:
+    """Doubles x; the "cotangent" of the statistics are new ones, as layers with 8-bit products have it."""
+
+    @custom_vjp
+    def f(x: Any, statistics: Any) -> Any:
+        return 2 * x, statistics
+
+    f.defvjp(lambda x, s: (f(x, s), (x, s)), lambda r, ct: (ct[0], r[1] + abs(r[0])))
+    return f
+
+
+def without_cotangents(takes: int) -> Fun:
+    """Its first argument, with a rule that gives None."""
+
+    @custom_vjp
+    def g(*xs: Any) -> Any:
+        return xs[0]
+
+    g.defvjp(lambda *xs: (g(*xs), None), lambda _, ct: (None,) * takes)
+    return g
+
+
+AFTER: dict[str, Fun] = {
+    "at once": lambda f, x, s: without_cotangents(2)(*f(x, s)),
+    "after operations": lambda f, x, s: without_cotangents(1)(enp.sin(f(x, s)[0]) * 3) + x,
+    "in jit": lambda f, x, s: without_cotangents(1)(jit(lambda x: f(x, s)[0])(x)) + x,
+    "in a branch": lambda f, x, s: without_cotangents(1)(
+        lax.cond(x > 0, lambda: f(x, s)[0], lambda: f(x, s)[0] * 3)
+    ),
+    "twice": lambda f, x, s: without_cotangents(1)(f(f(x, 0.0)[0] / 2, s)[0]),
+    "in checkpoint": lambda f, x, s: without_cotangents(1)(effx.checkpoint(lambda x: f(x, s)[0])(x)),
+}
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_rules_run_before_rules_that_give_none(name: str) -> None:
+    """As in JAX: a backward rule runs where another gave None to its results, though all its cotangents are zero."""
+    f = keep_statistics()
+
+    def loss(x: Any, s: Any) -> Any:
+        return AFTER[name](f, x, s)
+
+    for gradient in (grad(loss, argnums=1), jit(grad(loss, argnums=1)), grad(jit(loss), argnums=1)):
+        close(gradient(1.5, 5.0), 6.5)
+    close(vmap(grad(loss, argnums=1))(enp.array([1.5, 2.5]), enp.array([5.0, 6.0])), [6.5, 8.5])
+
+
+def test_rules_of_what_is_not_used_do_not_run() -> None:
+    f = keep_statistics()
+
+    def loss(x: Any, s: Any) -> Any:
+        f(x, s)
+        return x + lax.stop_gradient(f(x, s)[0])
+
+    close(grad(loss, argnums=1)(1.5, 5.0), 0.0)

@@ -3,7 +3,9 @@
 import math
 import warnings
 from collections.abc import Callable
+from typing import TypeVar, cast, final
 
+import attrs
 import numpy as np
 
 from effx import lax
@@ -12,10 +14,13 @@ from effx.array import Operand
 from effx.array.shaping import normalize_axes
 from effx.compat.modules.dtypes import issubdtype
 from effx.dtypes import DTypeLike, float32
-from effx.errors import CompatError
+from effx.effects import Frame, Handler, Operation, Value, handle, perform
+from effx.ir.ops.linalg import DotGeneral
 from effx.ir.types import Shape, array_type
 from effx.ir.values.array import Array
 from effx.transforms.placement.out_sharding import OutSharding
+
+R = TypeVar("R")
 
 __all__ = ["arange", "einsum", "issubdtype", "ndim", "shape", "size"]
 
@@ -57,24 +62,27 @@ def einsum(
     _dot_general: Callable[..., Array] = lax.dot_general,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """`effx.numpy.einsum` with the function for contractions that flax's attention passes.
+    """`effx.numpy.einsum`, with a function for contractions: flax's layers with 8-bit floats pass their own.
 
     Args:
         subscripts, operands, out, optimize, precision, preferred_element_type, out_sharding: as for
             `effx.numpy.einsum`.
-        _dot_general: `jax.lax.dot_general`.
+        _dot_general: takes two arrays and the arguments of `jax.lax.dot_general`, and contracts them.
 
-    Raises:
-        CompatError: another function: use a handler of contractions, or pass the dot_general of layers.
-
-    >>> print(einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]), _dot_general=lax.dot_general))
-    [3. 4.]
+    >>> print(einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]), _dot_general=lambda x, y, *_, **__: x @ y * 10))
+    [30. 40.]
     """
     if _dot_general is not lax.dot_general:
-        raise CompatError(
-            f"einsum: effx contracts by jax.lax.dot_general and got _dot_general={_dot_general!r}; "
-            f"a handler with a rule for dot_general does so for all contractions"
-        )
+        with handle(_Contractions(_dot_general, precision)):
+            return einsum(
+                subscripts,
+                *operands,
+                out=out,
+                optimize=optimize,
+                precision=precision,
+                preferred_element_type=preferred_element_type,
+                out_sharding=out_sharding,
+            )
     return enp.einsum(
         subscripts,
         *operands,
@@ -84,6 +92,32 @@ def einsum(
         preferred_element_type=preferred_element_type,
         out_sharding=out_sharding,
     )
+
+
+@final
+@attrs.frozen
+class _Contractions(Handler):
+    """Contracts by a user's function.
+
+    Attributes:
+        contract: the function.
+        precision: what `einsum` was called with.
+    """
+
+    name = "einsum"
+    intercepts = True
+    contract: Callable[..., Array]
+    precision: object
+
+    def handle(self, frame: Frame, op: Operation[R], operands: tuple[Value, ...]) -> R:
+        """Contracts, or performs any other operation."""
+        if type(op) is not DotGeneral:
+            return perform(op, operands)
+        x, y = cast("tuple[Array, Array]", operands)
+        axes = (op.lhs_contract, op.rhs_contract), (op.lhs_batch, op.rhs_batch)
+        return cast(
+            "R", self.contract(x, y, axes, self.precision, preferred_element_type=op.preferred or x.dtype)
+        )
 
 
 def shape(a: object) -> Shape:

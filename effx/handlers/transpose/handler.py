@@ -16,10 +16,16 @@ from effx.effects import Operation, RuleTable, current_frame, current_scope
 from effx.errors import NoRuleError, active_source
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
-from effx.handlers.sharding_types.axes_in_types import is_tracking, match_cotangent_axes, tracked_axes
+from effx.handlers.sharding_types.axes_in_types import (
+    is_tracking,
+    match_cotangent_axes,
+    tracked_axes,
+    zeros_of_type,
+)
 from effx.handlers.staging.stage import SourceTracker
 from effx.ir.ops.base import ArrayOperation, TupleOperation
 from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.passes.partial_sums import cotangent_sums, has_sums, left_sums, others_are_zeros
 from effx.ir.passes.sharding_propagation import allow_unresolved
@@ -117,20 +123,51 @@ def _run_backward_pass(
                 cotangents_by_variable[atom] = ct if accumulated is None else accumulated + ct
 
     add(program.outputs, cotangents)
+    runs_users_rules = _has_users_rules(program)
+    # The values that are operands of a transposed equation: their cotangents may be None, as zeros.
+    reached: set[Var] = set()
     tracker = SourceTracker()
     try:
         for e in reversed(program.equations):
             cts = [cotangents_by_variable.pop(v, None) for v in e.outputs]
             if all([ct is None for ct in cts]):
-                continue
+                if reached.isdisjoint(e.outputs):
+                    continue
+                if not _has_users_rules_in(e.op):
+                    reached.update([x for x in e.inputs if type(x) is Var])
+                    continue
+                if type(e.op) is not CustomTangent:
+                    cts = [zeros_of_type(v.type) if v in reached else None for v in e.outputs]
             tracker.move_to(e)
             add(e.inputs, _transpose_equation(e, cts, known))
+            if runs_users_rules:
+                reached.update([x for x in e.inputs if type(x) is Var])
     finally:
         try:
             active_source.set(tracker.source)
         finally:
             current_scope.set(tracker.outer)
     return [cotangents_by_variable.get(x) for x in program.inputs[n:]]
+
+
+def _has_users_rules(program: Program) -> bool:
+    """Returns whether a backward rule of users is in a program.
+
+    It runs, as in JAX, though all the cotangents of its results are zero, wherever another rule gave them (None, say):
+    rules return new statistics in the place of cotangents, as flax's for 8-bit products do.
+    """
+    has_rules = program.derived.get("has_users_rules")
+    if has_rules is None:
+        has_rules = program.derived["has_users_rules"] = any(
+            [_has_users_rules_in(e.op) for e in program.equations]
+        )
+    return has_rules is True
+
+
+def _has_users_rules_in(op: Operation[object]) -> bool:
+    return type(op) is CustomTangent or (
+        isinstance(op, HigherOrder) and any([_has_users_rules(p) for p in op.programs])
+    )
 
 
 def _transpose_equation(e: Equation, cts: list[Cotangent], known: dict[Var, Array]) -> Sequence[Cotangent]:

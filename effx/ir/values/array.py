@@ -204,10 +204,10 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         return methods.operators.call_operator(methods.arithmetic.power, other, self)
 
     def __divmod__(self, other: Operand) -> tuple[Array, Array]:
-        return methods.arithmetic.floor_divide(self, other), methods.arithmetic.remainder(self, other)
+        return methods.operators.call_operator(methods.arithmetic.divmod, self, other)  # type: ignore[return-value]  # a pair
 
     def __rdivmod__(self, other: Operand) -> tuple[Array, Array]:
-        return methods.arithmetic.floor_divide(other, self), methods.arithmetic.remainder(other, self)
+        return methods.operators.call_operator(methods.arithmetic.divmod, other, self)  # type: ignore[return-value]  # a pair
 
     @overload
     def __matmul__(self: AnyRank, other: Operand) -> Array: ...

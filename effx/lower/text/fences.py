@@ -1,4 +1,4 @@
-"""Find where XLA:CPU must not fuse: after a conversion that starts a long chain of shared values.
+"""Find where XLA:CPU must not fuse: after a conversion that starts a long chain of shared values, above all.
 
 LLVM's vectorizer (of jaxlib 0.12) checks for each conversion in a loop (the words of a typed key are two of them),
 and for each narrowed loop counter, whether one lane of it is enough, and follows all paths of uses for that
@@ -16,12 +16,14 @@ either form and drops the barriers.
 
 from collections.abc import Sequence
 
+from effx.dtypes import bfloat16, float32
 from effx.effects import Operation
 from effx.ir.ops.base import Elementwise, Structural
 from effx.ir.ops.compare import Comparison
 from effx.ir.ops.control import Call
 from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.elementwise import IsFinite, Select
+from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota, Pad
 from effx.ir.program import Equation, Program, Var
@@ -35,8 +37,24 @@ NONE: frozenset[Var] = frozenset()
 
 
 def find_fences(equations: Sequence[Equation]) -> frozenset[Var]:
-    """Returns the results of conversions and counters from which more than `PATHS` paths of uses start."""
+    """Returns the results after which XLA must not fuse, nor simplify."""
     roots = [e.outputs[0] for e in equations if _is_root(e)]
+    products = [e.outputs[0] for e in equations if type(e.op) is DotGeneral and _widens(e)]
+    return frozenset([*products, *_find_starts(equations, roots)]) if roots or products else NONE
+
+
+def _widens(product: Equation) -> bool:
+    """Returns whether a product of bfloat16 is a float32.
+
+    XLA turns the transpose of a product into the product of the factors in the other order, of which its kernels (of
+    jaxlib 0.12) do not take all: `dot_general(x, y, …, preferred_element_type=float32).T` compiles, and fails when it
+    runs, in jax too. A barrier costs nothing measurable here, since no kernel of a product computes what follows.
+    """
+    return product.inputs[0].type.dtype == bfloat16 and product.outputs[0].type.dtype == float32
+
+
+def _find_starts(equations: Sequence[Equation], roots: Sequence[Var]) -> frozenset[Var]:
+    """Returns the roots from which more than `PATHS` paths of uses start."""
     if not roots:
         return NONE
     paths = _count_paths(equations)

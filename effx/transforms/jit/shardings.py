@@ -41,6 +41,11 @@ class JitShardings:
     outputs: tuple[Leaf, ...]
     out_tree: PyTreeDef
 
+    def append_ref_contents(self) -> "JitShardings":
+        """Returns the shardings of a function that returns `(result, contents of references)`; None for the contents."""
+        outputs, out_tree = flatten((self.out_tree.unflatten(self.outputs), None), is_sharding)
+        return attrs.evolve(self, outputs=tuple(outputs), out_tree=out_tree)
+
     def apply_to_types(
         self, args: tuple[object, ...], named: int, types: tuple[ArrayType, ...]
     ) -> tuple[ArrayType, ...]:
