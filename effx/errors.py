@@ -91,6 +91,14 @@ def hide_frames_of(path: str) -> None:
     _hidden_prefixes[0] = (*_hidden_prefixes[0], path)
 
 
+def show_frames_of(path: str) -> None:
+    """Shows again the frames that `hide_frames_of` hides for a path."""
+    _hidden_prefixes[0] = tuple([prefix for prefix in _hidden_prefixes[0] if prefix != path])
+    for key, code in list(_internal_code.items()):
+        if code.co_filename.startswith(path):
+            _internal_code.pop(key, None)
+
+
 def user_frame(depth: int = 1) -> FrameType | None:
     """Returns the innermost Python frame that is not effx's own code.
 

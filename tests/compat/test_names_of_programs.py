@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import traceback
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from effx.compat.defined import Primitive
 from effx.compat.modules import lax as jax_lax
 from effx.compat.modules import make_jaxpr
 from effx.compat.modules import numpy as jnp
+from effx.compat.modules._src import traceback_util
 from effx.compat.modules._src.core import Token
 from effx.compat.modules.experimental.compute_on import compute_on
 from effx.compat.modules.experimental.custom_partitioning import custom_partitioning
@@ -199,3 +203,26 @@ def test_what_takes_values_of_jax_alone_is_refused() -> None:
     for function in (ad.linearize, ad.backward_pass):
         with pytest.raises(EffxError, match=r"takes values that only JAX has; use jax\.linear"):
             function()
+
+
+def test_paths_whose_frames_are_hidden(tmp_path: Path) -> None:
+    """flax hides its frames in tracebacks, and shows them again, by the private list of paths."""
+    path = tmp_path / "layers.py"
+    path.write_text("def call(f):\n    return f()\n")
+    spec = importlib.util.spec_from_file_location("layers", path)
+    assert spec is not None
+    assert spec.loader is not None
+    layers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layers)
+
+    def shown_files() -> set[str]:
+        with pytest.raises(effx.errors.ShapeError) as caught:
+            effx.jit(lambda x: layers.call(lambda: x + np.ones(3)))(np.ones(2))
+        return {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}
+
+    assert str(path) in shown_files()
+    traceback_util.register_exclusion(str(path))
+    assert str(path) in traceback_util._exclude_paths
+    assert str(path) not in shown_files()
+    traceback_util._exclude_paths.remove(str(path))
+    assert str(path) in shown_files()
