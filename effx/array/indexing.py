@@ -31,7 +31,7 @@ from effx.array.promotion import (
     scalar,
     to_host_array,
 )
-from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, stack
+from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, size_vector, stack
 from effx.array.windows import Window
 from effx.dtypes import DType
 from effx.errors import (
@@ -702,9 +702,9 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
             for axis in mapped
             if isinstance(plan.entries[axis], ResolvedSlice) and axis not in place_of
         }
-        limits = np.asarray([plan.shape[a] - window.get(a, 1) for a in mapped], np.int32)
-        limits = limits.reshape((1,) * (starts.type.ndim - 1) + (-1,))  # of the rank of the starts
-        starts = arithmetic.clip(starts, 0, to_host_array(limits, starts.type.dtype))
+        limits = size_vector([plan.shape[a] - window.get(a, 1) for a in mapped], starts.type.dtype)
+        of_same_rank = reshape(limits, (1,) * (starts.type.ndim - 1) + limits.type.shape)
+        starts = arithmetic.clip(starts, 0, of_same_rank)
     # Slices alone name no element twice. Told so, a scatter's transpose need not find who wrote last.
     slices = [e for e in plan.entries if isinstance(e, ResolvedSlice)]
     apart = not arrays and all([not isinstance(e.start, Array) for e in slices])

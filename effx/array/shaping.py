@@ -4,10 +4,13 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
-from effx.array.promotion import broadcast_to, promote_dtypes
+import numpy as np
+
+from effx.array.promotion import broadcast_to, promote_dtypes, size_scalar, to_host_array
+from effx.dtypes import DType
 from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reshape, Transpose
-from effx.ir.sizes.dimensions import as_size
+from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Array, Operand
 
@@ -211,6 +214,13 @@ def stack(arrays: Sequence[Operand], axis: int = 0) -> Array:
             raise ShapeError(f"stack: shapes differ: {parts[0].type!r} and {p.type!r}")
     resolved_axis = normalize_axis("stack", axis, parts[0].type.ndim + 1)
     return concatenate([expand_dims(p, resolved_axis) for p in parts], resolved_axis)
+
+
+def size_vector(sizes: Sequence[int], dtype: DType) -> Array:
+    """Returns sizes, which may be symbolic, as an array `[n]`."""
+    if any([is_symbolic(n) for n in sizes]):
+        return stack([size_scalar(n, dtype, False) for n in sizes])
+    return to_host_array(np.asarray(sizes, dtype))
 
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:

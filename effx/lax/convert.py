@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from operator import index
 from typing import TypeVar, cast
 
-import numpy as np
-
 from effx import dtypes, tree
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, convert, size_scalar
-from effx.array.shaping import stack
+from effx.array.promotion import as_operand, convert
+from effx.array.shaping import size_vector
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -177,9 +175,7 @@ def shape_as_value(shape: Sequence[int]) -> Array:
     >>> shape_as_value((2, 3))
     Array([2, 3], dtype=int32)
     """
-    if any([is_symbolic(n) for n in shape]):
-        return stack([size_scalar(n, dtypes.int32, False) for n in shape])
-    return as_operand(np.asarray([index(n) for n in shape], np.int32), "shape_as_value")
+    return size_vector([n if is_symbolic(n) else index(n) for n in shape], dtypes.int32)
 
 
 def stage(x: Operand, /) -> Array:

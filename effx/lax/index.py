@@ -8,13 +8,12 @@ from itertools import pairwise
 from typing import final
 
 import attrs
-import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import resolve_fill_value
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
-from effx.array.shaping import reshape
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.shaping import reshape, size_vector
 from effx.errors import IndexingError, ShapeError
 from effx.ir.ops import index as i
 from effx.ir.ops.elementwise import Clamp
@@ -125,7 +124,7 @@ def _check_indices(function_name: str, x: Operand) -> Array:
 
 def _largest_starts(t: ArrayType, axes: tuple[int, ...], sizes: Sequence[int], indices: Array) -> Array:
     """The largest start for each entry of a start vector."""
-    return to_host_array(np.asarray([t.shape[a] - sizes[a] for a in axes], indices.type.dtype))
+    return size_vector([t.shape[a] - sizes[a] for a in axes], indices.type.dtype)
 
 
 def gather(

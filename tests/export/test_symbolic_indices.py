@@ -9,7 +9,7 @@ import pytest
 import effx
 import effx.numpy as enp
 import effx.scipy.linalg as linalg
-from effx import export, image
+from effx import export, image, lax
 from effx.errors import InconclusiveDimensionOperation
 
 Case = tuple[Callable[[Any], Any], str, Callable[[Any], Any] | None]
@@ -47,6 +47,20 @@ CASES: dict[str, Case] = {
         "n, m",
         lambda x: np.eye(x.shape[0])[[0, 2]],
     ),
+    "gradient of sort": (
+        effx.grad(lambda x: (enp.sort(x, 0) * enp.arange(x.shape[0])[:, None]).sum()),
+        "n, m",
+        None,
+    ),
+    "gradient of median": (effx.grad(lambda x: enp.median(x)), "n, m", None),
+    "gradient of cummax": (effx.grad(lambda x: lax.cummax(x).sum()), "n, m", None),
+    "gradient of take": (
+        effx.grad(lambda x: x.at[np.array([0, 3, -9])].get(mode="clip").sum()),
+        "n, m",
+        None,
+    ),
+    "gradient of set": (effx.grad(lambda x: (x.at[np.array([0, -1]), 1:].set(0.0) ** 2).sum()), "n, m", None),
+    "set within bounds": (lambda x: x.at[np.array([0, 9])].set(5.0, mode="clip"), "n, m", None),
     "resize": (lambda x: image.resize(x, (5, 7), "bilinear"), "n, m", None),
     "resize to a multiple": (lambda x: image.resize(x, (2 * x.shape[0], 7), "cubic"), "n, m", None),
     "resize by nearest": (lambda x: image.resize(x, (5, 2), "nearest"), "n, m", None),

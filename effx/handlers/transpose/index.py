@@ -1,10 +1,9 @@
 """Transposes of gather and of adding scatter."""
 
-import numpy as np
-
 from effx.array import Array
 from effx.array.arithmetic import clip, where
-from effx.array.promotion import scalar, to_host_array, zeros
+from effx.array.promotion import scalar, zeros
+from effx.array.shaping import size_vector
 from effx.handlers.jvp.index import gather_like
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops.index import Gather, Scatter
@@ -32,10 +31,8 @@ def transpose_gather(op: Gather, ct: Array, operands: tuple[Operand, ...]) -> tu
 
 def clamp_starts(op: Gather, x: Operand, indices: Array) -> Array:
     """Clamps start vectors so that the slices lie inside x."""
-    limits = np.asarray(
-        [x.type.shape[a] - op.slice_sizes[a] for a in op.start_index_map], dtype=indices.type.dtype
-    )
-    return clip(indices, 0, to_host_array(limits))
+    limits = [x.type.shape[a] - op.slice_sizes[a] for a in op.start_index_map]
+    return clip(indices, 0, size_vector(limits, indices.type.dtype))
 
 
 @rule(Scatter)
@@ -58,9 +55,9 @@ def _gather_cotangent(op: Scatter, ct: Array, starts: Array, updates: LinearOper
     # Updates outside x were dropped, so their cotangent is 0; gather would clamp them.
     gather = gather_like(op, ct.type, updates.type)
     result = gather(ct, starts)
-    limits = np.asarray(
-        [ct.type.shape[a] - gather.slice_sizes[a] for a in op.start_index_map], dtype=starts.type.dtype
+    limits = size_vector(
+        [ct.type.shape[a] - gather.slice_sizes[a] for a in op.start_index_map], starts.type.dtype
     )
-    inside = ReduceAnd((starts.type.ndim - 1,))((starts >= 0) & (starts <= to_host_array(limits)))
+    inside = ReduceAnd((starts.type.ndim - 1,))((starts >= 0) & (starts <= limits))
     scattered = tuple([i for i in range(result.type.ndim) if i not in op.window_dims])
     return where(BroadcastInDim(result.type.shape, scattered)(inside), result, scalar(0, result.type.dtype))
