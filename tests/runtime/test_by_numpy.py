@@ -86,6 +86,23 @@ def test_odd_floats(name: str) -> None:
     assert bits(CASES[name](x, y)) == bits(effx.jit(CASES[name])(x, y))
 
 
+@pytest.mark.parametrize("number", [10.0, -7.0, 0.3, 3e38, 1.2e-38, 4.0, 0.0, np.inf])
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 5)])
+def test_quotients_by_one_number(shape: tuple[int, ...], number: float) -> None:
+    """XLA multiplies by a number's reciprocal: so does NumPy, and no call has other bits than those before it."""
+    effx.clear_caches()
+    x = enp.asarray((np.random.default_rng(2).normal(size=shape) * 100).astype(np.float32))
+    divisor = np.float32(number)
+    found = {bits(elax.div(x, divisor)) for _ in range(NUMPY_CALLS + 2)}
+    assert found == {bits(effx.jit(elax.div)(x, divisor))}
+
+
+def test_means_stay_the_same() -> None:
+    effx.clear_caches()
+    x = effx.random.normal(effx.random.key(0), (10, 5))
+    assert len({bits(enp.mean(x, 0)) for _ in range(NUMPY_CALLS + 2)}) == 1
+
+
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each call of an operation that NumPy may answer whether it did."""

@@ -41,6 +41,15 @@ PATIENCE = 0.005
 Rule: TypeAlias = Callable[..., HostData]
 
 
+def _divide(x: HostData, y: HostData) -> HostData:
+    """Divides; several by one number, as XLA does, by multiplying with its reciprocal, which is rounded too."""
+    if y.shape or x.size == 1:
+        return np.asarray(x / y)
+    reciprocal = x.dtype.type(1) / y
+    # XLA flushes a reciprocal to zero that is too small: NaN leaves the quotient to it.
+    return np.asarray(x * (reciprocal if _is_normal(reciprocal) else np.nan))
+
+
 # They move elements of any dtype.
 MOVE_RULES: dict[type[object], Rule] = {
     s.BroadcastInDim: broadcast_view,
@@ -76,7 +85,7 @@ _BOOLEAN = (ReduceAnd, ReduceOr)
 NUMPY_RULES: dict[type[object], Rule] = {
     **MOVE_RULES,
     **COMPUTE_RULES,
-    e.Div: lambda op, x, y: x / y,
+    e.Div: lambda op, x, y: _divide(x, y),
     Convert: lambda op, x: x != 0 if op.dtype == np.bool_ else x.astype(op.dtype),
 }
 
