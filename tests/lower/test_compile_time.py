@@ -168,3 +168,42 @@ def test_random_chains_of_shared_values() -> None:
             looped = lambda h: lax.fori_loop(0, 2, lambda _, x: f(x, small(h)), small(h))
             near(within(("loop", i), looped, host), f(once, values))
     """)
+
+
+def test_chains_through_called_functions() -> None:
+    """The conversion and the steps stand in functions of their own, and operations use their operand several times."""
+    run("""
+        def step(x, y, a):
+            x = x * a + y
+            return x, y * x
+
+        def convert(h):
+            return h.astype("float32") / 256
+
+        def chain(step, convert=convert):
+            def f(h, a):
+                x = convert(h)
+                y = x + a
+                for _ in range(60):
+                    x, y = step(x, y, a)
+                return abs(x)
+            return f
+
+        ruled = effx.custom_jvp(step)
+        ruled.defjvp(lambda primals, tangents: (ruled(*primals), tangents[:2]))
+        h, a = np.arange(100, dtype=np.uint8), np.linspace(0, 1, 100, dtype=np.float32)
+        plain = within("plain", chain(step), h, a)
+        same = {
+            "conversion": chain(step, effx.jit(convert)),
+            "conversion in two": chain(step, effx.jit(lambda h: effx.jit(convert)(h))),
+            "steps": chain(effx.jit(step)),
+            "steps with a rule": chain(ruled),
+            "steps of checkpoints": chain(effx.checkpoint(step)),
+            "all": effx.jit(chain(effx.jit(step), effx.jit(convert))),
+        }
+        for name, f in same.items():
+            np.testing.assert_allclose(within(name, f, h, a), plain, rtol=1e-4, err_msg=name)
+        several = {"squares": lax.square, "powers": lambda x: x**3, "errors": lax.erf, "widths": lambda x: enp.hypot(x, 1.0)}
+        for name, g in several.items():
+            within(name, chain(lambda x, y, a: (g(x) / 2 + a / 4, y)), h, a)
+    """)

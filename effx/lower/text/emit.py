@@ -27,7 +27,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import INVARIANT, ArrayType, Shape, array_type
 from effx.lower.placement.shardy import mesh_line
 from effx.lower.text import sizes
-from effx.lower.text.fences import NONE, find_fences
+from effx.lower.text.fences import NO_FENCES, find_fences
 from effx.lower.text.foreign_calls import Attribute, custom_call_text
 from effx.lower.text.joined_sums import find_sum_chains
 from effx.lower.text.sizes import INDEX
@@ -388,7 +388,7 @@ class Body:
         names, lines = self.names, self.lines
         find = rules_for(self.module.platform).find
         locate = self.module.location
-        fenced = find_fences(equations) if self.module.platform == "cpu" else NONE
+        fenced = find_fences(equations) if self.module.platform == "cpu" else NO_FENCES
         path = self.where
         for equation in equations:
             op = equation.op
@@ -413,8 +413,10 @@ class Body:
             else:
                 for var, name in zip(outputs, result, strict=True):
                     names[var] = name
-            if fenced and outputs and outputs[0] in fenced:
-                self.fence(op, outputs[0])
+            if fenced:
+                for var in outputs:
+                    if var in fenced:
+                        self.fence(op, var)
             if lines is self._whole and len(lines) >= self._joined + 1024:
                 # A string takes 57 bytes besides its text. The lines of a region are needed one by one.
                 lines[self._joined :] = ["\n".join(lines[self._joined :])]

@@ -1,4 +1,4 @@
-"""Find where XLA:CPU must not fuse: after a conversion that starts a long chain of shared values, above all.
+"""Find where XLA:CPU must not fuse: after a conversion that starts a long chain of shared values.
 
 LLVM's vectorizer (of jaxlib 0.12) checks for each conversion in a loop (the words of a typed key are two of them),
 and for each narrowed loop counter, whether one lane of it is enough, and follows all paths of uses for that
@@ -7,9 +7,9 @@ x`, there are exponentially many paths, and compiling takes minutes to years. Wi
 result comes from memory.
 
 `vmap(lambda i: normal(fold_in(k, i)))` compiled for more than 25 minutes, and jax hangs on `sqrt` of a chain over an
-`arange`; with the barrier (one row of an iota) it takes 0.2 s. So does a scan over keys that folds a number into each
-and draws. The cipher stays unrolled: `normal` of 100,000 takes 0.90 ms against 0.93 without fences and 1.87 in jax,
-1,000 mapped draws of 100 1.06 against 1.10 and 1.82. A scan that draws in each iteration pays for the barrier: 229 us
+`arange`; with the barrier (one row of an iota) it takes 0.2 s. A scan over keys that folds a number into each and draws
+never ended either. The cipher stays unrolled: `normal` of 100,000 takes 0.90 ms against 0.93 without fences and 1.87 in
+jax, 1,000 mapped draws of 100 1.06 against 1.10 and 1.82. A scan that draws in each iteration pays for the barrier: 229 us
 against 163 without and 362 in jax. Switching XLA's fusion off would write every round to memory. jaxlib 0.10 compiles
 either form and drops the barriers.
 """
@@ -20,27 +20,29 @@ from effx.dtypes import bfloat16, float32
 from effx.effects import Operation
 from effx.ir.ops.base import Elementwise, Structural
 from effx.ir.ops.compare import Comparison
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import Calling
 from effx.ir.ops.convert import Bitcast, Convert
-from effx.ir.ops.elementwise import IsFinite, Select
+from effx.ir.ops.elementwise import IntegerPow, IsFinite, OneMinusSquare, Select, Square
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota, Pad
 from effx.ir.program import Equation, Program, Var
 
-# Paths that LLVM follows in a millisecond: below, a barrier would cost more than it saves.
-PATHS = 2.0**16
+# LLVM follows so many paths in a millisecond. With fewer, a barrier would cost more than it saves.
+MAX_PATHS = 2.0**16
 ENDLESS = 2.0**60
+# As often, about, is the operand used where an operation is written by others.
+USES_IN_DECOMPOSITION = 32.0
 
 _FUSED = (Elementwise, Structural, Pad, Bitcast, Iota)
-NONE: frozenset[Var] = frozenset()
+NO_FENCES: frozenset[Var] = frozenset()
 
 
 def find_fences(equations: Sequence[Equation]) -> frozenset[Var]:
     """Returns the results after which XLA must not fuse, nor simplify."""
-    roots = [e.outputs[0] for e in equations if _is_root(e)]
     products = [e.outputs[0] for e in equations if type(e.op) is DotGeneral and _widens(e)]
-    return frozenset([*products, *_find_starts(equations, roots)]) if roots or products else NONE
+    roots = [v for e in equations for v in _find_roots(e)]
+    return frozenset([*products, *_find_starts(equations, roots)]) if roots or products else NO_FENCES
 
 
 def _widens(product: Equation) -> bool:
@@ -54,14 +56,14 @@ def _widens(product: Equation) -> bool:
 
 
 def _find_starts(equations: Sequence[Equation], roots: Sequence[Var]) -> frozenset[Var]:
-    """Returns the roots from which more than `PATHS` paths of uses start."""
+    """Returns the roots from which more than `MAX_PATHS` paths start, but for those that LLVM never narrows."""
     if not roots:
-        return NONE
+        return NO_FENCES
     paths = _count_paths(equations)
-    fenced = [v for v in roots if paths.get(v, 1.0) > PATHS]
+    fenced = [v for v in roots if paths.get(v, 1.0) > MAX_PATHS]
     if not fenced:
-        return NONE
-    # A bool from memory is a narrowed byte; one that is compared in the loop is not.
+        return NO_FENCES
+    # A bool from memory is a byte, which is narrowed; a bool that is compared in the loop is not.
     compared = {e.outputs[0] for e in equations if isinstance(e.op, (Comparison, IsFinite))}
     chosen = {e.outputs[0] for e in equations if type(e.op) is Select and e.inputs[0] in compared}
     return frozenset([v for v in fenced if v not in chosen])
@@ -70,11 +72,36 @@ def _find_starts(equations: Sequence[Equation], roots: Sequence[Var]) -> frozens
 _ROOTS: frozenset[type[Operation[object]]] = frozenset((Convert, Iota, Select, Bitcast))
 
 
-def _is_root(e: Equation) -> bool:
-    """Returns whether LLVM sees a conversion or a counter; it sees none where bits are read as many others."""
-    return type(e.op) in _ROOTS and (
-        type(e.op) is not Bitcast or e.outputs[0].type.ndim > e.inputs[0].type.ndim
-    )
+def _find_roots(e: Equation) -> Sequence[Var]:
+    """Returns the results that are conversions or counters for LLVM, or come of one within a called program.
+
+    A bitcast is one only where it splits an element into several narrower ones.
+    """
+    op = e.op
+    if isinstance(op, Calling):
+        exposed = _find_exposed_outputs(op.program)
+        return [v for v, is_exposed in zip(e.outputs, exposed, strict=True) if is_exposed]
+    if type(op) not in _ROOTS or (type(op) is Bitcast and e.outputs[0].type.ndim <= e.inputs[0].type.ndim):
+        return ()
+    return e.outputs
+
+
+def _find_exposed_outputs(program: Program) -> Sequence[bool]:
+    """Returns for each result of a program whether a root that has no fence in the program leads to it; cached."""
+    flags = program.derived.get("exposed outputs")
+    if flags is None:
+        fences = find_fences(program.equations)
+        exposed: set[Var] = set()
+        for e in program.equations:
+            comes_of_one = any([x in exposed for x in e.inputs if type(x) is Var])
+            passes_on = comes_of_one and isinstance(e.op, (*_FUSED, Calling))
+            exposed.update(e.outputs if passes_on else _find_roots(e))
+            exposed -= fences
+        flags = program.derived["exposed outputs"] = [
+            type(y) is Var and y in exposed for y in program.outputs
+        ]
+    assert isinstance(flags, list)
+    return flags
 
 
 def _count_paths(equations: Sequence[Equation]) -> dict[Var, float]:
@@ -83,11 +110,10 @@ def _count_paths(equations: Sequence[Equation]) -> dict[Var, float]:
     for e in reversed(equations):
         op = e.op
         ahead = max([paths.get(v, 1.0) for v in e.outputs], default=1.0)
-        if isinstance(op, Call):
-            inner = _count_input_paths(op.program)
-            steps = [n * ahead for n in inner]
+        if isinstance(op, Calling):
+            steps = [n * ahead for n in _count_input_paths(op.program)]
         elif isinstance(op, _FUSED):
-            steps = [ahead] * len(e.inputs)
+            steps = [ahead * _count_uses(op)] * len(e.inputs)
         else:
             steps = [ENDLESS if type(op) is Threefry2x32 else 1.0] * len(e.inputs)
         for x, n in zip(e.inputs, steps, strict=True):
@@ -96,8 +122,17 @@ def _count_paths(equations: Sequence[Equation]) -> dict[Var, float]:
     return paths
 
 
+def _count_uses(op: Operation[object]) -> float:
+    """Returns how often an operation's text uses an operand, about."""
+    if type(op) in (Square, OneMinusSquare):
+        return 2.0
+    if type(op) is IntegerPow:
+        return float(max(abs(op.exponent), 1))
+    return USES_IN_DECOMPOSITION if op.can_decompose() else 1.0
+
+
 def _count_input_paths(program: Program) -> list[float]:
-    """Counts the paths that start at a program's inputs."""
+    """Counts the paths that start at a program's inputs; cached."""
     counts = program.derived.get("paths")
     if counts is None:
         paths = _count_paths(program.equations)
