@@ -5,11 +5,12 @@ Never: depend on a certain flag, or on its readers (layers subscribe instead).
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, ExitStack
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar, cast, final, overload
@@ -37,10 +38,11 @@ OverrideEntry: TypeAlias = "tuple[object, OverrideEntry | None, int]"
 
 _LOCK = threading.Lock()
 # All overrides of a context, in one variable, so that one look says whether there are any: for each flag a
-# linked list (value, outer, who entered it) and not tokens. An Override then holds no state of its own, so one
+# linked list (value, outer, number of the override) and not tokens. An Override then holds no state of its own, so one
 # object can be entered twice, or by two threads.
 _overrides: ContextVar[Overrides | None] = ContextVar("effx_flags", default=None)
 overrides = _overrides.get
+_numbers = itertools.count()
 
 
 class Overrides(dict["AnyFlag", OverrideEntry]):
@@ -369,8 +371,10 @@ class OverrideGroup(ContextDecorator, Generic[T]):
         self._overrides = overrides
 
     def __enter__(self) -> None:
-        for override in self._overrides:
-            override.__enter__()
+        with ExitStack() as entered:  # leaves those that were entered if one fails
+            for override in self._overrides:
+                entered.enter_context(override)
+            entered.pop_all()
 
     def __exit__(
         self,
@@ -385,15 +389,16 @@ class OverrideGroup(ContextDecorator, Generic[T]):
 class Override(ContextDecorator, Generic[T]):
     """A context manager, or decorator, that gives a flag a value; it may be entered again, and by several threads."""
 
-    __slots__ = ("_flag", "_value")
+    __slots__ = ("_flag", "_number", "_value")
 
     def __init__(self, flag: Flag[T], value: T) -> None:
         self._flag = flag
         self._value = value
+        self._number = next(_numbers)  # no id, which another override may have later
 
     def __enter__(self) -> None:
         self.__class__ = _EnteredOverride
-        self._flag._enter(self._value, id(self))
+        self._flag._enter(self._value, self._number)
 
     def __exit__(
         self,
@@ -413,7 +418,7 @@ class Override(ContextDecorator, Generic[T]):
 
     def _is_innermost(self) -> bool:
         entry = (overrides() or Overrides()).get(self._flag)
-        return entry is not None and entry[2] == id(self)
+        return entry is not None and entry[2] == self._number
 
 
 @final

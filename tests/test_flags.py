@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextvars import copy_context
 
 import pytest
 
+import effx
 from effx import flags as c
 from effx.flag_values import check_positive_int, parse_int
 from effx.flags import FLAGS, Flag, Switch, config
@@ -304,3 +306,19 @@ def test_platforms_from_the_environment() -> None:
         check=True,
     )
     assert run.stdout == "cuda,cpu high\n"
+
+
+def test_an_override_does_not_leave_anothers() -> None:
+    """One in a copied context lives longer than the object that entered it, whose address another may have."""
+    with effx.default_matmul_precision("highest"):
+        context = copy_context()
+
+    def look() -> list[object]:
+        found: list[object] = [effx.config.default_matmul_precision]
+        for _ in range(20):
+            with effx.default_matmul_precision("high"):
+                pass
+            found.append(effx.config.default_matmul_precision)
+        return found
+
+    assert context.run(look) == ["highest"] * 21

@@ -12,7 +12,7 @@ from effx.array.arithmetic import promote_inexact, to_inexact, where
 from effx.array.promotion import as_operand, scalar
 from effx.array.shaping import normalize_axis
 from effx.effects import perform
-from effx.errors import ShapeError
+from effx.errors import DTypeError, ShapeError
 from effx.families.special import Erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
@@ -41,7 +41,7 @@ def relu(x: Operand) -> Array:
         An array of x's dtype and shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> import numpy as np
     >>> relu(np.array([-1.0, 2.0]))
@@ -64,7 +64,7 @@ def relu6(x: Operand) -> Array:
         An array of x's shape and dtype; floating for integers.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> import numpy as np
     >>> relu6(np.array([-1.0, 2.0, 8.0]))
@@ -142,9 +142,9 @@ def softplus(x: Operand) -> Array:
     # derivatives, taken from the right, 1 and -1/2, add up to the right 1/2.
     x = to_inexact(x)
     if x.type.kind == "c":
-        # The principal value: log(1 + (e^(x - m) + e^-m - 1)) + m for the real m = max(Re x, 0), a constant.
+        # The principal value: log(1 + (e^(x - m) + e^-m - 1)) + m for the real m = max(Re x, 0), whose derivative cancels.
         real = perform(StopGradient(), (perform(e.Real(), (x,)),))
-        largest = where(real > 0, real, 0.0)
+        largest = where((real > 0) & perform(e.IsFinite(), (real,)), real, 0.0)
         rest = perform(e.Exp(), (x - largest,)) + perform(e.Expm1(), (-largest,))
         return perform(e.Log1p(), (rest,)) + largest
     return where(x >= 0, x, 0.0) + perform(e.Log1p(), (perform(e.Exp(), (-perform(e.Abs(), (x,)),)),))
@@ -235,7 +235,7 @@ def hard_tanh(x: Operand) -> Array:
         An array of x's dtype and shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> import numpy as np
     >>> hard_tanh(np.array([-2.0, 0.5, 2.0]))
@@ -256,7 +256,7 @@ def hard_sigmoid(x: Operand) -> Array:
         A floating array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> hard_sigmoid(0.0)
     Array(0.5, dtype=float32, weak_type=True)
@@ -277,7 +277,7 @@ def hard_silu(x: Operand) -> Array:
         A floating array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> hard_silu(3.0)
     Array(3., dtype=float32, weak_type=True)
@@ -324,7 +324,7 @@ def selu(x: Operand) -> Array:
         A floating array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> import numpy as np
     >>> selu(np.array([-1.0, 1.0]))
@@ -349,7 +349,7 @@ def elu(x: Operand, alpha: Operand = 1.0) -> Array:
         A floating array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> elu(2.0)
     Array(2., dtype=float32, weak_type=True)
@@ -407,12 +407,17 @@ def leaky_relu(x: Operand, negative_slope: Operand = 0.01) -> Array:
     return where(x >= 0, x, negative_slope * x)
 
 
+# The coefficients of twice the cubic in gelu's formula.
+_LINEAR = 2 * math.sqrt(2 / math.pi)
+_CUBIC = 0.044715 * _LINEAR
+
+
 def _twice_the_cubic(x: Array) -> tuple[Array, Array]:
     """Returns twice the cubic in gelu's formula, and its slope."""
     # Beyond |x| = 20 gates of it are 0 or 1 in any dtype, while the square may overflow.
     near = perform(e.Clamp(), (scalar(-20.0, x.dtype), x, scalar(20.0, x.dtype)))
-    square, scale = perform(e.Square(), (near,)), 2 * math.sqrt(2 / math.pi)
-    return near * (scale + (0.044715 * scale) * square), scale + (3 * 0.044715 * scale) * square
+    square = perform(e.Square(), (near,))
+    return near * (_LINEAR + _CUBIC * square), _LINEAR + (3 * _CUBIC) * square
 
 
 @custom_jvp
@@ -456,7 +461,7 @@ def gelu(x: Operand, approximate: bool = True) -> Array:
     """
     x = to_inexact(x)
     if approximate and x.type.kind == "c":
-        return x * perform(e.Logistic(), (2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x),))
+        return x * perform(e.Logistic(), (x * (_LINEAR + _CUBIC * (x * x)),))
     if approximate:
         return _gelu_by_tanh(x)
     return 0.5 * x * perform(Erfc(), (x * -math.sqrt(0.5),))
@@ -595,6 +600,8 @@ def sparse_plus(x: Operand) -> Array:
     Array([0.  , 0.25, 3.  ], dtype=float32)
     """
     x = to_inexact(x)
+    if x.type.kind == "c":
+        raise DTypeError(f"sparse_plus: takes real numbers, got {x.type!r}")
     inner = perform(e.Clamp(), (scalar(-1.0, x.dtype), x, scalar(1.0, x.dtype)))
     return where(x <= -1, 0.0, where(x >= 1, x, (inner + 1.0) ** 2 / 4))
 
@@ -610,7 +617,7 @@ def sparse_sigmoid(x: Operand) -> Array:
         A floating array of x's shape.
 
     Raises:
-        DTypeError: x is no array, or complex.
+        DTypeError: x is no array.
 
     >>> import numpy as np
     >>> sparse_sigmoid(np.array([-2.0, 0.0, 3.0]))

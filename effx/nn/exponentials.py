@@ -40,7 +40,10 @@ EXP, LOG, ABS, SIGN, FINITE, STOP = e.Exp(), e.Log(), e.Abs(), e.Sign(), e.IsFin
 
 
 def _constant_maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest element (or real part) along axes, which remain with size 1; as a constant. NaN comes with the powers."""
+    """The largest element (or real part) along axes, which remain with size 1; as a constant.
+
+    NaN may be lost in it; the powers bring it back.
+    """
     x = arithmetic.real(x)
     shape = tuple([1 if a in axes else n for a, n in enumerate(x.type.shape)])
     return perform(STOP, (reshape(ReduceMax(tuple(sorted(axes)), may_lose_nan=True)(x), shape),))
@@ -290,10 +293,8 @@ def log1mexp(x: Operand) -> Array:
     -0.4587
     """
     a = to_inexact(x)
-    if a.type.kind == "c":
-        return perform(LOG, (-perform(e.Expm1(), (-a,)),))
     # Each form gets a harmless operand where the other is chosen, for the sake of derivatives.
-    near = a < math.log(2)
+    near = arithmetic.real(a) < math.log(2)
     small, large = arithmetic.where(near, a, 1.0), arithmetic.where(near, 1.0, a)
     by_difference = perform(LOG, (-perform(e.Expm1(), (-small,)),))
     return arithmetic.where(near, by_difference, perform(e.Log1p(), (-perform(EXP, (-large,)),)))

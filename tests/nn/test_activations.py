@@ -193,6 +193,7 @@ def test_slopes_broadcast() -> None:
             ShapeError,
             "glu: axis 1 is out of range for the 1 axes of f32[4]",
         ),
+        (lambda: nn.sparse_plus(1j), DTypeError, "sparse_plus: takes real numbers, got c64[]~"),
         (
             lambda: nn.gelu(1j, approximate=False),
             DTypeError,
@@ -248,4 +249,7 @@ def test_complex_numbers_far_away() -> None:
     np.testing.assert_allclose(small, np.exp(-30 + 1j), rtol=1e-5)
     np.testing.assert_allclose(np.asarray(nn.softmax(far)), [1, 0, 0], atol=1e-7)
     assert nn.soft_sign(np.complex64(0)) == 0
+    assert nn.softplus(np.complex64(np.inf)) == np.inf
+    assert nn.softplus(np.complex64(-np.inf)) == 0
+    np.testing.assert_allclose(np.asarray(nn.log1mexp(np.complex64(20))), -np.exp(-20.0), rtol=1e-5)
     assert effx.jvp(nn.soft_sign, (np.complex64(0),), (np.complex64(1j),))[1] == 1j

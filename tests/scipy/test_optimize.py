@@ -154,3 +154,14 @@ def test_refused(call: Any, text: str) -> None:
     with pytest.raises(EffxError) as caught:
         call()
     assert str(caught.value).partition("\n")[0] == text
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_counts_are_weak_integers(x64: bool) -> None:
+    """As in JAX, of the default width."""
+    with effx.enable_x64(x64):
+        for method in ("BFGS", "l-bfgs-experimental-do-not-rely-on-this"):
+            found = minimize(lambda x: ((x - 3.0) ** 2).sum(), enp.ones(2), method=method)
+            for count in (found.status, found.nfev, found.njev, found.nit):
+                assert isinstance(count, effx.Array)
+                assert (count.dtype.itemsize, count.weak_type) == (8 if x64 else 4, True)

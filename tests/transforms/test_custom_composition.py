@@ -297,6 +297,12 @@ AFTER: dict[str, Fun] = {
         lax.cond(x > 0, lambda: f(x, s)[0], lambda: f(x, s)[0] * 3)
     ),
     "twice": lambda f, x, s: without_cotangents(1)(f(f(x, 0.0)[0] / 2, s)[0]),
+    "beside others": lambda f, x, s: (lambda pair: without_cotangents(1)(pair[0]) + 0 * pair[1])(
+        jit(lambda x: (f(x, s)[0], x * x))(x)
+    ),
+    "beside others of its own": lambda f, x, s: (lambda pair: without_cotangents(1)(pair[0]) + pair[1] * 0)(
+        jit(lambda s: (f(x, s)[0], 2 * s))(s)
+    ),
     "in checkpoint": lambda f, x, s: without_cotangents(1)(effx.checkpoint(lambda x: f(x, s)[0])(x)),
 }
 

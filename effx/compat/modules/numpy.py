@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TypeVar, cast, final
 
 import attrs
@@ -67,31 +68,23 @@ def einsum(
     Args:
         subscripts, operands, out, optimize, precision, preferred_element_type, out_sharding: as for
             `effx.numpy.einsum`.
-        _dot_general: takes two arrays and the arguments of `jax.lax.dot_general`, and contracts them.
+        _dot_general: takes two arrays and the arguments of `jax.lax.dot_general`. It is called where two operands are
+            summed over a label that they share.
 
     >>> print(einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]), _dot_general=lambda x, y, *_, **__: x @ y * 10))
     [30. 40.]
     """
-    if _dot_general is not lax.dot_general:
-        with handle(_Contractions(_dot_general, precision)):
-            return einsum(
-                subscripts,
-                *operands,
-                out=out,
-                optimize=optimize,
-                precision=precision,
-                preferred_element_type=preferred_element_type,
-                out_sharding=out_sharding,
-            )
-    return enp.einsum(
-        subscripts,
-        *operands,
-        out=out,
-        optimize=optimize,
-        precision=precision,
-        preferred_element_type=preferred_element_type,
-        out_sharding=out_sharding,
-    )
+    own = nullcontext() if _dot_general is lax.dot_general else handle(_Contractions(_dot_general, precision))
+    with own:
+        return enp.einsum(
+            subscripts,
+            *operands,
+            out=out,
+            optimize=optimize,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+            out_sharding=out_sharding,
+        )
 
 
 @final

@@ -24,7 +24,7 @@ from effx.handlers.sharding_types.axes_in_types import (
 )
 from effx.handlers.staging.stage import SourceTracker
 from effx.ir.ops.base import ArrayOperation, TupleOperation
-from effx.ir.ops.control import HigherOrder
+from effx.ir.ops.control import HigherOrder, contains_operation
 from effx.ir.ops.custom import CustomTangent
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.passes.partial_sums import cotangent_sums, has_sums, left_sums, others_are_zeros
@@ -123,21 +123,27 @@ def _run_backward_pass(
                 cotangents_by_variable[atom] = ct if accumulated is None else accumulated + ct
 
     add(program.outputs, cotangents)
-    runs_users_rules = _has_users_rules(program)
-    # The values that are operands of a transposed equation: their cotangents may be None, as zeros.
+    # A backward rule of users runs though all the cotangents of its results are zero, as in JAX, wherever another rule
+    # gave them (None, say): rules return new statistics in the place of cotangents, as flax's for 8-bit products do.
+    # So, where there are such rules, the operands of what has been transposed are known.
+    runs_users_rules = contains_operation(program, CustomTangent)
     reached: set[Var] = set()
     tracker = SourceTracker()
     try:
         for e in reversed(program.equations):
             cts = [cotangents_by_variable.pop(v, None) for v in e.outputs]
-            if all([ct is None for ct in cts]):
-                if reached.isdisjoint(e.outputs):
-                    continue
-                if not _has_users_rules_in(e.op):
+            if not reached.isdisjoint(e.outputs):
+                if not _runs_users_rules(e.op):
                     reached.update([x for x in e.inputs if type(x) is Var])
-                    continue
-                if type(e.op) is not CustomTangent:
-                    cts = [zeros_of_type(v.type) if v in reached else None for v in e.outputs]
+                elif type(e.op) is not CustomTangent:
+                    cts = [
+                        zeros_of_type(v.type) if ct is None and v in reached else ct
+                        for ct, v in zip(cts, e.outputs, strict=True)
+                    ]
+            if all([ct is None for ct in cts]) and (
+                type(e.op) is not CustomTangent or reached.isdisjoint(e.outputs)
+            ):
+                continue
             tracker.move_to(e)
             add(e.inputs, _transpose_equation(e, cts, known))
             if runs_users_rules:
@@ -150,23 +156,9 @@ def _run_backward_pass(
     return [cotangents_by_variable.get(x) for x in program.inputs[n:]]
 
 
-def _has_users_rules(program: Program) -> bool:
-    """Returns whether a backward rule of users is in a program.
-
-    It runs, as in JAX, though all the cotangents of its results are zero, wherever another rule gave them (None, say):
-    rules return new statistics in the place of cotangents, as flax's for 8-bit products do.
-    """
-    has_rules = program.derived.get("has_users_rules")
-    if has_rules is None:
-        has_rules = program.derived["has_users_rules"] = any(
-            [_has_users_rules_in(e.op) for e in program.equations]
-        )
-    return has_rules is True
-
-
-def _has_users_rules_in(op: Operation[object]) -> bool:
+def _runs_users_rules(op: Operation[object]) -> bool:
     return type(op) is CustomTangent or (
-        isinstance(op, HigherOrder) and any([_has_users_rules(p) for p in op.programs])
+        isinstance(op, HigherOrder) and any([contains_operation(p, CustomTangent) for p in op.programs])
     )
 
 

@@ -89,7 +89,7 @@ def _descend(
     most = 200 * n if options["maxiter"] is None else options["maxiter"]
     calls = [options.get(name) for name in ("maxfun", "maxgrad")]
     bound = min([c for c in calls if c is not None], default=math.inf)
-    zero = scalar(0, dtypes.int32, weak=False)
+    zero = as_operand(0)
     no = scalar(False, dtypes.bool_, weak=False)
 
     def is_small(gradient: Array) -> Array:
@@ -272,11 +272,11 @@ def minimize(
     run = _run_bfgs if key == "bfgs" else _run_lbfgs
     state, inverse = run(objective, convert(x, x.type.dtype), chosen_options)
     limits = [(2, chosen_options.get("maxfun")), (3, chosen_options.get("maxgrad"))]
-    status: Array = where(state.stuck, 5, 1)
+    status: Array = where(state.stuck, 5, 1)  # weak, as the counts are
     for code, limit in reversed(limits):
         if limit is not None:
             status = where(~state.stuck & (state.values >= limit), code, status)
-    status = convert(where(state.converged, 0, status), dtypes.int32)
+    status = where(state.converged, 0, status)
     here = state.here
     return OptimizeResults(
         state.x, state.converged, status, here.value, here.gradient, inverse, state.values, state.values, state.steps

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import absolute, where
-from effx.array.promotion import scalar
+from effx.array.promotion import as_operand, scalar
 from effx.lax.control.loops import while_loop
 from effx.numpy.elementwise import sqrt
 from effx.numpy.linear import dot
@@ -126,6 +126,6 @@ def search_line(
         start,
         scalar(False, dtypes.bool_, weak=False),
         scalar(False, dtypes.bool_, weak=False),
-        scalar(0, dtypes.int32, weak=False),
+        as_operand(0),
     )
     return while_loop(goes_on, advance, begin)

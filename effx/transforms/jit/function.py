@@ -397,7 +397,7 @@ class Function(Generic[P, R]):
                 self.fun, bool(self.options.donate_argnums or self.options.donate_argnames)
             )
             self.ref_function = Function(
-                functionalized, self.options.append_ref_contents(), self.transform_name, self.operation
+                functionalized, self.options.with_ref_contents(), self.transform_name, self.operation
             ).make_jitted()
         ref_arguments = RefArguments(self.transform_name, self.name, args, kwargs)
         if mode == "trace":

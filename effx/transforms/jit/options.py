@@ -59,10 +59,10 @@ class Options:
             self.static_argnums or self.static_argnames or self.donate_argnums or self.donate_argnames
         )
 
-    def append_ref_contents(self) -> "Options":
-        """Returns the options of the function that returns a pair: the result, and the contents of references."""
+    def with_ref_contents(self) -> "Options":
+        """Returns the options of the function that returns `(result, contents of the references)`."""
         shardings = self.shardings
-        return self if shardings is None else attrs.evolve(self, shardings=shardings.append_ref_contents())
+        return self if shardings is None else attrs.evolve(self, shardings=shardings.with_ref_contents())
 
 
 def valid_argument_numbers(numbers: tuple[int, ...], count: int) -> set[int]:

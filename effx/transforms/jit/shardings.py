@@ -41,7 +41,7 @@ class JitShardings:
     outputs: tuple[Leaf, ...]
     out_tree: PyTreeDef
 
-    def append_ref_contents(self) -> "JitShardings":
+    def with_ref_contents(self) -> "JitShardings":
         """Returns the shardings of a function that returns `(result, contents of references)`; None for the contents."""
         outputs, out_tree = flatten((self.out_tree.unflatten(self.outputs), None), is_sharding)
         return attrs.evolve(self, outputs=tuple(outputs), out_tree=out_tree)
