@@ -502,7 +502,10 @@ class handle:
     """Installs a handler for a `with` block, and returns its frame.
 
     The frames installed before it are its outer frames. Thread- and
-    asyncio-safe: the stack lives in a context variable.
+    asyncio-safe: the stack lives in a context variable. It is entered once.
+
+    Raises:
+        TransformError: it is entered again; its boxes have been invalid since it was left.
     """
 
     __slots__ = ("frame",)
@@ -511,6 +514,10 @@ class handle:
         self.frame = Frame(handler, _current.get(), origin)
 
     def __enter__(self) -> Frame:
+        if not self.frame.live:
+            raise TransformError(
+                f"handle: {self.frame.handler.describe()} was left already; enter a new handle of it"
+            )
         try:
             self.__class__ = _EnteredHandle
             if self.frame.opaque:
@@ -538,7 +545,7 @@ class handle:
         frame = self.frame
         if frame.opaque:
             presence.discard_key(frame)
-        # After what may fail at the recursion limit: the finaliser leaves a frame that lives once more.
+        # Only now: what comes before may fail at the recursion limit, and the finaliser leaves a frame that is still live.
         frame.live = False
         current = _current.get()
         if current is frame:

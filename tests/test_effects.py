@@ -114,6 +114,15 @@ def test_the_stack_is_restored_after_an_error() -> None:
         assert current_frame() is outer
 
 
+def test_a_handle_is_entered_once() -> None:
+    once = handle(Answer(1))
+    with once:
+        pass
+    with pytest.raises(errors.TransformError, match="was left already; enter a new handle of it"), once:
+        pass
+    assert current_frame() is None
+
+
 def test_forward_goes_outward() -> None:
     class Next(Handler):
         intercepts = True

@@ -24,7 +24,8 @@ class _HiddenPaths(list[str]):
     def remove(self, path: str) -> None:
         """Shows the frames of a path again."""
         super().remove(path)
-        show_frames_of(path)
+        if path not in self:
+            show_frames_of(path)
 
 
 _exclude_paths = _HiddenPaths()
