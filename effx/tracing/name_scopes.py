@@ -87,6 +87,14 @@ class _EnteredScope(named_scope):
                 current_scope.set(outer)
 
 
+def _is_staging() -> bool:
+    """Returns whether operations are recorded, by whichever handler around."""
+    frame = current_frame()
+    while frame is not None and not frame.handler.only_records:
+        frame = frame.outer
+    return frame is not None
+
+
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
     """Makes a function a named subprogram when it is staged.
 
@@ -95,8 +103,8 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
         name: the name of the subprogram and of the scope; by default the function's.
 
     Returns:
-        A function with the same values. Inside jit its operations are a call of a program with this name;
-        elsewhere they run in a scope with this name.
+        A function with the same values. Where it is staged, in jit for one, its operations are a call of a program with
+        this name; elsewhere they run in a scope with this name.
 
     >>> import effx, effx.numpy as enp
     >>> wave = effx.named_call(enp.sin, name="wave")
@@ -114,11 +122,12 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     """
     check_function("named_call", fun)
     title = callable_name(fun) if name is None else name
-    scope = named_scope(title)
+    named_scope(title)  # refuses a wrong name now
 
     def call_named(*args: P.args, **kwargs: P.kwargs) -> R:
-        with named_scope(scope.name):
-            if current_frame() is None:
+        with named_scope(title):
+            # Elsewhere values may be known, and the function may decide by them.
+            if not _is_staging():
                 return fun(*args, **kwargs)
             leaves, tree = flatten((args, kwargs))
             varied = [i for i, x in enumerate(leaves) if isinstance(x, Array)]

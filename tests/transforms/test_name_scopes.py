@@ -250,3 +250,17 @@ def test_named_call_needs_a_function() -> None:
     with pytest.raises(TransformError) as error:
         effx.named_call(3, name="x")  # type: ignore[arg-type]  # wrong on purpose
     assert error.value.message == "named_call: expected a function, got 3 of type int"
+
+
+def test_a_named_call_decides_by_known_values() -> None:
+    """Outside of jit it is the function itself, under derivatives too; inside it is a program."""
+    f = effx.named_call(lambda x: x * x if x > 0 else -x, name="part")
+    assert (float(f(3.0)), float(effx.grad(f)(3.0)), float(effx.grad(f)(-3.0))) == (9.0, 6.0, -1.0)
+    assert effx.jvp(f, (3.0,), (1.0,))[1] == 6.0
+    g = effx.named_call(enp.sin, name="part")
+    for program in (
+        effx.make_jaxpr(g)(1.0),
+        effx.make_jaxpr(effx.grad(g))(1.0),
+        effx.make_jaxpr(effx.vmap(g))(enp.ones(2)),
+    ):
+        assert "part" in str(program)
