@@ -81,7 +81,7 @@ KNOWS_NOTHING = (
     "or has it as a nondiff argument; make it an ordinary argument, by hand or with closure_convert"
 )
 NO_FORWARD = (
-    "custom_vjp: forward-mode differentiation (jvp, jacfwd, hessian) of f, which has only rules for reverse mode; "
+    "custom_vjp: can't apply forward-mode autodiff (jvp, jacfwd, hessian) to f, which has only rules for reverse mode; "
     "give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
 )
 reverse_only = with_vjp(lambda _, ct: (ct, ct))
