@@ -189,8 +189,8 @@ class CustomBackward:
     def no_forward_mode(self) -> TransformError:
         """Returns the error for forward mode of a function with a reverse-mode rule only."""
         return TransformError(
-            f"{self.transform_name}: can't apply forward-mode autodiff (jvp, jacfwd, hessian) to {self.name}, which has only "
-            f"rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
+            f"{self.transform_name}: can't apply forward-mode autodiff (jvp, jacfwd, hessian) to {self.name}, which has "
+            f"only rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
         )
 
 
