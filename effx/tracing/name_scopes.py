@@ -1,9 +1,11 @@
 """`named_scope` and `named_call`: name parts of a program, in the IR, StableHLO locations and XLA metadata."""
 
+import itertools
 from collections.abc import Callable
 from contextlib import ContextDecorator
+from contextvars import ContextVar
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar, final
+from typing import NamedTuple, ParamSpec, Self, TypeVar, final
 
 from effx.array import Array
 from effx.effects import current_frame, current_scope, scope_within
@@ -46,20 +48,21 @@ class named_scope(ContextDecorator):
         if type(name) is not str or not name:
             raise TransformError(f"named_scope: the name must be a string that is not empty, got {name!r}")
         self.name = name
-        self._entered: list[tuple[str, str]] = []  # the outer name stack, and the inner one
+        self._number = next(_numbers)
 
     def __reaches__(self) -> dict[str, object]:
         """Returns the parts of the scope that belong to a key on disk."""
         return {"name": self.name}
 
     def __enter__(self) -> Self:
-        outer = current_scope.get()
+        outer, entries = current_scope.get(), _entries.get()
         within = scope_within(outer, self.name)
-        self._entered.append((outer, within))
         self.__class__ = _EnteredScope  # type: ignore[assignment]  # users have no reason to derive from it
         try:
+            _entries.set(_Entry(self._number, outer, within, entries))
             current_scope.set(within)
         except BaseException:  # an interrupt
+            _entries.set(entries)
             current_scope.set(outer)
             raise
         return self
@@ -67,10 +70,19 @@ class named_scope(ContextDecorator):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        current_scope.set(self._entered[-1][0])
-        self._entered.pop()
-        if not self._entered:
+        entry = self._find_entry()
+        if entry is not None:
+            current_scope.set(entry.outer)
+            _entries.set(entry.previous)
+        if self._find_entry() is None:
             self.__class__ = named_scope
+
+    def _find_entry(self) -> "_Entry | None":
+        """Returns the last entry of the scope in this context."""
+        entry = _entries.get()
+        while entry is not None and entry.number != self._number:
+            entry = entry.previous
+        return entry
 
     def _recreate_cm(self) -> "named_scope":
         # A decorated function may run in several threads: each call enters its own scope.
@@ -82,9 +94,30 @@ class _EnteredScope(named_scope):
     """A scope within its block, with a finaliser for the reason that `effects._EnteredHandle` has one."""
 
     def __del__(self) -> None:
-        for outer, within in reversed(self._entered):
-            if current_scope.get() is within:
-                current_scope.set(outer)
+        while (entry := self._find_entry()) is not None:
+            if current_scope.get() is entry.within:
+                current_scope.set(entry.outer)
+            _entries.set(entry.previous)
+
+
+class _Entry(NamedTuple):
+    """A scope that was entered, and the entries before it in the context.
+
+    Attributes:
+        number: the scope's; a reference would keep it from being finalised.
+        outer, within: the name stacks around it and in it.
+        previous: the entry before.
+    """
+
+    number: int
+    outer: str
+    within: str
+    previous: "_Entry | None"
+
+
+# By context, so that threads and tasks may enter one scope.
+_entries: "ContextVar[_Entry | None]" = ContextVar("effx_named_scopes", default=None)
+_numbers = itertools.count()
 
 
 def _is_staging() -> bool:

@@ -12,6 +12,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
+from effx.effects import current_scope
 from effx.errors import TransformError
 from effx.handling import places
 from effx.ir.ops.linalg import DotGeneral
@@ -264,3 +265,35 @@ def test_a_named_call_decides_by_known_values() -> None:
         effx.make_jaxpr(effx.vmap(g))(enp.ones(2)),
     ):
         assert "part" in str(program)
+
+
+def test_threads_enter_one_scope() -> None:
+    """Each has its own names, whoever leaves first."""
+    scope, both_inside, first_left = effx.named_scope("shared"), threading.Barrier(2), threading.Event()
+    seen: dict[str, list[str]] = {}
+
+    def work(name: str) -> None:
+        with effx.named_scope(name):
+            with scope:
+                both_inside.wait(30)
+                if name == "b":
+                    first_left.wait(30)
+                inside = current_scope.get()
+            seen[name] = [inside, current_scope.get()]
+            first_left.set()
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert seen == {"a": ["a/shared", "a"], "b": ["b/shared", "b"]}
+
+
+def test_a_scope_is_entered_again_within_itself() -> None:
+    scope = effx.named_scope("again")
+    with scope:
+        with scope:
+            assert current_scope.get() == "again/again"
+        assert current_scope.get() == "again"
+    assert current_scope.get() == ""
