@@ -62,7 +62,11 @@ class Options:
     def with_ref_contents(self) -> "Options":
         """Returns the options of the function that returns `(result, contents of the references)`."""
         shardings = self.shardings
-        return self if shardings is None else attrs.evolve(self, shardings=shardings.with_ref_contents())
+        return (
+            self
+            if shardings is None
+            else attrs.evolve(self, shardings=attrs.evolve(shardings, has_contents=True))
+        )
 
 
 def valid_argument_numbers(numbers: tuple[int, ...], count: int) -> set[int]:

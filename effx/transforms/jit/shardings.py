@@ -34,17 +34,14 @@ class JitShardings:
     Attributes:
         inputs, in_tree: the leaves and structure of `in_shardings`; a single None if it was not passed.
         outputs, out_tree: those of `out_shardings`.
+        has_contents: whether the function returns `(result, contents of references)`; the shardings are the result's.
     """
 
     inputs: tuple[Leaf, ...]
     in_tree: PyTreeDef
     outputs: tuple[Leaf, ...]
     out_tree: PyTreeDef
-
-    def with_ref_contents(self) -> "JitShardings":
-        """Returns the shardings of a function that returns `(result, contents of references)`; None for the contents."""
-        outputs, out_tree = flatten((self.out_tree.unflatten(self.outputs), None), is_sharding)
-        return attrs.evolve(self, outputs=tuple(outputs), out_tree=out_tree)
+    has_contents: bool = False
 
     def apply_to_types(
         self, args: tuple[object, ...], named: int, types: tuple[ArrayType, ...]
@@ -99,9 +96,14 @@ class JitShardings:
             *broadcast_shardings("jit: in_shardings", in_shardings, args),
             *[None] * len(flatten(kwargs)[0]),
         ]
-        output_shardings = broadcast_shardings(
-            "jit: out_shardings", self.out_tree.unflatten(self.outputs), result.unflatten(out_types)
-        )
+        results = result.unflatten(out_types)
+        contents: list[ArrayType] = []
+        if self.has_contents:
+            results, contents = results[0], flatten(results[1])[0]
+        output_shardings = [
+            *broadcast_shardings("jit: out_shardings", self.out_tree.unflatten(self.outputs), results),
+            *[None] * len(contents),
+        ]
         is_single_device = shared_device(self) is not None
         return RequestedShardings(
             _check_leaf_shardings("in_shardings", input_shardings, in_types, is_single_device),
