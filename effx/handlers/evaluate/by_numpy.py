@@ -45,7 +45,7 @@ def _divide(x: HostData, y: HostData) -> HostData:
     """Divides; several by one number, as XLA does, by multiplying with its reciprocal, which is rounded too."""
     if y.shape or x.size == 1:
         return np.asarray(x / y)
-    reciprocal = x.dtype.type(1) / y
+    reciprocal = np.asarray(x.dtype.type(1) / y)
     # XLA flushes a reciprocal to zero that is too small: NaN leaves the quotient to it.
     return np.asarray(x * (reciprocal if _is_normal(reciprocal) else np.nan))
 
