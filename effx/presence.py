@@ -15,55 +15,51 @@ __all__ = ["add_key", "add_while_alive", "discard_key", "is_any_present", "liste
 # Called with whether there is any, after each change.
 listeners: list[Callable[[bool], None]] = []
 _present: set[object] = set()
+# The references that `add_while_alive` makes, by their ids, which are their keys.
+_references: dict[int, "ref[object]"] = {}
 _lock = threading.RLock()  # a collection inside may let go of another
 
 
 def is_any_present() -> bool:
-    """Returns whether there is any."""
+    """Returns whether some context has a handler or an override that compiled functions must not bypass."""
     with _lock:
-        _discard_dead_keys()
+        for reference in list(_references.values()):
+            if reference() is not None:
+                return True
+            # An interrupt that comes as Python calls `_on_collected` is dropped, and the call with it.
+            _references.pop(id(reference), None)
+            _present.discard(id(reference))
         return bool(_present)
 
 
 def add_key(key: object) -> None:
-    """Adds a key; it counts until it is discarded."""
+    """Registers a handler or an override under a key, until `discard_key`."""
     with _lock:
         _present.add(key)
         _notify_listeners()
 
 
 def discard_key(key: object) -> None:
-    """Removes a key."""
+    """Removes what is registered under a key."""
     with _lock:
         _present.discard(key)
         _notify_listeners()
 
 
 def add_while_alive(x: object) -> None:
-    """Counts an object as long as it lives: contexts may be copied, and outlive the block that made it."""
-    key = object()
+    """Registers an object as long as it lives: contexts may be copied, and outlive the block that made it."""
+    reference = ref(x, _on_collected)
     with _lock:
-        _refs[key] = ref(x, _on_collected)
-        add_key(key)
+        _references[id(reference)] = reference
+        add_key(id(reference))
 
 
-_refs: dict[object, "ref[object]"] = {}
-
-
-def _on_collected(_: object) -> None:
+def _on_collected(reference: "ref[object]") -> None:
     with _lock:
-        _notify_listeners()
-
-
-def _discard_dead_keys() -> None:
-    # All of them: an interrupt that comes as Python calls `_on_collected` is dropped, and the call with it.
-    for key, x in list(_refs.items()):
-        if x() is None:
-            _present.discard(key)
-            _refs.pop(key, None)
+        _references.pop(id(reference), None)
+        discard_key(id(reference))
 
 
 def _notify_listeners() -> None:
-    _discard_dead_keys()
     for listener in listeners:
         listener(bool(_present))
