@@ -32,7 +32,7 @@ def lpmn_values(m: int, n: int, z: Operand, is_normalized: bool) -> Array:
         ShapeError: z is no vector.
 
     >>> import numpy as np
-    >>> print(lpmn_values(1, 1, np.float32([0.5]), False)[:, :, 0].round(3))
+    >>> print(np.asarray(lpmn_values(1, 1, np.float32([0.5]), False))[:, :, 0].round(3))
     [[ 1.     0.5  ]
      [ 0.    -0.866]]
     """
