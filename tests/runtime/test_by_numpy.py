@@ -175,7 +175,7 @@ def test_nothing_waits_long() -> None:
     """An operand that is being computed is left to XLA's queue."""
     for ready in (False, True):
         operand: Any = SimpleNamespace(buffer=SimpleNamespace(is_ready=lambda ready=ready: ready))
-        assert module._are_ready((operand,)) is ready
+        assert module._wait_until_ready((operand,)) is ready
 
 
 def test_the_result_does_not_share_memory(answered: list[bool]) -> None:

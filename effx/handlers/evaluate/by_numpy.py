@@ -1,5 +1,4 @@
-"""Evaluate the first calls of single operations by NumPy: XLA takes 20 ms to compile one, and a model's initialisation
-uses a hundred that it never needs again.
+"""Evaluate the first calls of single operations by NumPy.
 
 Only operations that give the same bits: elements are moved, compared, or rounded once by IEEE 754. Where XLA flushes
 denormals that NumPy preserves, or may choose a NaN, XLA is used.
@@ -33,21 +32,21 @@ from effx.lower.placement.shardings import single_device_buffer_sharding
 
 __all__ = ["MAX_NUMPY_SIZE", "NUMPY_CALLS", "can_evaluate_by_numpy", "evaluate_by_numpy"]
 
-# For sizes up to this one, these calls together take a fraction of the compile time.
+# So many calls, of arrays of so many elements, together take a fraction of the compile time.
 NUMPY_CALLS, MAX_NUMPY_SIZE = 16, 2**15
-# Seconds to wait for operands, well below the time to compile.
-PATIENCE = 0.005
+# To wait for operands, well below the time to compile.
+MAX_WAIT_SECONDS = 0.005
 
 Rule: TypeAlias = Callable[..., HostData]
 
 
 def _divide(x: HostData, y: HostData) -> HostData:
-    """Divides; several by one number, as XLA does, by multiplying with its reciprocal, which is rounded too."""
+    """Divides. Where one number divides several, XLA multiplies by its rounded reciprocal; so does this."""
     if y.shape or x.size == 1:
         return np.asarray(x / y)
     reciprocal = np.asarray(x.dtype.type(1) / y)
-    # XLA flushes a reciprocal to zero that is too small: NaN leaves the quotient to it.
-    return np.asarray(x * (reciprocal if _is_normal(reciprocal) else np.nan))
+    # XLA flushes a reciprocal this small to zero. With NaN, the caller leaves the quotient to XLA.
+    return np.asarray(x * (reciprocal if _has_same_bits_in_xla(reciprocal) else np.nan))
 
 
 # They move elements of any dtype.
@@ -59,7 +58,7 @@ MOVE_RULES: dict[type[object], Rule] = {
     s.DynamicSlice: lambda op, x, *starts: np.asarray(x[block_slices(x, starts, op.sizes)]),
     e.Select: lambda op, which, *cases: np.where(which, cases[-1], cases[0]),
 }
-# They compute; left out are operations not rounded by IEEE 754, and minimum and maximum, for the two zeros.
+# They compute. Left out: what IEEE 754 does not round, and minimum and maximum, which may choose another of the two zeros.
 COMPUTE_RULES: dict[type[object], Rule] = {
     e.Neg: lambda op, x: np.negative(x),
     e.Abs: lambda op, x: np.abs(x),
@@ -129,35 +128,39 @@ def evaluate_by_numpy(
         if buffer._sharding is not default_sharding or buffer._committed:
             return None
     check_process()
-    if not _are_ready(arrays):
+    if not _wait_until_ready(arrays):
         return None
     try:
         values = [fetch_to_host(x) for x in arrays]
     except Exception:  # noqa: BLE001  an array's computation has failed: its own error comes with the result
         return None
     computes = type(op) not in MOVE_RULES
-    if computes and not all([_is_normal(x) for x in values]):
+    if computes and not all([_has_same_bits_in_xla(x) for x in values]):
         return None
     with np.errstate(all="ignore"):
         data = np.asarray(NUMPY_RULES[type(op)](op, *values))
-    if data.dtype != result.dtype or data.shape != result.shape or (computes and not _is_normal(data)):
+    if (
+        data.dtype != result.dtype
+        or data.shape != result.shape
+        or (computes and not _has_same_bits_in_xla(data))
+    ):
         return None
     return place_result(data, result)
 
 
-def _are_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
+def _wait_until_ready(arrays: tuple[ConcreteArray, ...]) -> bool:
     """Waits briefly for arrays that are being computed; returns whether they are ready."""
     limit = 0.0
     while not all([x.buffer.is_ready() for x in arrays]):
-        limit = limit or time.perf_counter() + PATIENCE
+        limit = limit or time.perf_counter() + MAX_WAIT_SECONDS
         if time.perf_counter() > limit:
             return False
         time.sleep(2e-5)
     return True
 
 
-def _is_normal(x: HostData) -> bool:
-    """Returns whether no element is NaN, or so small that XLA flushes it to zero."""
+def _has_same_bits_in_xla(x: HostData) -> bool:
+    """Returns whether each element is zero, infinite or normal: XLA may choose another NaN, and flushes denormals."""
     if x.dtype.kind != "f":
         return True
     size = np.abs(x)

@@ -99,7 +99,7 @@ def _run_backward_pass(
     searched_equations = program.equations if tracked_axes.value else ()
     broadcasts = {e.outputs[0]: e for e in searched_equations if type(e.op) is BroadcastInDim}
 
-    def before_broadcast(x: Var, ct: Array) -> tuple[Var, Array]:
+    def move_before_broadcast(x: Var, ct: Array) -> tuple[Var, Array]:
         # Sums over devices are summed on each device first: for a bias only its own elements are sent, not the batch's.
         e = broadcasts.get(x)
         if e is None or type(e.inputs[0]) is not Var or e.inputs[0] in known:
@@ -117,7 +117,7 @@ def _run_backward_pass(
                     or (sharding is not None and sharding.spec.has_sums)
                 ):
                     if ct.type.vma - atom.type.vma:
-                        atom, ct = before_broadcast(atom, ct)
+                        atom, ct = move_before_broadcast(atom, ct)
                     ct = match_cotangent_axes(ct, atom.type)
                 accumulated = cotangents_by_variable.get(atom)
                 cotangents_by_variable[atom] = ct if accumulated is None else accumulated + ct
