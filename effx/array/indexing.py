@@ -702,9 +702,8 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
             for axis in mapped
             if isinstance(plan.entries[axis], ResolvedSlice) and axis not in place_of
         }
-        limits = size_vector([plan.shape[a] - window.get(a, 1) for a in mapped], starts.type.dtype)
-        of_same_rank = reshape(limits, (1,) * (starts.type.ndim - 1) + limits.type.shape)
-        starts = arithmetic.clip(starts, 0, of_same_rank)
+        sizes = [plan.shape[a] - window.get(a, 1) for a in mapped]
+        starts = arithmetic.clip(starts, 0, size_vector(sizes, starts.type.dtype, starts.type.ndim))
     # Slices alone name no element twice. Told so, a scatter's transpose need not find who wrote last.
     slices = [e for e in plan.entries if isinstance(e, ResolvedSlice)]
     apart = not arrays and all([not isinstance(e.start, Array) for e in slices])

@@ -216,11 +216,12 @@ def stack(arrays: Sequence[Operand], axis: int = 0) -> Array:
     return concatenate([expand_dims(p, resolved_axis) for p in parts], resolved_axis)
 
 
-def size_vector(sizes: Sequence[int], dtype: DType) -> Array:
-    """Returns sizes, which may be symbolic, as an array `[n]`."""
+def size_vector(sizes: Sequence[int], dtype: DType, ndim: int = 1) -> Array:
+    """Returns sizes, which may be symbolic, along the last of `ndim` axes; the others have size 1."""
+    shape = (*(1,) * (ndim - 1), len(sizes))
     if any([is_symbolic(n) for n in sizes]):
-        return stack([size_scalar(n, dtype, False) for n in sizes])
-    return to_host_array(np.asarray(sizes, dtype))
+        return reshape(stack([size_scalar(n, dtype, False) for n in sizes]), shape)
+    return to_host_array(np.asarray(sizes, dtype).reshape(shape))
 
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:

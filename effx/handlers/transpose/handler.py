@@ -132,7 +132,8 @@ def _run_backward_pass(
     try:
         for e in reversed(program.equations):
             cts = [cotangents_by_variable.pop(v, None) for v in e.outputs]
-            if not reached.isdisjoint(e.outputs):
+            is_reached = not reached.isdisjoint(e.outputs)
+            if is_reached:
                 if not _runs_users_rules(e.op):
                     reached.update([x for x in e.inputs if type(x) is Var])
                 elif type(e.op) is not CustomTangent:
@@ -140,9 +141,8 @@ def _run_backward_pass(
                         zeros_of_type(v.type) if ct is None and v in reached else ct
                         for ct, v in zip(cts, e.outputs, strict=True)
                     ]
-            if all([ct is None for ct in cts]) and (
-                type(e.op) is not CustomTangent or reached.isdisjoint(e.outputs)
-            ):
+            runs_on_zeros = is_reached and type(e.op) is CustomTangent
+            if all([ct is None for ct in cts]) and not runs_on_zeros:
                 continue
             tracker.move_to(e)
             add(e.inputs, _transpose_equation(e, cts, known))
