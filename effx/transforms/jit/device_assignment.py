@@ -51,20 +51,25 @@ def assign_devices(
     Raises:
         BackendError: arguments are bound to other devices.
     """
-    transform_name, name = owner
-    assignment = assignment_for(program, name, arrays, shardings, captured)
-    if device is None or (assignment.committed and assignment.devices == (device,)):
-        return assignment
-    if assignment.committed:
+    assignment = assignment_for(program, owner[1], arrays, shardings, captured)
+    return assignment if device is None else bind_to_device(owner, device, assignment)
+
+
+def bind_to_device(owner: tuple[str, str], device: Device, assignment: Assignment) -> Assignment:
+    """Returns the assignment of a function that is bound to a device, from that of its arguments."""
+    if not assignment.committed:
+        return Assignment((device,), True)
+    if assignment.devices != (device,):
+        transform_name, name = owner
         raise BackendError(
             f"{transform_name}: {name} is bound to {device_name(device)}, "
             f"but an argument is committed to {', '.join(map(device_name, assignment.devices))}"
         )
-    return Assignment((device,), True)
+    return assignment
 
 
 def plan_devices(
-    name: str,
+    owner: tuple[str, str],
     program: Program,
     captured: Sequence[Array],
     shardings: RequestedShardings | None,
@@ -74,7 +79,7 @@ def plan_devices(
     """Returns the device assignment of a staged function whose arguments are not known yet.
 
     Args:
-        name: the function's name, for errors.
+        owner: the transformation and the function's name, for errors.
         program: the staged program. captured: the arrays that the function closes over.
         shardings: the requested shardings of arguments and results.
         device: the device to use if nothing else decides. is_bound: whether the function is bound to it.
@@ -87,4 +92,5 @@ def plan_devices(
     )
     if shardings is None and not mesh_operations(program) and not is_sharded:
         return assignment_on(program, device, is_bound)
-    return assignment_for(program, name, (), shardings, captured)
+    assignment = assignment_for(program, owner[1], (), shardings, captured)
+    return bind_to_device(owner, device, assignment) if is_bound and assignment.mesh is None else assignment

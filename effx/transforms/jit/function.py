@@ -633,7 +633,7 @@ class Function(Generic[P, R]):
             trace.program,
             trace.captured,
             lambda program, captured, where: plan_devices(
-                self.name, program, captured, shardings, where, device is not None
+                self.where, program, captured, shardings, where, device is not None
             ),
             lambda program, captured, assignment, options: self.compile(
                 program, captured, tree, assignment, variant.donated, options

@@ -182,7 +182,11 @@ def argument_shardings(
     leaf_shardings = [
         None if isinstance(x, Box) else _placed_sharding(getattr(x, "sharding", None)) for x in leaves
     ]
-    significant: list[ArraySharding | None] = [s if _is_more_than_device(s) else None for s in leaf_shardings]
+    # An array that nobody put on its device goes wherever the others are. The sharding of a struct was asked for.
+    significant: list[ArraySharding | None] = [
+        s if isinstance(s, NamedSharding | SingleDeviceSharding) and getattr(x, "committed", True) else None
+        for x, s in zip(leaves, leaf_shardings, strict=True)
+    ]
     if shardings is not None:
         return attrs.evolve(
             shardings,
@@ -199,10 +203,3 @@ def _placed_sharding(sharding: ArraySharding | None) -> ArraySharding | None:
     if not isinstance(mesh, Mesh) or sharding.mesh.empty or mesh.shape_tuple != sharding.mesh.shape_tuple:
         return None
     return sharding_on_current_mesh("jit", sharding)
-
-
-def _is_more_than_device(s: object) -> bool:
-    """Returns whether a sharding says more than a device."""
-    return isinstance(s, NamedSharding) or (
-        isinstance(s, SingleDeviceSharding) and s.nondefault_memory is not None
-    )
