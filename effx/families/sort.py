@@ -4,11 +4,13 @@ Floats alone are sorted as their bits, so that -0.0 comes before 0.0: nothing bu
 there, and the result depends only on the set of numbers.
 
 XLA:CPU runs a comparator that is a bare `compare LT` natively and calls back into compiled code for any other. So float
-keys are mapped to integers of the same order first, outside of the comparator.
+keys are mapped to integers of the same order first, outside of the comparator. The compilers for GPUs and TPUs are given
+the floats; there zeros of both signs stay in their order.
 
 Never: order floats by `<` alone, which NaN breaks.
 """
 
+import math
 from typing import Any, final
 
 import attrs
@@ -39,6 +41,7 @@ from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShard
 from effx.ir.passes.sharding_rules import shard_along_axis
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.lower.text import sizes
+from effx.lower.text.emit import constant_text
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
 __all__ = ["Sort"]
@@ -183,34 +186,71 @@ def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
     return body.line(f"stablehlo.xor {bits}, {flip} : {it.mlir}")
 
 
-def _emit_sort_by_integers(
-    body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]
-) -> tuple[str, ...]:
-    """Writes a sort by integer or boolean operands, compared one after the other."""
-    arguments, scalars = [], []
-    for i, t in enumerate(types):
-        s = array_type(t.dtype).mlir
-        scalars.append(s)
-        arguments += [f"%a{i}: {s}", f"%b{i}: {s}"]
-    comparator_lines = []
+def _emit_sort_by_values(body: Body, op: Sort, inputs: tuple[Atom, ...]) -> tuple[str, ...]:
+    """Writes one sort whose comparator maps -0.0 to 0.0 and every NaN to one, and compares in the total order of bits.
+
+    XLA knows this comparator: for GPUs it calls a radix sort, which is given the operands as they are.
+    """
+    types = [a.type for a in inputs]
+    lines: list[str] = []
+    # For each key its parts, the most significant first: the names of both sides, their type, and the comparison's kind.
+    parts: list[tuple[str, str, str, str]] = []
+    for i, t in enumerate(types[: op.num_keys]):
+        s = array_type(t.dtype)
+        if t.kind not in "fc":
+            parts.append((f"%a{i}", f"%b{i}", s.mlir, COMPARE_KIND[t.kind]))
+            continue
+        real = s if t.kind == "f" else array_type(dtypes.real_dtype(t.dtype))
+        for part in [""] if t.kind == "f" else ["real", "imag"]:
+            names: list[str] = []
+            for side in "ab":
+                x = f"%{side}{i}"
+                if part:
+                    lines.append(f"{x}{part} = stablehlo.{part} {x} : ({s.mlir}) -> {real.mlir}")
+                    x = f"{x}{part}"
+                names.append(_canonical_float(lines, x, real))
+            parts.append((*names, real.mlir, "TOTALORDER"))
     result = ""
-    for rank, i in reversed(list(enumerate(keys))):
-        s, kind = scalars[i], COMPARE_KIND[types[i].kind]
-        comparator_lines.append(
-            f"%lt{rank} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>"
-        )
+    for rank, (a, b, s, kind) in reversed(list(enumerate(parts))):
+        lines.append(f"%lt{rank} = stablehlo.compare LT, {a}, {b}, {kind} : ({s}, {s}) -> tensor<i1>")
         if result:
-            comparator_lines.append(
-                f"%eq{rank} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>"
-            )
-            comparator_lines.append(f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>")
-            comparator_lines.append(f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>")
-            result = f"%or{rank}"
-        else:
-            result = f"%lt{rank}"
+            lines += [
+                f"%eq{rank} = stablehlo.compare EQ, {a}, {b}, {kind} : ({s}, {s}) -> tensor<i1>",
+                f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>",
+                f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>",
+            ]
+        result = f"%or{rank}" if result else f"%lt{rank}"
+    return _write_sort(body, op, [body.name(a) for a in inputs], types, lines, result)
+
+
+def _canonical_float(lines: list[str], x: str, t: ArrayType) -> str:
+    """Adds the lines that make one of both zeros, and one of all NaNs; returns the result's name."""
+    s = t.mlir
+    lines += [
+        f"{x}0 = stablehlo.constant dense<{constant_text(0.0, t)}> : {s}",
+        f"{x}z = stablehlo.compare EQ, {x}, {x}0, FLOAT : ({s}, {s}) -> tensor<i1>",
+        f"{x}s = stablehlo.select {x}z, {x}0, {x} : tensor<i1>, {s}",
+        f"{x}m = stablehlo.compare NE, {x}, {x}, FLOAT : ({s}, {s}) -> tensor<i1>",
+        f"{x}n = stablehlo.constant dense<{constant_text(math.nan, t)}> : {s}",
+        f"{x}c = stablehlo.select {x}m, {x}n, {x}s : tensor<i1>, {s}",
+    ]
+    return f"{x}c"
+
+
+def _write_sort(
+    body: Body, op: Sort, names: list[str], types: list[ArrayType], lines: list[str], result: str
+) -> tuple[str, ...]:
+    """Writes a sort of operands.
+
+    Args:
+        lines: of the comparator, whose arguments are %a0, %b0, %a1, ….
+        result: the name of what says that a comes before b.
+    """
+    scalars = [array_type(t.dtype).mlir for t in types]
+    arguments = [f"%a{i}: {s}, %b{i}: {s}" for i, s in enumerate(scalars)]
     types_text = ", ".join(t.mlir for t in types)
     region = "\n      ".join(
-        [f"^bb0({', '.join(arguments)}):", *comparator_lines, f"stablehlo.return {result} : tensor<i1>"]
+        [f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"]
     )
     stable = "true" if op.stable else "false"
     name = body.line(
@@ -221,11 +261,35 @@ def _emit_sort_by_integers(
     return (name,) if len(names) == 1 else tuple(f"{name}#{i}" for i in range(len(names)))
 
 
+def _emit_sort_by_integers(
+    body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]
+) -> tuple[str, ...]:
+    """Writes a sort by integer or boolean operands, compared one after the other."""
+    lines: list[str] = []
+    result = ""
+    for rank, i in reversed(list(enumerate(keys))):
+        s, kind = array_type(types[i].dtype).mlir, COMPARE_KIND[types[i].kind]
+        lines.append(f"%lt{rank} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+        if result:
+            lines.append(f"%eq{rank} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
+            lines.append(f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>")
+            lines.append(f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>")
+            result = f"%or{rank}"
+        else:
+            result = f"%lt{rank}"
+    return _write_sort(body, op, names, types, lines, result)
+
+
 @emits(Sort)
 def emit_sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
     t = inputs[0].type
+    keys_have_signs = not any(
+        [a.type.kind == "f" and nan_has_sign_bit(a.type.dtype) for a in inputs[: op.num_keys]]
+    )
+    if body.module.platform != "cpu" and keys_have_signs:
+        return _emit_sort_by_values(body, op, inputs)
     # XLA:CPU loses elements of less than a byte.
     pairs = [body.widened(a) for a in inputs]
     if len(inputs) == 1 and t.kind == "f" and not nan_has_sign_bit(t.dtype):

@@ -14,9 +14,9 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.effects import decompositions
+from effx.effects import Operation, decompositions
 from effx.errors import NoRuleError, TransformError
-from effx.handlers.staging.stage import decomposition_program
+from effx.handlers.staging.stage import stage_form
 from effx.handling import (
     BoxHandler,
     Reference,
@@ -46,7 +46,7 @@ def test_decompositions_equal_the_operations(case: Case) -> None:
     """On every sample of the table: same type, same values up to rounding."""
     _, sample = case
     with sample.settings():
-        program = decomposition_program(sample.op, tuple(sample.types))
+        program = stage_form(Operation.decompose, sample.op, tuple(sample.types))
         assert [t.strong() for t in program.out_types] == [t.strong() for t in sample.inferred()]
         operands = sample.arrays(sample.draw())
         with handle(Reference()), np.errstate(all="ignore"):

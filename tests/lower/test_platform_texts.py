@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -39,19 +38,65 @@ M, V, X = struct(3, 3), struct(3), struct()
 
 # The words for cpu, cuda, rocm and tpu; None where nothing calls this operation's kernel there, which is an error.
 Words = tuple[str | None, str | None, str | None, str | None]
-SOLVE, FACTOR = "stablehlo.triangular_solve", "stablehlo.cholesky"
+SOLVE = "stablehlo.triangular_solve"
 DIFFERENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Words]] = {
     "triangular_solve": (
         lambda a, b: linalg.triangular_solve(a, b, left_side=True),
         (M, M),
         ("@lapack_strsm_ffi", SOLVE, SOLVE, SOLVE),
     ),
-    "cholesky": (linalg.cholesky, (M,), ("@lapack_spotrf_ffi", FACTOR, FACTOR, FACTOR)),
-    "lu": (linalg.lu, (M,), ("@lapack_sgetrf_ffi", "@cusolver_getrf_ffi", "@hipsolver_getrf_ffi", None)),
-    "geqrf": (linalg.qr, (M,), ("@lapack_sgeqrf_ffi", "@cusolver_geqrf_ffi", "@hipsolver_geqrf_ffi", None)),
+    "cholesky": (
+        linalg.cholesky,
+        (M,),
+        ("@lapack_spotrf_ffi", "@cusolver_potrf_ffi", "@hipsolver_potrf_ffi", "stablehlo.cholesky"),
+    ),
+    "lu": (
+        linalg.lu,
+        (M,),
+        ("@lapack_sgetrf_ffi", "@cusolver_getrf_ffi", "@hipsolver_getrf_ffi", "@LuDecomposition"),
+    ),
+    "permutation of lu": (
+        lambda a: linalg.lu(a)[2],
+        (M,),
+        (
+            "stablehlo.while",
+            "@cu_lu_pivots_to_permutation",
+            "@hip_lu_pivots_to_permutation",
+            "@LuDecomposition",
+        ),
+    ),
+    "geqrf": (linalg.qr, (M,), ("@lapack_sgeqrf_ffi", "@cusolver_geqrf_ffi", "@hipsolver_geqrf_ffi", "@Qr")),
+    "householder_product": (
+        linalg.qr,
+        (M,),
+        (
+            "@lapack_sorgqr_ffi",
+            "@cusolver_orgqr_ffi",
+            "@hipsolver_orgqr_ffi",
+            "@ProductOfElementaryHouseholderReflectors",
+        ),
+    ),
     "geqp3": (lambda a: linalg.qr(a, pivoting=True), (M,), ("@lapack_sgeqp3_ffi", None, None, None)),
-    "svd": (linalg.svd, (M,), ("@lapack_sgesdd_ffi", "@cusolver_gesvd_ffi", "@hipsolver_gesvd_ffi", None)),
-    "eigh": (linalg.eigh, (M,), ("@lapack_ssyevd_ffi", "@cusolver_syevd_ffi", "@hipsolver_syevd_ffi", None)),
+    "svd": (
+        linalg.svd,
+        (M,),
+        ("@lapack_sgesdd_ffi", "@cusolver_gesvdj_ffi", "@hipsolver_gesvdj_ffi", "@Eigh"),
+    ),
+    "svd of large matrices": (
+        linalg.svd,
+        (struct(1025, 3),),
+        ("@lapack_sgesdd_ffi", "@cusolver_gesvd_ffi", "@hipsolver_gesvd_ffi", "@Eigh"),
+    ),
+    "svd by QR": (
+        lambda a: linalg.svd(a, algorithm=linalg.SvdAlgorithm.QR),
+        (M,),
+        ("@lapack_sgesvd_ffi", "@cusolver_gesvd_ffi", "@hipsolver_gesvd_ffi", "@Eigh"),
+    ),
+    "eigh": (
+        linalg.eigh,
+        (M,),
+        ("@lapack_ssyevd_ffi", "@cusolver_syevd_ffi", "@hipsolver_syevd_ffi", "@Eigh"),
+    ),
     "eig": (linalg.eig, (M,), ("@lapack_sgeev_ffi", None, None, None)),
     "schur": (linalg.schur, (M,), ("@lapack_sgees_ffi", None, None, None)),
     "hessenberg": (linalg.hessenberg, (M,), ("@lapack_sgehrd_ffi", None, None, None)),
@@ -63,7 +108,7 @@ DIFFERENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Words]] = {
     "tridiagonal_solve": (
         linalg.tridiagonal_solve,
         (V, V, V, M),
-        ("@lapack_sgtsv_ffi", "@cusparse_gtsv2_ffi", None, None),
+        ("@lapack_sgtsv_ffi", "@cusparse_gtsv2_ffi", "stablehlo.divide", "stablehlo.divide"),
     ),
 }
 
@@ -80,15 +125,15 @@ def test_forms_of_platforms(name: str, place: int) -> None:
         assert caught.value.message == f"{name}: has no StableHLO form for {platform}"
         return
     text = lowered(fun, arguments, platform)
-    assert f"{word}(" in text or f'"{word}"(' in text
-    assert not [w for w in words if w not in (word, None) and str(w) in text]
+    assert re.search(rf"{word}\b", text)
+    assert not [w for w in words if w not in (word, None) and re.search(rf"{w}\b", text)]
 
 
 # What is the same text everywhere.
 SAME: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "arithmetic": (lambda x, y: enp.maximum(x @ y, 0.0) * 2.0, (M, V), "dot_general"),
     "fft": (enp.fft.fft, (struct(8, dtype=np.complex64),), "fft"),
-    "sort": (enp.sort, (struct(8),), "sort"),
+    "sort": (enp.sort, (struct(8, dtype=np.int32),), "sort"),
     "branch": (lambda x: lax.cond(x > 0, enp.sin, enp.cos, x), (X,), "case"),
     "loop": (lambda x: lax.while_loop(lambda x: x < 1, lambda x: x * 2, x), (X,), "while"),
     "bits": (
@@ -96,7 +141,7 @@ SAME: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
         (struct(4, dtype=np.uint32),),
         "rng_bit_generator",
     ),
-    "cumulative, short": (enp.cumsum, (struct(100),), "reduce_window"),
+    "cumulative, short": (enp.cumsum, (struct(50),), "reduce_window"),
     "scatter": (lambda x, i: x.at[i].add(1.0), (V, struct(2, dtype=np.int32)), "scatter"),
     "convolution": (
         lambda x, y: lax.conv(x, y, (1, 1), "SAME"),
@@ -138,12 +183,28 @@ def test_whole_text(platform: str) -> None:
     assert lowered(f, (V, V), platform) == GOLDEN
 
 
-def test_forms_that_are_faster_on_a_cpu() -> None:
-    """Cumulative reductions loop over blocks on CPUs only."""
-    looped = [
-        bool(re.search(r"stablehlo\.while", lowered(enp.cumsum, (struct(1000),), p))) for p in PLATFORMS
-    ]
-    assert looped == [True, False, False, False]
+@pytest.mark.parametrize("reverse", [False, True])
+def test_prefix_sums(reverse: bool) -> None:
+    """A loop over blocks, a window that XLA cuts itself, and a scan that it knows."""
+    words = ("stablehlo.while", "stablehlo.reduce_window", "chlo.scan")
+    forms = {
+        platform: [
+            w
+            for w in words
+            if w in lowered(lambda x: lax.cumsum(x, reverse=reverse), (struct(1000),), platform)
+        ]
+        for platform in PLATFORMS
+    }
+    loop, window, scan = words
+    assert forms == {"cpu": [loop, window], "cuda": [window], "rocm": [window], "tpu": [scan]}
+
+
+def test_sorts() -> None:
+    """As integers on CPUs, and by a comparator that XLA knows elsewhere."""
+    for platform in PLATFORMS:
+        text = lowered(lambda x, y: enp.lexsort((x, y)), (struct(8), struct(8)), platform)
+        assert ("bitcast_convert" in text) == (platform == "cpu")
+        assert ("TOTALORDER" in text) == (platform != "cpu")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -10,12 +10,16 @@ from effx.array.arithmetic import conj
 from effx.families.linalg.matrices import (
     Data,
     MatrixOperation,
+    Options,
     call_kernel,
     check_matrix,
     emit_empty_results,
     emit_triangle_mask,
+    emits_kernel,
     halve_diagonal,
     info_type,
+    is_on_cpu,
+    kernel_name,
     lapack_option,
     make_hermitian,
     multiply,
@@ -23,7 +27,7 @@ from effx.families.linalg.matrices import (
     sample_positive,
 )
 from effx.families.linalg.triangular import TriangularSolve
-from effx.handling import ArrayType, Atom, Body, Var, emits, lapack_target, reference_rule, tangent_of
+from effx.handling import ArrayType, Atom, Body, Var, emits, reference_rule, tangent_of
 from effx.ir.ops.base import Singleton, check_arity
 
 __all__ = ["Cholesky"]
@@ -36,7 +40,7 @@ SOLVE_RIGHT = TriangularSolve(left_side=False, transpose_a=True)
 class Cholesky(Singleton, MatrixOperation):
     """The lower triangular L with a = L L^H, for Hermitian a `[*batch, n, n]` whose lower triangle is read.
 
-    NaN in the lower triangle where a is not positive definite. StableHLO: cholesky.
+    NaN in the lower triangle where a is not positive definite. A kernel on CPUs and GPUs, StableHLO's cholesky else.
     """
 
     __slots__ = ()
@@ -75,14 +79,16 @@ def emit_cholesky(body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: t
     return emit_triangle_mask(body, "GE", factor, body.constant(0, t), t)
 
 
-@emits(Cholesky, platform="cpu")
-def emit_cholesky_on_cpu(
+@emits_kernel(Cholesky)
+def emit_cholesky_kernel(
     body: Body, op: Cholesky, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t, info = outputs[0].type, info_type(outputs[0].type)
     if 0 in t.shape:
         return emit_empty_results(body, outputs)
-    name = lapack_target("potrf", t.dtype)
-    factor, failed = call_kernel(body, name, inputs, [t, info], {"uplo": lapack_option("L")}, {0: 0})
+    options: Options = {"uplo": lapack_option("L")} if is_on_cpu(body) else {"lower": True}
+    factor, failed = call_kernel(
+        body, kernel_name(body, "potrf", "potrf", t), inputs, [t, info], options, {0: 0}
+    )
     (checked_factor,) = nan_where_failed(body, [factor], [t], failed, info)
     return (emit_triangle_mask(body, "GE", checked_factor, body.constant(0, t), t),)

@@ -8,8 +8,8 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, reducing
 from effx.array.arithmetic import absolute, conj, imag, real, where
-from effx.array.promotion import broadcast_to, convert
-from effx.array.shaping import expand_dims
+from effx.array.promotion import broadcast_to, convert, zeros
+from effx.array.shaping import concatenate, expand_dims
 from effx.array.triangles import band_mask
 from effx.errors import NoRuleError, ShapeError
 from effx.families.linalg.lu import Solve
@@ -19,6 +19,7 @@ from effx.families.linalg.matrices import (
     MatrixOperation,
     Options,
     adjoint,
+    call_expanded,
     call_kernel,
     check_matrix,
     diagonal,
@@ -35,6 +36,8 @@ from effx.families.linalg.matrices import (
     sample_positive,
     sample_regular,
 )
+from effx.families.linalg.polar import polar_factor
+from effx.families.linalg.qr import Qr
 from effx.handling import (
     ArrayType,
     Atom,
@@ -50,7 +53,10 @@ from effx.handling import (
 )
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.elementwise import Complex
-from effx.ir.ops.shape import Iota
+from effx.ir.ops.shape import Iota, Reverse
+from effx.lower.text import sizes
+from effx.lower.text.emit import emits_form
+from effx.lower.text.stablehlo.reduce import reduce_line
 
 __all__ = ["Eig", "Eigh", "Pinv", "Svd"]
 
@@ -134,6 +140,46 @@ def emit_eigh(body: Body, op: Eigh, inputs: tuple[Atom, ...], outputs: tuple[Var
     v, w, failed = call_kernel(body, name, inputs, [t, values, info], options, {0: 0})
     names, types = ([w, v], [values, t]) if op.vectors else ([w], [values])
     return nan_where_failed(body, names, types, failed, info)
+
+
+# XLA's iteration on TPUs, of Jacobi's rotations in parallel, ends when what is off the diagonal is so small beside the
+# matrix, or after so many sweeps.
+SWEEPS, TOLERANCE = 100, "1e-6"
+
+
+@emits(Eigh, platform="tpu")
+def emit_eigh_on_tpu(
+    body: Body, op: Eigh, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    t, values = inputs[0].type.strong(), outputs[0].type
+    if 0 in t.shape:
+        return emit_empty_results(body, outputs)
+    scaled, size = _emit_scaled(body, body.name(inputs[0]), t)
+    config = f"{int(op.lower)},1,{SWEEPS},{TOLERANCE}"  # 1: sorted
+    v, w = call_expanded(body, "Eigh", [(scaled, t)], [t, values], config)
+    spread = sizes.broadcast_in_dim(body, size, values.with_shape(t.shape[:-2]), values, range(t.ndim - 2))
+    w = body.line(f"stablehlo.multiply {w}, {spread} : {values.mlir}")
+    return (w, v) if op.vectors else (w,)
+
+
+def _emit_scaled(body: Body, x: str, t: ArrayType) -> tuple[str, str]:
+    """Returns matrices divided by their largest element, and that: the iteration squares, so 1e20 would overflow.
+
+    The unread triangle counts too, which changes nothing but the scale.
+    """
+    parts = real_type(t, *t.shape[-2:])
+    magnitude = body.line(f"stablehlo.abs {x} : ({t.mlir}) -> {parts.mlir}")
+    axes = (t.ndim - 2, t.ndim - 1)
+    largest = reduce_line(body, magnitude, parts, axes, "maximum", 0.0)
+    flat = parts.with_shape(t.shape[:-2])
+    mask = array_type(dtypes.bool_, flat.shape).mlir
+    zero, one = body.constant(0, flat), body.constant(1, flat)
+    is_zero = body.line(
+        f"stablehlo.compare EQ, {largest}, {zero}, FLOAT : ({flat.mlir}, {flat.mlir}) -> {mask}"
+    )
+    size = body.line(f"stablehlo.select {is_zero}, {one}, {largest} : {mask}, {flat.mlir}")
+    divisor = body.convert(sizes.broadcast_in_dim(body, size, flat, parts, range(t.ndim - 2)), parts, t)
+    return body.line(f"stablehlo.divide {x}, {divisor} : {t.mlir}"), size
 
 
 @final
@@ -224,6 +270,45 @@ def oracle_svd(op: Svd, a: Data) -> tuple[Data, ...]:
     return s, u, vh
 
 
+# Up to this size one-sided Jacobi's iteration is faster on GPUs: 1,024 x 1,024 in 55 ms for 100 (H200, CUDA 13).
+JACOBI = 1024
+
+
+def call_jacobi_kernel(body: Body, op: Svd, a: Atom) -> tuple[str, ...]:
+    """Calls the kernel of GPUs that rotates columns until they are orthogonal.
+
+    Its factors are square, and it gives v instead of v^H.
+    """
+    t, info = a.type.strong(), info_type(a.type)
+    *batch, m, n = t.shape
+    k = min(m, n)
+    square = t.with_shape((*batch, m, m)), t.with_shape((*batch, n, n))
+    options: Options = {"full_matrices": True, "compute_uv": op.vectors}
+    name = kernel_name(body, "", "gesvdj", t)
+    work, s, u, v, failed = call_kernel(body, name, [a], [t, real_type(t, k), *square, info], options, {0: 0})
+    if not op.vectors:
+        return work, s, u, v, failed
+    if t.kind == "c":
+        parts = [real_type(t, n, n)] * 2
+        real_part, imaginary = [
+            body.line(f"stablehlo.{part} {v} : ({square[1].mlir}) -> {parts[0].mlir}")
+            for part in ("real", "imag")
+        ]
+        negated = body.line(f"stablehlo.negate {imaginary} : {parts[1].mlir}")
+        v = body.line(f"stablehlo.complex {real_part}, {negated} : {square[1].mlir}")
+    axes = [*range(len(batch)), len(batch) + 1, len(batch)]
+    vh = body.line(f"stablehlo.transpose {v}, dims = {axes} : ({square[1].mlir}) -> {square[1].mlir}")
+    cut_u, cut_vh = op.vector_types(t)
+    pairs = ((u, square[0], cut_u), (vh, square[1], cut_vh))
+    u, vh = [
+        x
+        if full is cut
+        else sizes.static_slice(body, x, full, cut, [0] * cut.ndim, cut.shape, [1] * cut.ndim)
+        for x, full, cut in pairs
+    ]
+    return work, s, u, vh, failed
+
+
 @emits_kernel(Svd)
 def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     (a,), values = inputs, outputs[0].type
@@ -238,6 +323,9 @@ def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, 
             body, name, inputs, [t, values, u, vh, info], {"mode": lapack_option(mode)}, {0: 0}
         )
         names = list(results[1:4])
+    elif max(t.shape[-2:]) <= JACOBI and op.driver == "gesdd":
+        results = call_jacobi_kernel(body, op, a)
+        names = list(results[1:4])
     else:
         # The kernel needs at least as many rows as columns: in row-major order, others are the transposed matrix.
         is_wide = t.shape[-2] < t.shape[-1]
@@ -250,6 +338,50 @@ def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, 
         names = [results[1], *(results[3:1:-1] if is_wide else results[2:4])]
     names, types = (names, [values, u, vh]) if op.vectors else (names[:1], [values])
     return nan_where_failed(body, names, types, results[4], info)
+
+
+@emits_form(Svd, platform="tpu")
+def decompose_by_polar_factor(op: Svd, a: Array) -> tuple[Array, ...]:
+    """With a = p h, p unitary and h Hermitian, and h = v diag(s) v^H, a is (p v) diag(s) v^H.
+
+    Source: Nakatsukasa and Higham, "Stable and efficient spectral divide and conquer algorithms for the symmetric
+    eigenvalue decomposition and the SVD", 2013.
+    """
+    m, n = a.type.shape[-2:]
+    if m < n:
+        s, *vectors = decompose_by_polar_factor(op, adjoint(a))
+        return s, *[adjoint(x) for x in reversed(vectors)]
+    if n == 0:
+        none = zeros(real_type(a.type, 0))
+        if not op.vectors:
+            return (none,)
+        left_type, right_type = op.vector_types(a.type)
+        unit = convert(band_mask(left_type.shape[-2:], 0, "EQ"), a.type.dtype)
+        return none, broadcast_to(unit, left_type.shape), zeros(right_type)
+    q = None
+    if m > n:
+        q, r = Qr(op.full and op.vectors)(a)
+        a = r[..., :n, :]
+    p = polar_factor(a)
+    h = multiply(adjoint(p), a)
+    w, v = Eigh()((h + adjoint(h)) * 0.5)
+    flip = Reverse((w.type.ndim - 1,))
+    s = where(flip(w) < 0, 0.0, flip(w))
+    if not op.vectors:
+        return (s,)
+    v = Reverse((v.type.ndim - 1,))(v)
+    # The columns of u for singular values of 0 are far from orthonormal. QR completes them, and keeps the others but for
+    # a factor of length 1, which is that of r's diagonal.
+    u, r = Qr()(multiply(p, v))
+    corner = diagonal(r)
+    size = absolute(corner)
+    is_zero = size == 0
+    phase = where(is_zero, 1.0, corner / convert(where(is_zero, 1.0, size), corner.type.dtype))
+    u = u * as_column_factors(phase)
+    if q is not None:
+        left = multiply(q[..., :n], u)
+        u = concatenate([left, q[..., n:]], -1) if op.full else left
+    return s, u, adjoint(v)
 
 
 @final

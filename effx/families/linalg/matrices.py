@@ -34,6 +34,7 @@ from effx.handling import (
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_leading_axes
 from effx.lower.text import sizes
+from effx.lower.text.foreign_calls import STRINGS, custom_call_text, string_text
 
 __all__ = ["Data", "Factorization", "MatrixOperation"]
 
@@ -244,6 +245,33 @@ def call_kernel(
 
     layouts = [layout(x.type) for x in inputs], [layout(t) for t in results]
     return body.custom_call(name, inputs, results, attributes, *layouts, aliases=aliases)
+
+
+def call_expanded(
+    body: Body,
+    target: str,
+    operands: Sequence[tuple[str, ArrayType]],
+    results: Sequence[ArrayType],
+    config: str = "",
+) -> tuple[str, ...]:
+    """Calls a function of matrices that XLA's compiler replaces by instructions of its own, on TPUs.
+
+    Args:
+        body: the function to write the call into.
+        target: the function's name. config: its parameters as one string.
+        operands: their names and types.
+        results: the types of the results.
+    """
+    names, types = zip(*operands, strict=True)
+    text = custom_call_text(
+        target, names, types, results, config=string_text(config), api_version=STRINGS, laid_out=False
+    )
+    return body.block(text, len(results))
+
+
+def names_with_types(body: Body, inputs: Sequence[Atom]) -> list[tuple[str, ArrayType]]:
+    """Returns the names and types of operands."""
+    return [(body.name(x), x.type) for x in inputs]
 
 
 def info_type(t: ArrayType) -> ArrayType:

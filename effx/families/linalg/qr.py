@@ -17,6 +17,7 @@ from effx.families.linalg.matrices import (
     Factorization,
     MatrixOperation,
     adjoint,
+    call_expanded,
     call_kernel,
     check_matrix,
     diagonal,
@@ -25,6 +26,7 @@ from effx.families.linalg.matrices import (
     eye,
     kernel_name,
     multiply,
+    names_with_types,
     sample_regular,
 )
 from effx.families.linalg.triangular import TriangularSolve
@@ -287,6 +289,28 @@ def emit_householder_product(
         return emit_empty_results(body, outputs)
     name = kernel_name(body, "ungqr" if t.kind == "c" else "orgqr", "orgqr", t)
     return call_kernel(body, name, inputs, [t], {}, {0: 0})
+
+
+@emits(Geqrf, platform="tpu")
+def emit_geqrf_on_tpu(
+    body: Body, op: Geqrf, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    types = [v.type for v in outputs]
+    if not types[0].size:
+        return emit_empty_results(body, outputs)
+    return call_expanded(body, "Qr", names_with_types(body, inputs), types)
+
+
+@emits(HouseholderProduct, platform="tpu")
+def emit_householder_product_on_tpu(
+    body: Body, op: HouseholderProduct, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    t = outputs[0].type
+    if 0 in t.shape or 0 in inputs[1].type.shape:
+        return emit_empty_results(body, outputs)
+    return call_expanded(
+        body, "ProductOfElementaryHouseholderReflectors", names_with_types(body, inputs), [t]
+    )
 
 
 @emits(Geqp3, platform="cpu")

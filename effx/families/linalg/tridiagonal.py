@@ -5,6 +5,7 @@ from typing import final
 import numpy as np
 
 from effx.array import Array
+from effx.array.promotion import broadcast_to, scalar
 from effx.array.shaping import concatenate, expand_dims
 from effx.errors import ShapeError
 from effx.families.linalg.matrices import (
@@ -33,6 +34,7 @@ from effx.handling import (
     transpose_rule,
 )
 from effx.ir.ops.base import Singleton, check_arity, types_text
+from effx.lower.text.emit import emits_form
 
 __all__ = ["TridiagonalSolve"]
 
@@ -135,3 +137,38 @@ def emit_tridiagonal_solve(
 ) -> tuple[str, ...]:
     t = outputs[0].type
     return call_kernel(body, "cusparse_gtsv2_ffi", inputs, [t], {}, {0: 3}, batch=t.ndim - 2)
+
+
+@emits_form(TridiagonalSolve, platform="rocm")
+@emits_form(TridiagonalSolve, platform="tpu")
+def solve_by_cyclic_reduction(
+    op: TridiagonalSolve, lower: Array, main: Array, upper: Array, b: Array
+) -> Array:
+    """Eliminates from each row the unknowns of its neighbours, then of rows 2, 4, 8, … away, until each has its own alone.
+
+    Nothing is exchanged, so matrices should be diagonally dominant, or positive definite.
+
+    Source: Hockney and Jesshope, "Parallel computers", 1981.
+    """
+    n = main.type.shape[-1]
+    lower, main, upper = [expand_dims(d, -1) for d in (lower, main, upper)]
+    # The first element of lower and the last one of upper stand for nothing.
+    lower, upper = shift_rows(shift_rows(lower, 1, 0), -1, 0), shift_rows(shift_rows(upper, -1, 0), 1, 0)
+    step = 1
+    while step < n:
+        from_before = -lower / shift_rows(main, -step, 1)
+        from_after = -upper / shift_rows(main, step, 1)
+        b = b + from_before * shift_rows(b, -step, 0) + from_after * shift_rows(b, step, 0)
+        main = main + from_before * shift_rows(upper, -step, 0) + from_after * shift_rows(lower, step, 0)
+        lower, upper = from_before * shift_rows(lower, -step, 0), from_after * shift_rows(upper, step, 0)
+        step *= 2
+    return b / main
+
+
+def shift_rows(x: Array, by: int, fill: int) -> Array:
+    """Returns x[i + by] along the last axis but one, and a number beyond its ends; |by| is at most the axis' size."""
+    rows, columns = x.type.shape[-2:]
+    beyond = broadcast_to(scalar(fill, x.type.dtype, False), (*x.type.shape[:-2], abs(by), columns))
+    if by > 0:
+        return concatenate([x[..., by:, :], beyond], -2)
+    return concatenate([beyond, x[..., : rows + by, :]], -2)

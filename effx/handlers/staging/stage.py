@@ -318,15 +318,15 @@ def run_program(
 
 
 @lru_cache(maxsize=1024)
-def decomposition_program(op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
-    """Returns the decomposition of an operation for operands of these types, as a program.
+def stage_form(form: emit.Form, op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
+    """Returns a form of an operation, a function `(op, *operands)`, for operands of these types as a program.
 
     Raises:
-        TransformError: the decomposition closes over arrays.
+        TransformError: the form closes over arrays.
     """
 
     def body(operands: list[Array]) -> Sequence[Array]:
-        result = op.decompose(*operands)
+        result = form(op, *operands)
         return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
 
     staged = stage(body, types, op.name, op.name)
@@ -337,5 +337,5 @@ def decomposition_program(op: Operation[object], types: tuple[ArrayType, ...]) -
     return staged.program
 
 
-emit.stage_decomposition.append(decomposition_program)
-caching.other_caches.append(decomposition_program.cache_clear)
+emit.stage_form.append(stage_form)
+caching.other_caches.append(stage_form.cache_clear)

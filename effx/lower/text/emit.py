@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float
+from functools import partial
 from typing import TypeVar, final
 
 import attrs
@@ -36,6 +37,10 @@ from effx.lower.text.sizes import integer_list as integer_list
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
 Rule = Callable[["Body", O, tuple[Atom, ...], tuple[Var, ...]], "str | tuple[str, ...]"]
+
+# What gives an operation's results by other operations: `(op, *operands)` to an array, or to several.
+Form = Callable[..., object]
+F = TypeVar("F", bound=Form)
 
 rules: RuleTable[Rule[Operation[object]]] = RuleTable("stablehlo")
 
@@ -65,6 +70,24 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
             raise BackendError(f"emits: platform must be one of {', '.join(PLATFORMS)}, got {platform!r}")
         table = _rules_by_platform.setdefault(platform, RuleTable(f"stablehlo of {platform}", rules))
     return table.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+
+
+def emits_form(*kinds: type[O], platform: str) -> Callable[[F], F]:
+    """Registers what operation classes are on one platform: a function `(op, *operands)` that performs other operations.
+
+    Args:
+        kinds: the classes.
+        platform: "cpu", "cuda", "rocm" or "tpu".
+
+    Raises:
+        BackendError: there is no such platform.
+    """
+
+    def register(form: F) -> F:
+        emits(*kinds, platform=platform)(partial(_emit_form, form))
+        return form
+
+    return register
 
 
 def constant_text(value: Scalar, t: ArrayType) -> str:
@@ -580,22 +603,25 @@ def _function_name(name: str, scope: str, caller: str) -> str:
     return name
 
 
-# Stages the decomposition of an operation; set by effx.handlers.staging.stage, which is above this layer.
-stage_decomposition: list[Callable[[Operation[object], tuple[ArrayType, ...]], Program]] = []
+# Stages a form of an operation, as a program; set by effx.handlers.staging.stage, which is above this layer.
+stage_form: list[Callable[[Form, Operation[object], tuple[ArrayType, ...]], Program]] = []
 
 
-def _emit_decomposition(
-    body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+def _emit_form(
+    form: Form, body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    """Emits the decomposition of an operation without a rule of its own."""
+    """Emits an operation as the function of arrays that it is on a platform, or everywhere."""
     # The mesh axes along which values vary are checked where a program is staged.
-    program = stage_decomposition[0](op, tuple([x.type.with_vma(INVARIANT) for x in inputs]))
+    program = stage_form[0](form, op, tuple([x.type.with_vma(INVARIANT) for x in inputs]))
     if [t.strong() for t in program.out_types] != [v.type.with_vma(INVARIANT).strong() for v in outputs]:
         raise NoRuleError(
             f"{op.name}: decomposes into ({', '.join(map(repr, program.out_types))}), "
             f"but its typing rule gives ({', '.join([repr(v.type) for v in outputs])})"
         )
     return body.inline(program, [body.name(x) for x in inputs])
+
+
+_emit_decomposition = partial(_emit_form, Operation.decompose)
 
 
 def function_lines(

@@ -9,6 +9,7 @@ from effx.errors import BackendError
 from effx.ir.types import ArrayType
 
 __all__ = [
+    "STRINGS",
     "TYPED",
     "Attribute",
     "attribute_text",
@@ -34,6 +35,9 @@ receives a mapping as a structure, and an array row by row."""
 
 TYPED = 4
 """The version of XLA's calls whose functions get the types of their operands."""
+
+STRINGS = 2
+"""The version of XLA's calls whose functions, or compilers, get their attributes as one string."""
 
 
 def number_text(value: object, dtype: "np.dtype[np.generic]") -> str:

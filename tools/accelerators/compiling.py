@@ -1,0 +1,109 @@
+"""Compiles the functions for a target with one library, and writes what XLA says of each as JSON.
+
+python -m tools.accelerators.compiling LIBRARY TARGET FILE [--only WORD]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+import traceback
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from tools.accelerators.functions import FUNCTIONS, Function, Library
+from tools.accelerators.targets import describe_devices
+
+__all__ = ["Outcome", "count_kernels"]
+
+
+class Outcome(TypedDict, total=False):
+    """What became of a function: an error, or numbers."""
+
+    error: str
+    kernels: int
+    bytes: float
+    temporaries: int
+    seconds: float
+
+
+# What the entry computation does without a kernel of its own.
+_FREE = {
+    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "partition-id",
+    "replica-id",
+}  # fmt: skip
+_INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?[\w.-]+ = .*?[\])}] ([a-z][\w-]*)\(", re.MULTILINE)
+
+
+def count_kernels(text: str) -> int:
+    """Returns how many instructions of the entry computation of HLO's text do something.
+
+    >>> count_kernels("ENTRY %main {\\n  %x = f32[3]{0} parameter(0)\\n  ROOT %y = f32[3]{0} fusion(%x)\\n}")
+    1
+    """
+    entry = text[text.index("\nENTRY ") if "\nENTRY " in text else text.index("ENTRY ") :]
+    entry = entry[: entry.index("\n}")]
+    return sum([name not in _FREE for name in _INSTRUCTION.findall(entry)])
+
+
+def compile_function(library: Library, function: Function, devices: list[Any]) -> Outcome:
+    """Compiles one function, on all devices if it is for several and else on the first."""
+    api, sharding = library.api, library.sharding
+    started = time.perf_counter()
+
+    def apply(*operands: Any) -> Any:
+        return function.apply(library, *operands)
+
+    if function.axes:
+        mesh = sharding.Mesh(np.array(devices), function.axes)
+        placement = sharding.NamedSharding(mesh, sharding.PartitionSpec(*function.axes))
+        spec = sharding.PartitionSpec(*function.axes)
+        mapped = api.shard_map(apply, mesh=mesh, in_specs=spec, out_specs=spec)
+    else:
+        placement, mapped = sharding.SingleDeviceSharding(devices[0]), apply
+    operands = [
+        api.ShapeDtypeStruct(
+            s.shape, np.dtype(s.dtype) if s.dtype != "bfloat16" else library.xp.bfloat16, sharding=placement
+        )
+        for s in function.operands
+    ]
+    try:
+        compiled = api.jit(mapped).lower(*operands).compile()
+    except Exception as error:  # noqa: BLE001 - the report shows every error
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        frames = traceback.extract_tb(error.__traceback__)
+        return {"error": f"{type(error).__name__}: {first[:300]} [{frames[-1].name}]"}
+    # The compiler for CUDA without a card estimates none.
+    costs = compiled.cost_analysis() if devices[0].platform == "tpu" else {}
+    costs = costs[0] if isinstance(costs, list) else costs
+    return {
+        "kernels": count_kernels(compiled.as_text()),
+        "bytes": float((costs or {}).get("bytes accessed", 0.0)),
+        "temporaries": int(compiled.memory_analysis().temp_size_in_bytes),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def main() -> None:
+    """Compiles all functions."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library", choices=("effx", "jax"))
+    parser.add_argument("target", choices=("cuda", "tpu"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--only", default="", help="compile functions with this word in their name")
+    options = parser.parse_args()
+    library = Library(options.library)
+    one, several = describe_devices(options.library, options.target)
+    outcomes: dict[str, Outcome] = {}
+    for function in FUNCTIONS:
+        if options.only in function.name:
+            outcomes[function.name] = compile_function(library, function, several if function.axes else one)
+            options.file.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
