@@ -376,38 +376,6 @@ def test_errors(f: Callable[[], object], kind: type[EffxError], text: str) -> No
     assert raised.value.message == text
 
 
-@pytest.mark.parametrize(
-    ("platform", "targets"),
-    [
-        (
-            "cpu",
-            [
-                "lapack_sgetrf_ffi",
-                "lapack_sgesdd_ffi",
-                "lapack_ssyevd_ffi",
-                "lapack_sorgqr_ffi",
-                "lapack_strsm_ffi",
-            ],
-        ),
-        ("cuda", ["cusolver_getrf_ffi", "cusolver_gesvd_ffi", "cusolver_syevd_ffi", "cusolver_orgqr_ffi"]),
-        (
-            "rocm",
-            ["hipsolver_getrf_ffi", "hipsolver_gesvd_ffi", "hipsolver_syevd_ffi", "hipsolver_orgqr_ffi"],
-        ),
-    ],
-)
-def test_kernels_of_platforms(platform: str, targets: list[str]) -> None:
-    """Lowered programs call the kernels of their platform; triangular systems and Cholesky's factor are XLA's on GPUs."""
-
-    def f(a: Array) -> tuple[object, ...]:
-        solved = linalg.triangular_solve(linalg.cholesky(a), a, left_side=True, lower=True)
-        return linalg.lu(a), linalg.svd(a), linalg.eigh(a), linalg.qr(a), solved
-
-    text = effx.jit(f).trace(enp.asarray(H)).lower(lowering_platforms=(platform,)).as_text()
-    assert all([f"@{target}(" in text for target in targets])
-    assert ("stablehlo.triangular_solve" in text) == (platform != "cpu")
-
-
 @every_dtype
 def test_reductions_by_similarity(dtype: Any) -> None:
     """The forms are similar to the matrices, by the unitary matrices that come with them."""

@@ -54,12 +54,15 @@ class Function:
         apply: takes the library and the operands.
         operands: their shapes and dtypes.
         axes: of a mesh of all of the topology's devices, if the function is for several.
+        agreement: what two platforms must agree on: "values", "sizes" where signs or phases are free, or "shapes" where
+            vectors or random bits are.
     """
 
     name: str
     apply: Callable[..., Tree]
     operands: tuple[Shape, ...]
     axes: tuple[str, ...] = ()
+    agreement: str = "values"
 
 
 VECTOR, LONG, IMAGE = Shape((8_192,)), Shape((1 << 17,)), Shape((8, 64, 64, 32))
@@ -73,9 +76,18 @@ HALF = Shape((512, 512), "bfloat16")
 _functions: list[Function] = []
 
 
+_FREE_SIGNS = ("qr", "eigh", "svd")
+_FREE_VECTORS = ("svd, full", "svd, wide", "complete", "rbg", "gradient of qr", "matrix_rank")
+
+
 def add(name: str, apply: Callable[..., Tree], *operands: Shape, axes: tuple[str, ...] = ()) -> None:
     """Adds a function to the list."""
-    _functions.append(Function(name, apply, operands, axes))
+    agreement = "values"
+    if any([word in name for word in _FREE_SIGNS]):
+        agreement = "sizes"
+    if any([word in name for word in _FREE_VECTORS]):
+        agreement = "shapes"
+    _functions.append(Function(name, apply, operands, axes, agreement))
 
 
 def add_with_gradient(name: str, apply: Callable[..., Tree], *operands: Shape) -> None:

@@ -1,0 +1,207 @@
+"""Runs the functions on the accelerator that is here: their values against those of a CPU, and their times beside JAX's.
+
+python -m tools.accelerators.running [--workers N] [--jax] [--only WORD] [--report FILE]
+
+Workers share the accelerator: each compiles by itself, and one at a time runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from tools.accelerators.functions import FUNCTIONS, Function, Library, Shape
+
+__all__ = ["Outcome", "relative_error"]
+
+# Products of float32 in bfloat16 or TF32, the platforms' default, are that far from float32's.
+LIMIT = 2e-2
+REPEATS = 20
+
+
+class Outcome(TypedDict, total=False):
+    """What became of a function: an error's text, or numbers."""
+
+    error: str
+    difference: float
+    microseconds: float
+    jax_error: str
+    jax_microseconds: float
+
+
+def draw(shape: Shape, seed: int) -> Any:
+    """Draws an operand: numbers between 0.1 and 0.9 for vectors, normal ones for matrices, small integers."""
+    rng = np.random.default_rng(seed)
+    if shape.dtype == "uint32":
+        return rng.integers(0, 2**32, shape.shape, np.uint32)
+    if shape.dtype.startswith("int"):
+        return rng.integers(0, 100, shape.shape).astype(shape.dtype)
+    data = rng.normal(size=shape.shape) if len(shape.shape) > 1 else rng.uniform(0.1, 0.9, shape.shape)
+    if shape.dtype.startswith("complex"):
+        data = data + 1j * rng.normal(size=shape.shape)
+    if shape.dtype == "bfloat16":
+        import ml_dtypes
+
+        return data.astype(ml_dtypes.bfloat16)
+    return data.astype(shape.dtype)
+
+
+def relative_error(x: Any, y: Any, agreement: str) -> float:
+    """Returns the largest difference of two results, relative to the largest number; infinite where NaN differs.
+
+    >>> relative_error([1.0, 2.0], [1.0, 1.0], "values")
+    1.0
+    """
+    a, b = [np.asarray(v) for v in (x, y)]
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return float("inf")
+    if agreement == "shapes" or not a.size:
+        return 0.0
+    wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64
+    a, b = a.astype(wide), b.astype(wide)
+    if agreement == "sizes":
+        a, b = np.abs(a), np.abs(b)
+    finite = np.isfinite(a) & np.isfinite(b)
+    same = np.where(finite, True, (a == b) | (np.isnan(a) & np.isnan(b)))
+    if not same.all():
+        return float("inf")
+    scale = np.abs(b[finite]).max(initial=0.0) or 1.0
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0) / scale)
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Holds the lock that says who uses the accelerator."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def measure(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
+    """Returns the microseconds of a call: the least mean of three runs of calls that do not wait for one another."""
+    times: list[float] = []
+    for _ in range(3):
+        started = time.perf_counter()
+        result = None
+        for _ in range(REPEATS):
+            result = call()
+        wait(result)
+        times.append((time.perf_counter() - started) / REPEATS * 1e6)
+    return min(times)
+
+
+def run_function(function: Function, library: Library, rival: Library | None, lock: Path) -> Outcome:
+    """Runs one function with effx on the accelerator and on the CPU, and with JAX on the accelerator."""
+    operands = [draw(s, i) for i, s in enumerate(function.operands)]
+
+    def prepare(own: Library, device: Any) -> Callable[[], Any]:
+        placed = [own.api.device_put(x, device) for x in operands]
+        compiled = own.api.jit(lambda *xs: function.apply(own, *xs))
+        return lambda: compiled(*placed)
+
+    api = library.api
+    outcome: Outcome = {}
+    try:
+        call = prepare(library, api.devices()[0])
+        result = api.block_until_ready(call())
+        expected = prepare(library, api.devices("cpu")[0])()
+        pairs = zip(api.tree_util.tree_leaves(result), api.tree_util.tree_leaves(expected), strict=True)
+        outcome["difference"] = max([relative_error(x, y, function.agreement) for x, y in pairs])
+        with alone(lock):
+            outcome["microseconds"] = measure(call, api.block_until_ready)
+    except Exception as error:  # noqa: BLE001 - the report shows every error
+        outcome["error"] = f"{type(error).__name__}: {str(error)[:300]}"
+    if rival is not None:
+        try:
+            call = prepare(rival, rival.api.devices()[0])
+            rival.api.block_until_ready(call())
+            with alone(lock):
+                outcome["jax_microseconds"] = measure(call, rival.api.block_until_ready)
+        except Exception as error:  # noqa: BLE001
+            outcome["jax_error"] = f"{type(error).__name__}: {str(error)[:300]}"
+    return outcome
+
+
+def run_share(share: int, shares: int, with_jax: bool, only: str, target: Path) -> None:
+    """Runs every `shares`-th function, beginning with number `share`, and writes the outcomes as they come."""
+    library, rival = Library("effx"), Library("jax") if with_jax else None
+    outcomes: dict[str, Outcome] = {}
+    chosen = [f for f in FUNCTIONS if only in f.name and not f.axes]
+    for function in chosen[share::shares]:
+        outcomes[function.name] = run_function(function, library, rival, target.parent / "lock")
+        target.write_text(json.dumps(outcomes), encoding="utf-8")
+
+
+def print_report(outcomes: dict[str, Outcome]) -> str:
+    """Returns the report: a line for each function, and what failed or was slower."""
+    lines = [f"{'':42}{'difference':>12}{'effx us':>12}{'jax us':>12}{'ratio':>8}"]
+    ratios: list[float] = []
+    failures = 0
+    for name, outcome in outcomes.items():
+        ours, theirs = outcome.get("microseconds"), outcome.get("jax_microseconds")
+        difference = outcome.get("difference", float("nan"))
+        line = f"{name:42}{difference:12.1e}"
+        line += f"{ours:12,.0f}" if ours is not None else f"{'':12}"
+        line += f"{theirs:12,.0f}" if theirs is not None else f"{'':12}"
+        if ours is not None and theirs is not None:
+            ratios.append(ours / theirs)
+            line += f"{ours / theirs:8.2f}"
+        is_bad = "error" in outcome or not difference <= LIMIT
+        failures += is_bad
+        lines.append(line + ("  FAIL" if is_bad else ""))
+        lines += [f"    {key}: {outcome[key]}" for key in ("error", "jax_error") if key in outcome]
+    mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
+    lines.append(f"{len(outcomes)} functions, {failures} failures, geometric mean of the ratios {mean:.3f}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Starts the workers, and prints their report."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--jax", action="store_true", help="time JAX too")
+    parser.add_argument("--only", default="", help="run functions with this word in their name")
+    parser.add_argument("--report", type=Path, help="write the report here as well")
+    parser.add_argument("--share", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.share:
+        share, target = int(options.share[0]), Path(options.share[1])
+        run_share(share, options.workers, options.jax, options.only, target)
+        return
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    with tempfile.TemporaryDirectory() as folder:
+        targets = [Path(folder, f"{i}.json") for i in range(options.workers)]
+        jobs = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tools.accelerators.running", *sys.argv[1:]]
+                + ["--workers", str(options.workers), "--share", str(i), str(target)]
+            )
+            for i, target in enumerate(targets)
+        ]
+        codes = [job.wait() for job in jobs]
+        parts = [json.loads(t.read_text(encoding="utf-8")) if t.exists() else {} for t in targets]
+    outcomes = {f.name: part[f.name] for f in FUNCTIONS for part in parts if f.name in part}
+    import effx
+
+    head = f"effx {effx.__version__}, Python {platform.python_version()}, {effx.devices()[0].device_kind}"
+    report = f"{head}\n{print_report(outcomes)}\nexit codes of the workers: {codes}"
+    print(report)
+    if options.report is not None:
+        options.report.write_text(report + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
