@@ -30,6 +30,7 @@ from effx.array.promotion import (
     refuse_mixed_dtypes,
     scalar,
     to_host_array,
+    zeros,
 )
 from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, size_vector, stack
 from effx.array.windows import Window
@@ -899,7 +900,7 @@ def take_along_axis(
 def gather_along_axis(x: Array, index: Array, axis: int) -> Array:
     """Reads x at computed indices along one axis, the other axes side by side."""
     if 0 in x.type.shape:
-        return x  # a gather takes one element at least, which there is none of
+        return zeros(x.type.with_shape(index.type.shape))  # a gather takes one element at least
     axes = tuple([i for i in range(x.type.ndim) if i != axis])
     starts = expand_dims(index, -1)
     return Gather((), (axis,), (axis,), (1,) * x.type.ndim, axes, axes)(x, starts)

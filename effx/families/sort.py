@@ -209,13 +209,14 @@ def _emit_sort_by_values(body: Body, op: Sort, inputs: tuple[Atom, ...]) -> tupl
                     lines.append(f"{x}{part} = stablehlo.{part} {x} : ({s.mlir}) -> {real.mlir}")
                     x = f"{x}{part}"
                 names.append(_canonical_float(lines, x, real))
-            parts.append((*names, real.mlir, "TOTALORDER"))
+            first, second = names
+            parts.append((first, second, real.mlir, "TOTALORDER"))
     result = ""
-    for rank, (a, b, s, kind) in reversed(list(enumerate(parts))):
-        lines.append(f"%lt{rank} = stablehlo.compare LT, {a}, {b}, {kind} : ({s}, {s}) -> tensor<i1>")
+    for rank, (a, b, name, kind) in reversed(list(enumerate(parts))):
+        lines.append(f"%lt{rank} = stablehlo.compare LT, {a}, {b}, {kind} : ({name}, {name}) -> tensor<i1>")
         if result:
             lines += [
-                f"%eq{rank} = stablehlo.compare EQ, {a}, {b}, {kind} : ({s}, {s}) -> tensor<i1>",
+                f"%eq{rank} = stablehlo.compare EQ, {a}, {b}, {kind} : ({name}, {name}) -> tensor<i1>",
                 f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>",
                 f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>",
             ]

@@ -22,7 +22,7 @@ from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.sort import Sort
-from effx.families.topk import TopIndices
+from effx.families.topk import ApproximateTopK, TopIndices, TopK
 from effx.families.windows import WindowArg, WindowReduction
 from effx.ir.catalogue import operation_classes
 from effx.ir.text import parse_program
@@ -165,3 +165,14 @@ for _kind in operation_classes():
 @register(TopIndices)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     return TopIndices(draw(st.integers(0, 4))), (array_type(dtypes.float32, (2, 4)),), ((-2, 2),)
+
+
+@register(TopK)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    return TopK(draw(st.integers(0, 4))), (draw_type(draw, "fiu", wanted, (2, 4)),), ((-3, 3),)
+
+
+@register(ApproximateTopK)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    op = ApproximateTopK(draw(st.integers(0, 4)), smallest=draw(st.booleans()))
+    return op, (draw_type(draw, "f", wanted, (2, 4)),), ((-3, 3),)

@@ -1,21 +1,15 @@
 """Sorting: floats ascend, -0.0 equals 0.0 where other operands are sorted along, NaN is last."""
 
-import math
 from collections.abc import Sequence
 from typing import cast, overload
 
-from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.arithmetic import where
-from effx.array.indexing import gather_along_axis
-from effx.array.promotion import as_operand, convert
-from effx.array.shaping import moveaxis, reshape
+from effx.array.promotion import as_operand
+from effx.array.shaping import moveaxis
 from effx.errors import ShapeError
 from effx.families.sort import Sort
-from effx.families.topk import TopIndices
-from effx.ir.ops import shape as s
+from effx.families.topk import TopK
 from effx.ir.sizes.dimensions import is_symbolic
-from effx.ir.types import array_type
 from effx.lax.operands import check_int, resolve_axis
 
 __all__ = ["sort", "sort_key_val", "top_k"]
@@ -120,26 +114,6 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
         raise ShapeError(
             f"top_k: axis {resolved_axis} of {t!r} is longer than the 2**31 elements that i32 indices reach"
         )
-    if t.kind == "f" and t.dtype.itemsize <= 4 and count and t.size:
-        return _top_k_by_selection(x, count, resolved_axis)
-    # A stable ascending sort of the reversed array, reversed: descending, the earlier of equals first.
-    flip = s.Reverse((resolved_axis,))
-    positions = s.Iota(array_type(dtypes.int32, t.shape), resolved_axis)()
-    limit = tuple([count if i == resolved_axis else n for i, n in enumerate(t.shape)])
-    cut = s.Slice((0,) * t.ndim, limit, (1,) * t.ndim)
-    values, indices = Sort(resolved_axis, bool(is_stable))(flip(x), flip(positions))
-    return cut(flip(values)), cut(flip(indices))
-
-
-def _top_k_by_selection(x: Array, k: int, axis: int) -> tuple[Array, Array]:
-    last = x.type.ndim - 1
-    # In the order of bits there is one zero, and one NaN.
-    key = convert(x, dtypes.float32)
-    key = where(key == 0.0, 0.0, where(key != key, math.nan, key))
-    rows = moveaxis(key, axis, last)
-    shape = rows.type.shape
-    # A hundred times faster than a sort for ten of 600,000.
-    indices = TopIndices(k)(reshape(rows, (math.prod(shape[:-1]), shape[-1])))
-    top_indices = moveaxis(reshape(indices, (*shape[:-1], k)), last, axis)
-    # The values are the operand's, not the keys': -0.0 must be returned unchanged.
-    return gather_along_axis(x, top_indices, axis), top_indices
+    last = t.ndim - 1
+    values, indices = TopK(count, bool(is_stable))(moveaxis(x, resolved_axis, last))
+    return moveaxis(values, last, resolved_axis), moveaxis(indices, last, resolved_axis)

@@ -14,11 +14,11 @@ from effx.families.composite import Composite
 from effx.families.foreign import ForeignCall
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
-from effx.families.topk import TopIndices
+from effx.families.topk import ApproximateTopK, TopIndices, TopK
 from effx.ir.types import ArrayType
 from effx.laws.samples import Data, anything
 from effx.tree import structure
-from tests.ops.rows import Invalid, Row, Sample, bf16, c128, f32, f64, i32, refuses, t
+from tests.ops.rows import Invalid, Row, Sample, b1, bf16, c128, f32, f64, i32, refuses, spaced, t, u8
 from tests.ops.rows_control import PAIRS, SINE, program
 
 
@@ -171,6 +171,46 @@ ROWS = [
                 t(i32, 2, 2),
                 error=DTypeError,
                 text="top_indices: takes f32 numbers, got i32[2,2]",
+            ),
+        ),
+    ),
+    Row(
+        TopK,
+        tuple(
+            [
+                Sample(TopK(k), (t(d, *shape),), (spaced,))
+                for d in (i32, u8, bf16, f32, f64, c128)
+                for k, shape in ((2, (3, 4)), (0, (2, 3)), (1, (1,)), (3, (2, 2, 3)), (1, (0, 2)))
+            ]
+            + [Sample(TopK(2, stable=False), (t(f64, 5),), (spaced,)), Sample(TopK(1), (t(b1, 3),))]
+        ),
+        invalid=(
+            refuses(
+                TopK(3),
+                t(f32, 2, 2),
+                error=ShapeError,
+                text="top_k: takes rows of at least 3 elements, got f32[2,2]",
+            ),
+            refuses(
+                TopK(0), t(f32), error=ShapeError, text="top_k: takes rows of at least 0 elements, got f32[]"
+            ),
+        ),
+    ),
+    Row(
+        ApproximateTopK,
+        tuple(
+            [
+                Sample(ApproximateTopK(k, smallest=smallest), (t(d, *shape),), (spaced,))
+                for d in (bf16, f32, f64)
+                for k, shape, smallest in ((2, (3, 4), False), (3, (2, 3), True), (1, (0, 2), False))
+            ]
+        ),
+        invalid=(
+            refuses(
+                ApproximateTopK(1),
+                t(i32, 2, 2),
+                error=DTypeError,
+                text="approximate_top_k: the operand must be floating, got i32[2,2]",
             ),
         ),
     ),

@@ -8,6 +8,13 @@ from typing import Any
 
 __all__ = ["TARGETS", "describe_devices"]
 
+# Read where effx, JAX and the plugins are imported. Devices that are described need no client of their platform.
+os.environ.setdefault("EFFX_PLATFORMS", "cpu")
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+# JAX's plugin looks for CUDA's libraries, which compiling does without.
+os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+
 # From NVIDIA's data sheet of the H100 SXM and the tables of compute capability 9.0 in the CUDA C++ programming guide.
 H100 = """
 gpu_device_info {
@@ -45,11 +52,6 @@ TARGETS: dict[str, tuple[tuple[str, dict[str, str]], tuple[str, dict[str, str]]]
 
 def describe_devices(library: str, platform: str) -> tuple[list[Any], list[Any]]:
     """Returns the devices of a platform as a library describes them: of a small topology, and of one with several."""
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-    os.environ.setdefault("EFFX_PLATFORMS", "cpu")  # devices that are described need no client
-    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
-    # JAX's plugin looks for CUDA's libraries, which compiling does without.
-    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     topologies = importlib.import_module(f"{library}.experimental.topologies")
     small, large = [
         list(topologies.get_topology_desc(name, platform, **options).devices)

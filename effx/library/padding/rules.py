@@ -9,7 +9,7 @@ from effx import Array, lax
 from effx.families.convolution import Convolution
 from effx.families.fft import Fft
 from effx.families.sort import Sort
-from effx.families.topk import TopIndices
+from effx.families.topk import ApproximateTopK, Selection, TopIndices, TopK
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from effx.handling import Elementwise, Operation, Site
 from effx.ir.ops import convert as c
@@ -96,8 +96,10 @@ def neutral_element(op: Operation[PyTree], dtype: Any) -> Any:
     match op:
         case r.ReduceProd() | r.CumProd():
             return 1
-        case r.ReduceMax() | r.CumMax() | r.ArgMax() | ReduceWindowMax() | TopIndices():
+        case r.ReduceMax() | r.CumMax() | r.ArgMax() | ReduceWindowMax() | TopIndices() | TopK():
             return _lowest(dtype)
+        case ApproximateTopK():
+            return _highest(dtype) if op.smallest else _lowest(dtype)
         case r.ReduceMin() | r.CumMin() | r.ArgMin() | ReduceWindowMin():
             return _highest(dtype)
         case r.ReduceAnd():
@@ -126,8 +128,8 @@ def _(site: Here, op: r.Cumulative, x: Padded) -> PyTree:
     )
 
 
-@Padding.site_rule(TopIndices)
-def _(site: Here, op: TopIndices, x: Padded) -> PyTree:
+@Padding.site_rule(TopIndices, Selection)
+def _(site: Here, op: TopIndices | Selection, x: Padded) -> PyTree:
     kept = site.handler.filled(x, (len(x.shape) - 1,), neutral_element(op, x.value.dtype))
     return result(site, site.handler.fixed(op)(kept))
 

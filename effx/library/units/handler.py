@@ -15,7 +15,7 @@ from effx.families.fft import Fft
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.sort import Sort
-from effx.families.topk import TopIndices
+from effx.families.topk import Selection, TopIndices
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowArg
 from effx.handling import BoxHandler, Elementwise, Operation, Site, Structural
 from effx.ir.ops import elementwise as e
@@ -140,6 +140,12 @@ def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     shared_unit(op.name, *xs)
     return perform_with_unit(op, xs, ONE)
+
+
+@Units.rule(Selection)
+def _(op: Selection, x: Quantity) -> tuple[Quantity, Quantity]:
+    values, indices = op(x.value)
+    return Quantity(values, x.unit), Quantity(indices, ONE)
 
 
 @Units.rule(WindowArg)

@@ -421,7 +421,7 @@ class Body:
                     missing = NoRuleError(f"{op.name}: has no StableHLO form for {self.module.platform}")
                     set_error_position(missing, equation.source)
                     raise missing
-                rule = _emit_decomposition
+                rule = emit_decomposition
             self.where = scope_within(path, transformed_scope(equation.scope))
             self._source = equation.source
             self._location = locate(self._label(path, equation), equation.source)
@@ -621,7 +621,12 @@ def _emit_form(
     return body.inline(program, [body.name(x) for x in inputs])
 
 
-_emit_decomposition = partial(_emit_form, Operation.decompose)
+def apply_decomposition(op: Operation[object], *operands: object) -> object:
+    """Returns what an operation's decomposition gives: its form on all platforms."""
+    return op.decompose(*operands)  # type: ignore[arg-type]  # of the class's own operands
+
+
+emit_decomposition = partial(_emit_form, apply_decomposition)
 
 
 def function_lines(

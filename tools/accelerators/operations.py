@@ -1,0 +1,83 @@
+"""Compiles every sample of the table of operations for a platform, which need not be there.
+
+python -m tools.accelerators.operations {cuda,tpu} [--every N] [--only WORD]
+
+Prints what is refused and why, and what ends the process. A process compiles until it ends or has compiled all; the next
+one goes on behind the sample that ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.accelerators.targets import describe_devices
+
+__all__ = ["compile_samples"]
+
+
+def compile_samples(platform: str, first: int, every: int, only: str, log: Path) -> None:
+    """Compiles samples from number `first` on; adds a line for each to the log, before and after."""
+    import effx
+    from effx.sharding import SingleDeviceSharding
+    from tests.ops.table import CASES
+
+    placement = SingleDeviceSharding(describe_devices("effx", platform)[0][0])
+    with log.open("a", encoding="utf-8") as file:
+        for number, (_, sample) in list(enumerate(CASES))[first::every]:
+            if only not in str(sample):
+                continue
+            file.write(f"{number}\t{sample}\t")
+            file.flush()
+            try:
+                with sample.settings():
+                    structs = [
+                        effx.ShapeDtypeStruct(t.shape, t.dtype, sharding=placement) for t in sample.operand_types()
+                    ]
+                    function = effx.jit(lambda *xs, sample=sample: sample.apply(xs))
+                    if not structs:
+                        function = effx.jit(lambda sample=sample: sample.apply(()), device=placement.device)
+                    function.lower(*structs).compile()
+                outcome = "compiled"
+            except Exception as error:  # noqa: BLE001 - the report shows every error
+                lines = [line for line in str(error).splitlines() if line.strip()]
+                outcome = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
+            file.write(f"{outcome}\n")
+            file.flush()
+
+
+def main() -> None:
+    """Starts processes until all samples are compiled, and prints what was not."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("platform", choices=("cuda", "tpu"))
+    parser.add_argument("--every", type=int, default=1, help="compile every N-th sample")
+    parser.add_argument("--only", default="", help="compile samples with this word in their name")
+    parser.add_argument("--log", type=Path, default=Path("operations.log"))
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.first is not None:
+        compile_samples(options.platform, options.first, options.every, options.only, options.log)
+        return
+    options.log.write_text("", encoding="utf-8")
+    first = 0
+    while True:
+        command = [sys.executable, "-m", "tools.accelerators.operations", *sys.argv[1:], "--first", str(first)]
+        code = subprocess.run(command, check=False, stderr=subprocess.DEVNULL, env={**os.environ}).returncode
+        lines = options.log.read_text(encoding="utf-8").splitlines()
+        if code == 0 or not lines:
+            break
+        with options.log.open("a", encoding="utf-8") as file:
+            file.write(f"ended the process, exit code {code}\n")
+        first = int(lines[-1].split("\t")[0]) + options.every
+    outcomes = [line.split("\t") for line in options.log.read_text(encoding="utf-8").splitlines()]
+    failures = [(name, outcome) for _, name, outcome in outcomes if outcome != "compiled"]
+    for name, outcome in failures:
+        print(f"{name}: {outcome}")
+    print(f"{len(outcomes)} samples, {len(failures)} not compiled for {options.platform}")
+
+
+if __name__ == "__main__":
+    main()
