@@ -999,13 +999,6 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "pmap: the devices run at the same time, so there is no order for their effects; use ordered=False",
     ),
     (
-        lambda: (
-            effx.jit(lambda x: debug.print("{}", x)).trace(1.0).lower(lowering_platforms=["tpu"]).as_text()
-        ),
-        BackendError,
-        "python_callback: programs for tpu cannot call Python; run this one on a CPU or a GPU",
-    ),
-    (
         lambda: debug.print("{x} {y}", x=1),
         FormatFieldError,
         "debug.print: {y} names no argument, in '{x} {y}'",

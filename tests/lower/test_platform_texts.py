@@ -12,10 +12,11 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import BackendError, EffxError, NoRuleError
+from effx.errors import EffxError, NoRuleError
 from effx.lax import linalg
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import mlir_module
+from effx.sharding import NamedSharding, PartitionSpec
 
 
 def struct(*shape: int, dtype: Any = np.float32) -> effx.ShapeDtypeStruct:
@@ -232,13 +233,51 @@ def test_python_is_called_by_the_kernel_of_the_platform(fun: Callable[[Any], Any
 
 
 @pytest.mark.parametrize("fun", CALLS_OF_PYTHON, ids=["pure_callback", "debug.print"])
-def test_python_is_not_called_on_a_tpu(fun: Callable[[Any], Any]) -> None:
-    """The error says what to do."""
-    with pytest.raises(BackendError) as caught:
-        lowered(fun, (X,), "tpu")
-    assert caught.value.message == (
-        "python_callback: programs for tpu cannot call Python; run this one on a CPU or a GPU"
-    )
+def test_tpus_send_to_the_host_and_receive(fun: Callable[[Any], Any]) -> None:
+    """Something is received also where a call has no results."""
+    text = lowered(fun, (X,), "tpu")
+    assert re.findall(r"stablehlo.(create_token|send|recv)", text) == ["create_token", "send", "recv"]
+    assert "custom_call" not in text
+
+
+def test_transfers_of_a_tpu_have_an_order() -> None:
+    """Each has a channel, and comes after the one before; those in a loop after one another."""
+
+    def f(x: Any) -> Any:
+        effx.debug.print("before {}", x)
+        y = effx.pure_callback(lambda x, y: (x, y), (X, X), x, x)[1]
+
+        def body(c: Any, _: Any) -> Any:
+            effx.debug.print("one {}", c)
+            effx.debug.print("two {}", c)
+            return c * 2, None
+
+        y = lax.scan(body, y, None, length=3)[0]
+        effx.debug.print("after")
+        return y
+
+    text = lowered(f, (X,), "tpu")
+    channels = [int(c) for c in re.findall(r"channel_handle<handle = (\d+)", text)]
+    assert sorted(channels) == list(range(2, 2 + 2 + 4 + 2 + 2 + 2))
+    assert len(re.findall("create_token", text)) == 2
+    for function in text.split("func.func"):
+        tokens = re.findall(r'"stablehlo.(?:send|recv)"\((?:[^,()]*, )?(%[\w#]+)\)', function)
+        assert len(set(tokens)) == len(tokens)
+
+
+@pytest.mark.parametrize("fun", CALLS_OF_PYTHON, ids=["pure_callback", "debug.print"])
+def test_the_first_of_several_tpus_calls_python(fun: Callable[[Any], Any]) -> None:
+    mesh = effx.make_mesh((2,), ("x",), devices=effx.devices()[:2])
+    cut = effx.ShapeDtypeStruct((4,), "float32", sharding=NamedSharding(mesh, PartitionSpec("x")))
+
+    def mapped(x: Any) -> Any:
+        return fun(x.sum()), x * 2
+
+    text = effx.jit(mapped).trace(cut).lower(lowering_platforms=("tpu",)).as_text()
+    mlir_module(text)
+    sends = [line for line in text.splitlines() if "stablehlo.send" in line or "stablehlo.recv" in line]
+    assert len(sends) == 2
+    assert all(["<@one, []>" in line for line in sends])
 
 
 def test_algorithms_of_products() -> None:

@@ -35,7 +35,8 @@ def compile_samples(platform: str, first: int, every: int, only: str, log: Path)
             try:
                 with sample.settings():
                     structs = [
-                        effx.ShapeDtypeStruct(t.shape, t.dtype, sharding=placement) for t in sample.operand_types()
+                        effx.ShapeDtypeStruct(t.shape, t.dtype, sharding=placement)
+                        for t in sample.operand_types()
                     ]
                     function = effx.jit(lambda *xs, sample=sample: sample.apply(xs))
                     if not structs:
@@ -64,7 +65,14 @@ def main() -> None:
     options.log.write_text("", encoding="utf-8")
     first = 0
     while True:
-        command = [sys.executable, "-m", "tools.accelerators.operations", *sys.argv[1:], "--first", str(first)]
+        command = [
+            sys.executable,
+            "-m",
+            "tools.accelerators.operations",
+            *sys.argv[1:],
+            "--first",
+            str(first),
+        ]
         code = subprocess.run(command, check=False, stderr=subprocess.DEVNULL, env={**os.environ}).returncode
         lines = options.log.read_text(encoding="utf-8").splitlines()
         if code == 0 or not lines:

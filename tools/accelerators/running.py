@@ -2,7 +2,7 @@
 
 python -m tools.accelerators.running [--workers N] [--jax] [--only WORD] [--report FILE]
 
-Workers share the accelerator: each compiles by itself, and one at a time runs.
+Workers share the accelerator: they compile side by side, and while one of them is timed all others wait.
 """
 
 from __future__ import annotations
@@ -43,15 +43,20 @@ class Outcome(TypedDict, total=False):
 
 
 def draw(shape: Shape, seed: int) -> Any:
-    """Draws an operand: numbers between 0.1 and 0.9 for vectors, normal ones for matrices, small integers."""
+    """Draws an operand: numbers between 0.1 and 0.9 for vectors, small integers, and normal numbers for matrices, whose
+    products with vectors of length 1 have that length again.
+    """
     rng = np.random.default_rng(seed)
     if shape.dtype == "uint32":
         return rng.integers(0, 2**32, shape.shape, np.uint32)
     if shape.dtype.startswith("int"):
         return rng.integers(0, 100, shape.shape).astype(shape.dtype)
-    data = rng.normal(size=shape.shape) if len(shape.shape) > 1 else rng.uniform(0.1, 0.9, shape.shape)
+    if len(shape.shape) < 2:
+        data = rng.uniform(0.1, 0.9, shape.shape)
+    else:
+        data = rng.normal(size=shape.shape) / np.sqrt(shape.shape[-2])
     if shape.dtype.startswith("complex"):
-        data = data + 1j * rng.normal(size=shape.shape)
+        data = data + 1j * data[::-1]
     if shape.dtype == "bfloat16":
         import ml_dtypes
 
@@ -83,16 +88,17 @@ def relative_error(x: Any, y: Any, agreement: str) -> float:
 
 
 @contextlib.contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Holds the lock that says who uses the accelerator."""
+def hold(lock: Path, alone: bool) -> Iterator[None]:
+    """Holds the lock on the accelerator: with other workers while something compiles, alone while it is timed."""
     with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
 
 
 def measure(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
     """Returns the microseconds of a call: the least mean of three runs of calls that do not wait for one another."""
     times: list[float] = []
+    wait(call())
     for _ in range(3):
         started = time.perf_counter()
         result = None
@@ -114,24 +120,25 @@ def run_function(function: Function, library: Library, rival: Library | None, lo
 
     api = library.api
     outcome: Outcome = {}
-    try:
-        call = prepare(library, api.devices()[0])
-        result = api.block_until_ready(call())
-        expected = prepare(library, api.devices("cpu")[0])()
-        pairs = zip(api.tree_util.tree_leaves(result), api.tree_util.tree_leaves(expected), strict=True)
-        outcome["difference"] = max([relative_error(x, y, function.agreement) for x, y in pairs])
-        with alone(lock):
-            outcome["microseconds"] = measure(call, api.block_until_ready)
-    except Exception as error:  # noqa: BLE001 - the report shows every error
-        outcome["error"] = f"{type(error).__name__}: {str(error)[:300]}"
-    if rival is not None:
+    calls: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = []
+    with hold(lock, alone=False):
         try:
-            call = prepare(rival, rival.api.devices()[0])
-            rival.api.block_until_ready(call())
-            with alone(lock):
-                outcome["jax_microseconds"] = measure(call, rival.api.block_until_ready)
-        except Exception as error:  # noqa: BLE001
-            outcome["jax_error"] = f"{type(error).__name__}: {str(error)[:300]}"
+            call = prepare(library, api.devices()[0])
+            result = api.block_until_ready(call())
+            expected = prepare(library, api.devices("cpu")[0])()
+            pairs = zip(api.tree_util.tree_leaves(result), api.tree_util.tree_leaves(expected), strict=True)
+            outcome["difference"] = max([relative_error(x, y, function.agreement) for x, y in pairs])
+            calls.append((call, api.block_until_ready))
+            if rival is not None:
+                rival_call = prepare(rival, rival.api.devices()[0])
+                rival.api.block_until_ready(rival_call())
+                calls.append((rival_call, rival.api.block_until_ready))
+        except Exception as error:  # noqa: BLE001 - the report shows every error
+            name = "jax_error" if calls else "error"
+            outcome[name] = f"{type(error).__name__}: {str(error)[:300]}"
+    with hold(lock, alone=True):
+        for key, (call, wait) in zip(("microseconds", "jax_microseconds"), calls, strict=False):
+            outcome[key] = measure(call, wait)  # type: ignore[literal-required]
     return outcome
 
 

@@ -29,6 +29,8 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
 from effx.lower.placement.shardy import tiling_text
 from effx.lower.process_exit import in_callback
+from effx.lower.runtime.host_transfers import emit_transfers, receive_transfers
+from effx.lower.text.emit import HostedCall
 from effx.lower.text.foreign_calls import custom_call_text
 from effx.lower.text.hlo import mlir_module
 
@@ -77,19 +79,16 @@ def host_call(
         everywhere: True to call on each device that runs the program, with its parts of the operands; else the first
             calls for all, outside of parallel maps.
 
-    Raises:
-        BackendError: the platform's programs cannot call Python.
     """
     module = body.module
-    target = TARGETS.get(module.platform)
-    if target is None:
-        raise BackendError(
-            f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU or a GPU"
-        )
+    target = TARGETS.get(module.platform, "")
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
     wide = [_widen_to_bytes(t) for t in out_types]
+    if module.platform == "tpu":
+        results = emit_transfers(body, op, names, types, wide)
+        return tuple([body.convert(y, w, t) for y, w, t in zip(results, wide, out_types, strict=True)])
     index = np.uint64(len(module.hosted))
-    module.hosted.append((op, tuple(wide)))
+    module.hosted.append(HostedCall(op, tuple(types), tuple(wide)))
     if counts and module.devices > 1 and not module.axes and everywhere:
         target = PARTITIONED_TARGETS[module.platform]
 
@@ -181,18 +180,16 @@ class HostCalls:
         "failures",
         "finished",
         "from_python",
-        "operations",
+        "hosted",
         "patient",
         "raised",
         "together",
         "zeros",
     )
 
-    def __init__(
-        self, operations: Sequence[tuple[Hosted, tuple[ArrayType, ...]]], program: Program, together: bool
-    ) -> None:
-        """Stores the operations, with the types of their results; `together` where several devices run the program."""
-        self.operations = tuple(operations)
+    def __init__(self, hosted: Sequence[HostedCall], program: Program, together: bool) -> None:
+        """Stores the calls of operations; `together` where several devices run the program."""
+        self.hosted = tuple(hosted)
         self.together = together
         # Whether a run may go on with zeros: they do nothing but compute, and no loop waits for another result.
         self.patient = not (together or program.effects or calls_python_in_loop(program))
@@ -221,7 +218,7 @@ class HostCalls:
 
     def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
         """Returns the functions for XLA, in the order of the operations' numbers in the text."""
-        return [_make_callback(ref(self), i) for i in range(len(self.operations))]
+        return [_make_callback(ref(self), i) for i in range(len(self.hosted))]
 
     def call(self, index: int, values: tuple[HostData, ...], thread: int | None) -> tuple[HostData, ...]:
         """Runs an operation, in the context of the program's caller; stores an error that it raises.
@@ -231,7 +228,7 @@ class HostCalls:
             values: its operands.
             thread: the thread that runs the program; None in a thread of XLA's.
         """
-        op, types = self.operations[index]
+        op, types = self.hosted[index].op, self.hosted[index].out_types
         self.called = True
         # XLA calls in the thread of the run, which identifies errors, unless inputs are not ready:
         # then in one of its own, whose error is in the result.
@@ -348,9 +345,14 @@ def compile_with_callbacks(
     """Compiles a text whose custom calls run operations on the host."""
     # Texts that call Python are not shared, because they say nothing of the functions.
     module = mlir_module(text)  # jaxlib takes functions with a parsed module only
-    return devices[0].client.compile_and_load(
-        module, _jax.DeviceList(tuple(devices)), options, calls.functions()
-    )
+    client, device_list = devices[0].client, _jax.DeviceList(tuple(devices))
+    if devices[0].platform != "tpu":
+        return client.compile_and_load(module, device_list, options, calls.functions())
+    receivers = [
+        receive_transfers(client, call, function)
+        for call, function in zip(calls.hosted, calls.functions(), strict=True)
+    ]
+    return client.compile_and_load(module, device_list, options, receivers)
 
 
 # The depth of nested callbacks: a part of C++'s key. C++ treats a call with the key of one that has not returned for

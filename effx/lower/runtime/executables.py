@@ -352,10 +352,6 @@ def compile_program(
         options = (*options, *ynnpack_options(kept_program, options, len(devices)))
     calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
     can_run = is_runnable_device(devices[0])
-    if calls is not None and not can_run:
-        raise BackendError(
-            f"compile: {program.name} calls Python functions, which programs for the devices of a topology cannot"
-        )
     loaded: _jax.LoadedExecutable | _jax.Executable
     try:
         if can_run:

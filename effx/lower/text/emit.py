@@ -146,6 +146,23 @@ class Axis:
 
 
 @final
+@attrs.frozen
+class HostedCall:
+    """A call of an operation that runs on the host.
+
+    Attributes:
+        op: the operation.
+        in_types, out_types: of its operands and results as XLA hands them over.
+        channels: on a TPU the numbers of the channels of the operands, and then of the results.
+    """
+
+    op: Hosted
+    in_types: tuple[ArrayType, ...]
+    out_types: tuple[ArrayType, ...]
+    channels: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+
+@final
 class Module:
     """One StableHLO module: a main function and the private functions that it calls.
 
@@ -166,8 +183,7 @@ class Module:
         writes_parts_in_place: whether loops' bodies and branches stand in their loop or branch, so that their
             operations' names say where they are, even if that writes them several times.
         is_foreign: whether a foreign function is called, which may fail.
-        hosted: the operations that run on the host, in the order of their numbers in the text, and the types of their
-            results for XLA.
+        hosted: the calls of operations that run on the host, in the order of their numbers in the text.
     """
 
     __slots__ = (
@@ -210,7 +226,7 @@ class Module:
         self.meshes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.ids = ids
         self.functions: list[str] = []
-        self.hosted: list[tuple[Hosted, tuple[ArrayType, ...]]] = []
+        self.hosted: list[HostedCall] = []
         self.is_foreign = False
         self.on_first = False
         self._programs: dict[object, str] = {}
@@ -314,6 +330,7 @@ class Body:
         where: the names around the equation that is being written, in profiles.
         arguments: the arguments of the module's public function, which are the same at each use; XLA may compute any
             other value once for each use, with other roundings.
+        token: the name of what the next transfer to a host comes after, on TPUs; "" where there is none before.
     """
 
     __slots__ = (
@@ -331,6 +348,7 @@ class Body:
         "names",
         "sizes",
         "sums",
+        "token",
         "where",
     )
 
@@ -346,6 +364,7 @@ class Body:
         self._count = 0
         self._location = ""
         self._source: Source = None
+        self.token = ""
         self.where = ""
         self._caller = ""
         self.indent = "    "
@@ -522,6 +541,7 @@ class Body:
         Names that are defined inside are valid inside only, constants included.
         """
         outer, constants, location, written = self.lines, self._constants, self._location, self.sizes
+        token, self.token = self.token, ""
         self.lines, self._constants, self.sizes = [], dict(constants), dict(written)
         results = write()
         self.lines.append(
@@ -531,6 +551,7 @@ class Body:
         )
         lines = ["  " + line for line in self.lines]
         self.lines, self._constants, self._location, self.sizes = outer, constants, location, written
+        self.token = token
         return lines
 
     def block(self, text: str, results: int) -> tuple[str, ...]:

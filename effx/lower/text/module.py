@@ -9,7 +9,6 @@ import effx.lower.text.stablehlo  # noqa: F401  # registers the rules
 from effx.dtypes import bits, is_key
 from effx.effects import all_optional
 from effx.errors import BackendError
-from effx.ir.ops.host import Hosted
 from effx.ir.ops.sharding import move_between_memories
 from effx.ir.ops.sizes import SizeValue
 from effx.ir.program import Program, Scalar
@@ -20,7 +19,7 @@ from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
 from effx.lower.placement.shardy import sharding_attribute
 from effx.lower.placement.tiling import Tiling
-from effx.lower.text.emit import Module, constant_text, function_lines
+from effx.lower.text.emit import HostedCall, Module, constant_text, function_lines
 
 
 def _sharding_attributes(module: Module, tilings: Sequence[Tiling | None]) -> list[list[str]]:
@@ -53,7 +52,7 @@ def build_module(
     constants: Sequence[str] = (),
     parts_in_place: bool = False,
     device_ids: tuple[int, ...] = (),
-) -> tuple[str, tuple[tuple[Hosted, tuple[ArrayType, ...]], ...], bool]:
+) -> tuple[str, tuple[HostedCall, ...], bool]:
     """Returns the text, the operations in it that run on the host, each with the types of its results, and whether it
     calls foreign functions.
 
