@@ -290,3 +290,15 @@ def test_algorithms_of_products() -> None:
         assert "lhs_precision_type = tf32" in lowered(f, (M, M), platform)
     with pytest.raises(EffxError, match="XLA has no algorithm TF32_TF32_F32_X3 on CPUs, only F16_F16_F16"):
         lowered(f, (M, M), "cpu")
+
+
+def test_floating_sums_of_integers() -> None:
+    """Elsewhere than on CPUs the integers become floats first: XLA's compiler for CUDA ends the process on them."""
+    x = struct(2, 3, dtype=np.int8)
+
+    def f(x: Any) -> Any:
+        return lax.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=np.float32)
+
+    for platform in PLATFORMS:
+        (line,) = [line for line in lowered(f, (x,), platform).splitlines() if "dot_general" in line]
+        assert ("tensor<2x3xi8>" in line) == (platform == "cpu")

@@ -12,19 +12,28 @@ import argparse
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from tools.accelerators.targets import describe_devices
+from tools.accelerators.targets import describe_devices  # before effx, whose platforms it chooses
+
+# isort: split
+import effx
+from effx import Array
+from effx.sharding import SingleDeviceSharding
+from tests.ops.rows import Sample
+from tests.ops.table import CASES
 
 __all__ = ["compile_samples"]
 
 
+def apply_sample(sample: Sample, *operands: Array) -> list[Array]:
+    """Performs the operation of a sample."""
+    return sample.apply(operands)
+
+
 def compile_samples(platform: str, first: int, every: int, only: str, log: Path) -> None:
     """Compiles samples from number `first` on; adds a line for each to the log, before and after."""
-    import effx
-    from effx.sharding import SingleDeviceSharding
-    from tests.ops.table import CASES
-
     placement = SingleDeviceSharding(describe_devices("effx", platform)[0][0])
     with log.open("a", encoding="utf-8") as file:
         for number, (_, sample) in list(enumerate(CASES))[first::every]:
@@ -38,10 +47,8 @@ def compile_samples(platform: str, first: int, every: int, only: str, log: Path)
                         effx.ShapeDtypeStruct(t.shape, t.dtype, sharding=placement)
                         for t in sample.operand_types()
                     ]
-                    function = effx.jit(lambda *xs, sample=sample: sample.apply(xs))
-                    if not structs:
-                        function = effx.jit(lambda sample=sample: sample.apply(()), device=placement.device)
-                    function.lower(*structs).compile()
+                    device = None if structs else placement.device
+                    effx.jit(partial(apply_sample, sample), device=device).lower(*structs).compile()
                 outcome = "compiled"
             except Exception as error:  # noqa: BLE001 - the report shows every error
                 lines = [line for line in str(error).splitlines() if line.strip()]
