@@ -37,9 +37,10 @@ def compile_samples(platform: str, first: int, every: int, only: str, log: Path)
     placement = SingleDeviceSharding(describe_devices("effx", platform)[0][0])
     with log.open("a", encoding="utf-8") as file:
         for number, (_, sample) in list(enumerate(CASES))[first::every]:
-            if only not in str(sample):
+            name = " ".join(str(sample).split())
+            if only not in name:
                 continue
-            file.write(f"{number}\t{sample}\t")
+            file.write(f"{number}\t{name}\t")
             file.flush()
             try:
                 with sample.settings():
