@@ -8,7 +8,9 @@ from typing import Any, final
 import attrs
 import numpy as np
 
+from effx import dtypes
 from effx.array import Array
+from effx.array.arithmetic import imag, real
 from effx.array.promotion import convert, zeros
 from effx.array.shaping import moveaxis, reshape
 from effx.dtypes import DType
@@ -32,6 +34,7 @@ from effx.handling import (
 )
 from effx.ir.ops import shape as s
 from effx.ir.ops.base import check_arity, check_int, check_int_tuple, check_kind
+from effx.ir.ops.elementwise import Complex
 from effx.ir.ops.linalg import PRECISIONS
 from effx.ir.ops.shape import Reverse
 from effx.ir.passes.sharding_propagation import (
@@ -43,6 +46,7 @@ from effx.ir.passes.sharding_propagation import (
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.sizes.division import maximum
 from effx.lower.text import sizes
+from effx.lower.text.emit import emit_form
 from effx.lower.text.stablehlo.sharding import emit_replicated_axes
 
 __all__ = ["Convolution", "count_positions", "dilated_size"]
@@ -370,8 +374,34 @@ def _dilate_and_pad(x: Data, axis: int, dilation: int, low: int, high: int) -> D
     return np.moveaxis(line, 0, axis)
 
 
+def convolve_floats(op: Convolution, x: Array, kernel: Array) -> Array:
+    """The form of a convolution for cuDNN, which takes real floats alone.
+
+    Complex numbers are convolved by parts. Sums of integers are exact up to 2^53.
+    """
+    out = op.infer(x.type, kernel.type)
+    if x.type.kind == "c":
+        parts = attrs.evolve(op, preferred=None)
+        (xr, xi), (kr, ki) = [(real(y), imag(y)) for y in (x, kernel)]
+        product = Complex()(parts(xr, kr) - parts(xi, ki), parts(xr, ki) + parts(xi, kr))
+        return convert(product, out.dtype)
+    exact = attrs.evolve(op, preferred=None, precision=("HIGHEST", "HIGHEST"))
+    sums = exact(convert(x, dtypes.float64), convert(kernel, dtypes.float64))
+    return convert(convert(sums, dtypes.int64) if out.kind in "iu" else sums, out.dtype)
+
+
+@emits(Convolution, platform="cuda")
+@emits(Convolution, platform="rocm")
+def emit_convolution_on_gpu(
+    body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> "str | tuple[str, ...]":
+    if inputs[0].type.kind != "f":
+        return emit_form(convolve_floats, body, op, inputs, outputs)
+    return emit_convolution(body, op, inputs, outputs)
+
+
 @emits(Convolution)
-def _(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
+def emit_convolution(body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
     (lhs, rhs), (out,) = inputs, outputs
     if 0 in lhs.type.shape or 0 in rhs.type.shape or 0 in out.type.shape:
         return body.constant(0, out.type)

@@ -99,7 +99,7 @@ DIFFERENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Words]] = {
         (M,),
         ("@lapack_ssyevd_ffi", "@cusolver_syevd_ffi", "@hipsolver_syevd_ffi", "@Eigh"),
     ),
-    "eig": (linalg.eig, (M,), ("@lapack_sgeev_ffi", None, None, None)),
+    "eig": (linalg.eig, (M,), ("@lapack_sgeev_ffi", "@cusolver_geev_ffi", None, None)),
     "schur": (linalg.schur, (M,), ("@lapack_sgees_ffi", None, None, None)),
     "hessenberg": (linalg.hessenberg, (M,), ("@lapack_sgehrd_ffi", None, None, None)),
     "tridiagonal": (

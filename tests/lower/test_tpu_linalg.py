@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jaxlib import _jax
 
 import effx
 import effx.numpy as enp
 from effx import lax
 from effx.families.linalg.polar import halley_weights, polar_factor
 from effx.lax import linalg
-from effx.lower.compile_options import compile_options
-from effx.lower.text.hlo import mlir_module
+from tests.lower.forms import run_form_of
 
 # TPUs have no other floating dtypes for these.
 DTYPES = (np.float32, np.complex64)
@@ -27,15 +25,7 @@ Data = np.ndarray[Any, Any]
 
 def run_form_of_tpu(fun: Callable[..., Any], *operands: Data) -> list[Data]:
     """Lowers a function for a TPU, and runs the text on a CPU."""
-    text = effx.jit(fun).trace(*operands).lower(lowering_platforms=("tpu",)).as_text()
-    assert "lapack" not in text
-    device = effx.devices("cpu")[0]
-    executable = device.client.compile_and_load(
-        mlir_module(text), _jax.DeviceList((device,)), compile_options((device,), ()), []
-    )
-    buffers = [effx.device_put(enp.asarray(x), device).buffer for x in operands]
-    results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
-    return [np.asarray(x) for (x,) in results]
+    return run_form_of("tpu", fun, *operands)
 
 
 def draw(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Data:

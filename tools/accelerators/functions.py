@@ -77,7 +77,15 @@ _functions: list[Function] = []
 
 
 _FREE_SIGNS = ("qr", "eigh", "svd")
-_FREE_VECTORS = ("svd, full", "svd, wide", "complete", "rbg", "gradient of qr", "matrix_rank")
+_FREE_VECTORS = (
+    "svd, full",
+    "svd, wide",
+    "complete",
+    "rbg",
+    "eigh, 300",
+    "gradient of qr",
+    "gradient of svd",
+)
 
 
 def add(name: str, apply: Callable[..., Tree], *operands: Shape, axes: tuple[str, ...] = ()) -> None:

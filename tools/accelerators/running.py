@@ -2,7 +2,8 @@
 
 python -m tools.accelerators.running [--workers N] [--jax] [--only WORD] [--report FILE]
 
-Workers share the accelerator: they compile side by side, and while one of them is timed all others wait.
+Workers share the accelerator: they compile side by side, and while one of them is timed all others wait. JAX runs in
+processes of its own, since two libraries in one cannot both start the plugin.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ class Outcome(TypedDict, total=False):
     error: str
     difference: float
     microseconds: float
-    jax_error: str
-    jax_microseconds: float
 
 
 def draw(shape: Shape, seed: int) -> Any:
@@ -109,75 +108,90 @@ def measure(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
     return min(times)
 
 
-def run_function(function: Function, library: Library, rival: Library | None, lock: Path) -> Outcome:
-    """Runs one function with effx on the accelerator and on the CPU, and with JAX on the accelerator."""
+def run_function(function: Function, library: Library, lock: Path) -> Outcome:
+    """Runs one function on the accelerator; with effx on the CPU too, for the difference."""
+    api = library.api
     operands = [draw(s, i) for i, s in enumerate(function.operands)]
 
-    def prepare(own: Library, device: Any) -> Callable[[], Any]:
-        placed = [own.api.device_put(x, device) for x in operands]
-        compiled = own.api.jit(lambda *xs: function.apply(own, *xs))
+    def prepare(device: Any) -> Callable[[], Any]:
+        placed = [api.device_put(x, device) for x in operands]
+        compiled = api.jit(lambda *xs: function.apply(library, *xs))
         return lambda: compiled(*placed)
 
-    api = library.api
     outcome: Outcome = {}
-    calls: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = []
-    with hold(lock, alone=False):
-        try:
-            call = prepare(library, api.devices()[0])
+    try:
+        with hold(lock, alone=False):
+            call = prepare(api.devices()[0])
             result = api.block_until_ready(call())
-            expected = prepare(library, api.devices("cpu")[0])()
-            pairs = zip(api.tree_util.tree_leaves(result), api.tree_util.tree_leaves(expected), strict=True)
-            outcome["difference"] = max([relative_error(x, y, function.agreement) for x, y in pairs])
-            calls.append((call, api.block_until_ready))
-            if rival is not None:
-                rival_call = prepare(rival, rival.api.devices()[0])
-                rival.api.block_until_ready(rival_call())
-                calls.append((rival_call, rival.api.block_until_ready))
-        except Exception as error:  # noqa: BLE001 - the report shows every error
-            text = f"{type(error).__name__}: {str(error)[:300]}"
-            if calls:
-                outcome["jax_error"] = text
-            else:
-                outcome["error"] = text
-    with hold(lock, alone=True):
-        times = [measure(call, wait) for call, wait in calls]
-    if times:
-        outcome["microseconds"] = times[0]
-    if len(times) > 1:
-        outcome["jax_microseconds"] = times[1]
+            if library.name == "effx":
+                leaves = api.tree_util.tree_leaves
+                pairs = zip(leaves(result), leaves(prepare(api.devices("cpu")[0])()), strict=True)
+                outcome["difference"] = max([relative_error(x, y, function.agreement) for x, y in pairs])
+        with hold(lock, alone=True):
+            outcome["microseconds"] = measure(call, api.block_until_ready)
+    except Exception as error:  # noqa: BLE001 - the report shows every error
+        outcome["error"] = f"{type(error).__name__}: {str(error)[:300]}"
     return outcome
 
 
-def run_share(share: int, shares: int, with_jax: bool, only: str, target: Path) -> None:
+def run_share(name: str, share: int, shares: int, only: str, target: Path) -> None:
     """Runs every `shares`-th function, beginning with number `share`, and writes the outcomes as they come."""
-    library, rival = Library("effx"), Library("jax") if with_jax else None
+    library = Library(name)
     outcomes: dict[str, Outcome] = {}
     chosen = [f for f in FUNCTIONS if only in f.name and not f.axes]
     for function in chosen[share::shares]:
-        outcomes[function.name] = run_function(function, library, rival, target.parent / "lock")
+        outcomes[function.name] = run_function(function, library, target.parent / "lock")
         target.write_text(json.dumps(outcomes), encoding="utf-8")
 
 
-def print_report(outcomes: dict[str, Outcome]) -> str:
+def run_all(library: str, workers: int, only: str) -> tuple[dict[str, Outcome], list[int]]:
+    """Runs the functions with one library in several processes; returns the outcomes and the processes' exit codes."""
+    with tempfile.TemporaryDirectory() as folder:
+        targets = [Path(folder, f"{i}.json") for i in range(workers)]
+        command = [
+            sys.executable,
+            "-m",
+            "tools.accelerators.running",
+            "--workers",
+            str(workers),
+            "--only",
+            only,
+        ]
+        jobs = [
+            subprocess.Popen([*command, "--share", library, str(i), str(target)])
+            for i, target in enumerate(targets)
+        ]
+        codes = [job.wait() for job in jobs]
+        parts = [json.loads(t.read_text(encoding="utf-8")) if t.exists() else {} for t in targets]
+    return {f.name: part[f.name] for f in FUNCTIONS for part in parts if f.name in part}, codes
+
+
+def format_report(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
     """Returns the report: a line for each function, and what failed or was slower."""
     lines = [f"{'':42}{'difference':>12}{'effx us':>12}{'jax us':>12}{'ratio':>8}"]
     ratios: list[float] = []
     failures = 0
-    for name, outcome in outcomes.items():
-        ours, theirs = outcome.get("microseconds"), outcome.get("jax_microseconds")
+    for name, outcome in ours.items():
+        rival = theirs.get(name, {})
+        time_of_ours, time_of_theirs = outcome.get("microseconds"), rival.get("microseconds")
         difference = outcome.get("difference", float("nan"))
         line = f"{name:42}{difference:12.1e}"
-        line += f"{ours:12,.0f}" if ours is not None else f"{'':12}"
-        line += f"{theirs:12,.0f}" if theirs is not None else f"{'':12}"
-        if ours is not None and theirs is not None:
-            ratios.append(ours / theirs)
-            line += f"{ours / theirs:8.2f}"
+        line += "".join(
+            [f"{t:12,.0f}" if t is not None else f"{'':12}" for t in (time_of_ours, time_of_theirs)]
+        )
+        if time_of_ours is not None and time_of_theirs is not None:
+            ratios.append(time_of_ours / time_of_theirs)
+            line += f"{ratios[-1]:8.2f}"
         is_bad = "error" in outcome or not difference <= LIMIT
         failures += is_bad
         lines.append(line + ("  FAIL" if is_bad else ""))
-        lines += [f"    {key}: {outcome[key]}" for key in ("error", "jax_error") if key in outcome]
+        lines += [
+            f"    {library}: {o['error']}"
+            for library, o in (("effx", outcome), ("jax", rival))
+            if "error" in o
+        ]
     mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
-    lines.append(f"{len(outcomes)} functions, {failures} failures, geometric mean of the ratios {mean:.3f}")
+    lines.append(f"{len(ours)} functions, {failures} failures, geometric mean of the ratios {mean:.3f}")
     return "\n".join(lines)
 
 
@@ -188,29 +202,20 @@ def main() -> None:
     parser.add_argument("--jax", action="store_true", help="time JAX too")
     parser.add_argument("--only", default="", help="run functions with this word in their name")
     parser.add_argument("--report", type=Path, help="write the report here as well")
-    parser.add_argument("--share", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--share", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.share:
-        share, target = int(options.share[0]), Path(options.share[1])
-        run_share(share, options.workers, options.jax, options.only, target)
-        return
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    with tempfile.TemporaryDirectory() as folder:
-        targets = [Path(folder, f"{i}.json") for i in range(options.workers)]
-        jobs = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tools.accelerators.running", *sys.argv[1:]]
-                + ["--workers", str(options.workers), "--share", str(i), str(target)]
-            )
-            for i, target in enumerate(targets)
-        ]
-        codes = [job.wait() for job in jobs]
-        parts = [json.loads(t.read_text(encoding="utf-8")) if t.exists() else {} for t in targets]
-    outcomes = {f.name: part[f.name] for f in FUNCTIONS for part in parts if f.name in part}
+    if options.share:
+        library, share, target = options.share
+        run_share(library, int(share), options.workers, options.only, Path(target))
+        return
+    ours, codes = run_all("effx", options.workers, options.only)
+    theirs, jax_codes = run_all("jax", options.workers, options.only) if options.jax else ({}, [])
     import effx
 
     head = f"effx {effx.__version__}, Python {platform.python_version()}, {effx.devices()[0].device_kind}"
-    report = f"{head}\n{print_report(outcomes)}\nexit codes of the workers: {codes}"
+    tail = f"exit codes of the workers: {codes + jax_codes}"
+    report = f"{head}\n{format_report(ours, theirs)}\n{tail}"
     print(report)
     if options.report is not None:
         options.report.write_text(report + "\n", encoding="utf-8")

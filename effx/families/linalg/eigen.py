@@ -25,6 +25,7 @@ from effx.families.linalg.matrices import (
     diagonal,
     emit_empty_results,
     emits_kernel,
+    eye,
     info_type,
     is_on_cpu,
     kernel_name,
@@ -55,7 +56,7 @@ from effx.ir.ops.base import check_arity
 from effx.ir.ops.elementwise import Complex
 from effx.ir.ops.shape import Iota, Reverse
 from effx.lower.text import sizes
-from effx.lower.text.emit import emits_form
+from effx.lower.text.emit import emit_form, emits_form
 from effx.lower.text.stablehlo.reduce import reduce_line
 
 __all__ = ["Eig", "Eigh", "Pinv", "Svd"]
@@ -547,3 +548,58 @@ def emit_eig(body: Body, op: Eig, inputs: tuple[Atom, ...], outputs: tuple[Var, 
     eigenvalues = w[0] if t.kind == "c" else body.line(f"stablehlo.complex {w[0]}, {w[1]} : {values.mlir}")
     names = [eigenvalues, *[x for x, is_requested in ((left, op.left), (right, op.right)) if is_requested]]
     return nan_where_failed(body, names, [v.type for v in outputs], failed, info)
+
+
+@emits(Eig, platform="cuda")
+def emit_eig_on_cuda(
+    body: Body, op: Eig, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> tuple[str, ...]:
+    (a,), values = inputs, outputs[0].type
+    t, info = a.type.strong(), info_type(a.type)
+    if 0 in t.shape:
+        return emit_empty_results(body, outputs)
+    if op.left:
+        return emit_form(eig_with_left_vectors, body, op, inputs, outputs)
+    options: Options = {"left": False, "right": op.right}
+    _, w, _, packed, failed = call_kernel(body, "cusolver_geev_ffi", inputs, [t, values, t, t, info], options)
+    names = [w]
+    if op.right:
+        names.append(packed if t.kind == "c" else _unpack_vectors(body, w, values, packed, t))
+    return nan_where_failed(body, names, [v.type for v in outputs], failed, info)
+
+
+def eig_with_left_vectors(op: Eig, a: Array) -> tuple[Array, ...]:
+    """The form for cuSOLVER, which gives right vectors r alone: left ones are the columns of r^-H, made of length 1."""
+    w, r = Eig(left=False, right=True)(a)
+    left = adjoint(Solve()(r, broadcast_to(eye(r), r.type.shape)))
+    length = reducing.sum(absolute(left) ** 2, -2) ** 0.5
+    left = left / convert(as_column_factors(length), left.type.dtype)
+    return (w, left, r) if op.right else (w, left)
+
+
+def _unpack_vectors(body: Body, w: str, values: ArrayType, packed: str, t: ArrayType) -> str:
+    """Returns complex vectors from LAPACK's real ones: of two conjugate eigenvalues, the first of which has a positive
+    imaginary part, the vectors are x + i y and x - i y, with columns x and y.
+    """
+    batch, n = t.ndim - 2, t.shape[-1]
+    row, mask = real_type(t, n), array_type(dtypes.bool_, t.shape)
+    imaginary = body.line(f"stablehlo.imag {w} : ({values.mlir}) -> {row.mlir}")
+    spread = sizes.broadcast_in_dim(body, imaginary, row, t, [*range(batch), batch + 1])
+    zero, scalar_zero = body.constant(0, t), body.constant(0, t.with_shape(()))
+    is_first, is_second = [
+        body.line(f"stablehlo.compare {test}, {spread}, {zero}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask.mlir}")
+        for test in ("GT", "LT")
+    ]
+
+    def shift(by: int) -> str:
+        edges = [[*[0] * (batch + 1), size] for size in (by, -by, 0)]
+        return sizes.pad(body, packed, t, scalar_zero, t, *edges)
+
+    def select(test: str, x: str, y: str) -> str:
+        return body.line(f"stablehlo.select {test}, {x}, {y} : {mask.mlir}, {t.mlir}")
+
+    negated = body.line(f"stablehlo.negate {packed} : {t.mlir}")
+    real_part = select(is_second, shift(1), packed)
+    imaginary_part = select(is_first, shift(-1), select(is_second, negated, zero))
+    out = array_type(values.dtype, t.shape)
+    return body.line(f"stablehlo.complex {real_part}, {imaginary_part} : {out.mlir}")

@@ -84,7 +84,7 @@ def emits_form(*kinds: type[O], platform: str) -> Callable[[F], F]:
     """
 
     def register(form: F) -> F:
-        emits(*kinds, platform=platform)(partial(_emit_form, form))
+        emits(*kinds, platform=platform)(partial(emit_form, form))
         return form
 
     return register
@@ -628,10 +628,10 @@ def _function_name(name: str, scope: str, caller: str) -> str:
 stage_form: list[Callable[[Form, Operation[object], tuple[ArrayType, ...]], Program]] = []
 
 
-def _emit_form(
+def emit_form(
     form: Form, body: Body, op: Operation[object], inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
-    """Emits an operation as the function of arrays that it is on a platform, or everywhere."""
+    """Emits an operation by a form of it: a function `(op, *operands)` that performs other operations."""
     # The mesh axes along which values vary are checked where a program is staged.
     program = stage_form[0](form, op, tuple([x.type.with_vma(INVARIANT) for x in inputs]))
     if [t.strong() for t in program.out_types] != [v.type.with_vma(INVARIANT).strong() for v in outputs]:
@@ -647,7 +647,7 @@ def apply_decomposition(op: Operation[object], *operands: object) -> object:
     return op.decompose(*operands)  # type: ignore[arg-type]  # of the class's own operands
 
 
-emit_decomposition = partial(_emit_form, apply_decomposition)
+emit_decomposition = partial(emit_form, apply_decomposition)
 
 
 def function_lines(
