@@ -1,11 +1,14 @@
 """StableHLO text of matrix products."""
 
+import math
+
 from effx import dtypes
 from effx.errors import BackendError
 from effx.ir.ops.linalg import PRESETS, Algorithm, DotGeneral
 from effx.ir.program import Atom, Var
-from effx.ir.sizes.dimensions import is_symbolic
+from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType, array_type
+from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits, integer_list
 
 # XLA refuses others, some of them by ending the process.
@@ -58,24 +61,39 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
     return body.line(f"stablehlo.convert {result} : ({total.mlir}) -> {out.mlir}")
 
 
-# Of the sizes of int8 matrices that the integer units of GPUs take.
-ALIGNMENT = 4
+# The integer units of GPUs sum so many products at a time.
+UNIT = 4
 
 
-def _convert_integers(
+def _prepare_integers(
     body: Body, op: DotGeneral, pairs: list[tuple[str, ArrayType]], out: ArrayType
 ) -> list[tuple[str, ArrayType]]:
-    """Converts integer operands for GPUs to the dtype of the sums, unless the integer units take them as they are.
+    """Makes integer operands such as the compiler for GPUs gets right (jaxlib 0.11.2, on an H200).
 
-    XLA's compiler for CUDA ends the process on floating sums of integers, and gives twice the product of int8 matrices
-    of 2 by 3 (jaxlib 0.11.2, an H200).
+    It ends the process on floating sums of integers, which become floats first. Of bytes it gives twice the product
+    where the number of terms of a sum is no multiple of 4, which zeros make it.
     """
-    sides = zip(pairs, (op.lhs_batch, op.rhs_batch), strict=True)
-    sizes = [n for (_, t), batch in sides for i, n in enumerate(t.shape) if i not in batch]
-    is_aligned = all([not is_symbolic(n) and n % ALIGNMENT == 0 for n in sizes])
-    if out.dtype == dtypes.int32 and is_aligned:
+    if out.kind == "f":
+        return [(body.convert(x, t, t.with_dtype(out.dtype)), t.with_dtype(out.dtype)) for x, t in pairs]
+    terms = [pairs[0][1].shape[i] for i in op.lhs_contract]
+    if (
+        dtypes.bits(pairs[0][1].dtype) != 8
+        or not terms
+        or has_symbolic(tuple(terms))
+        or not math.prod(terms) % UNIT
+    ):
         return pairs
-    return [(body.convert(name, t, t.with_dtype(out.dtype)), t.with_dtype(out.dtype)) for name, t in pairs]
+    axes = op.lhs_contract[-1], op.rhs_contract[-1]
+    return [_pad_to_unit(body, x, t, axis) for (x, t), axis in zip(pairs, axes, strict=True)]
+
+
+def _pad_to_unit(body: Body, x: str, t: ArrayType, axis: int) -> tuple[str, ArrayType]:
+    """Writes zeros behind the elements of an axis, up to a multiple of `UNIT`."""
+    missing = -t.shape[axis] % UNIT
+    out = t.with_shape((*t.shape[:axis], t.shape[axis] + missing, *t.shape[axis + 1 :]))
+    none = [0] * t.ndim
+    high = [missing if i == axis else 0 for i in range(t.ndim)]
+    return sizes.pad(body, x, t, body.constant(0, array_type(t.dtype)), out, none, high, none), out
 
 
 def _emit_product(
