@@ -31,11 +31,8 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
         # Where XLA widens elements of less than a byte itself, it leaves their layout as it is, and then refuses that.
         apart = dtypes.bits(out.dtype) >= 8
         pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
-        if body.module.platform != "cpu" and out.kind == "f" and inputs[0].type.kind in "iu":
-            # XLA's compiler for CUDA ends the process on floating sums of integers (jaxlib 0.11.2).
-            pairs = [
-                (body.convert(name, t, t.with_dtype(out.dtype)), t.with_dtype(out.dtype)) for name, t in pairs
-            ]
+        if body.module.platform in ("cuda", "rocm") and inputs[0].type.kind in "iu":
+            pairs = _prepare_integers(body, op, pairs, out)
         names, types = zip(*pairs, strict=True)
         return _emit_product(body, op, list(names), list(types), out, f"[{a}, {b}]")
     algorithm = op.precision
