@@ -7,7 +7,7 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs compat
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api bench bench-compat differences lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu bench bench-compat differences lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -18,6 +18,8 @@ help:
 	@echo "make test-compat  JAX's libraries on effx, against the numbers that JAX gives"
 	@echo "make test-suites  the libraries' own tests on effx, against how they end with JAX (SUITES=folder of checkouts)"
 	@echo "make test-array-api  the array API standard's own tests (ARRAY_API_TESTS=folder, or it is cloned)"
+	@echo "make test-accelerators  compiles for an H100 and a TPU v5e that need not be there, beside JAX"
+	@echo "make test-gpu   runs on the GPU that is here, and prints a report of values and times to send"
 	@echo "make bench      effx against JAX, with budgets"
 	@echo "make bench-compat  JAX's libraries: time to the first step and of a step, on effx and on JAX"
 	@echo "make differences  effx against JAX on 5,000 expressions: what differs without a reason"
@@ -30,6 +32,9 @@ EXTRAS_test := test,interop
 EXTRAS_bench := bench
 EXTRAS_lint := lint
 EXTRAS_array-api := test,array-api
+EXTRAS_accelerators := test,accelerators
+EXTRAS_gpu := cuda$(CUDA)
+CUDA ?= 12
 
 EXTRAS_compat := compat,compat-libraries
 EXTRAS_suites := compat,compat-libraries,compat-suites
@@ -37,11 +42,15 @@ EXTRAS_bench-libraries := bench,compat-libraries
 # Installed before the rest: it makes pip see a jax, which the libraries require and which is not to come.
 BEFORE_compat := ./compat/distribution
 BEFORE_suites := ./compat/distribution
+# Installed after the rest, without CUDA's libraries: the plugin of the jaxlib that is there, and the compiler of PTX.
+AFTER_accelerators = --no-deps nvidia-cuda-nvcc-cu12 $(foreach part,plugin pjrt,jax-cuda12-$(part)==$(JAXLIB_accelerators))
+JAXLIB_accelerators = $(shell .venv-accelerators/bin/python -c "from jaxlib.version import __version__; print(__version__)")
 
 .venv-%/.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
 	$(if $(BEFORE_$*),.venv-$*/bin/python -m pip install $(PIP_FLAGS) $(BEFORE_$*))
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) -e '.[$(EXTRAS_$*)]'
+	$(if $(AFTER_$*),.venv-$*/bin/python -m pip install $(PIP_FLAGS) $(AFTER_$*))
 	@touch $@
 
 .PRECIOUS: .venv-%/.stamp
@@ -75,6 +84,14 @@ test-suites: .venv-suites/.stamp
 
 test-array-api: .venv-array-api/.stamp
 	.venv-array-api/bin/python -m tools.array_api $(ARRAY_API_TESTS)
+
+# Some 10 minutes for each library.
+test-accelerators: .venv-accelerators/.stamp
+	.venv-accelerators/bin/python -m tools.accelerators $(ACCELERATORS_FLAGS)
+
+# CUDA=13 for the plugin of CUDA 13.
+test-gpu: .venv-gpu/.stamp
+	.venv-gpu/bin/python -m tools.accelerators.running --report gpu-report.txt $(GPU_FLAGS)
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
@@ -121,5 +138,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-accelerators .venv-gpu gpu-report.txt .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

@@ -1,0 +1,93 @@
+"""Compiles for an H100 and a TPU v5e with effx and with JAX, and prints what differs: `make test-accelerators`.
+
+python -m tools.accelerators [--only WORD] [--folder FOLDER]
+
+Fails where effx does not compile what JAX compiles. Without the option, the numbers of each function are in a temporary
+folder that is removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from tools.accelerators.compiling import Outcome
+
+# Above this ratio to JAX's number a function is listed.
+LISTED = 1.3
+MEASURES = ("kernels", "bytes", "temporaries")
+Outcomes = dict[str, Outcome]
+
+
+def compile_all(platform: str, folder: Path, only: str) -> tuple[Outcomes, Outcomes]:
+    """Compiles the functions for a platform with both libraries, one after the other; returns effx's outcomes first."""
+    outcomes: list[Outcomes] = []
+    for library in ("effx", "jax"):
+        target = folder / f"{library}_{platform}.json"
+        command = [sys.executable, "-m", "tools.accelerators.compiling", library, platform, str(target)]
+        log = (folder / f"{library}_{platform}.log").open("wb")
+        with log:
+            subprocess.run([*command, "--only", only], check=False, stdout=log, stderr=log)
+        outcomes.append(json.loads(target.read_text(encoding="utf-8")) if target.exists() else {})
+    return outcomes[0], outcomes[1]
+
+
+def compare(ours: Outcomes, theirs: Outcomes) -> tuple[list[str], int]:
+    """Returns the lines of the report on a platform, and how many functions effx alone does not compile."""
+    lines: list[str] = []
+    failures = 0
+    for name, outcome in ours.items():
+        if "error" in outcome:
+            is_alone = "error" not in theirs.get(name, {"error": ""})
+            failures += is_alone
+            lines.append(f"  {name}: {outcome['error']}{'' if is_alone else ' (as JAX)'}")
+    for measure in MEASURES:
+        pairs = {
+            name: (float(outcome[measure]), float(theirs[name][measure]))  # type: ignore[literal-required]  # one of MEASURES
+            for name, outcome in ours.items()
+            if measure in outcome and measure in theirs.get(name, {})
+        }
+        ratios = {name: max(x, 1.0) / max(y, 1.0) for name, (x, y) in pairs.items()}
+        if not ratios or all([x == y == 0 for x, y in pairs.values()]):
+            continue
+        if measure != "temporaries":
+            mean = float(np.exp(np.mean(np.log(list(ratios.values())))))
+            lines.append(
+                f"  {measure}: geometric mean of the ratios to JAX {mean:.3f}, of {len(ratios)} functions"
+            )
+        lines += [
+            f"    {name}: {pairs[name][0]:,.0f} for {pairs[name][1]:,.0f}"
+            for name, ratio in sorted(ratios.items(), key=lambda item: -item[1])
+            if ratio > LISTED and (measure != "temporaries" or pairs[name][0] > 100_000)
+        ]
+    return lines, failures
+
+
+def main() -> None:
+    """Compiles for both platforms, and prints the report."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="compile functions with this word in their name")
+    parser.add_argument("--folder", type=Path, help="where the numbers and logs are kept")
+    options = parser.parse_args()
+    total = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for platform in ("cuda", "tpu"):
+            ours, theirs = compile_all(platform, folder, options.only)
+            lines, failures = compare(ours, theirs)
+            total += failures + (not ours)
+            compiled = sum(["error" not in outcome for outcome in ours.values()])
+            print(f"{platform}: {compiled} of {len(ours)} functions compiled")
+            print("\n".join(lines), flush=True)
+    raise SystemExit(bool(total))
+
+
+if __name__ == "__main__":
+    main()
