@@ -1,0 +1,103 @@
+"""The tool that compiles and runs functions for accelerators: its list, its counts and its reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import effx
+from tools.accelerators.__main__ import compare
+from tools.accelerators.compiling import count_kernels
+from tools.accelerators.functions import FUNCTIONS, Function, Library
+from tools.accelerators.running import draw, format_report, relative_error
+
+LIBRARY = Library("effx")
+
+
+def test_names_are_unique() -> None:
+    names = [f.name for f in FUNCTIONS]
+    assert len(names) == len(set(names)) == 207
+
+
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if not f.axes], ids=lambda f: f.name)
+def test_functions_take_their_operands(function: Function) -> None:
+    operands = [draw(s, 0) for s in function.operands]
+    assert [(x.shape, str(x.dtype)) for x in operands] == [(s.shape, s.dtype) for s in function.operands]
+    result = effx.eval_shape(lambda *xs: function.apply(LIBRARY, *xs), *operands)
+    assert effx.tree.leaves(result)
+
+
+def test_kernels() -> None:
+    """Parameters, constants and tuples are none."""
+    text = """
+%fused (p: f32[3]) -> f32[3] {
+  ROOT %exp = f32[3]{0} exponential(%p)
+}
+
+ENTRY %main (x: f32[3]) -> (f32[3], f32[3]) {
+  %x = f32[3]{0} parameter(0)
+  %c = f32[] constant(1)
+  %fusion = f32[3]{0} fusion(%x), kind=kLoop, calls=%fused
+  %call.1 = (f32[3]{0}, s8[128]{0}) custom-call(%fusion), custom_call_target="solve"
+  %part = f32[3]{0} get-tuple-element(%call.1), index=0
+  ROOT %t = (f32[3]{0}, f32[3]{0}) tuple(%fusion, %part)
+}
+"""
+    assert count_kernels(text) == 2
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "agreement", "error"),
+    [
+        ([1.0, 2.0], [1.0, 1.0], "values", 1.0),
+        ([1.0, np.nan], [2.0, np.nan], "values", 0.5),
+        ([1.0, np.nan], [1.0, 1.0], "values", np.inf),
+        ([np.inf], [-np.inf], "values", np.inf),
+        ([1.0], [1.0, 1.0], "values", np.inf),
+        ([1.0], [1], "values", np.inf),
+        ([1.0, -2.0], [-1.0, 2.0], "sizes", 0.0),
+        ([1.0], [5.0], "shapes", 0.0),
+        ([], [], "values", 0.0),
+        ([1j], [-1j], "sizes", 0.0),
+        ([0.0], [0.0], "values", 0.0),
+    ],
+)
+def test_differences(x: list[complex], y: list[complex], agreement: str, error: float) -> None:
+    assert relative_error(x, y, agreement) == error
+
+
+def test_report_on_compiling() -> None:
+    """What effx alone does not compile is a failure, what needs more than JAX is listed."""
+    ours = {
+        "sin": {"kernels": 1, "bytes": 8.0, "temporaries": 0},
+        "sort": {"kernels": 3, "bytes": 8.0, "temporaries": 200_000},
+        "eig": {"error": "NoRuleError: eig"},
+        "odd": {"error": "no"},
+    }
+    theirs = {
+        "sin": {"kernels": 1, "bytes": 8.0, "temporaries": 0},
+        "sort": {"kernels": 1, "bytes": 8.0, "temporaries": 100_000},
+        "eig": {"kernels": 1, "bytes": 1.0, "temporaries": 0},
+        "odd": {"error": "neither"},
+    }
+    lines, failures = compare(ours, theirs)  # type: ignore[arg-type]  # mypy infers no TypedDicts
+    assert failures == 1
+    assert lines == [
+        "  eig: NoRuleError: eig",
+        "  odd: no (as JAX)",
+        "  kernels: geometric mean of the ratios to JAX 1.732, of 2 functions",
+        "    sort: 3 for 1",
+        "  bytes: geometric mean of the ratios to JAX 1.000, of 2 functions",
+        "    sort: 200,000 for 100,000",
+    ]
+
+
+def test_report_on_running() -> None:
+    lines = format_report(
+        {"sin": {"difference": 1e-7, "microseconds": 20.0}, "cos": {"difference": 1.0, "microseconds": 5.0}},
+        {"sin": {"microseconds": 10.0}, "cos": {"error": "OutOfMemory"}},
+    ).splitlines()
+    assert lines[1].split() == ["sin", "1.0e-07", "20", "10", "2.00"]
+    assert lines[2].split() == ["cos", "1.0e+00", "5", "FAIL"]
+    assert lines[3].strip() == "jax: OutOfMemory"
+    assert lines[4] == "2 functions, 1 failures, geometric mean of the ratios 2.000"
