@@ -228,9 +228,9 @@ def _canonical_float(lines: list[str], x: str, t: ArrayType) -> str:
     """Adds the lines that make one of both zeros, and one of all NaNs; returns the result's name."""
     s = t.mlir
     lines += [
-        f"{x}0 = stablehlo.constant dense<{constant_text(0.0, t)}> : {s}",
-        f"{x}z = stablehlo.compare EQ, {x}, {x}0, FLOAT : ({s}, {s}) -> tensor<i1>",
-        f"{x}s = stablehlo.select {x}z, {x}0, {x} : tensor<i1>, {s}",
+        f"{x}zero = stablehlo.constant dense<{constant_text(0.0, t)}> : {s}",
+        f"{x}z = stablehlo.compare EQ, {x}, {x}zero, FLOAT : ({s}, {s}) -> tensor<i1>",
+        f"{x}s = stablehlo.select {x}z, {x}zero, {x} : tensor<i1>, {s}",
         f"{x}m = stablehlo.compare NE, {x}, {x}, FLOAT : ({s}, {s}) -> tensor<i1>",
         f"{x}n = stablehlo.constant dense<{constant_text(math.nan, t)}> : {s}",
         f"{x}c = stablehlo.select {x}m, {x}n, {x}s : tensor<i1>, {s}",
@@ -286,10 +286,10 @@ def emit_sort(body: Body, op: Sort, inputs: tuple[Atom, ...], outputs: tuple[Var
     if not inputs[0].type.size:
         return tuple([body.name(a) for a in inputs])
     t = inputs[0].type
-    keys_have_signs = not any(
+    is_nan_positive = not any(
         [a.type.kind == "f" and nan_has_sign_bit(a.type.dtype) for a in inputs[: op.num_keys]]
     )
-    if body.module.platform != "cpu" and keys_have_signs:
+    if body.module.platform != "cpu" and is_nan_positive:
         return _emit_sort_by_values(body, op, inputs)
     # XLA:CPU loses elements of less than a byte.
     pairs = [body.widened(a) for a in inputs]

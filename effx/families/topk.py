@@ -154,8 +154,8 @@ def batch_selection(
 class TopK(Selection):
     """The k largest elements along the last axis, in descending order, and their indices as i32. CHLO: top_k.
 
-    NaN comes first, and of equal elements the one that is earlier. On GPUs and TPUs the order is that of the bits: 0.0 is
-    above -0.0, and NaN with a sign below all.
+    On CPUs NaN comes first, and of equal elements the one that is earlier. On GPUs and TPUs the order is that of the bits:
+    0.0 is above -0.0, NaN above all, and NaN with a sign below all.
 
     Attributes:
         stable: True so that of equal elements the earlier comes first; else XLA may choose.
@@ -189,7 +189,8 @@ def decompose_top_k(op: TopK, x: Array) -> tuple[Array, Array]:
 @emits(TopK, platform="tpu")
 def emit_top_k(body: Body, op: TopK, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     t, (values, indices) = inputs[0].type, [v.type for v in outputs]
-    if t.kind in "bc" or not values.size or has_symbolic(t.shape) or dtypes.is_sub_byte(t.dtype):
+    is_ordered = t.kind in "iu" or (t.kind == "f" and t.dtype.itemsize > 1)
+    if not is_ordered or not values.size or has_symbolic(t.shape) or dtypes.is_sub_byte(t.dtype):
         return emit_decomposition(body, op, inputs, outputs)
     x = body.name(inputs[0])
     return body.block(f"chlo.top_k({x}, k = {op.k}) : {t.mlir} -> ({values.mlir}, {indices.mlir})", 2)
@@ -233,7 +234,7 @@ def emit_approximate_top_k(
     body: Body, op: ApproximateTopK, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t, (values, indices) = inputs[0].type, [v.type for v in outputs]
-    if op.recall == 1 or not values.size or has_symbolic(t.shape):
+    if op.recall == 1 or not values.size or has_symbolic(t.shape) or t.dtype.itemsize == 1:
         return emit_decomposition(body, op, inputs, outputs)
     scalar, index = array_type(t.dtype), array_type(dtypes.int32)
     order = "LT" if op.smallest else "GT"

@@ -55,6 +55,7 @@ SORTS: dict[str, Callable[..., Any]] = {
     "descending": lambda x: enp.argsort(x, descending=True),
     "two keys": lambda x: enp.lexsort((enp.arange(9.0), x)),
     "pairs": lambda x: lax.sort((x, enp.arange(9)), num_keys=1)[1],
+    "twelve keys": lambda x: enp.lexsort((x, *[enp.zeros(9)] * 11)),
     "halves": lambda x: enp.argsort(x.astype(enp.float16)),
     "complex": lambda x: enp.sort(enp.abs(enp.nan_to_num(x)) + 1j * enp.arange(9.0)[::-1]),
 }

@@ -12,7 +12,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.errors import EffxError, NoRuleError
+from effx.errors import BackendError, EffxError, NoRuleError
 from effx.lax import linalg
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import mlir_module
@@ -265,6 +265,34 @@ def test_transfers_of_a_tpu_have_an_order() -> None:
         assert len(set(tokens)) == len(tokens)
 
 
+def test_channels_of_functions_that_are_called_twice() -> None:
+    """A program that calls Python is written anew for each of its calls."""
+    shown = effx.jit(lambda x: effx.pure_callback(np.sin, X, x) * 2)
+
+    def f(x: Any) -> Any:
+        x = shown(shown(x))
+        return lax.scan(lambda c, _: (shown(c), None), x, None, length=5, unroll=2)[0]
+
+    channels = re.findall(r"channel_handle<handle = (\d+)", lowered(f, (X,), "tpu"))
+    assert len(channels) == len(set(channels)) >= 8
+
+
+def test_parts_of_arrays_for_python_are_refused_on_tpus() -> None:
+    mesh = effx.make_mesh((2,), ("x",), devices=effx.devices()[:2])
+    cut = effx.ShapeDtypeStruct((4,), "float32", sharding=NamedSharding(mesh, PartitionSpec("x")))
+
+    def f(x: Any) -> Any:
+        effx.debug.print("{}", x, partitioned=True)
+        return x
+
+    with pytest.raises(BackendError) as caught:
+        effx.jit(f).trace(cut).lower(lowering_platforms=("tpu",)).as_text()
+    assert caught.value.message == (
+        "python_callback: programs for TPUs call Python once for all devices, or in parallel maps over all axes; this call "
+        "is for the parts of an array"
+    )
+
+
 @pytest.mark.parametrize("fun", CALLS_OF_PYTHON, ids=["pure_callback", "debug.print"])
 def test_the_first_of_several_tpus_calls_python(fun: Callable[[Any], Any]) -> None:
     mesh = effx.make_mesh((2,), ("x",), devices=effx.devices()[:2])
@@ -305,3 +333,4 @@ def test_products_of_bytes(platform: str) -> None:
 
         (line,) = [line for line in lowered(f, (x,), platform).splitlines() if "dot_general" in line]
         assert word in line
+        assert ("HIGHEST" in line) == ("xf32>, tensor" in line)

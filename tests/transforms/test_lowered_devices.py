@@ -76,3 +76,7 @@ def test_bound_functions() -> None:
     with pytest.raises(BackendError) as caught:
         bound.lower(struct(3), struct(3))
     assert caught.value.message == "jit: multiply is bound to cpu:1, but an argument is committed to cpu:3"
+    mesh = effx.make_mesh((2,), ("x",), devices=DEVICES[:2])
+    tiled = effx.ShapeDtypeStruct((4,), "float32", sharding=NamedSharding(mesh, P("x")))
+    with pytest.raises(BackendError, match="bound to cpu:1, but an argument is committed to cpu:0, cpu:1"):
+        bound.lower(tiled, tiled)

@@ -85,6 +85,7 @@ _FREE_VECTORS = (
     "eigh, 300",
     "gradient of qr",
     "gradient of svd",
+    "gradient of eigh",
 )
 
 

@@ -219,6 +219,7 @@ def main() -> None:
     print(report)
     if options.report is not None:
         options.report.write_text(report + "\n", encoding="utf-8")
+    raise SystemExit(any(codes) or "FAIL" in report)
 
 
 if __name__ == "__main__":

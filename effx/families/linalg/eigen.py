@@ -24,6 +24,7 @@ from effx.families.linalg.matrices import (
     check_matrix,
     diagonal,
     emit_empty_results,
+    emit_triangle_mask,
     emits_kernel,
     eye,
     info_type,
@@ -37,7 +38,7 @@ from effx.families.linalg.matrices import (
     sample_positive,
     sample_regular,
 )
-from effx.families.linalg.polar import polar_factor
+from effx.families.linalg.polar import compute_polar_factor
 from effx.families.linalg.qr import Qr
 from effx.handling import (
     ArrayType,
@@ -155,7 +156,9 @@ def emit_eigh_on_tpu(
     t, values = inputs[0].type.strong(), outputs[0].type
     if 0 in t.shape:
         return emit_empty_results(body, outputs)
-    scaled, size = _emit_scaled(body, body.name(inputs[0]), t)
+    zero = body.constant(0, t)
+    triangle = emit_triangle_mask(body, "GE" if op.lower else "LE", body.name(inputs[0]), zero, t)
+    scaled, size = _divide_by_largest_element(body, triangle, t)
     config = f"{int(op.lower)},1,{SWEEPS},{TOLERANCE}"  # 1: sorted
     v, w = call_expanded(body, "Eigh", [(scaled, t)], [t, values], config)
     spread = sizes.broadcast_in_dim(body, size, values.with_shape(t.shape[:-2]), values, range(t.ndim - 2))
@@ -163,11 +166,8 @@ def emit_eigh_on_tpu(
     return (w, v) if op.vectors else (w,)
 
 
-def _emit_scaled(body: Body, x: str, t: ArrayType) -> tuple[str, str]:
-    """Returns matrices divided by their largest element, and that: the iteration squares, so 1e20 would overflow.
-
-    The unread triangle counts too, which changes nothing but the scale.
-    """
+def _divide_by_largest_element(body: Body, x: str, t: ArrayType) -> tuple[str, str]:
+    """Returns matrices divided by their largest absolute value, and that: the iteration squares, so 1e20 would overflow."""
     parts = real_type(t, *t.shape[-2:])
     magnitude = body.line(f"stablehlo.abs {x} : ({t.mlir}) -> {parts.mlir}")
     axes = (t.ndim - 2, t.ndim - 1)
@@ -272,7 +272,7 @@ def oracle_svd(op: Svd, a: Data) -> tuple[Data, ...]:
 
 
 # Up to this size one-sided Jacobi's iteration is faster on GPUs: 1,024 x 1,024 in 55 ms for 100 (H200, CUDA 13).
-JACOBI = 1024
+LARGEST_FOR_JACOBI = 1024
 
 
 def call_jacobi_kernel(body: Body, op: Svd, a: Atom) -> tuple[str, ...]:
@@ -324,7 +324,7 @@ def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, 
             body, name, inputs, [t, values, u, vh, info], {"mode": lapack_option(mode)}, {0: 0}
         )
         names = list(results[1:4])
-    elif max(t.shape[-2:]) <= JACOBI and op.driver == "gesdd":
+    elif max(t.shape[-2:]) <= LARGEST_FOR_JACOBI and op.driver == "gesdd":
         results = call_jacobi_kernel(body, op, a)
         names = list(results[1:4])
     else:
@@ -363,7 +363,7 @@ def decompose_by_polar_factor(op: Svd, a: Array) -> tuple[Array, ...]:
     if m > n:
         q, r = Qr(op.full and op.vectors)(a)
         a = r[..., :n, :]
-    p = polar_factor(a)
+    p = compute_polar_factor(a)
     h = multiply(adjoint(p), a)
     w, v = Eigh()((h + adjoint(h)) * 0.5)
     flip = Reverse((w.type.ndim - 1,))
@@ -462,6 +462,7 @@ class Eig(Factorization):
     Results: the eigenvalues w `[*batch, n]`; with left the vectors l with l^H a = w l^H, with right the r with
     a r = w r, as columns, `[*batch, n, n]`, of length 1. The tangents of vectors r are determined for simple
     eigenvalues only, and keep r's length and its largest element real, as LAPACK returns it; so do those of left ones.
+    On CUDA left vectors come from the inverse of r: another phase, and infinite or NaN for defective matrices.
 
     Attributes:
         left, right: True for the eigenvectors of this side.
@@ -559,7 +560,7 @@ def emit_eig_on_cuda(
     if 0 in t.shape:
         return emit_empty_results(body, outputs)
     if op.left:
-        return emit_form(eig_with_left_vectors, body, op, inputs, outputs)
+        return emit_form(derive_left_vectors, body, op, inputs, outputs)
     options: Options = {"left": False, "right": op.right}
     _, w, _, packed, failed = call_kernel(body, "cusolver_geev_ffi", inputs, [t, values, t, t, info], options)
     names = [w]
@@ -568,7 +569,7 @@ def emit_eig_on_cuda(
     return nan_where_failed(body, names, [v.type for v in outputs], failed, info)
 
 
-def eig_with_left_vectors(op: Eig, a: Array) -> tuple[Array, ...]:
+def derive_left_vectors(op: Eig, a: Array) -> tuple[Array, ...]:
     """The form for cuSOLVER, which gives right vectors r alone: left ones are the columns of r^-H, made of length 1."""
     w, r = Eig(left=False, right=True)(a)
     left = adjoint(Solve()(r, broadcast_to(eye(r), r.type.shape)))

@@ -14,7 +14,7 @@ from effx.families.linalg.matrices import adjoint, eye, multiply, real_type
 from effx.families.linalg.qr import Qr
 from effx.families.linalg.triangular import TriangularSolve
 
-__all__ = ["halley_weights", "polar_factor"]
+__all__ = ["compute_halley_weights", "compute_polar_factor"]
 
 CHOLESKY, FORWARD = Cholesky(), TriangularSolve()
 BACKWARD = TriangularSolve(transpose_a=True)
@@ -22,13 +22,13 @@ BACKWARD = TriangularSolve(transpose_a=True)
 LARGEST_WEIGHT = 100.0
 
 
-def halley_weights(smallest: float, precision: float) -> list[tuple[float, float, float]]:
+def compute_halley_weights(smallest: float, precision: float) -> list[tuple[float, float, float]]:
     """Returns the weights (a, b, c) of x (a + b x^H x) / (1 + c x^H x), iteration by iteration.
 
     They are the best for singular values from `smallest` to 1, which an iteration maps to a shorter interval; the last
     ends within `precision` of 1.
 
-    >>> [round(a, 2) for a, b, c in halley_weights(1e-7, 1e-7)]
+    >>> [round(a, 2) for a, b, c in compute_halley_weights(1e-7, 1e-7)]
     [17099.76, 206.67, 11.6, 3.12, 3.0, 3.0]
     """
     weights: list[tuple[float, float, float]] = []
@@ -45,7 +45,7 @@ def halley_weights(smallest: float, precision: float) -> list[tuple[float, float
     return weights
 
 
-def polar_factor(a: Array) -> Array:
+def compute_polar_factor(a: Array) -> Array:
     """Returns the unitary u of square matrices a = u h, h Hermitian and positive semidefinite.
 
     Singular values below a rounding of the largest are not turned into 1: their part of u is no part of a unitary
@@ -60,7 +60,7 @@ def polar_factor(a: Array) -> Array:
     scale = expand_dims(expand_dims(bound, -1), -1)
     x = a / convert(broadcast_to(scale, t.shape), t.dtype)
     unit = broadcast_to(eye(a), t.shape)
-    for a_weight, b_weight, c_weight in halley_weights(precision, precision):
+    for a_weight, b_weight, c_weight in compute_halley_weights(precision, precision):
         constant = b_weight / c_weight
         factor = a_weight - constant
         if c_weight > LARGEST_WEIGHT:

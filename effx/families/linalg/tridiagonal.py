@@ -131,15 +131,15 @@ def emit_tridiagonal_solve_on_cpu(
     return nan_where_failed(body, results[3:4], [t], results[4], info)
 
 
-SMALLEST = 3  # cuSPARSE refuses smaller matrices
+SMALLEST_SYSTEM = 3  # cuSPARSE refuses smaller matrices
 
 
 @emits(TridiagonalSolve, platform="cuda")
-def emit_tridiagonal_solve(
+def emit_tridiagonal_solve_on_cuda(
     body: Body, op: TridiagonalSolve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
 ) -> tuple[str, ...]:
     t = outputs[0].type
-    if t.shape[-2] < SMALLEST or 0 in t.shape:
+    if t.shape[-2] < SMALLEST_SYSTEM or 0 in t.shape:
         return emit_form(solve_by_cyclic_reduction, body, op, inputs, outputs)
     return call_kernel(body, "cusparse_gtsv2_ffi", inputs, [t], {}, {0: 3}, batch=t.ndim - 2)
 

@@ -29,7 +29,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.ir.values.described import HostData
 from effx.lower.placement.shardy import tiling_text
 from effx.lower.process_exit import in_callback
-from effx.lower.runtime.host_transfers import emit_transfers, receive_transfers
+from effx.lower.runtime.host_transfers import emit_transfers, make_receiver
 from effx.lower.text.emit import HostedCall
 from effx.lower.text.foreign_calls import custom_call_text
 from effx.lower.text.hlo import mlir_module
@@ -79,12 +79,19 @@ def host_call(
         everywhere: True to call on each device that runs the program, with its parts of the operands; else the first
             calls for all, outside of parallel maps.
 
+    Raises:
+        BackendError: a TPU is to call with parts of an array.
     """
     module = body.module
     target = TARGETS.get(module.platform, "")
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
     wide = [_widen_to_bytes(t) for t in out_types]
     if module.platform == "tpu":
+        if module.partly is not None or (everywhere and module.devices > 1 and not module.axes):
+            raise BackendError(
+                f"{op.name}: programs for TPUs call Python once for all devices, or in parallel maps over all axes; this "
+                "call is for the parts of an array"
+            )
         results = emit_transfers(body, op, names, types, wide)
         return tuple([body.convert(y, w, t) for y, w, t in zip(results, wide, out_types, strict=True)])
     index = np.uint64(len(module.hosted))
@@ -218,7 +225,7 @@ class HostCalls:
 
     def functions(self) -> list[Callable[..., tuple[HostData, ...]]]:
         """Returns the functions for XLA, in the order of the operations' numbers in the text."""
-        return [_make_callback(ref(self), i) for i in range(len(self.hosted))]
+        return [_make_callback(ref(self), i, call) for i, call in enumerate(self.hosted)]
 
     def call(self, index: int, values: tuple[HostData, ...], thread: int | None) -> tuple[HostData, ...]:
         """Runs an operation, in the context of the program's caller; stores an error that it raises.
@@ -326,15 +333,20 @@ def _make_checked_result(calls: "ref[HostCalls]", make: Callable[[ArrayImpl], T]
         raise
 
 
-def _make_callback(calls: "ref[HostCalls]", index: int) -> Callable[..., tuple[HostData, ...]]:
+def _make_callback(
+    calls: "ref[HostCalls]", index: int, call: HostedCall
+) -> Callable[..., tuple[HostData, ...]]:
+    # On TPUs a number stands for no operands, and another for no results.
+    count, received = len(call.in_types), len(call.channels[1])
+
     def entry(*values: HostData) -> tuple[HostData, ...]:
         host_calls = calls()
         if host_calls is None:
             raise BackendError("callback: the program that called it was freed")
         # In a thread of XLA's there is no Python frame around the call.
-        return host_calls.call(
-            index, values, None if sys._getframe().f_back is None else threading.get_ident()
-        )
+        thread = None if sys._getframe().f_back is None else threading.get_ident()
+        results = host_calls.call(index, values[:count], thread)
+        return results if results or not received else (np.zeros((), np.float32),)
 
     return entry
 
@@ -349,7 +361,7 @@ def compile_with_callbacks(
     if devices[0].platform != "tpu":
         return client.compile_and_load(module, device_list, options, calls.functions())
     receivers = [
-        receive_transfers(client, call, function)
+        make_receiver(client, call, function)
         for call, function in zip(calls.hosted, calls.functions(), strict=True)
     ]
     return client.compile_and_load(module, device_list, options, receivers)

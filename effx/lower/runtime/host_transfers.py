@@ -1,7 +1,7 @@
 """Calls of Python functions from programs for TPUs, which send operands to the host and receive results from it.
 
-Each array has a channel of its own. A token orders the transfers of one function of the text, so that effects keep their
-order.
+Each array has a channel of its own. A token orders the transfers within one function or region of the text; between
+them what effects depend on does.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from effx.lower.text.emit import Body
 
-__all__ = ["emit_transfers", "receive_transfers"]
+__all__ = ["emit_transfers", "make_receiver"]
 
 # Collectives have channel 1; XLA's kinds of channels from a device to the host, and back.
 FIRST_CHANNEL = 2
 TO_HOST, FROM_HOST = 2, 3
 TOKEN = "!stablehlo.token"
-# A call sends and receives something at least: what has no operands starts by it, what has no results ends by it.
-NOTHING = array_type(dtypes.float32)
+# A call sends and receives something at least: this number where there are no operands, or no results.
+PLACEHOLDER = array_type(dtypes.float32)
 
 
 def emit_transfers(
@@ -44,8 +44,8 @@ def emit_transfers(
         results: the types of its results.
     """
     module = body.module
-    sent = list(zip(names, types, strict=True)) or [(body.constant(0, NOTHING), NOTHING)]
-    received = list(results) or [NOTHING]
+    sent = list(zip(names, types, strict=True)) or [(body.constant(0, PLACEHOLDER), PLACEHOLDER)]
+    received = list(results) or [PLACEHOLDER]
     first = FIRST_CHANNEL + sum([sum(map(len, call.channels)) for call in module.hosted])
     to_host = tuple(range(first, first + len(sent)))
     from_host = tuple(range(first + len(sent), first + len(sent) + len(received)))
@@ -82,27 +82,21 @@ def _attributes(body: "Body", channel: int, kind: int, results: int) -> str:
     )
 
 
-def receive_transfers(
+def make_receiver(
     client: _jax.Client, call: HostedCall, function: Callable[..., tuple[HostData, ...]]
 ) -> "CapsuleType":
-    """Returns what a TPU's client runs at the transfers of a call: the function, of what is sent.
+    """Returns what a TPU's client runs at the transfers of a call.
 
     Args:
         client: the TPU's.
         call: with the channels.
-        function: of the operands.
+        function: of what is sent; it returns what is received.
     """
-    to_host, from_host = call.channels
-
-    def respond(*values: HostData) -> tuple[HostData, ...]:
-        results = function(*values[: len(call.in_types)])
-        return results if call.out_types else (np.zeros((), NOTHING.dtype),)
-
     operands, results = [
-        [Shape.array_shape(np.dtype(t.dtype), t.shape) for t in types or (NOTHING,)]
+        [Shape.array_shape(np.dtype(t.dtype), t.shape) for t in types or (PLACEHOLDER,)]
         for types in (call.in_types, call.out_types)
     ]
     receiver = client.make_python_callback_from_host_send_and_recv(
-        respond, operands, results, to_host, from_host
+        function, operands, results, *call.channels
     )
     return cast("CapsuleType", receiver)  # nanobind says object

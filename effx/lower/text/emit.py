@@ -20,7 +20,7 @@ from effx import dtypes
 from effx.effects import Operation, RuleTable, scope_within, transformed_scope
 from effx.errors import BackendError, EffxError, NoRuleError, Source, resolve_source, set_error_position
 from effx.ir.ops.collective import AxisName
-from effx.ir.ops.control import Call
+from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
@@ -88,6 +88,19 @@ def emits_form(*kinds: type[O], platform: str) -> Callable[[F], F]:
         return form
 
     return register
+
+
+def runs_on_host(program: Program) -> bool:
+    """Says whether a program, or one that it calls, holds an operation that runs on the host."""
+    waiting, seen = [program], {program}
+    while waiting:
+        for op in [e.op for e in waiting.pop().equations]:
+            if isinstance(op, Hosted):
+                return True
+            inner = [p for p in op.programs if p not in seen] if isinstance(op, HigherOrder) else []
+            waiting += inner
+            seen.update(inner)
+    return False
 
 
 def constant_text(value: Scalar, t: ArrayType) -> str:
@@ -504,6 +517,9 @@ class Body:
         """Calls a program as a private function."""
         if any([0 in t.shape for t in program.in_types]):
             # XLA ends the process on calls with empty operands in a loop's condition.
+            return self.inline(program, inputs)
+        if self.module.platform == "tpu" and runs_on_host(program):
+            # Each transfer has a channel of its own, also where a program is called twice.
             return self.inline(program, inputs)
         return self.call_function(
             self.module.function_of(program), inputs, program.in_types, program.out_types

@@ -93,4 +93,5 @@ def plan_devices(
     if shardings is None and not mesh_operations(program) and not is_sharded:
         return assignment_on(program, device, is_bound)
     assignment = assignment_for(program, owner[1], (), shardings, captured)
-    return bind_to_device(owner, device, assignment) if is_bound and assignment.mesh is None else assignment
+    is_fixed = assignment.mesh is not None or len(assignment.devices) == 1
+    return bind_to_device(owner, device, assignment) if is_bound and is_fixed else assignment

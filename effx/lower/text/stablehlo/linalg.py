@@ -33,6 +33,8 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
         pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
         if body.module.platform in ("cuda", "rocm") and inputs[0].type.kind in "iu":
             pairs = _prepare_integers(body, op, pairs, out)
+            if pairs[0][1].kind in "fc":
+                a = b = "HIGHEST"  # the default would round integers above 2^11
         names, types = zip(*pairs, strict=True)
         return _emit_product(body, op, list(names), list(types), out, f"[{a}, {b}]")
     algorithm = op.precision
@@ -70,7 +72,7 @@ def _prepare_integers(
     It ends the process on floating sums of integers, which become floats first. Of bytes it gives twice the product
     where the number of terms of a sum is no multiple of 4, which zeros make it.
     """
-    if out.kind == "f":
+    if out.kind in "fc":
         return [(body.convert(x, t, t.with_dtype(out.dtype)), t.with_dtype(out.dtype)) for x, t in pairs]
     terms = [pairs[0][1].shape[i] for i in op.lhs_contract]
     if (
