@@ -29,7 +29,7 @@ def compute_halley_weights(smallest: float, precision: float) -> list[tuple[floa
     ends within `precision` of 1.
 
     >>> [round(a, 2) for a, b, c in compute_halley_weights(1e-7, 1e-7)]
-    [17099.76, 206.67, 11.6, 3.12, 3.0, 3.0]
+    [116960.71, 48.95, 4.22, 3.01]
     """
     weights: list[tuple[float, float, float]] = []
     low = smallest
