@@ -337,7 +337,8 @@ def test_roots_of_negative_numbers() -> None:
     a = np.array([[1.0, 2.0, 0.5], [0.0, -4.0, 1.0], [0.0, 0.0, -9.0]], np.float32)
     similar = np.linalg.inv(A) @ a @ A
     roots = np.linalg.eigvals(np.asarray(linalg.sqrtm(similar)))
-    np.testing.assert_allclose(np.sort_complex(roots), [2j, 3j, 1], atol=1e-3)
+    # By their size: the real parts of two are roundings.
+    np.testing.assert_allclose(roots[np.argsort(np.abs(roots))], [1, 2j, 3j], atol=1e-3)
 
 
 def test_batches_of_complex_forms() -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from tools.accelerators.functions import FUNCTIONS, Function, Library
-from tools.accelerators.targets import describe_devices
+from tools.accelerators.targets import describe_devices, prepare_environment
 
 __all__ = ["Outcome", "count_kernels"]
 
@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", default="", help="compile functions with this word in their name")
     options = parser.parse_args()
+    prepare_environment()
     library = Library(options.library)
     one, several = describe_devices(options.library, options.target)
     outcomes: dict[str, Outcome] = {}

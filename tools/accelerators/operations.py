@@ -15,14 +15,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tools.accelerators.targets import describe_devices  # before effx, whose platforms it chooses
-
-# isort: split
 import effx
 from effx import Array
 from effx.sharding import SingleDeviceSharding
 from tests.ops.rows import Sample
 from tests.ops.table import CASES
+from tools.accelerators.targets import describe_devices, prepare_environment
 
 __all__ = ["compile_samples"]
 
@@ -70,6 +68,7 @@ def main() -> None:
     if options.first is not None:
         compile_samples(options.platform, options.first, options.every, options.only, options.log)
         return
+    prepare_environment()  # of the processes that compile, which read it as they import effx
     options.log.write_text("", encoding="utf-8")
     first = 0
     while True:

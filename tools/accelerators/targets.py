@@ -6,14 +6,7 @@ import importlib
 import os
 from typing import Any
 
-__all__ = ["TARGETS", "describe_devices"]
-
-# Read where effx, JAX and the plugins are imported. Devices that are described need no client of their platform.
-os.environ.setdefault("EFFX_PLATFORMS", "cpu")
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
-# JAX's plugin looks for CUDA's libraries, which compiling does without.
-os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+__all__ = ["TARGETS", "describe_devices", "prepare_environment"]
 
 # From NVIDIA's data sheet of the H100 SXM and the tables of compute capability 9.0 in the CUDA C++ programming guide.
 H100 = """
@@ -48,6 +41,17 @@ TARGETS: dict[str, tuple[tuple[str, dict[str, str]], tuple[str, dict[str, str]]]
     "cuda": (("", {"topology": "1x1x1", **_CUDA}), ("", {"topology": "1x1x4", **_CUDA})),
     "tpu": (("v5e:2x2", {}), ("v5e:2x2", {})),
 }
+
+
+def prepare_environment() -> None:
+    """Sets what effx, JAX and the plugins read when they are imported, for processes that compile only."""
+    os.environ.setdefault(
+        "EFFX_PLATFORMS", "cpu"
+    )  # devices that are described need no client of their platform
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+    # JAX's plugin looks for CUDA's libraries, which compiling does without.
+    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
 
 
 def describe_devices(library: str, platform: str) -> tuple[list[Any], list[Any]]:
