@@ -14,13 +14,13 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import effx
-from effx import Array
-from effx.sharding import SingleDeviceSharding
-from tests.ops.rows import Sample
-from tests.ops.table import CASES
 from tools.accelerators.targets import describe_devices, prepare_environment
+
+if TYPE_CHECKING:
+    from effx import Array
+    from tests.ops.rows import Sample
 
 __all__ = ["compile_samples"]
 
@@ -32,6 +32,11 @@ def apply_sample(sample: Sample, *operands: Array) -> list[Array]:
 
 def compile_samples(platform: str, first: int, every: int, only: str, log: Path) -> None:
     """Compiles samples from number `first` on; adds a line for each to the log, before and after."""
+    # Not at the top: the process that starts the others needs neither, and effx chooses platforms as it is imported.
+    import effx
+    from effx.sharding import SingleDeviceSharding
+    from tests.ops.table import CASES
+
     placement = SingleDeviceSharding(describe_devices("effx", platform)[0][0])
     with log.open("a", encoding="utf-8") as file:
         for number, (_, sample) in list(enumerate(CASES))[first::every]:
