@@ -186,6 +186,10 @@ def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
     return body.line(f"stablehlo.xor {bits}, {flip} : {it.mlir}")
 
 
+# What a comparator compares: the names of both sides, their type, and the kind of comparison.
+Part = tuple[str, str, str, str]
+
+
 def _emit_sort_by_values(body: Body, op: Sort, inputs: tuple[Atom, ...]) -> tuple[str, ...]:
     """Writes one sort whose comparator maps -0.0 to 0.0 and every NaN to one, and compares in the total order of bits.
 
@@ -193,8 +197,7 @@ def _emit_sort_by_values(body: Body, op: Sort, inputs: tuple[Atom, ...]) -> tupl
     """
     types = [a.type for a in inputs]
     lines: list[str] = []
-    # For each key its parts, the most significant first: the names of both sides, their type, and the comparison's kind.
-    parts: list[tuple[str, str, str, str]] = []
+    parts: list[Part] = []
     for i, t in enumerate(types[: op.num_keys]):
         s = array_type(t.dtype)
         if t.kind not in "fc":
@@ -211,17 +214,7 @@ def _emit_sort_by_values(body: Body, op: Sort, inputs: tuple[Atom, ...]) -> tupl
                 names.append(_canonical_float(lines, x, real))
             first, second = names
             parts.append((first, second, real.mlir, "TOTALORDER"))
-    result = ""
-    for rank, (a, b, name, kind) in reversed(list(enumerate(parts))):
-        lines.append(f"%lt{rank} = stablehlo.compare LT, {a}, {b}, {kind} : ({name}, {name}) -> tensor<i1>")
-        if result:
-            lines += [
-                f"%eq{rank} = stablehlo.compare EQ, {a}, {b}, {kind} : ({name}, {name}) -> tensor<i1>",
-                f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>",
-                f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>",
-            ]
-        result = f"%or{rank}" if result else f"%lt{rank}"
-    return _write_sort(body, op, [body.name(a) for a in inputs], types, lines, result)
+    return _write_sort(body, op, [body.name(a) for a in inputs], types, lines, parts)
 
 
 def _canonical_float(lines: list[str], x: str, t: ArrayType) -> str:
@@ -239,14 +232,24 @@ def _canonical_float(lines: list[str], x: str, t: ArrayType) -> str:
 
 
 def _write_sort(
-    body: Body, op: Sort, names: list[str], types: list[ArrayType], lines: list[str], result: str
+    body: Body, op: Sort, names: list[str], types: list[ArrayType], lines: list[str], parts: list[Part]
 ) -> tuple[str, ...]:
-    """Writes a sort of operands.
+    """Writes a sort of operands by parts that are compared one after the other.
 
     Args:
-        lines: of the comparator, whose arguments are %a0, %b0, %a1, ….
-        result: the name of what says that a comes before b.
+        lines: of the comparator, whose arguments are %a0, %b0, %a1, …, before it compares.
+        parts: the most significant first.
     """
+    result = ""
+    for rank, (a, b, s, kind) in reversed(list(enumerate(parts))):
+        lines.append(f"%lt{rank} = stablehlo.compare LT, {a}, {b}, {kind} : ({s}, {s}) -> tensor<i1>")
+        if result:
+            lines += [
+                f"%eq{rank} = stablehlo.compare EQ, {a}, {b}, {kind} : ({s}, {s}) -> tensor<i1>",
+                f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>",
+                f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>",
+            ]
+        result = f"%or{rank}" if result else f"%lt{rank}"
     scalars = [array_type(t.dtype).mlir for t in types]
     arguments = [f"%a{i}: {s}, %b{i}: {s}" for i, s in enumerate(scalars)]
     types_text = ", ".join(t.mlir for t in types)
@@ -266,19 +269,8 @@ def _emit_sort_by_integers(
     body: Body, op: Sort, names: list[str], types: list[ArrayType], keys: list[int]
 ) -> tuple[str, ...]:
     """Writes a sort by integer or boolean operands, compared one after the other."""
-    lines: list[str] = []
-    result = ""
-    for rank, i in reversed(list(enumerate(keys))):
-        s, kind = array_type(types[i].dtype).mlir, COMPARE_KIND[types[i].kind]
-        lines.append(f"%lt{rank} = stablehlo.compare LT, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
-        if result:
-            lines.append(f"%eq{rank} = stablehlo.compare EQ, %a{i}, %b{i}, {kind} : ({s}, {s}) -> tensor<i1>")
-            lines.append(f"%and{rank} = stablehlo.and %eq{rank}, {result} : tensor<i1>")
-            lines.append(f"%or{rank} = stablehlo.or %lt{rank}, %and{rank} : tensor<i1>")
-            result = f"%or{rank}"
-        else:
-            result = f"%lt{rank}"
-    return _write_sort(body, op, names, types, lines, result)
+    parts = [(f"%a{i}", f"%b{i}", array_type(types[i].dtype).mlir, COMPARE_KIND[types[i].kind]) for i in keys]
+    return _write_sort(body, op, names, types, [], parts)
 
 
 @emits(Sort)

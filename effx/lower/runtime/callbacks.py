@@ -80,10 +80,10 @@ def host_call(
             calls for all, outside of parallel maps.
 
     Raises:
-        BackendError: a TPU is to call with parts of an array.
+        BackendError: the platform's programs cannot call Python, or a TPU is to call with parts of an array.
     """
     module = body.module
-    target = TARGETS.get(module.platform, "")
+    target = TARGETS.get(module.platform)
     names, types = zip(*[body.widened(x) for x in inputs], strict=True) if inputs else ((), ())
     wide = [_widen_to_bytes(t) for t in out_types]
     if module.platform == "tpu":
@@ -94,6 +94,10 @@ def host_call(
             )
         results = emit_transfers(body, op, names, types, wide)
         return tuple([body.convert(y, w, t) for y, w, t in zip(results, wide, out_types, strict=True)])
+    if target is None:
+        raise BackendError(
+            f"{op.name}: programs for {module.platform} cannot call Python; run this one on a CPU, a GPU or a TPU"
+        )
     index = np.uint64(len(module.hosted))
     module.hosted.append(HostedCall(op, tuple(types), tuple(wide)))
     if counts and module.devices > 1 and not module.axes and everywhere:
