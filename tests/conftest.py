@@ -101,6 +101,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("library" if first == "library" else "guarded")
 
 
+@pytest.fixture(scope="module")
+def generator_states(request: pytest.FixtureRequest) -> list[tuple[Any, Any]]:
+    """The bit generators that a test module keeps in its variables, and their states before its first test."""
+    bits = [getattr(x, "bit_generator", None) for x in vars(getattr(request, "module", request)).values()]
+    return [(b, b.state) for b in bits if b is not None]
+
+
+@pytest.fixture(autouse=True)
+def _generators_start_anew(generator_states: list[tuple[Any, Any]]) -> None:
+    """Gives each test the same numbers, whichever tests of its module ran before it in this worker."""
+    for generator, state in generator_states:
+        generator.state = state
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _modules_of_guarded_runs(request: pytest.FixtureRequest) -> None:
     """Imports all of effx before the first guarded test.
