@@ -11,7 +11,9 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
+from effx.errors import BackendError
 from effx.families.linalg.polar import compute_halley_weights, compute_polar_factor
+from effx.families.linalg.qr import Geqp3
 from effx.lax import linalg
 from tests.lower.forms import run_form_of
 
@@ -41,7 +43,10 @@ def adjoint(x: Data) -> Data:
 
 
 def assert_equal_to(x: Data, y: Data, scale: float = 1.0) -> None:
-    """Compares with a tolerance of some roundings of a norm."""
+    """Compares with a tolerance of some roundings of a norm; integers are equal."""
+    if x.dtype.kind == "i":
+        np.testing.assert_array_equal(x, y)
+        return
     eps = np.finfo(x.dtype).eps
     assert x.shape == y.shape
     np.testing.assert_allclose(x, y, rtol=0, atol=100 * eps * max(scale, 1.0))
@@ -178,6 +183,125 @@ def test_tridiagonal_solve(shape: tuple[int, ...], dtype: Any) -> None:
     matrix[..., i[1:], i[:-1]] = lower[..., 1:]
     matrix[..., i[:-1], i[1:]] = upper[..., :-1]
     assert_equal_to(matrix @ x, b, 10)
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", RECTANGULAR)
+def test_qr_with_pivots(shape: tuple[int, ...], dtype: Any) -> None:
+    """The same reflections and exchanges as LAPACK's."""
+    a = draw(shape, dtype)
+    for got, want in zip(
+        run_form_of_tpu(factorize_with_pivots, a), factorize_with_pivots(enp.asarray(a)), strict=True
+    ):
+        assert_equal_to(got, np.asarray(want), 4.0)
+
+
+def factorize_with_pivots(a: Any) -> Any:
+    return effx.scipy.linalg.qr(a, mode="economic", pivoting=True)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (6, 4), (3, 5)])
+@pytest.mark.parametrize("first", [(0, 1, 1, 0, 1), (1, 0, 0, 1, 0), (1, 1, 1, 1, 1)])
+def test_columns_that_come_first(shape: tuple[int, int], first: tuple[int, ...]) -> None:
+    a, columns = draw(shape, np.float32), np.array(first[: shape[1]], np.int32)
+    got = run_form_of_tpu(Geqp3(), a, columns)
+    for x, want in zip(got, Geqp3()(enp.asarray(a), enp.asarray(columns)), strict=True):
+        assert_equal_to(x, np.asarray(want), 4.0) if x.dtype != np.int32 else np.testing.assert_array_equal(
+            x, want
+        )
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", SQUARE)
+def test_hessenberg(shape: tuple[int, ...], dtype: Any) -> None:
+    """The same reflections as LAPACK's."""
+    a = draw(shape, dtype)
+    for got, want in zip(
+        run_form_of_tpu(linalg.hessenberg, a), linalg.hessenberg(enp.asarray(a)), strict=True
+    ):
+        assert_equal_to(got, np.asarray(want), 4.0)
+
+
+@every_dtype
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("shape", SQUARE)
+def test_tridiagonal(shape: tuple[int, ...], lower: bool, dtype: Any) -> None:
+    """Of one triangle, the same reflections as LAPACK's."""
+    a = draw(shape, dtype)
+
+    def reduce(a: Any) -> Any:
+        return linalg.tridiagonal(a, lower=lower)
+
+    for got, want in zip(run_form_of_tpu(reduce, a), reduce(enp.asarray(a)), strict=True):
+        assert_equal_to(got, np.asarray(want), 4.0)
+
+
+@pytest.mark.parametrize("shape", [*SQUARE, (30, 30)])
+def test_schur(shape: tuple[int, ...]) -> None:
+    """a = z t z^H with unitary z and upper triangular t."""
+    a = draw(shape, np.complex64)
+    t, z = run_form_of_tpu(linalg.schur, a)
+    assert_orthonormal(z)
+    assert_equal_to(z @ t @ adjoint(z), a, np.sqrt(a.size))
+    np.testing.assert_array_equal(np.tril(t, -1), 0)
+
+
+def test_schur_of_real_matrices_is_refused() -> None:
+    with pytest.raises(
+        BackendError, match=r"schur: real matrices have Schur's form on CPUs only, got f32\[3,3\]"
+    ):
+        run_form_of_tpu(linalg.schur, draw((3, 3), np.float32))
+
+
+def assert_eigenvectors(a: Data, w: Data, r: Data) -> None:
+    """a r = w r, with vectors of length 1 whose largest element is real."""
+    size = max(1.0, float(np.abs(a).max(initial=0)) * a.shape[-1])
+    assert_equal_to(a @ r, r * w[..., None, :], size)
+    assert_equal_to(np.linalg.norm(r, axis=-2), np.ones(w.shape, np.float32))
+    if r.size:
+        largest = np.take_along_axis(r, np.abs(r).argmax(-2)[..., None, :], -2)
+        assert_equal_to(largest.imag, np.zeros_like(largest.imag))
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [*SQUARE, (30, 30)])
+def test_eig(shape: tuple[int, ...], dtype: Any) -> None:
+    a = draw(shape, dtype)
+    w, r = run_form_of_tpu(enp.linalg.eig, a)
+    assert_eigenvectors(a, w, r)
+    want = np.linalg.eigvals(a.astype(np.complex128))
+    for index in np.ndindex(shape[:-2]):
+        left = list(want[index])
+        for value in w[index]:
+            nearest = left.pop(int(np.argmin(np.abs(np.array(left) - value))))
+            assert abs(nearest - value) < 1e-4 * max(1.0, np.abs(a).max())
+
+
+MATRICES = {
+    "unit": np.eye(4),
+    "zero": np.zeros((3, 3)),
+    "one block": np.diag(np.ones(8), 1) + 2 * np.eye(9),
+    "a permutation": np.roll(np.eye(5), 1, 0),
+    "nilpotent": np.array([[0, 1], [0, 0]]),
+    "large": np.array([[1e20, 2e20], [3e20, 4e20]]),
+    "small": np.array([[1e-25, 2e-25], [3e-25, 4e-25]]),
+    "1 to 4": np.array([[10, -35, 50, -24], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_eig_of_special_matrices(name: str) -> None:
+    """Multiple eigenvalues without as many vectors, all of one size, numbers whose squares are out of range."""
+    a = MATRICES[name].astype(np.float32)
+    w, r = run_form_of_tpu(enp.linalg.eig, a)
+    size = float(np.abs(a).max()) or 1.0
+    assert_eigenvectors(a / np.float32(size), w / np.float32(size), r)
+
+
+def test_eig_of_nan_is_nan() -> None:
+    w, r = run_form_of_tpu(enp.linalg.eig, np.full((3, 3), np.nan, np.float32))
+    assert np.isnan(w).all()
+    assert np.isnan(r).all()
 
 
 def test_gradients_go_through_the_same_forms() -> None:

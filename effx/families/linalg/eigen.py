@@ -40,6 +40,7 @@ from effx.families.linalg.matrices import (
 )
 from effx.families.linalg.polar import compute_polar_factor
 from effx.families.linalg.qr import Qr
+from effx.families.linalg.qr_iteration import compute_eigenvectors
 from effx.handling import (
     ArrayType,
     Atom,
@@ -567,6 +568,16 @@ def emit_eig_on_cuda(
     if op.right:
         names.append(packed if t.kind == "c" else _unpack_vectors(body, w, values, packed, t))
     return nan_where_failed(body, names, [v.type for v in outputs], failed, info)
+
+
+@emits_form(Eig, platform="rocm")
+@emits_form(Eig, platform="tpu")
+def iterate_to_eigenvectors(op: Eig, a: Array) -> tuple[Array, ...]:
+    """The form of platforms without a kernel."""
+    if op.left:
+        return derive_left_vectors(op, a)
+    w, r = compute_eigenvectors(a)
+    return (w, r) if op.right else (w,)
 
 
 def derive_left_vectors(op: Eig, a: Array) -> tuple[Array, ...]:

@@ -29,6 +29,7 @@ from effx.families.linalg.matrices import (
     names_with_types,
     sample_regular,
 )
+from effx.families.linalg.reflections import factorize_with_pivots
 from effx.families.linalg.triangular import TriangularSolve
 from effx.handling import (
     ArrayType,
@@ -46,6 +47,7 @@ from effx.handling import (
 from effx.ir.ops.base import Singleton, check_arity
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
 from effx.lower.text import sizes
+from effx.lower.text.emit import emits_form
 
 __all__ = ["Geqp3", "Geqrf", "HouseholderProduct", "Qr"]
 
@@ -324,3 +326,11 @@ def emit_geqp3(body: Body, op: Geqp3, inputs: tuple[Atom, ...], outputs: tuple[V
         body, lapack_target("geqp3", vectors.dtype), inputs, [vectors, order, taus], {}, {0: 0, 1: 1}
     )
     return results[0], results[2], results[1]
+
+
+@emits_form(Geqp3, platform="cuda")
+@emits_form(Geqp3, platform="rocm")
+@emits_form(Geqp3, platform="tpu")
+def factorize_column_by_column(op: Geqp3, a: Array, columns: Array) -> tuple[Array, ...]:
+    """The form of platforms without a kernel."""
+    return factorize_with_pivots(a, columns)

@@ -5,6 +5,8 @@ from typing import final
 import attrs
 import numpy as np
 
+from effx.array import Array
+from effx.errors import BackendError
 from effx.families.linalg.matrices import (
     Data,
     Factorization,
@@ -22,8 +24,11 @@ from effx.families.linalg.matrices import (
     sample_positive,
     sample_regular,
 )
+from effx.families.linalg.qr_iteration import reduce_to_schur
+from effx.families.linalg.reflections import reduce_to_hessenberg, reduce_to_tridiagonal
 from effx.handling import ArrayType, Atom, Body, Var, array_type, emits, lapack_target, reference_rule
 from effx.ir.ops.base import Singleton, check_arity
+from effx.lower.text.emit import emits_form
 
 __all__ = ["Hessenberg", "Schur", "Tridiagonal"]
 
@@ -132,6 +137,36 @@ def emit_tridiagonal(
     name = kernel_name(body, "hetrd" if t.kind == "c" else "sytrd", "sytrd", t)
     *names, failed = call_kernel(body, name, inputs, [*types, info], options, {0: 0})
     return nan_where_failed(body, names, types, failed, info)
+
+
+@emits_form(Schur, platform="cuda")
+@emits_form(Schur, platform="rocm")
+@emits_form(Schur, platform="tpu")
+def iterate_to_schur_form(op: Schur, a: Array) -> tuple[Array, ...]:
+    """The form of platforms without a kernel.
+
+    Raises:
+        BackendError: the matrices are real. Their blocks of two rows take other iterations.
+    """
+    if a.type.kind != "c":
+        raise BackendError(
+            f"schur: real matrices have Schur's form on CPUs only, got {a.type!r}; convert them to complex ones"
+        )
+    return reduce_to_schur(a)[: 1 + op.vectors]
+
+
+@emits_form(Hessenberg, platform="cuda")
+@emits_form(Hessenberg, platform="rocm")
+@emits_form(Hessenberg, platform="tpu")
+def reflect_to_hessenberg_form(op: Hessenberg, a: Array) -> tuple[Array, ...]:
+    """The form of platforms without a kernel."""
+    return reduce_to_hessenberg(a)
+
+
+@emits_form(Tridiagonal, platform="tpu")
+def reflect_to_tridiagonal_form(op: Tridiagonal, a: Array) -> tuple[Array, ...]:
+    """The form of platforms without a kernel."""
+    return reduce_to_tridiagonal(a, op.lower)
 
 
 # The oracle is SciPy, whose LAPACK functions jaxlib calls too.

@@ -145,9 +145,10 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable[..., object] | None = None,
 ) -> tuple[Array, ...]:
-    """Returns Schur's form of matrices, x = z t z^H, by LAPACK's gees on CPUs.
+    """Returns Schur's form of matrices, x = z t z^H.
 
-    There is no derivative.
+    LAPACK's gees computes it on CPUs; on GPUs and TPUs QR iterations do, of complex matrices only. There is no
+    derivative.
 
     Args:
         x: `[*batch, n, n]`.

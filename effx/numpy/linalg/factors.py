@@ -156,7 +156,7 @@ def eigvalsh(a: Operand, UPLO: str | None = "L", *, symmetrize_input: bool = Tru
 
 @jit(inline=True)
 def eig(a: Operand) -> EigResult:
-    """Returns eigenvalues and right eigenvectors of matrices, on CPUs.
+    """Returns eigenvalues and right eigenvectors of matrices.
 
     Eigenvalues have derivatives where they are simple, and so have eigenvectors if nothing depends on their phase.
 
@@ -180,7 +180,7 @@ def eig(a: Operand) -> EigResult:
 
 @jit(inline=True)
 def eigvals(a: Operand) -> Array:
-    """Returns the eigenvalues of matrices, complex, on CPUs. Parameters as for `eig`.
+    """Returns the eigenvalues of matrices, complex. Parameters as for `eig`.
 
     >>> import numpy as np
     >>> eigvals(np.array([[0., 1.], [-1., 0.]])).tolist()

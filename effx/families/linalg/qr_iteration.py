@@ -1,0 +1,165 @@
+"""Schur's form and eigenvalues of matrices that are not Hermitian, by QR iterations: the forms of platforms without kernels.
+
+LAPACK turns two rows at a time. Here each iteration factorizes whole matrices, a product that accelerators do well, and
+rows that are done take no part: below them are exact zeros.
+
+Source: Golub and Van Loan, "Matrix Computations", 4th edition, 7.5 and 7.6.
+"""
+
+from effx import dtypes
+from effx.array import Array, reducing
+from effx.array.arithmetic import absolute, where
+from effx.array.promotion import broadcast_to, convert, scalar, zeros
+from effx.array.shaping import expand_dims
+from effx.array.triangles import triu
+from effx.families.linalg.matrices import diagonal, eye, multiply
+from effx.families.linalg.qr import HouseholderProduct, Qr
+from effx.families.linalg.reflections import (
+    Carry,
+    matrix_indices,
+    reduce_similarly,
+    repeat_step,
+    select_column,
+)
+from effx.handlers.staging.stage import stage
+from effx.ir.ops.control import While
+from effx.ir.ops.elementwise import And, Sqrt
+from effx.ir.ops.shape import Pad
+
+__all__ = ["compute_eigenvectors", "reduce_to_schur"]
+
+SQRT, AND = Sqrt(), And()
+# Some two or three iterations a row are enough, LAPACK gives up after thirty.
+ITERATIONS_PER_ROW = 30
+# An iteration in so many has another shift: from a few matrices the usual ones lead nowhere.
+ITERATIONS_PER_EXCEPTION = 10
+LARGEST_ELEMENT = 1e8
+
+
+def _select_element(a: Array, i: Array, j: Array) -> Array:
+    """Returns elements `[*batch, 1, 1]` of matrices, i and j like that or numbers."""
+    here = (matrix_indices(a, -2) == i) & (matrix_indices(a, -1) == j)
+    return reducing.sum(where(here, a, scalar(0, a.type.dtype, False)), (-2, -1), keepdims=True)
+
+
+def _compute_shift(t: Array, last: Array) -> Array:
+    """Returns the eigenvalue of rows `last` and `last + 1` which is nearer to the lower element: Wilkinson's shift."""
+    a, b = _select_element(t, last, last), _select_element(t, last, last + 1)
+    c, d = _select_element(t, last + 1, last), _select_element(t, last + 1, last + 1)
+    half = (a - d) * 0.5
+    root = SQRT(half * half + b * c)
+    is_same_side = absolute(half + root) >= absolute(half - root)
+    far = where(is_same_side, half + root, half - root)
+    return d - where(far == 0, far, b * c / where(far == 0, far + 1.0, far))
+
+
+def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
+    """Returns upper triangular t and unitary z with z t z^H = q h q^H, of complex h in Hessenberg's form."""
+    n = h.type.shape[-1]
+    eps = float(dtypes.finfo(h.type.dtype).eps)
+    zero, limit = scalar(0, h.type.dtype, False), ITERATIONS_PER_ROW * n
+
+    def find_coupled(t: Array) -> Array:
+        """The rows whose element below the diagonal is no rounding of the diagonal's, with the element in row i + 1."""
+        size, places = absolute(diagonal(t)), matrix_indices(t, -1)
+        below = absolute(where(matrix_indices(t, -2) == places + 1, t, zero))
+        # Of column j, rows j and j + 1 are the neighbours of the element.
+        neighbours = expand_dims(size, -1) + expand_dims(size, -2)
+        return below > eps * neighbours
+
+    def iterate(counter: Array, carry: Carry) -> Carry:
+        t, z = carry
+        rows, places = matrix_indices(t, -2), matrix_indices(t, -1)
+        is_coupled = find_coupled(t)
+        t = where((rows == places + 1) & ~is_coupled, zero, t)
+        last = reducing.max(where(is_coupled, places, -1), (-2, -1), keepdims=True)
+        shift = _compute_shift(t, last)
+        exceptional = (
+            _select_element(t, last + 1, last + 1) + absolute(_select_element(t, last + 1, last)) * 0.75
+        )
+        is_exception = counter % ITERATIONS_PER_EXCEPTION == ITERATIONS_PER_EXCEPTION - 1
+        shifts = where(is_exception, exceptional, shift) * eye(t)
+        factor, r = Qr()(t - shifts)
+        moved = triu(multiply(r, factor) + shifts, -1)
+        # A matrix of a batch that is done waits for the others as it is.
+        return [where(last < 0, t, moved), where(last < 0, z, multiply(z, factor))]
+
+    counter = scalar(0, dtypes.int32, False)
+    types = [counter.type, h.type, q.type]
+    condition = stage(
+        lambda xs: [AND(reducing.any(find_coupled(xs[1])), xs[0] < limit)], types, "goes_on"
+    ).program
+    body = stage(lambda xs: [xs[0] + 1, *iterate(xs[0], xs[1:])], types, "iteration").program
+    _, t, z = While(condition, body)(counter, h, q)
+    is_done = ~reducing.any(find_coupled(t), (-2, -1), keepdims=True)
+    nan = scalar(complex("nan"), h.type.dtype, False)
+    return where(is_done, triu(t), nan), where(is_done, z, nan)
+
+
+def reduce_to_schur(a: Array) -> tuple[Array, Array]:
+    """Returns upper triangular t and unitary z with a = z t z^H, of complex matrices; NaN where the iterations fail."""
+    a = convert(a, a.type.dtype)
+    n = a.type.shape[-1]
+    if 0 in a.type.shape:
+        return a, a
+    # Of large and small numbers the squares in a shift would leave the range.
+    largest = reducing.max(absolute(a), (-2, -1), keepdims=True)
+    scale = convert(where(largest == 0, 1.0, largest), a.type.dtype)
+    h, vectors, taus = reduce_similarly(a / scale)
+    q = broadcast_to(eye(a), a.type.shape)
+    if n > 1:
+        none = (0,) * (a.type.ndim - 2)
+        inner = HouseholderProduct()(vectors[..., 1:, :-1], taus)
+        padded = Pad((*none, 1, 1), (*none, 0, 0), (*none, 0, 0))(inner, scalar(0, a.type.dtype, False))
+        first = (matrix_indices(a, -2) == 0) & (matrix_indices(a, -1) == 0)
+        q = padded + convert(first, a.type.dtype)
+    t, z = iterate_to_schur(triu(h, -1), q)
+    return t * scale, z
+
+
+def compute_eigenvectors(a: Array) -> tuple[Array, Array]:
+    """Returns the eigenvalues and right eigenvectors of matrices: the diagonal of Schur's form t, and z x for the
+    eigenvectors x of t.
+
+    Of real matrices too the numbers are complex: eigenvalues that come in pairs are conjugate but for roundings.
+    """
+    a = convert(a, dtypes.complex_dtype(a.type.dtype))
+    if 0 in a.type.shape:
+        return zeros(a.type.with_shape(a.type.shape[:-1])), a
+    t, z = reduce_to_schur(a)
+    w = diagonal(t)
+    r = multiply(z, _solve_for_vectors(t, w))
+    # LAPACK's vectors have length 1, and a real largest element.
+    largest = expand_dims(reducing.argmax(absolute(r), -2, dtype=dtypes.int32), -2)
+    pivot = reducing.sum(
+        where(matrix_indices(r, -2) == largest, r, scalar(0, r.type.dtype, False)), -2, keepdims=True
+    )
+    r = r / pivot
+    return w, r / convert(reducing.sum(absolute(r) ** 2, -2, keepdims=True) ** 0.5, r.type.dtype)
+
+
+def _solve_for_vectors(t: Array, w: Array) -> Array:
+    """Returns the eigenvectors of upper triangular matrices as columns.
+
+    Row after row from the last, for all columns at once: of column k the rows above k follow from (t - w_k) x = 0.
+    """
+    n, dtype = t.type.shape[-1], t.type.dtype
+    zero = scalar(0, dtype, False)
+    # A multiple eigenvalue has no gap: LAPACK too puts a rounding of the matrix in its place.
+    smallest = reducing.max(absolute(t), (-2, -1), keepdims=True) * float(dtypes.finfo(dtype).eps)
+    smallest = where(smallest == 0, float(dtypes.finfo(dtype).tiny), smallest)
+
+    def step(counter: Array, carry: Carry) -> Carry:
+        x, t, w, smallest = carry
+        rows, places = matrix_indices(t, -2), matrix_indices(t, -1)
+        i = (n - 2) - counter
+        row = reducing.sum(where(rows == i, t, zero), -2, keepdims=True)
+        above = where(matrix_indices(row, -1) > i, row, zero)
+        gap = expand_dims(w, -2) - select_column(row, i)
+        gap = where(absolute(gap) < smallest, convert(smallest, dtype), gap)
+        x = where((rows == i) & (places > i), multiply(above, x) / gap, x)
+        # Small gaps make large numbers, whose products with further ones would be infinite.
+        size = reducing.max(absolute(x), -2, keepdims=True)
+        return [x / convert(where(size > LARGEST_ELEMENT, size, 1.0), dtype), t, w, smallest]
+
+    return repeat_step(n - 1, step, [broadcast_to(eye(t), t.type.shape), t, w, smallest])[0]
