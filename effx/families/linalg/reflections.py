@@ -12,12 +12,13 @@ from effx import dtypes
 from effx.array import Array, reducing
 from effx.array.arithmetic import absolute, conj, imag, real, where
 from effx.array.promotion import broadcast_to, convert, scalar, zeros
-from effx.array.shaping import expand_dims
+from effx.array.shaping import expand_dims, reshape
 from effx.array.triangles import tril, triu
 from effx.families.linalg.matrices import adjoint, diagonal, make_hermitian, multiply, real_type
 from effx.handlers.staging.stage import stage
 from effx.handling import array_type
 from effx.ir.ops.control import While
+from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import Iota, Reverse
 
 __all__ = [
@@ -47,8 +48,8 @@ def matrix_indices(x: Array, axis: int) -> Array:
 
 def select_column(a: Array, j: Array) -> Array:
     """Returns columns `[*batch, m, 1]` of matrices; j is a number, or one for each matrix, `[*batch, 1, 1]`."""
-    column = reducing.sum(where(matrix_indices(a, -1) == j, a, scalar(0, a.type.dtype, False)), -1)
-    return expand_dims(column, -1)
+    column = where(matrix_indices(a, -1) == j, a, scalar(0, a.type.dtype, False))
+    return expand_dims(ReduceSum((a.type.ndim - 1,))(column), -1)
 
 
 def compute_reflection(column: Array, row: Array) -> tuple[Array, Array, Array]:
@@ -151,7 +152,7 @@ def factorize_with_pivots(a: Array, columns: Array) -> tuple[Array, Array, Array
     order = Iota(array_type(dtypes.int32, (*batch, 1, n)), len(batch) + 1)() + 1
     strong = convert(a, a.type.dtype)
     if 0 in a.type.shape:
-        return strong, taus, reducing.sum(order, -2) if n else columns
+        return strong, taus, reshape(order, columns.type.shape)
 
     def exchange(x: Array, j: Array, other: Array) -> Array:
         here, there = select_column(x, j), select_column(x, other)
@@ -179,4 +180,4 @@ def factorize_with_pivots(a: Array, columns: Array) -> tuple[Array, Array, Array
 
     wanted = expand_dims(columns, -2)
     r, taus, order, _ = repeat_step(n, step, [strong, taus, order, wanted])
-    return r, taus, reducing.sum(order, -2)
+    return r, taus, reshape(order, columns.type.shape)
