@@ -109,6 +109,8 @@ lint: .venv-lint/.stamp
 # --- the parts, each run in the environment $(VENV) -----------------------------------------------
 
 VENV ?= .venv-test
+# Neighbours share compiled programs, so each worker gets a stretch of tests, and takes of the other's when it is done.
+SPREAD := -n $(WORKERS) --dist worksteal
 
 style:
 	$(VENV)/bin/ruff check $(wildcard $(SOURCES))
@@ -130,12 +132,12 @@ stubs:
 # No bytecode is kept: what typeguard's hook loads would load what another guarded run had left.
 guarded: export PYTHONDONTWRITEBYTECODE = 1
 guarded:
-	$(VENV)/bin/python -m pytest tests -n $(WORKERS) -q -m "guarded and not deep" --guard=core
-	$(VENV)/bin/python -m pytest tests/library -n $(WORKERS) -q -m "library and not deep" \
+	$(VENV)/bin/python -m pytest tests $(SPREAD) -q -m "guarded and not deep" --guard=core
+	$(VENV)/bin/python -m pytest tests/library $(SPREAD) -q -m "library and not deep" \
 	  --guard=library
 
 suite:
-	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing -n $(WORKERS) -m "not deep and not guarded and not library"
+	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing $(SPREAD) -m "not deep and not guarded and not library"
 
 clean:
 	rm -rf .venv-accelerators .venv-gpu gpu-report.txt .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from effx.families.gamma import Polygamma, Zeta
+from effx.families.incomplete import Betainc, BetaincGradA, Igamma, Igammac, IgammaGradA, RandomGammaGrad
 from tests.ops import (
     rows_control,
     rows_convolution,
@@ -39,8 +46,26 @@ Case = tuple[Row, Sample]
 CASES: list[Case] = [(row, sample) for row in ROWS for sample in row.samples]
 
 
+# XLA takes a second and more for a program of one of these, in each dtype and shape anew.
+SLOW_TO_COMPILE = (Igamma, Igammac, IgammaGradA, RandomGammaGrad, Betainc, BetaincGradA, Polygamma, Zeta)
+
+
 def name(case: Case) -> str:
     return str(case[1])
+
+
+def leave_repeats_to_deep_runs(cases: Iterable[Case]) -> list[Any]:
+    """Returns parameters of tests: of what is slow to compile, one sample for each dtype, the others marked as deep."""
+    seen: set[tuple[object, ...]] = set()
+    parameters = []
+    for row, sample in cases:
+        key = (row.kind, *[x.dtype for x in sample.types])
+        is_repeat = row.kind in SLOW_TO_COMPILE and key in seen
+        seen.add(key)
+        parameters.append(
+            pytest.param((row, sample), marks=pytest.mark.deep if is_repeat else (), id=name((row, sample)))
+        )
+    return parameters
 
 
 # What derivatives are checked on: all inexact types are 64-bit, so that differences have digits.

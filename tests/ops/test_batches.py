@@ -14,7 +14,7 @@ from effx.families.bit_generators import RngBitGenerator
 from effx.handlers.vmap import evaluate_batch
 from effx.ir.ops.collective import Collective
 from tests.ops.rows import assert_close, host, on_device
-from tests.ops.table import ROWS, Case, name
+from tests.ops.table import ROWS, Case, leave_repeats_to_deep_runs
 
 ELEMENTS = 2
 
@@ -35,7 +35,7 @@ def chosen_samples() -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("case", chosen_samples(), ids=name)
+@pytest.mark.parametrize("case", leave_repeats_to_deep_runs(chosen_samples()))
 def test_batch_is_a_loop(case: Case) -> None:
     """With batch axes in front and at the end alternately."""
     row, sample = case

@@ -17,12 +17,12 @@ from effx.ir.checker import check_program
 from effx.ir.program import Var
 from effx.laws.samples import Data
 from tests.ops.rows import Row, Sample, assert_close, c128, f64, host, on_device
-from tests.ops.table import CASES, WIDE, Case, name
+from tests.ops.table import CASES, WIDE, Case, leave_repeats_to_deep_runs, name
 
 Function = Callable[[list[Array]], list[Array]]
 STEP = 1e-5  # the error of a central difference is about STEP ** 2, that of rounding 1e-16 / STEP
 
-every_wide_case = pytest.mark.parametrize("case", WIDE, ids=name)
+every_wide_case = pytest.mark.parametrize("case", leave_repeats_to_deep_runs(WIDE))
 
 
 def arrays(data: Sequence[Data], like: Sequence[Array]) -> list[Array]:
@@ -93,7 +93,7 @@ def test_tangent_is_the_slope(case: Case) -> None:
 SMOOTH = [(row, sample) for row, sample in WIDE if row.second]
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=name)
+@pytest.mark.parametrize("case", leave_repeats_to_deep_runs(SMOOTH))
 def test_second_tangent_is_the_slope_of_the_first(case: Case) -> None:
     """The tangents' own operations have tangents."""
     row, sample = case
