@@ -19,6 +19,7 @@ os.environ.setdefault("EFFX_NUM_CPU_DEVICES", "8")
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import profiles
@@ -104,8 +105,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def generator_states(request: pytest.FixtureRequest) -> list[tuple[Any, Any]]:
     """The bit generators that a test module keeps in its variables, and their states before its first test."""
-    bits = [getattr(x, "bit_generator", None) for x in vars(getattr(request, "module", request)).values()]
-    return [(b, b.state) for b in bits if b is not None]
+    values = vars(request.module).values() if hasattr(request, "module") else ()
+    generators = [x.bit_generator for x in values if isinstance(x, np.random.Generator)]
+    return [(b, b.state) for b in generators]
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ python -m tools.operation_matrix        writes the page
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from effx.ir.ops.base import Linear
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
 from effx.lower.text import emit
+from tools.accelerators.operations import RECORD
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
 
@@ -39,7 +41,9 @@ TABLES: dict[str, RuleTable[Any]] = {
 HEAD = """# Operations and handlers
 
 What each handler makes of each operation. This page is written by `python -m tools.operation_matrix` from
-the handlers' rule tables, and a test fails when it is stale or when a cell is empty.
+the handlers' rule tables, and a test fails when it is stale or when a cell is empty. The last two columns say of which
+operations a sample was compiled for an H100 and a TPU v5e (`python -m tools.accelerators.operations`), and why others were
+not.
 
 | cell | meaning |
 |---|---|
@@ -101,13 +105,34 @@ def cell(column: str, kind: Kind) -> str:
     return "" if reason is None else reason(kind)
 
 
+ACCELERATORS = {"cuda": "H100", "tpu": "v5e"}
+
+
+def accelerator_cell(platform: str, kind: Kind, outcomes: dict[str, dict[str, str]]) -> str:
+    """Returns whether a sample of an operation was compiled for a platform, or why it was not."""
+    reason = outcomes.get(platform, {}).get(kind.name)
+    if reason is None:
+        return "none: it stands in programs of its own tests"
+    if kind.name == "parallel_map":
+        return "none: it takes several devices, and a sample is compiled for one"
+    # The class of the error stands before its text.
+    return "compiled" if reason == "" else f"none: {reason.partition(': ')[2].replace('|', '/')}"
+
+
 def render() -> str:
     """Returns the page."""
+    outcomes = json.loads(RECORD.read_text(encoding="utf-8"))
     sections: dict[str, list[str]] = {}
     for kind in operation_classes():
-        cells = " | ".join([cell(column, kind) for column in TABLES])
+        cells = " | ".join(
+            [
+                *[cell(column, kind) for column in TABLES],
+                *[accelerator_cell(platform, kind, outcomes) for platform in ACCELERATORS],
+            ]
+        )
         sections.setdefault(kind.__module__.rpartition(".")[2], []).append(f"| `{kind.name}` | {cells} |")
-    head = f"| operation | {' | '.join(TABLES)} |\n|---|{'---|' * len(TABLES)}"
+    columns = [*TABLES, *ACCELERATORS.values()]
+    head = f"| operation | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}"
     split = [k.name for k in operation_classes() if issubclass(k, HigherOrder) and splitters.find(k)]
     return (
         HEAD.replace("SPLIT", ", ".join(split))

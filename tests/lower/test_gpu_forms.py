@@ -96,3 +96,12 @@ def test_small_tridiagonal_systems(n: int) -> None:
     (x,) = run_form_of(GPU, lambda d, b: lax.linalg.tridiagonal_solve(d / 4, d, d / 4, b), d, b)
     matrix = 4 * np.eye(n) + np.eye(n, k=1) + np.eye(n, k=-1)
     np.testing.assert_allclose(matrix @ x, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("low", [False, True])
+@pytest.mark.parametrize("high", [False, True])
+def test_bounds_of_bools(low: bool, high: bool) -> None:
+    """By and and or on TPUs."""
+    x = np.array([[False, True]])
+    (y,) = run_form_of("tpu", lambda x: lax.clamp(np.bool_(low), x, np.bool_(high)), x)
+    np.testing.assert_array_equal(y, np.minimum(np.maximum(x, low), high))

@@ -252,9 +252,14 @@ def _select(body: Body, test: str, mask: str, on_true: str, on_false: str, out: 
 @emits(e.Clamp)
 def clamp(body: Body, op: e.Clamp, inputs: Inputs, outputs: Outputs) -> str:
     low, x, high = inputs
+    out = outputs[0].type
+    if x.type.kind == "b" and body.module.platform == "tpu":
+        # XLA's compiler for TPUs has no clamp of bools.
+        at_least_low = body.line(f"stablehlo.or {body.fit(low, out.shape)}, {body.name(x)} : {out.mlir}")
+        return body.line(f"stablehlo.and {at_least_low}, {body.fit(high, out.shape)} : {out.mlir}")
     names = ", ".join(map(body.name, inputs))
     return body.line(
-        f"stablehlo.clamp {names} : ({low.type.mlir}, {x.type.mlir}, {high.type.mlir}) -> {outputs[0].type.mlir}"
+        f"stablehlo.clamp {names} : ({low.type.mlir}, {x.type.mlir}, {high.type.mlir}) -> {out.mlir}"
     )
 
 
