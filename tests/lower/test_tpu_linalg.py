@@ -105,7 +105,7 @@ def assert_svd(a: Data, full: bool) -> Data:
     """Checks the factors; returns the singular values."""
     u, s, vh = run_form_of_tpu(lambda a: linalg.svd(a, full_matrices=full), a)
     k = min(a.shape[-2:])
-    norm = float(np.linalg.norm(a, axis=(-2, -1)).max()) if a.size else 1.0
+    norm = float(np.max(np.linalg.norm(a, axis=(-2, -1)))) if a.size else 1.0
     assert u.shape[-1] == (a.shape[-2] if full else k)
     assert vh.shape[-2] == (a.shape[-1] if full else k)
     assert_orthonormal(u)
