@@ -20,6 +20,7 @@ from jobs import JOBS, RECORDED, run, said
 RTOL, ATOL = 2e-4, 2e-5
 # A chain amplifies the last bit of a density: after many steps only its statistics are the same.
 STATISTICS = 0.25
+NEWEST_FLAX = (0, 12, 12)
 
 
 def test_no_jax_is_installed() -> None:
@@ -33,6 +34,8 @@ def test_no_jax_is_installed() -> None:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_job(job: str) -> None:
+    if job == "flax_nnx" and tuple(map(int, version("flax").split(".")[:3])) < NEWEST_FLAX:
+        pytest.skip("flax's versions for Python 3.11 ask for hijax's former classes as they are imported")
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))[job]["numbers"]
     done = run(job, "-m", "effx.compat")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -407,6 +407,7 @@ def test_attrs_classes_are_leaves_until_they_are_registered(tmp_path: Path) -> N
     run(
         """
 import effx.compat.jax, attrs, effx, jax
+from effx.library.probability.distributions import Distribution
 
 @attrs.frozen
 class Settings:
@@ -417,7 +418,12 @@ class Settings:
 class Layer:
     weight: float
 
+@attrs.frozen
+class Twice(Distribution):
+    location: float
+
 assert jax.tree.leaves(Settings(3, 4)) == [Settings(3, 4)]
+assert jax.tree.leaves(Twice(2.0)) == [2.0]  # it is written for effx
 effx.tree.register_record(Layer)
 assert jax.tree.leaves(Layer(2.0)) == [2.0] and jax.grad(lambda p: p.weight ** 2)(Layer(3.0)) == Layer(6.0)
 lowered = jax.jit(lambda x: 2 * x).lower(1.0)
