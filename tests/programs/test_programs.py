@@ -17,7 +17,10 @@ import effx
 HERE = Path(__file__).parent
 PROGRAMS = sorted([path.stem for path in HERE.glob("*.py") if not path.stem.startswith("test_")])
 # These compile for ten seconds each, in both libraries.
-LONG = ("arrays", "gaussian_process", "log_densities", "neural_network", "random_numbers", "transformer")
+LONG = (
+    "arrays", "gaussian_process", "log_densities", "neural_network", "per_example", "random_numbers", "recurrent",
+    "transformer",
+)  # fmt: skip
 CASES = [pytest.param(name, marks=pytest.mark.deep if name in LONG else ()) for name in PROGRAMS]
 RTOL, ATOL = 2e-3, 2e-4
 

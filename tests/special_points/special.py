@@ -211,7 +211,15 @@ GAMMA_FUNCTIONS = [
         },
         slack=8.0,
     ),
-    unary("zeta of Riemann", sp.zeta, mp.zeta, (1.01, 1.5, 2.0, 3.0, 10.0, 30.0), digits=30, slack=32.0),
+    unary(
+        "zeta of Riemann",
+        sp.zeta,
+        mp.zeta,
+        (1.01, 1.5, 2.0, 3.0, 10.0, 30.0),
+        digits=30,
+        slack=32.0,
+        heavy=True,
+    ),
     binary(
         "zeta",
         sp.zeta,
