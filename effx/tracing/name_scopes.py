@@ -93,11 +93,15 @@ class named_scope(ContextDecorator):
 class _EnteredScope(named_scope):
     """A scope within its block, with a finaliser for the reason that `effects._EnteredHandle` has one."""
 
+    # It calls no function of Python's: at the limit of the recursion there is room for its own frame alone.
     def __del__(self) -> None:
-        while (entry := self._find_entry()) is not None:
-            if current_scope.get() is entry.within:
-                current_scope.set(entry.outer)
-            _entries.set(entry.previous)
+        entry = _entries.get()
+        while entry is not None:
+            if entry.number == self._number:
+                if current_scope.get() is entry.within:
+                    current_scope.set(entry.outer)
+                _entries.set(entry.previous)
+            entry = entry.previous
 
 
 class _Entry(NamedTuple):
