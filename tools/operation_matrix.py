@@ -112,7 +112,7 @@ def accelerator_cell(platform: str, kind: Kind, outcomes: dict[str, dict[str, st
     """Returns whether a sample of an operation was compiled for a platform, or why it was not."""
     reason = outcomes.get(platform, {}).get(kind.name)
     if reason is None:
-        return "none: it stands in programs of its own tests"
+        return "none: no sample of it was compiled"
     if kind.name == "parallel_map":
         return "none: it takes several devices, and a sample is compiled for one"
     # The class of the error stands before its text.
