@@ -196,6 +196,17 @@ def test_qr_with_pivots(shape: tuple[int, ...], dtype: Any) -> None:
         assert_equal_to(got, np.asarray(want), 4.0)
 
 
+@pytest.mark.parametrize("other", [1e25, 1e-25, np.nan])
+def test_pivots_do_not_depend_on_other_matrices(other: float) -> None:
+    """Nor on a matrix' own size."""
+    a = draw((5, 5), np.float32)
+    *_, alone = run_form_of_tpu(factorize_with_pivots, a)
+    *_, order = run_form_of_tpu(factorize_with_pivots, np.stack([a, a * np.float32(other)]))
+    np.testing.assert_array_equal(order[0], alone)
+    if not np.isnan(other):
+        np.testing.assert_array_equal(order[1], alone)
+
+
 def factorize_with_pivots(a: Any) -> Any:
     return effx.scipy.linalg.qr(a, mode="economic", pivoting=True)
 
@@ -236,7 +247,7 @@ def test_tridiagonal(shape: tuple[int, ...], lower: bool, dtype: Any) -> None:
         assert_equal_to(got, np.asarray(want), 4.0)
 
 
-@pytest.mark.parametrize("shape", [*SQUARE, (30, 30)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 4, 4), (2, 0, 0), (30, 30)])
 def test_schur(shape: tuple[int, ...]) -> None:
     """a = z t z^H with unitary z and upper triangular t."""
     a = draw(shape, np.complex64)
@@ -264,7 +275,7 @@ def assert_eigenvectors(a: Data, w: Data, r: Data) -> None:
 
 
 @every_dtype
-@pytest.mark.parametrize("shape", [*SQUARE, (30, 30)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 4, 4), (2, 0, 0), (30, 30)])
 def test_eig(shape: tuple[int, ...], dtype: Any) -> None:
     a = draw(shape, dtype)
     w, r = run_form_of_tpu(enp.linalg.eig, a)
@@ -296,6 +307,35 @@ def test_eig_of_special_matrices(name: str) -> None:
     w, r = run_form_of_tpu(enp.linalg.eig, a)
     size = float(np.abs(a).max()) or 1.0
     assert_eigenvectors(a / np.float32(size), w / np.float32(size), r)
+
+
+def test_real_eigenvalues_of_real_matrices_are_real() -> None:
+    """As many as LAPACK finds, with real vectors."""
+    a = draw((50, 6, 6), np.float32)
+    w, r = run_form_of_tpu(enp.linalg.eig, a)
+    is_real = w.imag == 0
+    assert is_real.sum() == (np.linalg.eigvals(a).imag == 0).sum()
+    np.testing.assert_array_equal(np.swapaxes(r, -1, -2)[is_real].imag, 0)
+
+
+def test_rows_that_are_not_coupled_keep_their_values() -> None:
+    """A diagonal is its own eigenvalues to the last bit, and a small block is as exact as if it stood alone."""
+    w, _ = run_form_of_tpu(enp.linalg.eig, np.diag([1, 41, 3]).astype(np.float32))
+    np.testing.assert_array_equal(w, [1, 41, 3])
+    w, _ = run_form_of_tpu(enp.linalg.eig, np.array([[1, 2, 0], [3, 4, 0], [0, 0, 1e-12]], np.float32))
+    assert w[2] == np.float32(1e-12)
+    small = np.array([[1e-10, 1e-10, 0], [0, 2e-10, 0], [0, 0, 1]], np.float32)
+    _, r = run_form_of_tpu(enp.linalg.eig, small)
+    np.testing.assert_allclose(np.abs(r[:, 1]), [0.5**0.5, 0.5**0.5, 0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e32, 1e-35])
+def test_multiple_eigenvalues_of_extreme_sizes(size: float) -> None:
+    """All vectors are the only one there is."""
+    a = (size * (np.eye(3) + np.diag([1, 1], 1))).astype(np.float32)
+    w, r = run_form_of_tpu(enp.linalg.eig, a)
+    np.testing.assert_allclose(w, np.full(3, size), rtol=1e-6)
+    np.testing.assert_allclose(r, np.eye(3)[:, :1] * np.ones((1, 3)), rtol=0, atol=1e-6)
 
 
 def test_eig_of_nan_is_nan() -> None:

@@ -1,18 +1,19 @@
 """Schur's form and eigenvalues of matrices that are not Hermitian, by QR iterations: the forms of platforms without kernels.
 
-LAPACK turns two rows at a time. Here each iteration factorizes whole matrices, a product that accelerators do well, and
-rows that are done take no part: below them are exact zeros.
+LAPACK turns two rows at a time. Here each iteration takes the QR factors of a window of rows that are coupled, in a matrix
+that is the unit matrix elsewhere, so that n rows take O(n) factorizations of whole matrices. Matrices are not balanced:
+of a matrix whose elements differ much in size, small eigenvalues have the errors of large ones.
 
 Source: Golub and Van Loan, "Matrix Computations", 4th edition, 7.5 and 7.6.
 """
 
 from effx import dtypes
 from effx.array import Array, reducing
-from effx.array.arithmetic import absolute, where
+from effx.array.arithmetic import absolute, imag, maximum, real, where
 from effx.array.promotion import broadcast_to, convert, scalar, zeros
-from effx.array.shaping import expand_dims
+from effx.array.shaping import expand_dims, reshape
 from effx.array.triangles import triu
-from effx.families.linalg.matrices import diagonal, eye, multiply
+from effx.families.linalg.matrices import adjoint, diagonal, eye, multiply
 from effx.families.linalg.qr import HouseholderProduct, Qr
 from effx.families.linalg.reflections import (
     Carry,
@@ -34,6 +35,8 @@ ITERATIONS_PER_ROW = 30
 # An iteration in so many has another shift: from a few matrices the usual ones lead nowhere.
 ITERATIONS_PER_EXCEPTION = 10
 LARGEST_ELEMENT = 1e8
+# A real matrix' eigenvalue with an imaginary part of so few roundings of the matrix is real.
+ROUNDINGS_OF_REAL_VALUES = 8
 
 
 def _select_element(a: Array, i: Array, j: Array) -> Array:
@@ -54,13 +57,15 @@ def _compute_shift(t: Array, last: Array) -> Array:
 
 
 def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
-    """Returns upper triangular t and unitary z with z t z^H = q h q^H, of complex h in Hessenberg's form."""
+    """Returns upper triangular t and unitary z with z t z^H = q h q^H, of complex h in Hessenberg's form; NaN where the
+    iterations do not end.
+    """
     n = h.type.shape[-1]
     eps = float(dtypes.finfo(h.type.dtype).eps)
     zero, limit = scalar(0, h.type.dtype, False), ITERATIONS_PER_ROW * n
 
     def find_coupled(t: Array) -> Array:
-        """The rows whose element below the diagonal is no rounding of the diagonal's, with the element in row i + 1."""
+        """Marks the elements right below the diagonal that are no roundings of their neighbours on it."""
         size, places = absolute(diagonal(t)), matrix_indices(t, -1)
         below = absolute(where(matrix_indices(t, -2) == places + 1, t, zero))
         # Of column j, rows j and j + 1 are the neighbours of the element.
@@ -73,14 +78,21 @@ def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
         is_coupled = find_coupled(t)
         t = where((rows == places + 1) & ~is_coupled, zero, t)
         last = reducing.max(where(is_coupled, places, -1), (-2, -1), keepdims=True)
+        # The window ends with row `last` + 1, and begins behind the last row before that is not coupled to the next.
+        is_cut = (rows == places + 1) & ~is_coupled & (places < last)
+        first = reducing.max(where(is_cut, rows, 0), (-2, -1), keepdims=True)
         shift = _compute_shift(t, last)
         exceptional = (
             _select_element(t, last + 1, last + 1) + absolute(_select_element(t, last + 1, last)) * 0.75
         )
         is_exception = counter % ITERATIONS_PER_EXCEPTION == ITERATIONS_PER_EXCEPTION - 1
         shifts = where(is_exception, exceptional, shift) * eye(t)
-        factor, r = Qr()(t - shifts)
-        moved = triu(multiply(r, factor) + shifts, -1)
+        is_row, is_column = [(x >= first) & (x <= last + 1) for x in (rows, places)]
+        factor, r = Qr()(where(is_row & is_column, t - shifts, eye(t)))
+        inside = triu(multiply(r, factor) + shifts, -1)
+        above, beside = multiply(t, factor), multiply(adjoint(factor), t)
+        moved = where(is_row & is_column, inside, where(is_column & (rows < first), above, t))
+        moved = where(is_row & (places > last + 1), beside, moved)
         # A matrix of a batch that is done waits for the others as it is.
         return [where(last < 0, t, moved), where(last < 0, z, multiply(z, factor))]
 
@@ -98,13 +110,22 @@ def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
 
 def reduce_to_schur(a: Array) -> tuple[Array, Array]:
     """Returns upper triangular t and unitary z with a = z t z^H, of complex matrices; NaN where the iterations fail."""
+    t, z, scale = _reduce_scaled_to_schur(a)
+    return t * scale, z
+
+
+def _reduce_scaled_to_schur(a: Array) -> tuple[Array, Array, Array]:
+    """Returns t, z and a number `[*batch, 1, 1]` for each matrix, a = scale * z t z^H."""
     a = convert(a, a.type.dtype)
     n = a.type.shape[-1]
     if 0 in a.type.shape:
-        return a, a
-    # Of large and small numbers the squares in a shift would leave the range.
+        return a, a, scalar(1, a.type.dtype, False)
+    # Of large and small numbers the squares in a shift would leave the range. Others are not scaled, which rounds.
     largest = reducing.max(absolute(a), (-2, -1), keepdims=True)
-    scale = convert(where(largest == 0, 1.0, largest), a.type.dtype)
+    limits = dtypes.finfo(a.type.dtype)
+    smallest = float(limits.tiny) ** 0.5 / float(limits.eps)
+    is_far = (largest < smallest) | (largest > 1 / smallest)
+    scale = convert(where(is_far & (largest > 0), largest, 1.0), a.type.dtype)
     h, vectors, taus = reduce_similarly(a / scale)
     q = broadcast_to(eye(a), a.type.shape)
     if n > 1:
@@ -114,20 +135,25 @@ def reduce_to_schur(a: Array) -> tuple[Array, Array]:
         first = (matrix_indices(a, -2) == 0) & (matrix_indices(a, -1) == 0)
         q = padded + convert(first, a.type.dtype)
     t, z = iterate_to_schur(triu(h, -1), q)
-    return t * scale, z
+    return t, z, scale
 
 
 def compute_eigenvectors(a: Array) -> tuple[Array, Array]:
     """Returns the eigenvalues and right eigenvectors of matrices: the diagonal of Schur's form t, and z x for the
     eigenvectors x of t.
 
-    Of real matrices too the numbers are complex: eigenvalues that come in pairs are conjugate but for roundings.
+    Of real matrices eigenvalues that come in pairs are conjugate but for roundings.
     """
+    is_real = a.type.kind != "c"
     a = convert(a, dtypes.complex_dtype(a.type.dtype))
     if 0 in a.type.shape:
         return zeros(a.type.with_shape(a.type.shape[:-1])), a
-    t, z = reduce_to_schur(a)
+    t, z, scale = _reduce_scaled_to_schur(a)
     w = diagonal(t)
+    if is_real:
+        size = reducing.max(absolute(t), (-2, -1)) * float(dtypes.finfo(w.type.dtype).eps)
+        is_rounding = absolute(imag(w)) <= expand_dims(size, -1) * ROUNDINGS_OF_REAL_VALUES
+        w = where(is_rounding, convert(real(w), w.type.dtype), w)
     r = multiply(z, _solve_for_vectors(t, w))
     # LAPACK's vectors have length 1, and a real largest element.
     largest = expand_dims(reducing.argmax(absolute(r), -2, dtype=dtypes.int32), -2)
@@ -135,6 +161,9 @@ def compute_eigenvectors(a: Array) -> tuple[Array, Array]:
         where(matrix_indices(r, -2) == largest, r, scalar(0, r.type.dtype, False)), -2, keepdims=True
     )
     r = r / pivot
+    if is_real:
+        r = where(expand_dims(imag(w) == 0, -2), convert(real(r), r.type.dtype), r)
+    w = w * reshape(scale, (*scale.type.shape[:-1],))
     return w, r / convert(reducing.sum(absolute(r) ** 2, -2, keepdims=True) ** 0.5, r.type.dtype)
 
 
@@ -145,9 +174,11 @@ def _solve_for_vectors(t: Array, w: Array) -> Array:
     """
     n, dtype = t.type.shape[-1], t.type.dtype
     zero = scalar(0, dtype, False)
-    # A multiple eigenvalue has no gap: LAPACK too puts a rounding of the matrix in its place.
-    smallest = reducing.max(absolute(t), (-2, -1), keepdims=True) * float(dtypes.finfo(dtype).eps)
-    smallest = where(smallest == 0, float(dtypes.finfo(dtype).tiny), smallest)
+    # A multiple eigenvalue has no gap: a rounding of the eigenvalue stands in its place, as in LAPACK, or of nearly nothing.
+    eps = float(dtypes.finfo(dtype).eps)
+    largest = reducing.max(absolute(t), (-2, -1), keepdims=True)
+    nearly_nothing = where(largest == 0, 1.0, largest) * eps**2
+    smallest = maximum(expand_dims(absolute(w), -2) * eps, nearly_nothing)
 
     def step(counter: Array, carry: Carry) -> Carry:
         x, t, w, smallest = carry

@@ -106,7 +106,7 @@ def reduce_to_hessenberg(a: Array) -> tuple[Array, Array]:
 
 
 def reduce_similarly(a: Array) -> tuple[Array, Array, Array]:
-    """Returns h = q^H a q with zeros below the first diagonal under the main one, and q's reflections and factors."""
+    """Returns h = q^H a q with roundings below the first diagonal under the main one, and q's reflections and factors."""
     n = a.type.shape[-1]
     taus = zeros(array_type(a.type.dtype, (*a.type.shape[:-2], max(n - 1, 0))))
 
@@ -163,8 +163,9 @@ def factorize_with_pivots(a: Array, columns: Array) -> tuple[Array, Array, Array
     def step(j: Array, carry: Carry) -> Carry:
         r, taus, order, comes_first = carry
         rows, places = matrix_indices(r, -2), Iota(comes_first.type, comes_first.type.ndim - 1)()
-        rest = absolute(where(rows >= j, r, scalar(0, r.type.dtype, False)))
-        largest = reducing.max(rest, None)
+        is_rest = (rows >= j) & (matrix_indices(r, -1) >= j)
+        rest = absolute(where(is_rest, r, scalar(0, r.type.dtype, False)))
+        largest = reducing.max(rest, (-2, -1), keepdims=True)
         lengths = reducing.sum((rest / where(largest == 0, 1.0, largest)) ** 2, -2, keepdims=True)
         # Squares of scaled lengths are m at most: what comes first is before them, in its order.
         rank = where(comes_first != 0, convert(n - places, lengths.type.dtype) + float(m), lengths)
