@@ -138,12 +138,13 @@ def test_nothing_there() -> None:
     with pytest.raises(BackendError) as e:
         compiled.cost_analysis()
     assert message(e.value).startswith("cost_analysis: XLA estimates no costs of sin: UNIMPLEMENTED: ")
-    with pytest.raises(BackendError) as e:
-        effx.jit(lambda x: effx.pure_callback(np.sin, x, x)).lower(struct((16,), "data")).compile()
-    assert (
-        message(e.value)
-        == "compile: <lambda> calls Python functions, which programs for the devices of a topology cannot"
-    )
+
+
+@absent
+def test_python_functions() -> None:
+    """Programs that call them compile: their address has a meaning where they run."""
+    called = effx.jit(lambda x: effx.pure_callback(np.sin, x, x)).lower(struct((16,), "data")).compile()
+    assert "callback" in called.as_text()
 
 
 @absent
