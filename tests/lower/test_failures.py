@@ -69,8 +69,8 @@ def test_no_form_for_a_platform() -> None:
 
     with pytest.raises(BackendError) as caught:
         effx.jit(f).trace(np.eye(2)).lower(lowering_platforms=["tpu"]).as_text()
-    assert caught.value.message.startswith(
-        "schur: real matrices have Schur's form on CPUs only, got f32[2,2]"
+    assert caught.value.message == (
+        "schur: real matrices have Schur's form on CPUs only, got f32[2,2]; convert them to complex ones"
     )
     assert caught.value.at == f"test_failures.py:{f.__code__.co_firstlineno + 1} in f"
 

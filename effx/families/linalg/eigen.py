@@ -342,7 +342,7 @@ def emit_svd(body: Body, op: Svd, inputs: tuple[Atom, ...], outputs: tuple[Var, 
     return nan_where_failed(body, names, types, results[4], info)
 
 
-@emits_form(Svd, platform="tpu")
+@emits_form(Svd, "tpu")
 def decompose_by_polar_factor(op: Svd, a: Array) -> tuple[Array, ...]:
     """With a = p h, p unitary and h Hermitian, and h = v diag(s) v^H, a is (p v) diag(s) v^H.
 
@@ -463,7 +463,7 @@ class Eig(Factorization):
     Results: the eigenvalues w `[*batch, n]`; with left the vectors l with l^H a = w l^H, with right the r with
     a r = w r, as columns, `[*batch, n, n]`, of length 1. The tangents of vectors r are determined for simple
     eigenvalues only, and keep r's length and its largest element real, as LAPACK returns it; so do those of left ones.
-    On CUDA left vectors come from the inverse of r: another phase, and infinite or NaN for defective matrices.
+    On GPUs and TPUs left vectors come from the inverse of r: another phase, and infinite or NaN for defective matrices.
 
     Attributes:
         left, right: True for the eigenvectors of this side.
@@ -526,14 +526,16 @@ def _differentiate_vectors(r: Array, w: Array, inner: Array) -> Array:
 
 @reference_rule(Eig)
 def oracle_eig(op: Eig, a: Data) -> tuple[Data, ...]:
-    """NumPy's function; left vectors are right ones of a^H, in the order of the eigenvalues' conjugates."""
-    dtype = dtypes.complex_dtype(a.dtype)
-    w, r = np.linalg.eig(a)
-    left = np.conj(np.swapaxes(np.linalg.inv(r), -1, -2))
-    left /= np.linalg.norm(left, axis=-2, keepdims=True)
-    return tuple(
-        [x.astype(dtype) for x, is_requested in ((w, True), (left, op.left), (r, op.right)) if is_requested]
-    )
+    """SciPy's function, whose LAPACK XLA's kernel calls too: the order is left open, and NumPy's build differs in it."""
+    from scipy.linalg import eig
+
+    dtype, sides = dtypes.complex_dtype(a.dtype), op.left + op.right
+    results = [np.zeros(a.shape[:-1], dtype), *[np.zeros(a.shape, dtype) for _ in range(sides)]]
+    for index in np.ndindex(*a.shape[:-2]) if a.size else ():
+        parts = eig(a[index], left=op.left, right=op.right)
+        for result, part in zip(results, parts if sides else (parts,), strict=True):
+            result[index] = part
+    return tuple(results)
 
 
 @emits(Eig, platform="cpu")
@@ -570,8 +572,7 @@ def emit_eig_on_cuda(
     return nan_where_failed(body, names, [v.type for v in outputs], failed, info)
 
 
-@emits_form(Eig, platform="rocm")
-@emits_form(Eig, platform="tpu")
+@emits_form(Eig, "rocm", "tpu")
 def iterate_to_eigenvectors(op: Eig, a: Array) -> tuple[Array, ...]:
     """The form of platforms without a kernel."""
     if op.left:
@@ -581,7 +582,7 @@ def iterate_to_eigenvectors(op: Eig, a: Array) -> tuple[Array, ...]:
 
 
 def derive_left_vectors(op: Eig, a: Array) -> tuple[Array, ...]:
-    """The form for cuSOLVER, which gives right vectors r alone: left ones are the columns of r^-H, made of length 1."""
+    """The form where right vectors r alone are computed, as by cuSOLVER: left ones are r^-H's columns, of length 1."""
     w, r = Eig(left=False, right=True)(a)
     left = adjoint(Solve()(r, broadcast_to(eye(r), r.type.shape)))
     length = reducing.sum(absolute(left) ** 2, -2) ** 0.5

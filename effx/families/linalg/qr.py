@@ -328,9 +328,7 @@ def emit_geqp3(body: Body, op: Geqp3, inputs: tuple[Atom, ...], outputs: tuple[V
     return results[0], results[2], results[1]
 
 
-@emits_form(Geqp3, platform="cuda")
-@emits_form(Geqp3, platform="rocm")
-@emits_form(Geqp3, platform="tpu")
+@emits_form(Geqp3, "cuda", "rocm", "tpu")
 def factorize_column_by_column(op: Geqp3, a: Array, columns: Array) -> tuple[Array, ...]:
     """The form of platforms without a kernel."""
     return factorize_with_pivots(a, columns)

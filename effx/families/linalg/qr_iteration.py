@@ -11,16 +11,16 @@ from effx import dtypes
 from effx.array import Array, reducing
 from effx.array.arithmetic import absolute, imag, maximum, real, where
 from effx.array.promotion import broadcast_to, convert, scalar, zeros
-from effx.array.shaping import expand_dims, reshape
+from effx.array.shaping import expand_dims
 from effx.array.triangles import triu
 from effx.families.linalg.matrices import adjoint, diagonal, eye, multiply
 from effx.families.linalg.qr import HouseholderProduct, Qr
 from effx.families.linalg.reflections import (
     Carry,
     matrix_indices,
-    reduce_similarly,
+    reduce_to_hessenberg_parts,
     repeat_step,
-    select_column,
+    select,
 )
 from effx.handlers.staging.stage import stage
 from effx.ir.ops.control import While
@@ -34,21 +34,18 @@ SQRT, AND = Sqrt(), And()
 ITERATIONS_PER_ROW = 30
 # An iteration in so many has another shift: from a few matrices the usual ones lead nowhere.
 ITERATIONS_PER_EXCEPTION = 10
+# Vectors with larger elements are made smaller: the products of 1e8, the gaps of a multiple eigenvalue and the elements of
+# a matrix are numbers of float32.
 LARGEST_ELEMENT = 1e8
 # A real matrix' eigenvalue with an imaginary part of so few roundings of the matrix is real.
 ROUNDINGS_OF_REAL_VALUES = 8
 
 
-def _select_element(a: Array, i: Array, j: Array) -> Array:
-    """Returns elements `[*batch, 1, 1]` of matrices, i and j like that or numbers."""
-    here = (matrix_indices(a, -2) == i) & (matrix_indices(a, -1) == j)
-    return reducing.sum(where(here, a, scalar(0, a.type.dtype, False)), (-2, -1), keepdims=True)
-
-
 def _compute_shift(t: Array, last: Array) -> Array:
     """Returns the eigenvalue of rows `last` and `last + 1` which is nearer to the lower element: Wilkinson's shift."""
-    a, b = _select_element(t, last, last), _select_element(t, last, last + 1)
-    c, d = _select_element(t, last + 1, last), _select_element(t, last + 1, last + 1)
+    upper, lower = select(t, -2, last), select(t, -2, last + 1)
+    a, b = select(upper, -1, last), select(upper, -1, last + 1)
+    c, d = select(lower, -1, last), select(lower, -1, last + 1)
     half = (a - d) * 0.5
     root = SQRT(half * half + b * c)
     is_same_side = absolute(half + root) >= absolute(half - root)
@@ -64,7 +61,7 @@ def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
     eps = float(dtypes.finfo(h.type.dtype).eps)
     zero, limit = scalar(0, h.type.dtype, False), ITERATIONS_PER_ROW * n
 
-    def find_coupled(t: Array) -> Array:
+    def mark_coupled(t: Array) -> Array:
         """Marks the elements right below the diagonal that are no roundings of their neighbours on it."""
         size, places = absolute(diagonal(t)), matrix_indices(t, -1)
         below = absolute(where(matrix_indices(t, -2) == places + 1, t, zero))
@@ -75,16 +72,15 @@ def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
     def iterate(counter: Array, carry: Carry) -> Carry:
         t, z = carry
         rows, places = matrix_indices(t, -2), matrix_indices(t, -1)
-        is_coupled = find_coupled(t)
+        is_coupled = mark_coupled(t)
         t = where((rows == places + 1) & ~is_coupled, zero, t)
         last = reducing.max(where(is_coupled, places, -1), (-2, -1), keepdims=True)
         # The window ends with row `last` + 1, and begins behind the last row before that is not coupled to the next.
         is_cut = (rows == places + 1) & ~is_coupled & (places < last)
         first = reducing.max(where(is_cut, rows, 0), (-2, -1), keepdims=True)
         shift = _compute_shift(t, last)
-        exceptional = (
-            _select_element(t, last + 1, last + 1) + absolute(_select_element(t, last + 1, last)) * 0.75
-        )
+        lower = select(t, -2, last + 1)
+        exceptional = select(lower, -1, last + 1) + absolute(select(lower, -1, last)) * 0.75
         is_exception = counter % ITERATIONS_PER_EXCEPTION == ITERATIONS_PER_EXCEPTION - 1
         shifts = where(is_exception, exceptional, shift) * eye(t)
         is_row, is_column = [(x >= first) & (x <= last + 1) for x in (rows, places)]
@@ -99,11 +95,11 @@ def iterate_to_schur(h: Array, q: Array) -> tuple[Array, Array]:
     counter = scalar(0, dtypes.int32, False)
     types = [counter.type, h.type, q.type]
     condition = stage(
-        lambda xs: [AND(reducing.any(find_coupled(xs[1])), xs[0] < limit)], types, "goes_on"
+        lambda xs: [AND(reducing.any(mark_coupled(xs[1])), xs[0] < limit)], types, "goes_on"
     ).program
     body = stage(lambda xs: [xs[0] + 1, *iterate(xs[0], xs[1:])], types, "iteration").program
     _, t, z = While(condition, body)(counter, h, q)
-    is_done = ~reducing.any(find_coupled(t), (-2, -1), keepdims=True)
+    is_done = ~reducing.any(mark_coupled(t), (-2, -1), keepdims=True)
     nan = scalar(complex("nan"), h.type.dtype, False)
     return where(is_done, triu(t), nan), where(is_done, z, nan)
 
@@ -126,7 +122,7 @@ def _reduce_scaled_to_schur(a: Array) -> tuple[Array, Array, Array]:
     smallest = float(limits.tiny) ** 0.5 / float(limits.eps)
     is_far = (largest < smallest) | (largest > 1 / smallest)
     scale = convert(where(is_far & (largest > 0), largest, 1.0), a.type.dtype)
-    h, vectors, taus = reduce_similarly(a / scale)
+    h, vectors, taus = reduce_to_hessenberg_parts(a / scale)
     q = broadcast_to(eye(a), a.type.shape)
     if n > 1:
         none = (0,) * (a.type.ndim - 2)
@@ -134,8 +130,7 @@ def _reduce_scaled_to_schur(a: Array) -> tuple[Array, Array, Array]:
         padded = Pad((*none, 1, 1), (*none, 0, 0), (*none, 0, 0))(inner, scalar(0, a.type.dtype, False))
         first = (matrix_indices(a, -2) == 0) & (matrix_indices(a, -1) == 0)
         q = padded + convert(first, a.type.dtype)
-    t, z = iterate_to_schur(triu(h, -1), q)
-    return t, z, scale
+    return *iterate_to_schur(h, q), scale
 
 
 def compute_eigenvectors(a: Array) -> tuple[Array, Array]:
@@ -157,14 +152,12 @@ def compute_eigenvectors(a: Array) -> tuple[Array, Array]:
     r = multiply(z, _solve_for_vectors(t, w))
     # LAPACK's vectors have length 1, and a real largest element.
     largest = expand_dims(reducing.argmax(absolute(r), -2, dtype=dtypes.int32), -2)
-    pivot = reducing.sum(
-        where(matrix_indices(r, -2) == largest, r, scalar(0, r.type.dtype, False)), -2, keepdims=True
-    )
-    r = r / pivot
+    r = r / select(r, -2, largest)
     if is_real:
         r = where(expand_dims(imag(w) == 0, -2), convert(real(r), r.type.dtype), r)
-    w = w * reshape(scale, (*scale.type.shape[:-1],))
-    return w, r / convert(reducing.sum(absolute(r) ** 2, -2, keepdims=True) ** 0.5, r.type.dtype)
+    return w * scale[..., 0], r / convert(
+        reducing.sum(absolute(r) ** 2, -2, keepdims=True) ** 0.5, r.type.dtype
+    )
 
 
 def _solve_for_vectors(t: Array, w: Array) -> Array:
@@ -184,9 +177,9 @@ def _solve_for_vectors(t: Array, w: Array) -> Array:
         x, t, w, smallest = carry
         rows, places = matrix_indices(t, -2), matrix_indices(t, -1)
         i = (n - 2) - counter
-        row = reducing.sum(where(rows == i, t, zero), -2, keepdims=True)
+        row = select(t, -2, i)
         above = where(matrix_indices(row, -1) > i, row, zero)
-        gap = expand_dims(w, -2) - select_column(row, i)
+        gap = expand_dims(w, -2) - select(row, -1, i)
         gap = where(absolute(gap) < smallest, convert(smallest, dtype), gap)
         x = where((rows == i) & (places > i), multiply(above, x) / gap, x)
         # Small gaps make large numbers, whose products with further ones would be infinite.

@@ -1,7 +1,7 @@
 """Reductions by Householder's reflections, written as loops over columns: the forms of platforms without such kernels.
 
 A reflection is I - tau v v^H with v[j] = 1 and zeros above, for LAPACK's v, tau and real results. Each step works on
-whole matrices under masks, since a loop's body has one shape: three times the arithmetic of what LAPACK does.
+whole matrices under masks, since a loop's body has one shape: two to six times the arithmetic of what LAPACK does.
 
 Source: Golub and Van Loan, "Matrix Computations", 4th edition, 5.1, 5.4, 7.4 and 8.3.
 """
@@ -22,11 +22,14 @@ from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import Iota, Reverse
 
 __all__ = [
+    "Carry",
     "factorize_with_pivots",
-    "reduce_similarly",
+    "matrix_indices",
     "reduce_to_hessenberg",
+    "reduce_to_hessenberg_parts",
     "reduce_to_tridiagonal",
     "repeat_step",
+    "select",
 ]
 
 Carry = list[Array]
@@ -46,10 +49,14 @@ def matrix_indices(x: Array, axis: int) -> Array:
     return Iota(array_type(dtypes.int32, x.type.shape), x.type.ndim + axis)()
 
 
-def select_column(a: Array, j: Array) -> Array:
-    """Returns columns `[*batch, m, 1]` of matrices; j is a number, or one for each matrix, `[*batch, 1, 1]`."""
-    column = where(matrix_indices(a, -1) == j, a, scalar(0, a.type.dtype, False))
-    return expand_dims(ReduceSum((a.type.ndim - 1,))(column), -1)
+def select(a: Array, axis: int, index: Array) -> Array:
+    """Returns a row `[*batch, 1, n]` of matrices (axis -2), or a column `[*batch, m, 1]` (axis -1).
+
+    The index is a number, or one for each matrix and column or row: what broadcasts with the matrices.
+    """
+    selected = where(matrix_indices(a, axis) == index, a, scalar(0, a.type.dtype, False))
+    # The sum of the functions for users widens integers.
+    return expand_dims(ReduceSum((a.type.ndim + axis,))(selected), axis)
 
 
 def compute_reflection(column: Array, row: Array) -> tuple[Array, Array, Array]:
@@ -58,23 +65,21 @@ def compute_reflection(column: Array, row: Array) -> tuple[Array, Array, Array]:
     """
     dtype, rows = column.type.dtype, matrix_indices(column, -2)
     zero, one = (scalar(x, dtype, False) for x in (0, 1))
-    pivot = reducing.sum(where(rows == row, column, zero), -2, keepdims=True)
+    pivot = select(column, -2, row)
     tail = where(rows > row, column, zero)
+    sizes = absolute(where(rows >= row, column, zero))
     # Divided by the largest element, no square overflows.
-    largest = reducing.max(absolute(where(rows >= row, column, zero)), -2, keepdims=True)
+    largest = reducing.max(sizes, -2, keepdims=True)
     scale = where(largest == 0, 1.0, largest)
-    size = (
-        reducing.sum((absolute(where(rows >= row, column, zero)) / scale) ** 2, -2, keepdims=True) ** 0.5
-        * scale
-    )
-    is_real = reducing.max(absolute(tail), -2, keepdims=True) == 0
+    length = reducing.sum((sizes / scale) ** 2, -2, keepdims=True) ** 0.5 * scale
+    is_reduced = reducing.max(absolute(tail), -2, keepdims=True) == 0
     if column.type.kind == "c":
-        is_real = is_real & (imag(pivot) == 0)
+        is_reduced = is_reduced & (imag(pivot) == 0)
     leading = real(pivot)
-    beta = where(is_real, leading, where(leading < 0, size, -size))
-    divisor = convert(where(is_real, 1.0, beta), dtype)
-    tau = where(is_real, zero, (divisor - pivot) / divisor)
-    v = where(rows == row, one, tail / where(is_real, one, pivot - divisor))
+    beta = where(is_reduced, leading, where(leading < 0, length, -length))
+    divisor = convert(where(is_reduced, 1.0, beta), dtype)
+    tau = where(is_reduced, zero, (divisor - pivot) / divisor)
+    v = where(rows == row, one, tail / where(is_reduced, one, pivot - divisor))
     return where(rows < row, zero, v), tau, beta
 
 
@@ -101,18 +106,18 @@ def _store_factor(taus: Array, tau: Array, j: Array) -> Array:
 
 def reduce_to_hessenberg(a: Array) -> tuple[Array, Array]:
     """Returns Hessenberg's form of matrices, with the vectors of reflections below it, and their factors: `Hessenberg`."""
-    form, vectors, taus = reduce_similarly(a)
-    return triu(form, -1) + tril(vectors, -2), taus
+    form, vectors, taus = reduce_to_hessenberg_parts(a)
+    return form + tril(vectors, -2), taus
 
 
-def reduce_similarly(a: Array) -> tuple[Array, Array, Array]:
-    """Returns h = q^H a q with roundings below the first diagonal under the main one, and q's reflections and factors."""
+def reduce_to_hessenberg_parts(a: Array) -> tuple[Array, Array, Array]:
+    """Returns h = q^H a q with zeros below the first diagonal under the main one, and q's reflections and factors."""
     n = a.type.shape[-1]
     taus = zeros(array_type(a.type.dtype, (*a.type.shape[:-2], max(n - 1, 0))))
 
     def step(j: Array, carry: Carry) -> Carry:
         h, vectors, taus = carry
-        v, tau, _ = compute_reflection(select_column(h, j), j + 1)
+        v, tau, _ = compute_reflection(select(h, -1, j), j + 1)
         h = reflect_columns(reflect_rows(h, v, tau), v, tau)
         return [h, _store(vectors, v, j), _store_factor(taus, tau, j)]
 
@@ -120,7 +125,7 @@ def reduce_similarly(a: Array) -> tuple[Array, Array, Array]:
     if 0 in a.type.shape or n < 2:
         return strong, zeros(a.type.strong()), taus
     form, vectors, taus = repeat_step(n - 1, step, [strong, zeros(a.type.strong()), taus])
-    return form, vectors, taus
+    return triu(form, -1), vectors, taus
 
 
 def reduce_to_tridiagonal(a: Array, lower: bool) -> tuple[Array, ...]:
@@ -134,12 +139,12 @@ def reduce_to_tridiagonal(a: Array, lower: bool) -> tuple[Array, ...]:
         flip, flip_vector = Reverse((batch, batch + 1)), Reverse((batch,))
         vectors, *parts = reduce_to_tridiagonal(flip(a), True)
         return flip(vectors), *[flip_vector(x) for x in parts]
-    form, vectors, taus = reduce_similarly(make_hermitian(a))
+    form, vectors, taus = reduce_to_hessenberg_parts(make_hermitian(a))
     main = real(diagonal(form))
     if n < 2:
         return convert(real(a), a.type.dtype), main, zeros(real_type(a.type, 0)), taus
     beside = real(diagonal(form[..., 1:, :-1]))
-    return triu(tril(form), -1) + tril(vectors, -2) + triu(a, 1), main, beside, taus
+    return tril(form) + tril(vectors, -2) + triu(a, 1), main, beside, taus
 
 
 def factorize_with_pivots(a: Array, columns: Array) -> tuple[Array, Array, Array]:
@@ -155,14 +160,14 @@ def factorize_with_pivots(a: Array, columns: Array) -> tuple[Array, Array, Array
         return strong, taus, reshape(order, columns.type.shape)
 
     def exchange(x: Array, j: Array, other: Array) -> Array:
-        here, there = select_column(x, j), select_column(x, other)
+        here, there = select(x, -1, j), select(x, -1, other)
         places = matrix_indices(x, -1)
         there_or_same = where(places == j, there, x)
         return where((places == other) & (places != j), here, there_or_same)
 
     def step(j: Array, carry: Carry) -> Carry:
         r, taus, order, comes_first = carry
-        rows, places = matrix_indices(r, -2), Iota(comes_first.type, comes_first.type.ndim - 1)()
+        rows, places = matrix_indices(r, -2), matrix_indices(comes_first, -1)
         is_rest = (rows >= j) & (matrix_indices(r, -1) >= j)
         rest = absolute(where(is_rest, r, scalar(0, r.type.dtype, False)))
         largest = reducing.max(rest, (-2, -1), keepdims=True)
@@ -172,11 +177,11 @@ def factorize_with_pivots(a: Array, columns: Array) -> tuple[Array, Array, Array
         rank = where(places >= j, rank, -1.0)
         other = expand_dims(reducing.argmax(rank, -1, dtype=dtypes.int32), -1)
         r, order, comes_first = [exchange(x, j, other) for x in (r, order, comes_first)]
-        v, tau, beta = compute_reflection(select_column(r, j), j)
+        v, tau, beta = compute_reflection(select(r, -1, j), j)
         # Columns before j hold vectors, and stay.
         reflected = where(matrix_indices(r, -1) > j, reflect_rows(r, v, tau), r)
         column = where(matrix_indices(v, -2) == j, convert(broadcast_to(beta, v.type.shape), v.type.dtype), v)
-        column = where(matrix_indices(v, -2) < j, select_column(r, j), column)
+        column = where(matrix_indices(v, -2) < j, select(r, -1, j), column)
         return [_store(reflected, column, j), _store_factor(taus, tau, j), order, comes_first]
 
     wanted = expand_dims(columns, -2)

@@ -139,9 +139,7 @@ def emit_tridiagonal(
     return nan_where_failed(body, names, types, failed, info)
 
 
-@emits_form(Schur, platform="cuda")
-@emits_form(Schur, platform="rocm")
-@emits_form(Schur, platform="tpu")
+@emits_form(Schur, "cuda", "rocm", "tpu")
 def iterate_to_schur_form(op: Schur, a: Array) -> tuple[Array, ...]:
     """The form of platforms without a kernel.
 
@@ -155,15 +153,13 @@ def iterate_to_schur_form(op: Schur, a: Array) -> tuple[Array, ...]:
     return reduce_to_schur(a)[: 1 + op.vectors]
 
 
-@emits_form(Hessenberg, platform="cuda")
-@emits_form(Hessenberg, platform="rocm")
-@emits_form(Hessenberg, platform="tpu")
+@emits_form(Hessenberg, "cuda", "rocm", "tpu")
 def reflect_to_hessenberg_form(op: Hessenberg, a: Array) -> tuple[Array, ...]:
     """The form of platforms without a kernel."""
     return reduce_to_hessenberg(a)
 
 
-@emits_form(Tridiagonal, platform="tpu")
+@emits_form(Tridiagonal, "tpu")
 def reflect_to_tridiagonal_form(op: Tridiagonal, a: Array) -> tuple[Array, ...]:
     """The form of platforms without a kernel."""
     return reduce_to_tridiagonal(a, op.lower)

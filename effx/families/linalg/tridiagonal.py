@@ -144,8 +144,7 @@ def emit_tridiagonal_solve_on_cuda(
     return call_kernel(body, "cusparse_gtsv2_ffi", inputs, [t], {}, {0: 3}, batch=t.ndim - 2)
 
 
-@emits_form(TridiagonalSolve, platform="rocm")
-@emits_form(TridiagonalSolve, platform="tpu")
+@emits_form(TridiagonalSolve, "rocm", "tpu")
 def solve_by_cyclic_reduction(
     op: TridiagonalSolve, lower: Array, main: Array, upper: Array, b: Array
 ) -> Array:

@@ -72,19 +72,20 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
     return table.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
-def emits_form(*kinds: type[O], platform: str) -> Callable[[F], F]:
-    """Registers what operation classes are on one platform: a function `(op, *operands)` that performs other operations.
+def emits_form(kind: type[O], *platforms: str) -> Callable[[F], F]:
+    """Registers what an operation class is on some platforms: a function `(op, *operands)` that performs other operations.
 
     Args:
-        kinds: the classes.
-        platform: "cpu", "cuda", "rocm" or "tpu".
+        kind: the class.
+        platforms: of "cpu", "cuda", "rocm" and "tpu".
 
     Raises:
         BackendError: there is no such platform.
     """
 
     def register(form: F) -> F:
-        emits(*kinds, platform=platform)(partial(emit_form, form))
+        for platform in platforms:
+            emits(kind, platform=platform)(partial(emit_form, form))
         return form
 
     return register
