@@ -210,9 +210,9 @@ def is_record(cls: type[object]) -> bool:
     """
     if not _has_attrs_fields(cls) or cls.__module__.startswith(_OPAQUE_MODULES):
         return False
-    # A class that derives from one of effx's, as distributions do, is written for effx.
-    is_for_effx = any([base.__module__.startswith("effx.") for base in cls.__mro__])
-    return _may_be_node(cls) and (_takes_attrs_classes[0] or is_for_effx)
+    if not _takes_attrs_classes[0] and not any([base.__module__.startswith("effx.") for base in cls.__mro__]):
+        return False  # a class that derives from one of effx's, as distributions do, is written for effx
+    return _may_be_node(cls)
 
 
 def _has_attrs_fields(cls: type[object]) -> bool:

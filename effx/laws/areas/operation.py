@@ -13,7 +13,6 @@ from effx import dtypes
 from effx.array import Array
 from effx.effects import Operation
 from effx.errors import EffxError
-from effx.families.linalg.eigen import Eig
 from effx.handlers.jvp import jvp
 from effx.handlers.linearize import linearize
 from effx.handlers.oracle import evaluate
@@ -106,22 +105,7 @@ def typing_rules_predict(op: AnyOperation, operands: Points) -> None:
 
 @law(AREA, "op(x) on XLA = op(x) on NumPy", EVERY, compiles=True, share=1.2)
 def xla_is_numpy(op: AnyOperation, operands: Points) -> None:
-    got, want = perform_to_list(op, operands), evaluate(lambda *xs: perform_to_list(op, xs), *operands)
-    close(got, [match_eigenvalues(got[0], want[0])] if isinstance(op, Eig) else want)
-
-
-def match_eigenvalues(got: Array, want: Array) -> Array:
-    """Returns wanted eigenvalues `[*batch, n]` in the order of others.
-
-    LAPACK leaves the order open, and two builds of it differ in it: each takes the nearest of those that are left.
-    """
-    data, ordered = np.asarray(want), np.array(want)
-    for index in np.ndindex(*data.shape[:-1]):
-        left = list(data[index])
-        for place, value in enumerate(np.asarray(got)[index]):
-            nearest = int(np.argmin(np.abs(np.array(left) - value)))
-            ordered[(*index, place)] = left.pop(nearest)
-    return enp.asarray(ordered)
+    close(perform_to_list(op, operands), evaluate(lambda *xs: perform_to_list(op, xs), *operands))
 
 
 # Operations with the NumPy functions that they compute.
