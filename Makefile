@@ -71,7 +71,7 @@ test: .venv-test/.stamp
 	@$(MAKE) --no-print-directory VENV=.venv-test style layers types stubs guarded suite
 
 test-deep: .venv-test/.stamp
-	HYPOTHESIS_PROFILE=deep .venv-test/bin/python -m pytest $(TESTED) -n $(WORKERS) -m "deep or not deep"
+	HYPOTHESIS_PROFILE=deep .venv-test/bin/python -m pytest $(TESTED) $(SPREAD) -m "deep or not deep"
 
 # Jobs of JAX's libraries, on effx, against the numbers that JAX gave; and effx's handlers on their models.
 # The files of tests only: pytest would import the jobs for their doctests, and they import jax.

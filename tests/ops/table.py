@@ -54,17 +54,19 @@ def name(case: Case) -> str:
     return str(case[1])
 
 
+def as_parameter(case: Case, is_deep: bool) -> Any:
+    """Returns a parameter of tests, marked if its test runs in deep runs only."""
+    return pytest.param(case, marks=pytest.mark.deep if is_deep else (), id=name(case))
+
+
 def leave_repeats_to_deep_runs(cases: Iterable[Case]) -> list[Any]:
     """Returns parameters of tests: of what is slow to compile, one sample for each dtype, the others marked as deep."""
     seen: set[tuple[object, ...]] = set()
     parameters = []
     for row, sample in cases:
         key = (row.kind, *[x.dtype for x in sample.types])
-        is_repeat = row.kind in SLOW_TO_COMPILE and key in seen
+        parameters.append(as_parameter((row, sample), row.kind in SLOW_TO_COMPILE and key in seen))
         seen.add(key)
-        parameters.append(
-            pytest.param((row, sample), marks=pytest.mark.deep if is_repeat else (), id=name((row, sample)))
-        )
     return parameters
 
 

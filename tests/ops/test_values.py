@@ -20,21 +20,13 @@ from effx.ir.ops.custom import CustomTangent
 from effx.laws.samples import Data
 from effx.transforms.jit.jit import jit
 from tests.ops.rows import Row, Sample, assert_close, f32, host, on_device, t
-from tests.ops.table import CASES, ROWS, Case, leave_repeats_to_deep_runs, name
+from tests.ops.table import CASES, ROWS, Case, as_parameter, leave_repeats_to_deep_runs
 
 every_case = pytest.mark.parametrize("case", leave_repeats_to_deep_runs(CASES))
 # A compiled call emits what an eager one does, dtype by dtype and shape by shape: one sample of each operation, and the
 # others in deep runs.
 one_case_of_each = pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            (row, sample),
-            marks=() if sample is row.samples[0] else pytest.mark.deep,
-            id=name((row, sample)),
-        )
-        for row, sample in CASES
-    ],
+    "case", [as_parameter((row, sample), sample is not row.samples[0]) for row, sample in CASES]
 )
 
 
