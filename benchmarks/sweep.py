@@ -28,6 +28,7 @@ REASONS = {
     "standardize": "distances from the first element are squared, which leaves digits to elements far from 0",
     "digamma": "right to a rounding beside its root at 1.4616",
     **dict.fromkeys(("max", "min", "ptp", "window max"), "NaN stays, which JAX passes over"),
+    "top_k": "NaN of both signs comes first, and zeros of both signs are equal",
     "kl_div": "numbers that are alike do not cancel",
     "log_ndtr": "exact in relative terms where ndtr underflows or is near 1",
     "gelu": "1 + tanh cancels where x is negative, the logistic function does not",

@@ -93,9 +93,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that run guarded; each test of the suite runs once, under the hook or without it."""
+    """Marks the tests that run guarded, each test of the suite runs once, under the hook or without it; and slow cases."""
     here = Path(__file__).parent
+    # See tools/slow_tests.py.
+    slow = set((here / "slow_cases.txt").read_text().splitlines())
     for item in items:
+        if item.nodeid in slow:
+            item.add_marker("deep")
         if here in item.path.parents and "unguarded" not in item.keywords:
             first = item.path.relative_to(here).parts[0]
             if first in GUARDED or first.endswith(".py"):

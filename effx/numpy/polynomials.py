@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from effx import dtypes, lax
@@ -14,6 +15,8 @@ from effx.numpy.filtering import convolve
 from effx.numpy.known import known_data
 from effx.numpy.padding import pad
 from effx.numpy.ranges import arange
+from effx.transforms.custom.custom_derivatives import custom_jvp
+from effx.transforms.custom.custom_rules import SymbolicZero
 
 if TYPE_CHECKING:
     from effx.array import Operand
@@ -153,9 +156,7 @@ def polyder(p: Operand, m: int = 1) -> Array:
     order = check_order("polyder", "m", m)
     x = arithmetic.to_inexact(check_coefficients("polyder", p))
     for _ in range(order):
-        n = x.type.size
-        if n:
-            x = x[:-1] * convert(arange(n - 1, 0, -1), x.type.dtype)
+        x = _differentiate_coefficients(x)
     return x
 
 
@@ -217,10 +218,39 @@ def polyval(p: Operand, x: Operand, *, unroll: int | None = None) -> Array:
     coefficients, points = promote_dtypes(as_operand(p, "polyval"), as_operand(x, "polyval"))
     if not coefficients.type.ndim:
         raise ShapeError(f"polyval: coefficients must have an axis, got {coefficients.type!r}")
-    shape = broadcast_shapes(coefficients.type.shape[1:], points.type.shape)
-    start = make_filled(shape, 0, points.type.dtype)
+    return _evaluate_polynomial(16 if unroll is None else unroll, coefficients, points)
 
+
+@partial(custom_jvp, nondiff_argnums=(0,))
+def _evaluate_polynomial(unroll: int, coefficients: Array, points: Array) -> Array:
+    return _run_horner_scheme(unroll, coefficients, points)
+
+
+def _run_horner_scheme(unroll: int, coefficients: Array, points: Array) -> Array:
     def step(value: Array, c: Array) -> tuple[Array, None]:
         return value * points + c, None
 
-    return lax.scan(step, start, coefficients, unroll=16 if unroll is None else unroll)[0]
+    shape = broadcast_shapes(coefficients.type.shape[1:], points.type.shape)
+    return lax.scan(step, make_filled(shape, 0, points.type.dtype), coefficients, unroll=unroll)[0]
+
+
+@partial(_evaluate_polynomial.defjvp, symbolic_zeros=True)
+def _(
+    unroll: int, primals: tuple[Array, Array], tangents: tuple[Array | SymbolicZero, Array | SymbolicZero]
+) -> tuple[Array, Array]:
+    """The slope is a polynomial too; differentiating the scheme would keep the value of each step."""
+    (coefficients, points), (dp, dx) = primals, tangents
+    value = _evaluate_polynomial(unroll, coefficients, points)
+    changes: list[Array] = []
+    if not isinstance(dx, SymbolicZero):
+        slopes = _differentiate_coefficients(coefficients)
+        changes.append(_evaluate_polynomial(unroll, slopes, points) * dx)
+    if not isinstance(dp, SymbolicZero):
+        changes.append(_run_horner_scheme(unroll, dp, points))
+    return value, changes[0] if len(changes) == 1 else changes[0] + changes[1]
+
+
+def _differentiate_coefficients(p: Array) -> Array:
+    """Returns the coefficients `[n - 1, ...]` of the derivative."""
+    powers = arange(p.type.shape[0] - 1, 0, -1)
+    return p[:-1] * convert(shaping.reshape(powers, (-1,) + (1,) * (p.type.ndim - 1)), p.type.dtype)

@@ -322,9 +322,9 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
     if 0 in edges.type.shape:
         return make_filled(as_operand(x, "digitize").type.shape, 0, _position_dtype(edges))
     how, side = method or "scan", "left" if right else "right"
-    rising = searchsorted(edges, x, side, method=how)
-    falling = edges.type.size - searchsorted(edges[::-1], x, side, method=how)
-    return arithmetic.where(edges[-1] >= edges[0], rising, falling)
+    is_rising = edges[-1] >= edges[0]
+    position = searchsorted(arithmetic.where(is_rising, edges, edges[::-1]), x, side, method=how)
+    return arithmetic.where(is_rising, position, edges.type.size - position)
 
 
 def bincount(

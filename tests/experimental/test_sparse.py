@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,9 +119,15 @@ def test_duplicates_and_padding() -> None:
         ]  # fmt: skip
 
     # Compiled together, as that is faster than one by one.
-    found = effx.jit(lambda m, other: [got for got, _ in several(m, other)])(m, other)
-    for got, (_, want) in zip(found, several(m, other), strict=True):
-        np.testing.assert_allclose(sparse.todense(cast("Any", got)), want, rtol=1e-6)
+    expected: list[Any] = []
+
+    def compute(m: BCOO, other: BCOO) -> list[Any]:
+        pairs = several(m, other)
+        expected.extend(want for _, want in pairs)
+        return [got for got, _ in pairs]
+
+    for got, want in zip(effx.jit(compute)(m, other), expected, strict=True):
+        np.testing.assert_allclose(sparse.todense(got), want, rtol=1e-6)
     assert m.sum_duplicates().nse == 4
     assert sparse.bcoo_sum_duplicates(m).indices.tolist() == [[0, 1], [0, 3], [2, 0], [2, 2]]
     zeros = BCOO((np.zeros(2, "f4"), np.array([[0], [1]])), shape=(3,))

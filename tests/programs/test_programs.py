@@ -16,11 +16,6 @@ import effx
 
 HERE = Path(__file__).parent
 PROGRAMS = sorted([path.stem for path in HERE.glob("*.py") if not path.stem.startswith("test_")])
-# These compile for ten seconds each, in both libraries.
-LONG = (
-    "arrays", "gaussian_process", "log_densities", "neural_network", "per_example", "random_numbers", "transformer",
-)  # fmt: skip
-CASES = [pytest.param(name, marks=pytest.mark.deep if name in LONG else ()) for name in PROGRAMS]
 RTOL, ATOL = 2e-3, 2e-4
 
 
@@ -42,10 +37,10 @@ def numbers(module: ModuleType, tree: ModuleType) -> Iterator[tuple[str, object]
 
 
 def test_there_are_programs() -> None:
-    assert len(PROGRAMS) - len(LONG) >= 10
+    assert len(PROGRAMS) >= 10
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_same_numbers(name: str) -> None:
     """Each leaf of each result has JAX's shape, dtype and value."""
     jax = pytest.importorskip("jax")

@@ -173,16 +173,20 @@ def test_slopes_of_gamma_samples(a: float) -> None:
         np.testing.assert_allclose(effx.grad(lambda v: random.loggamma(KEY, v))(a), want / x, rtol=1e-6)
 
 
-def test_slopes_of_other_distributions() -> None:
-    """Scales move samples in proportion, and those made of gamma numbers have finite slopes."""
-    for name in ("rayleigh", "weibull_min"):
-        more = (3.0,) if name == "weibull_min" else ()
-        slope = effx.grad(lambda s: getattr(random, name)(KEY, s, *more))(2.0)  # noqa: B023
-        np.testing.assert_allclose(slope, draw(name, (2.0, *more), ()) / 2.0, rtol=1e-5)
-    for name, parameters in (("beta", (2.0, 3.0)), ("t", (3.0,)), ("chisquare", (3.0,)), ("f", (3.0, 5.0))):
-        slope = effx.grad(lambda v: getattr(random, name)(KEY, v, *parameters[1:]))(parameters[0])  # noqa: B023
-        assert np.isfinite(slope)
-        assert slope != 0
+@pytest.mark.parametrize(("name", "more"), [("rayleigh", ()), ("weibull_min", (3.0,))])
+def test_slopes_by_scales(name: str, more: tuple[float, ...]) -> None:
+    """A scale moves a sample in proportion."""
+    slope = effx.grad(lambda s: getattr(random, name)(KEY, s, *more))(2.0)
+    np.testing.assert_allclose(slope, draw(name, (2.0, *more), ()) / 2.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("beta", (2.0, 3.0)), ("t", (3.0,)), ("chisquare", (3.0,)), ("f", (3.0, 5.0))]
+)
+def test_slopes_of_what_is_made_of_gamma_numbers(name: str, parameters: tuple[float, ...]) -> None:
+    slope = effx.grad(lambda v: getattr(random, name)(KEY, v, *parameters[1:]))(parameters[0])
+    assert np.isfinite(slope)
+    assert slope != 0
 
 
 def test_keys() -> None:
@@ -190,15 +194,16 @@ def test_keys() -> None:
     assert random.key_impl(KEY) == "threefry2x32"
 
 
-def test_vmap_is_a_loop() -> None:
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("gamma", (2.5,)), ("poisson", (3.0,)), ("binomial", (40.0, 0.4))]
+)
+def test_vmap_is_a_loop(name: str, parameters: tuple[float, ...]) -> None:
+    def sample(key: Array) -> Array:
+        drawn: Array = getattr(random, name)(key, *parameters)
+        return drawn
+
     keys = random.split(KEY, 3)
-    samplers: list[Callable[[Array], Array]] = [
-        lambda k: random.gamma(k, 2.5),
-        lambda k: random.poisson(k, 3.0),
-        lambda k: random.binomial(k, 40.0, 0.4),
-    ]
-    for sampler in samplers:
-        np.testing.assert_array_equal(effx.vmap(sampler)(keys), [sampler(k) for k in keys])
+    np.testing.assert_array_equal(effx.vmap(sample)(keys), [sample(k) for k in keys])
 
 
 ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [

@@ -1,9 +1,10 @@
 """Compiles for an H100 and a TPU v5e with effx and with JAX, and prints what differs: `make test-accelerators`.
 
-python -m tools.accelerators [--only WORD] [--folder FOLDER]
+python -m tools.accelerators [--only WORD] [--folder FOLDER] [--recorded | --record]
 
-Fails where effx does not compile what JAX compiles. Without the option, the numbers of each function are in a temporary
-folder that is removed.
+Fails where effx does not compile what JAX compiles. `--record` keeps JAX's numbers in jax_outcomes.json, and `--recorded`
+compares with these instead of running JAX, which takes half the time. Without `--folder`, the numbers of each function are
+in a temporary folder that is removed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -23,26 +25,37 @@ from tools.accelerators.functions import FUNCTIONS
 # Above this ratio to JAX's number a function is listed.
 LISTED = 1.3
 MEASURES = ("kernels", "bytes", "temporaries")
+PLATFORMS = ("cuda", "tpu")
+RECORD = Path(__file__).parent / "jax_outcomes.json"
 Outcomes = dict[str, Outcome]
 
 
-def compile_all(platform: str, folder: Path, only: str) -> tuple[Outcomes, Outcomes]:
-    """Compiles the functions for a platform with both libraries, one after the other; returns effx's outcomes first."""
-    outcomes: list[Outcomes] = []
-    for library in ("effx", "jax"):
-        target = folder / f"{library}_{platform}.json"
-        command = [sys.executable, "-m", "tools.accelerators.compiling", library, platform, str(target)]
-        target.unlink(missing_ok=True)
-        with (folder / f"{library}_{platform}.log").open("wb") as log:
-            done = subprocess.run([*command, "--only", only], check=False, stdout=log, stderr=log)
-        outcomes.append(json.loads(target.read_text(encoding="utf-8")) if target.exists() else {})
-        if done.returncode:
-            # The first function without an outcome ended the process.
-            missing = [f.name for f in FUNCTIONS if only in f.name and f.name not in outcomes[-1]]
-            outcomes[-1].update(
-                {name: {"error": f"not reached, exit code {done.returncode}"} for name in missing}
-            )
-    return outcomes[0], outcomes[1]
+def compile_with_library(library: str, platform: str, folder: Path, only: str) -> Outcomes:
+    """Compiles the functions for a platform in a process of its own; returns what became of each."""
+    target = folder / f"{library}_{platform}.json"
+    command = [sys.executable, "-m", "tools.accelerators.compiling", library, platform, str(target)]
+    target.unlink(missing_ok=True)
+    with (folder / f"{library}_{platform}.log").open("wb") as log:
+        done = subprocess.run([*command, "--only", only], check=False, stdout=log, stderr=log)
+    outcomes: Outcomes = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    if done.returncode:
+        # The first function without an outcome ended the process.
+        missing = [f.name for f in FUNCTIONS if only in f.name and f.name not in outcomes]
+        outcomes.update({name: {"error": f"not reached, exit code {done.returncode}"} for name in missing})
+    return outcomes
+
+
+def compile_for_platforms(library: str, folder: Path, only: str) -> list[Outcomes]:
+    """Compiles for all platforms at the same time, each on a core."""
+    with ThreadPoolExecutor(len(PLATFORMS)) as pool:
+        return list(
+            pool.map(lambda platform: compile_with_library(library, platform, folder, only), PLATFORMS)
+        )
+
+
+def keep_numbers(outcomes: Outcomes) -> Outcomes:
+    """Returns outcomes without seconds, which differ from run to run."""
+    return {name: {k: v for k, v in o.items() if k != "seconds"} for name, o in outcomes.items()}  # type: ignore[misc]  # a part of a TypedDict without required keys
 
 
 def compare(ours: Outcomes, theirs: Outcomes) -> tuple[list[str], int]:
@@ -83,18 +96,29 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="compile functions with this word in their name")
     parser.add_argument("--folder", type=Path, help="where the numbers and logs are kept")
+    jax = parser.add_mutually_exclusive_group()
+    jax.add_argument("--recorded", action="store_true", help="compare with JAX's recorded numbers")
+    jax.add_argument("--record", action="store_true", help=f"write JAX's numbers to {RECORD.name}")
     options = parser.parse_args()
     total = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for platform in ("cuda", "tpu"):
-            ours, theirs = compile_all(platform, folder, options.only)
-            lines, failures = compare(ours, theirs)
-            total += failures + (not ours)
-            compiled = sum(["error" not in outcome for outcome in ours.values()])
-            print(f"{platform}: {compiled} of {len(ours)} functions compiled")
-            print("\n".join(lines), flush=True)
+        ours = compile_for_platforms("effx", folder, options.only)
+        if options.recorded:
+            record = json.loads(RECORD.read_text(encoding="utf-8"))
+            theirs = [record[platform] for platform in PLATFORMS]
+        else:
+            theirs = compile_for_platforms("jax", folder, options.only)
+        if options.record:
+            numbers = {p: keep_numbers(outcomes) for p, outcomes in zip(PLATFORMS, theirs, strict=True)}
+            RECORD.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    for platform, our_outcomes, their_outcomes in zip(PLATFORMS, ours, theirs, strict=True):
+        lines, failures = compare(our_outcomes, their_outcomes)
+        total += failures + (not our_outcomes)
+        compiled = sum(["error" not in outcome for outcome in our_outcomes.values()])
+        print(f"{platform}: {compiled} of {len(our_outcomes)} functions compiled")
+        print("\n".join(lines), flush=True)
     raise SystemExit(bool(total))
 
 

@@ -113,20 +113,29 @@ def unrolled(w: Any, x: Any, h: Any) -> Any:
 H = np.array([0.1, -0.2, 0.3], np.float32)
 
 
-def test_derivatives_are_those_of_the_unrolled_loop() -> None:
-    """By a constant, an input and the carry; first and second, forward and backward, and under jit."""
-    args = (enp.asarray(W), enp.asarray(X), enp.asarray(H))
-    kinds: list[Any] = [
+ARGUMENTS = (enp.asarray(W), enp.asarray(X), enp.asarray(H))
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
         lambda f: effx.grad(f, (0, 1, 2)),
         lambda f: effx.jacfwd(f, (0, 1, 2)),
         lambda f: effx.hessian(f, 2),
         lambda f: effx.jacrev(effx.grad(f, 2), 0),
         lambda f: effx.jacfwd(effx.jacrev(f, 1), 1),
-    ]
-    for derive in kinds:
-        want, got = effx.jit(derive(unrolled))(*args), effx.jit(derive(rnn))(*args)
-        effx.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
-    np.testing.assert_allclose(effx.grad(rnn)(*args), effx.jit(effx.grad(rnn))(*args), rtol=1e-4, atol=1e-6)
+    ],
+    ids=["grad", "jacfwd", "hessian by the carry", "mixed", "hessian by an input"],
+)
+def test_derivatives_are_those_of_the_unrolled_loop(derive: Callable[[Any], Any]) -> None:
+    """By a constant, an input and the carry; first and second, forward and backward, under jit."""
+    want, got = effx.jit(derive(unrolled))(*ARGUMENTS), effx.jit(derive(rnn))(*ARGUMENTS)
+    effx.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
+
+
+def test_eager_derivatives_are_those_under_jit() -> None:
+    eager, compiled = effx.grad(rnn)(*ARGUMENTS), effx.jit(effx.grad(rnn))(*ARGUMENTS)
+    np.testing.assert_allclose(eager, compiled, rtol=1e-4, atol=1e-6)
 
 
 def test_linearize_and_jvp() -> None:

@@ -22,6 +22,7 @@ RNG = np.random.default_rng(0)
 A = (RNG.normal(size=(3, 3)) * 0.3 + 3 * np.eye(3)).astype(np.float32)
 S = (A + A.T) / 2
 B = np.array([1.0, -2.0, 0.5], np.float32)
+BATCH_OF_A, BATCH_OF_B = np.stack([A, A + 0.1]), np.stack([B, 2 * B])
 
 
 def relax(matvec: Any, b: Any) -> Any:
@@ -71,32 +72,43 @@ def close(got: Any, want: Any, tolerance: float = 2e-4) -> None:
 
 @pairs
 def test_linear_solve(f: Any, oracle: Any) -> None:
-    """The solution and its derivatives, in both modes, to second order, under jit."""
+    """The solution, and its derivative without jit."""
     a, b = enp.asarray(A), enp.asarray(B)
     close(f(a, b), oracle(a, b))
-    kinds: list[Any] = [
-        lambda g: effx.grad(g, (0, 1)),
-        lambda g: effx.jacfwd(g, (0, 1)),
-        lambda g: effx.hessian(g, (0, 1)),
-        lambda g: effx.jacrev(effx.grad(g), 1),
-    ]
-    for derive in kinds:
-        close(effx.jit(derive(loss(f)))(a, b), effx.jit(derive(loss(oracle)))(a, b), 1e-3)
     close(effx.grad(loss(f), 1)(a, b), effx.grad(loss(oracle), 1)(a, b), 1e-3)
 
 
 @pairs
-def test_linear_solve_in_batches(f: Any, oracle: Any) -> None:
-    """A batched matrix, a batched right-hand side, both; gradients inside and outside."""
-    a, b = np.stack([A, A + 0.1]), np.stack([B, 2 * B])
-    for axes, args in (((0, 0), (a, b)), ((0, None), (a, B)), ((None, 1), (A, b.T))):
-        want = effx.vmap(oracle, axes)(*args)
-        close(effx.jit(effx.vmap(f, axes))(*args), want)
-        inner = effx.jit(effx.vmap(effx.grad(loss(oracle), (0, 1)), axes))(*args)
-        close(effx.jit(effx.vmap(effx.grad(loss(f), (0, 1)), axes))(*args), inner, 1e-3)
-        outer = effx.grad(lambda a, b, g=oracle, axes=axes: effx.vmap(loss(g), axes)(a, b).sum(), (0, 1))
-        mine = effx.grad(lambda a, b, axes=axes: effx.vmap(loss(f), axes)(a, b).sum(), (0, 1))
-        close(effx.jit(mine)(*args), effx.jit(outer)(*args), 1e-3)
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda g: effx.grad(g, (0, 1)),
+        lambda g: effx.jacfwd(g, (0, 1)),
+        lambda g: effx.hessian(g, (0, 1)),
+        lambda g: effx.jacrev(effx.grad(g), 1),
+    ],
+    ids=["grad", "jacfwd", "hessian", "mixed"],
+)
+def test_derivatives_of_linear_solves(f: Any, oracle: Any, derive: Any) -> None:
+    """In both modes, to second order, under jit."""
+    a, b = enp.asarray(A), enp.asarray(B)
+    close(effx.jit(derive(loss(f)))(a, b), effx.jit(derive(loss(oracle)))(a, b), 1e-3)
+
+
+@pairs
+@pytest.mark.parametrize(
+    ("axes", "args"),
+    [((0, 0), (BATCH_OF_A, BATCH_OF_B)), ((0, None), (BATCH_OF_A, B)), ((None, 1), (A, BATCH_OF_B.T))],
+    ids=["both", "matrices", "right-hand sides"],
+)
+def test_linear_solve_in_batches(f: Any, oracle: Any, axes: Any, args: Any) -> None:
+    """Gradients inside and outside."""
+    close(effx.jit(effx.vmap(f, axes))(*args), effx.vmap(oracle, axes)(*args))
+    inner = effx.jit(effx.vmap(effx.grad(loss(oracle), (0, 1)), axes))(*args)
+    close(effx.jit(effx.vmap(effx.grad(loss(f), (0, 1)), axes))(*args), inner, 1e-3)
+    outer = effx.grad(lambda a, b: effx.vmap(loss(oracle), axes)(a, b).sum(), (0, 1))
+    mine = effx.grad(lambda a, b: effx.vmap(loss(f), axes)(a, b).sum(), (0, 1))
+    close(effx.jit(mine)(*args), effx.jit(outer)(*args), 1e-3)
 
 
 def test_trees_and_auxiliary_data() -> None:
