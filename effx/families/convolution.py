@@ -48,6 +48,7 @@ from effx.ir.sizes.division import maximum
 from effx.lower.text import sizes
 from effx.lower.text.emit import emit_form
 from effx.lower.text.stablehlo.sharding import emit_replicated_axes
+from effx.lower.text.sum_types import choose_sum_type, convert_complex_operands
 
 __all__ = ["Convolution", "count_positions", "dilated_size"]
 
@@ -381,6 +382,8 @@ def convolve_floats(op: Convolution, x: Array, kernel: Array) -> Array:
     """
     out = op.infer(x.type, kernel.type)
     if x.type.kind == "c":
+        if out.dtype.itemsize > x.dtype.itemsize:
+            x, kernel = convert(x, out.dtype), convert(kernel, out.dtype)
         parts = attrs.evolve(op, preferred=None)
         (xr, xi), (kr, ki) = [(real(y), imag(y)) for y in (x, kernel)]
         product = Complex()(parts(xr, kr) - parts(xi, ki), parts(xr, ki) + parts(xi, kr))
@@ -410,7 +413,8 @@ def emit_convolution(body: Body, op: Convolution, inputs: tuple[Atom, ...], outp
         marks: list[object] = [*names, *range(len(axes) - 2)]
         return "[" + ", ".join([str(marks[axes.index(i)]) for i in range(len(axes))]) + "]"
 
-    x, t, kernel = body.name(lhs), lhs.type, body.name(rhs)
+    total = choose_sum_type(op.name, body.module.platform, (lhs.type, rhs.type), out.type)
+    (x, t), (kernel, u) = convert_complex_operands(body, [(body.name(v), v.type) for v in (lhs, rhs)], total)
     if has_symbolic((*op.low, *op.high)):
         x, t, op = _emit_padding(body, x, t, op)
     # XLA's partitioner gives wrong numbers for some convolutions with sharded spatial axes, and for sharded batches in
@@ -418,7 +422,7 @@ def emit_convolution(body: Body, op: Convolution, inputs: tuple[Atom, ...], outp
     axes = (None, None) if op.batch_groups > 1 else (op.lhs_axes[2:], op.rhs_axes[2:])
     x, kernel = (
         emit_replicated_axes(body, x, t, axes[0]),
-        emit_replicated_axes(body, kernel, rhs.type, axes[1]),
+        emit_replicated_axes(body, kernel, u, axes[1]),
     )
     window = (
         f"stride = {list(op.strides)}, pad = {[[a, b] for a, b in zip(op.low, op.high, strict=True)]}, "
@@ -427,13 +431,14 @@ def emit_convolution(body: Body, op: Convolution, inputs: tuple[Atom, ...], outp
         else ""
     )
     precision = ", ".join([f"#stablehlo<precision {p}>" for p in op.precision])
-    return body.line(
+    sums = body.line(
         f"stablehlo.convolution({x}, {kernel}) "
         f"dim_numbers = {spec(op.lhs_axes, 'bf')}x{spec(op.rhs_axes, 'oi')}->{spec(op.out_axes, 'bf')}, "
         f"window = {{{window}}} {{batch_group_count = {op.batch_groups} : i64, "
         f"feature_group_count = {op.feature_groups} : i64, precision_config = [{precision}]}} "
-        f": ({t.mlir}, {rhs.type.mlir}) -> {out.type.mlir}"
+        f": ({t.mlir}, {u.mlir}) -> {total.mlir}"
     )
+    return body.convert(sums, total, out.type)
 
 
 def _emit_padding(body: Body, x: str, t: ArrayType, op: Convolution) -> tuple[str, ArrayType, Convolution]:

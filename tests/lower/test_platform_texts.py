@@ -12,6 +12,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
+from effx.dtypes import as_dtype, mlir_name
 from effx.errors import BackendError, EffxError
 from effx.lax import linalg
 from effx.lower.text.emit import PLATFORMS
@@ -329,3 +330,75 @@ def test_products_of_bytes(platform: str) -> None:
         (line,) = [line for line in lowered(f, (x,), platform).splitlines() if "dot_general" in line]
         assert word in line
         assert ("HIGHEST" in line) == ("xf32>, tensor" in line)
+
+
+# Operands, the sum that is asked for, operands and sum of the product that accelerators get: those compilers refuse the
+# others, or end the process.
+SUMS = [
+    ("float64", "float32", "f64", "f64"),
+    ("float64", "bfloat16", "f64", "f64"),
+    ("complex128", "complex64", "complex<f64>", "complex<f64>"),
+    ("complex64", "complex128", "complex<f64>", "complex<f64>"),
+    ("float32", "complex64", "f32", "f32"),
+    ("float64", "complex64", "f64", "f64"),
+    ("bfloat16", "complex64", "bf16", "f32"),
+    ("float32", "bfloat16", "f32", "bf16"),
+    ("float32", "float64", "f32", "f64"),
+    ("float32", "int32", "f32", "i32"),
+]
+
+
+@pytest.mark.parametrize(("operand", "preferred", "taken", "total"), SUMS)
+@pytest.mark.parametrize("platform", PLATFORMS[1:])
+def test_sums_of_products(platform: str, operand: str, preferred: str, taken: str, total: str) -> None:
+    """Products are summed in a type that the platform has, and converted then."""
+
+    def f(x: Any) -> Any:
+        return lax.dot(x, x, preferred_element_type=as_dtype(preferred))
+
+    with effx.enable_x64(True):
+        text = lowered(f, (struct(4, 4, dtype=as_dtype(operand)),), platform)
+    (line,) = [line for line in text.splitlines() if "dot_general" in line]
+    assert line.endswith(f": (tensor<4x4x{taken}>, tensor<4x4x{taken}>) -> tensor<4x4x{total}>")
+    assert f"-> (tensor<4x4x{mlir_name(as_dtype(preferred))}>)" in text
+
+
+@pytest.mark.parametrize("platform", PLATFORMS[1:])
+@pytest.mark.parametrize("operand", ["bool", "int8"])
+def test_complex_sums_of_integers(platform: str, operand: str) -> None:
+    x = struct(4, 4, dtype=as_dtype(operand))
+    text = lowered(lambda x: lax.dot(x, x, preferred_element_type=np.complex64), (x,), platform)
+    (line,) = [line for line in text.splitlines() if "dot_general" in line]
+    taken = mlir_name(as_dtype(operand)) if platform == "tpu" else "f32"
+    assert line.endswith(f"tensor<4x4x{taken}>) -> tensor<4x4xf32>")
+
+
+def test_wide_integers_on_tpus() -> None:
+    """Their compiler refuses products of 64-bit integers, or ends the process on them."""
+    advice = (
+        r"XLA sums no products of 64-bit integers on TPUs, got i64\[{}\]; convert them to int32 or float32"
+    )
+    with effx.enable_x64(True):
+        x = struct(4, 4, dtype=np.int64)
+        with pytest.raises(BackendError, match="dot_general: " + advice.format("4,4")):
+            lowered(lambda x: x @ x, (x,), "tpu")
+        with pytest.raises(BackendError, match="convolution: " + advice.format("1,1,4,4")):
+            lowered(lambda x: lax.conv(x, x, (1, 1), "SAME"), (struct(1, 1, 4, 4, dtype=np.int64),), "tpu")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS[1:])
+def test_sums_of_convolutions(platform: str) -> None:
+    """As of products: complex sums of reals are real, and complex operands have the sum's precision."""
+
+    def f(x: Any) -> Any:
+        return lax.conv(x, x, (1, 1), "SAME", preferred_element_type=np.complex128)
+
+    # On GPUs the real and imaginary parts are convolved: four products.
+    on_gpu = platform != "tpu"
+    forms = {np.float32: ("f64", 1), np.complex64: ("f64", 4) if on_gpu else ("complex<f64>", 1)}
+    with effx.enable_x64(True):
+        for dtype, (total, count) in forms.items():
+            text = lowered(f, (struct(1, 1, 4, 4, dtype=dtype),), platform)
+            lines = [line for line in text.splitlines() if "stablehlo.convolution" in line]
+            assert len(lines) == count
+            assert all([line.endswith(f"-> tensor<1x1x4x4x{total}>") for line in lines])

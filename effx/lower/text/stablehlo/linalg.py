@@ -10,6 +10,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits, integer_list
+from effx.lower.text.sum_types import choose_sum_type, convert_complex_operands
 
 # XLA refuses others, some of them by ending the process.
 ON_CPU = (
@@ -31,12 +32,16 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
         # Where XLA widens elements of less than a byte itself, it leaves their layout as it is, and then refuses that.
         apart = dtypes.bits(out.dtype) >= 8
         pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
-        if body.module.platform in ("cuda", "rocm") and inputs[0].type.kind in "iu":
-            pairs = _prepare_integers(body, op, pairs, out)
-            if pairs[0][1].kind in "fc":
+        total = choose_sum_type(op.name, body.module.platform, [t for _, t in pairs], out)
+        if body.module.platform in ("cuda", "rocm") and inputs[0].type.kind in "biu":
+            pairs = _prepare_integers(body, op, pairs, total)
+            if pairs[0][1].kind == "f" and inputs[0].type.kind != "b":
                 a = b = "HIGHEST"  # the default would round integers above 2^11
+        else:
+            pairs = convert_complex_operands(body, pairs, total)
         names, types = zip(*pairs, strict=True)
-        return _emit_product(body, op, list(names), list(types), out, f"[{a}, {b}]")
+        result = _emit_product(body, op, list(names), list(types), total, f"[{a}, {b}]")
+        return body.convert(result, total, out)
     algorithm = op.precision
     if body.module.platform == "cpu" and algorithm not in [PRESETS[name] for name in ON_CPU]:
         known = [name for name, value in PRESETS.items() if value == algorithm]
@@ -67,10 +72,10 @@ UNIT = 4
 def _prepare_integers(
     body: Body, op: DotGeneral, pairs: list[tuple[str, ArrayType]], out: ArrayType
 ) -> list[tuple[str, ArrayType]]:
-    """Makes integer operands such as the compiler for GPUs gets right (jaxlib 0.11.2, on an H200).
+    """Makes operands of integers or bools such as the compiler for GPUs gets right (jaxlib 0.11.2, on an H200).
 
-    It ends the process on floating sums of integers, which become floats first. Of bytes it gives twice the product
-    where the number of terms of a sum is no multiple of 4, which zeros make it.
+    It refuses floating sums of bools, and ends the process on those of integers, which become floats first. Of bytes it
+    gives twice the product where the number of terms of a sum is no multiple of 4, which zeros make it.
     """
     if out.kind in "fc":
         return [(body.convert(x, t, t.with_dtype(out.dtype)), t.with_dtype(out.dtype)) for x, t in pairs]
