@@ -16,7 +16,7 @@ LIBRARY = Library("effx")
 
 def test_names_are_unique() -> None:
     names = [f.name for f in FUNCTIONS]
-    assert len(names) == len(set(names)) == 207
+    assert len(names) == len(set(names)) == 217
 
 
 @pytest.mark.parametrize("function", [f for f in FUNCTIONS if not f.axes], ids=lambda f: f.name)

@@ -154,6 +154,7 @@ def test_nothing_runs_and_nothing_is_staged() -> None:
     assert f(x).tolist() == [2.0] * 3
 
 
+@pytest.mark.unguarded  # each check collects garbage, of which typeguard's hook leaves much
 def test_leaks() -> None:
     """A value that outlives its function is found when the function has been staged, and the rest is quiet."""
     left: list[Any] = []
@@ -173,6 +174,7 @@ def test_leaks() -> None:
     left.clear()
 
 
+@pytest.mark.unguarded
 @pytest.mark.parametrize(
     ("name", "transform"),
     [

@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any, TypedDict
 
+import ml_dtypes  # noqa: F401  # gives NumPy the names of short dtypes
 import numpy as np
 
 from tools.accelerators.functions import FUNCTIONS, Function, Library
@@ -66,10 +67,7 @@ def compile_function(library: Library, function: Function, devices: list[Any]) -
     else:
         placement, mapped = sharding.SingleDeviceSharding(devices[0]), apply
     operands = [
-        api.ShapeDtypeStruct(
-            s.shape, np.dtype(s.dtype) if s.dtype != "bfloat16" else library.xp.bfloat16, sharding=placement
-        )
-        for s in function.operands
+        api.ShapeDtypeStruct(s.shape, np.dtype(s.dtype), sharding=placement) for s in function.operands
     ]
     try:
         compiled = api.jit(mapped).lower(*operands).compile()

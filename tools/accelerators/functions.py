@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import attrs
@@ -33,6 +34,7 @@ class Library:
         self.scipy_linalg, self.lax_linalg = load("scipy.linalg"), load("lax.linalg")
         self.stats, self.signal, self.ops = load("scipy.stats"), load("scipy.signal"), load("ops")
         self.image, self.debug, self.sharding = load("image"), load("debug"), load("sharding")
+        self.ad_checkpoint = load("ad_checkpoint")
 
 
 @final
@@ -193,11 +195,24 @@ add("approx_min_k", lambda a, x: a.lax.approx_min_k(x, 10), WIDE)
 add_with_gradient("matmul", lambda a, x, y: x @ y, ROWS, ROWS)
 add("matmul of bfloat16", lambda a, x, y: x @ y, HALF, HALF)
 add("matmul, highest", lambda a, x, y: a.xp.matmul(x, y, precision="highest"), ROWS, ROWS)
+for precision in ("high", "tensorfloat32", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6"):
+    add(
+        f"matmul, {precision}",
+        lambda a, x, y, precision=precision: a.lax.dot(x, y, precision=precision),
+        ROWS,
+        ROWS,
+    )
 add(
     "matmul of int8",
     lambda a, x, y: a.lax.dot(x, y, preferred_element_type="int32"),
     *[Shape((512, 512), "int8")] * 2,
 )
+for dtype in ("int4", "bool", "float8_e4m3fn"):
+    add(
+        f"matmul of {dtype}, summed in float32",
+        lambda a, x, y: a.lax.dot(x, y, preferred_element_type="float32"),
+        *[Shape((512, 512), dtype)] * 2,
+    )
 add("batched einsum", lambda a, x, y: a.xp.einsum("bij,bjk->bik", x, y), BATCH, BATCH)
 add(
     "ragged_dot",
@@ -437,6 +452,39 @@ def mlp_step(a: Library, ws: Tree, x: Tree) -> Tree:
 
 
 add("MLP step", mlp_step, Shape((4, 512, 512)), ROWS)
+
+
+def name_layers(a: Library, w: Tree, x: Tree) -> Tree:
+    """The sum of the last of four layers, each of which has a name."""
+    for _ in range(4):
+        x = a.ad_checkpoint.checkpoint_name(a.xp.sin(x @ w), "layer")
+    return a.xp.sum(x)
+
+
+def add_offloaded(name: str, policy: Callable[[Any], Any]) -> None:
+    """Adds a gradient whose residuals wait in the host's memory."""
+    add(
+        name,
+        lambda a, w, x: a.api.grad(
+            a.api.checkpoint(partial(name_layers, a), policy=policy(a.api.checkpoint_policies))
+        )(w, x),
+        ROWS,
+        ROWS,
+    )
+
+
+add_offloaded(
+    "offloaded layers",
+    lambda policies: policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["layer"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
+)
+add_offloaded(
+    "offloaded products", lambda policies: policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+)
 add(
     "lstm",
     lambda a, x, w, u: a.lax.scan(

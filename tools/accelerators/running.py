@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
+import ml_dtypes  # noqa: F401  # gives NumPy the names of short dtypes
 import numpy as np
 
 from tools.accelerators.functions import FUNCTIONS, Function, Library, Shape
@@ -48,18 +49,15 @@ def draw(shape: Shape, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     if shape.dtype == "uint32":
         return rng.integers(0, 2**32, shape.shape, np.uint32)
-    if shape.dtype.startswith("int"):
-        return rng.integers(0, 100, shape.shape).astype(shape.dtype)
+    largest = {"bool": 2, "int4": 8}.get(shape.dtype, 100)
+    if shape.dtype.startswith(("int", "bool")):
+        return rng.integers(0, largest, shape.shape).astype(shape.dtype)
     if len(shape.shape) < 2:
         data = rng.uniform(0.1, 0.9, shape.shape)
     else:
         data = rng.normal(size=shape.shape) / np.sqrt(shape.shape[-2])
     if shape.dtype.startswith("complex"):
         data = data + 1j * data[::-1]
-    if shape.dtype == "bfloat16":
-        import ml_dtypes
-
-        return data.astype(ml_dtypes.bfloat16)
     return data.astype(shape.dtype)
 
 
