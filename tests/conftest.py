@@ -5,6 +5,7 @@ Never: imports effx at the top, so that collection shows import errors as test f
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -106,6 +107,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("library" if first == "library" else "guarded")
 
 
+def pytest_collection_finish() -> None:
+    """Keeps what is here before the first test out of the collections of garbage, of which many tests ask for one."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module")
 def generator_states(request: pytest.FixtureRequest) -> list[tuple[Any, Any]]:
     """The bit generators that a test module keeps in its variables, and their states before its first test."""
@@ -138,3 +145,4 @@ def _modules_of_guarded_runs(request: pytest.FixtureRequest) -> None:
         not_now = ("effx.compat.jax", "effx.experimental.host_callback")
         if not module.name.startswith("effx.laws") and module.name not in not_now:
             importlib.import_module(module.name)
+    gc.freeze()
