@@ -44,7 +44,8 @@ BEFORE_compat := ./compat/distribution
 BEFORE_suites := ./compat/distribution
 # Installed after the rest, without CUDA's libraries: the plugin of the jaxlib that is there, and the compiler of PTX.
 AFTER_accelerators = --no-deps nvidia-cuda-nvcc-cu12 $(foreach part,plugin pjrt,jax-cuda12-$(part)==$(JAXLIB_accelerators))
-JAXLIB_accelerators = $(shell .venv-accelerators/bin/python -c "from jaxlib.version import __version__; print(__version__)")
+# The shell asks, not make, which reads a recipe as a whole before the environment is there.
+JAXLIB_accelerators = $$(.venv-accelerators/bin/python -c "from jaxlib.version import __version__; print(__version__)")
 
 .venv-%/.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
