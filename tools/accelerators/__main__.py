@@ -1,10 +1,10 @@
 """Compiles for an H100 and a TPU v5e with effx and with JAX, and prints what differs: `make test-accelerators`.
 
-python -m tools.accelerators [--only WORD] [--folder FOLDER] [--recorded | --record]
+python -m tools.accelerators [--only WORD] [--folder FOLDER] [--limit SECONDS] [--recorded | --record]
 
 Fails where effx does not compile what JAX compiles. `--record` keeps JAX's numbers in jax_outcomes.json, and `--recorded`
-compares with these instead of running JAX, which takes half the time. Without `--folder`, the numbers of each function are
-in a temporary folder that is removed.
+compares with these instead of running JAX, which takes half the time. `--limit` says after how many seconds a library
+begins no function. Without `--folder`, the numbers of each function are in a temporary folder that is removed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ RECORD = Path(__file__).parent / "jax_outcomes.json"
 Outcomes = dict[str, Outcome]
 
 
-def compile_with_library(library: str, platform: str, folder: Path, only: str) -> Outcomes:
+def compile_with_library(library: str, platform: str, folder: Path, only: str, limit: float) -> Outcomes:
     """Compiles the functions for a platform in a process of its own; returns what became of each."""
     target = folder / f"{library}_{platform}.json"
     command = [sys.executable, "-m", "tools.accelerators.compiling", library, platform, str(target)]
     target.unlink(missing_ok=True)
     with (folder / f"{library}_{platform}.log").open("wb") as log:
-        done = subprocess.run([*command, "--only", only], check=False, stdout=log, stderr=log)
+        done = subprocess.run(
+            [*command, "--only", only, "--limit", str(limit)], check=False, stdout=log, stderr=log
+        )
     outcomes: Outcomes = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     if done.returncode:
         # The first function without an outcome ended the process.
@@ -45,11 +47,11 @@ def compile_with_library(library: str, platform: str, folder: Path, only: str) -
     return outcomes
 
 
-def compile_for_platforms(library: str, folder: Path, only: str) -> list[Outcomes]:
+def compile_for_platforms(library: str, folder: Path, only: str, limit: float) -> list[Outcomes]:
     """Compiles for all platforms at the same time, each on a core."""
     with ThreadPoolExecutor(len(PLATFORMS)) as pool:
         return list(
-            pool.map(lambda platform: compile_with_library(library, platform, folder, only), PLATFORMS)
+            pool.map(lambda platform: compile_with_library(library, platform, folder, only, limit), PLATFORMS)
         )
 
 
@@ -96,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="compile functions with this word in their name")
     parser.add_argument("--folder", type=Path, help="where the numbers and logs are kept")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for each library")
     jax = parser.add_mutually_exclusive_group()
     jax.add_argument("--recorded", action="store_true", help="compare with JAX's recorded numbers")
     jax.add_argument("--record", action="store_true", help=f"write JAX's numbers to {RECORD.name}")
@@ -104,12 +107,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        ours = compile_for_platforms("effx", folder, options.only)
+        ours = compile_for_platforms("effx", folder, options.only, options.limit)
         if options.recorded:
             record = json.loads(RECORD.read_text(encoding="utf-8"))
             theirs = [record[platform] for platform in PLATFORMS]
         else:
-            theirs = compile_for_platforms("jax", folder, options.only)
+            theirs = compile_for_platforms("jax", folder, options.only, options.limit)
         if options.record:
             numbers = {p: keep_numbers(outcomes) for p, outcomes in zip(PLATFORMS, theirs, strict=True)}
             RECORD.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
@@ -118,6 +121,8 @@ def main() -> None:
         total += failures + (not our_outcomes)
         compiled = sum(["error" not in outcome for outcome in our_outcomes.values()])
         print(f"{platform}: {compiled} of {len(our_outcomes)} functions compiled")
+        if not options.only and len(our_outcomes) < len(FUNCTIONS):
+            print(f"  {len(FUNCTIONS) - len(our_outcomes)} were not reached")
         print("\n".join(lines), flush=True)
     raise SystemExit(bool(total))
 

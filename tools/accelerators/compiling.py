@@ -1,6 +1,6 @@
 """Compiles the functions for a target with one library, and writes what XLA says of each as JSON.
 
-python -m tools.accelerators.compiling LIBRARY TARGET FILE [--only WORD]
+python -m tools.accelerators.compiling LIBRARY TARGET FILE [--only WORD] [--limit SECONDS]
 """
 
 from __future__ import annotations
@@ -93,13 +93,17 @@ def main() -> None:
     parser.add_argument("target", choices=("cuda", "tpu"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", default="", help="compile functions with this word in their name")
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), help="seconds after which no function is begun"
+    )
     options = parser.parse_args()
+    ends = time.perf_counter() + options.limit
     prepare_environment()
     library = Library(options.library)
     one, several = describe_devices(options.library, options.target)
     outcomes: dict[str, Outcome] = {}
     for function in FUNCTIONS:
-        if options.only in function.name:
+        if options.only in function.name and time.perf_counter() < ends:
             outcomes[function.name] = compile_function(library, function, several if function.axes else one)
             options.file.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
 
