@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 from tests import profiles
+from tools.slow_tests import read_list
 
 profiles.load()
 
@@ -96,8 +97,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that run guarded, each test of the suite runs once, under the hook or without it; and slow cases."""
     here = Path(__file__).parent
-    # See tools/slow_tests.py.
-    slow = set((here / "slow_cases.txt").read_text().splitlines())
+    slow = read_list()
     for item in items:
         if item.nodeid in slow:
             item.add_marker("deep")

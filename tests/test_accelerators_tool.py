@@ -92,6 +92,12 @@ def test_report_on_compiling() -> None:
     ]
 
 
+def test_an_error_is_no_less_where_jax_was_not_reached() -> None:
+    error = {"sin": {"error": "no"}}
+    for theirs, failures in [({}, 1), ({"sin": {"error": "not reached, exit code -6"}}, 1), (error, 0)]:
+        assert compare(error, theirs)[1] == failures  # type: ignore[arg-type]  # mypy infers no TypedDicts
+
+
 def test_report_on_running() -> None:
     lines = format_report(
         {"sin": {"difference": 1e-7, "microseconds": 20.0}, "cos": {"difference": 1.0, "microseconds": 5.0}},

@@ -17,12 +17,12 @@ from pathlib import Path
 
 LIST = Path(__file__).parent.parent / "tests" / "slow_cases.txt"
 HEAD = """\
-# Cases of tests that only deep runs have, since they take more than a few seconds, mostly of XLA's compiler.
+# Cases of tests that only deep runs have, since they take more than two seconds, mostly of XLA's compiler.
 # Written by `python -m tools.slow_tests` from measured times; every test keeps its quickest cases.
 """
 # Seconds on a machine whose two cores are busy. With these numbers 1.5 % of the cases go, and a third of the time.
 SLOW = 2.0  # of a case
-ENOUGH = 10.0  # of all cases of a test, the quickest first
+ENOUGH = 10.0  # of all cases of a test, summed from the quickest on
 DURATION = re.compile(r"^\s*([\d.]+)s (?:call|setup|teardown)\s+(\S+::.+)$", re.MULTILINE)
 
 
@@ -45,7 +45,7 @@ def name_test(case: str) -> str:
 
 
 def select_slow_cases(seconds: Mapping[str, float], listed: set[str]) -> list[str]:
-    """Returns the slow cases of tests whose quicker ones take long enough; and those listed that were not measured."""
+    """Returns the slow cases with which a test, from its quickest on, takes too long; and those listed and not measured."""
     slow = listed - seconds.keys()
     spent: dict[str, float] = collections.defaultdict(float)
     for case in sorted(seconds, key=lambda case: seconds[case]):
@@ -62,7 +62,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("log", type=Path, nargs="+", help="what pytest printed, with --durations=0 -vv")
-    seconds = read_durations("\n".join(log.read_text() for log in parser.parse_args().log))
+    seconds: dict[str, float] = {}
+    for log in parser.parse_args().log:
+        for case, s in read_durations(log.read_text()).items():
+            seconds[case] = max(s, seconds.get(case, 0.0))
     cases = select_slow_cases(seconds, read_list())
     LIST.write_text(HEAD + "".join(f"{case}\n" for case in cases))
     spared = sum(seconds.get(case, 0.0) for case in cases)

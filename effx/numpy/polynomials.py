@@ -209,7 +209,7 @@ def polyval(p: Operand, x: Operand, *, unroll: int | None = None) -> Array:
         unroll: how many steps of the scheme are one iteration of the loop; 16 by default.
 
     Returns:
-        The values, in the shape of `x`.
+        The values, in the shape to which `x` and a coefficient broadcast.
 
     >>> import numpy as np
     >>> polyval(np.array([1.0, 0.0, 2.0]), np.array([0.0, 3.0])).tolist()

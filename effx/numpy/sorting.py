@@ -321,10 +321,11 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
     if 0 in edges.type.shape:
         return make_filled(as_operand(x, "digitize").type.shape, 0, _position_dtype(edges))
-    how, side = method or "scan", "left" if right else "right"
-    is_rising = edges[-1] >= edges[0]
-    position = searchsorted(arithmetic.where(is_rising, edges, edges[::-1]), x, side, method=how)
-    return arithmetic.where(is_rising, position, edges.type.size - position)
+    how, side = "scan" if method is None else method, "left" if right else "right"
+    first, last = edges[0], edges[-1]
+    is_falling = (last < first) | ((first != first) & (last == last))  # NaN is above all numbers
+    position = searchsorted(arithmetic.where(is_falling, edges[::-1], edges), x, side, method=how)
+    return arithmetic.where(is_falling, edges.type.size - position, position)
 
 
 def bincount(

@@ -238,3 +238,13 @@ def test_errors(wrong: Callable[[], object], text: str) -> None:
         wrong()
     assert type(caught.value) is ShapeError
     assert str(caught.value).split("\n")[0] == text
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_elements_of_less_than_a_byte(dtype: str) -> None:
+    """They are widened for sums in 32 bits."""
+    x = (np.arange(16) % 8).reshape(1, 1, 4, 4).astype(effx.dtypes.as_dtype(dtype))
+    y = lax.conv(x, x[:, :, :3, :3], (1, 1), "VALID", preferred_element_type=np.int32)
+    wide = x[0, 0].astype(np.int32)
+    expected = [[(wide[i : i + 3, j : j + 3] * wide[:3, :3]).sum() for j in range(2)] for i in range(2)]
+    np.testing.assert_array_equal(y[0, 0], expected)

@@ -14,6 +14,7 @@ import effx.numpy as enp
 from effx import lax
 from effx.dtypes import as_dtype, mlir_name
 from effx.errors import BackendError, EffxError
+from effx.export import export, symbolic_shape
 from effx.lax import linalg
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import mlir_module
@@ -402,3 +403,16 @@ def test_sums_of_convolutions(platform: str) -> None:
             lines = [line for line in text.splitlines() if "stablehlo.convolution" in line]
             assert len(lines) == count
             assert all([line.endswith(f"-> tensor<1x1x4x4x{total}>") for line in lines])
+
+
+def test_bytes_along_axes_of_unknown_size() -> None:
+    """Zeros cannot fill up a sum whose length is not known: on GPUs the operands are wider."""
+
+    def f(x: Any) -> Any:
+        return lax.dot(x, x.T, preferred_element_type=np.int32)
+
+    rows, columns = symbolic_shape("n, m")
+    for platform in PLATFORMS:
+        exported = export(effx.jit(f), platforms=(platform,))(struct(rows, columns, dtype=np.int8))
+        (line,) = [line for line in exported.mlir_module().splitlines() if "dot_general" in line]
+        assert ("xi32>, tensor" in line) == (platform in ("cuda", "rocm"))

@@ -179,6 +179,7 @@ ROWS = [
         "xp.searchsorted(E[:, 0], A); xp.searchsorted(np.arange(100), np.array([[3, 99], [-1, 200]])); "
         "xp.digitize(A, np.float32([-1, 0, 1])); xp.digitize(A, np.float32([1, 0, -1])); "
         "xp.digitize(A, np.float32([-1.5, 2]), right=True); xp.digitize(I, np.array([2, 1, 1, -1])); "
+        "xp.digitize(A, np.float32([-1, 1, np.nan])); xp.digitize(A, np.float32([np.nan, 1, -1])); "
         "xp.digitize(I, np.array([2, 1, -1]), right=True); xp.digitize(I, np.array([-1, 0, 2])); "
         "xp.take(A, np.array([[7, -9], [-1, 0]]), mode='clip'); xp.take(A, np.int8([-1, 1, 5]), 1, mode='clip'); "
         "xp.bincount(J); xp.bincount(J, minlength=6); "

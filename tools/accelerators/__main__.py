@@ -26,6 +26,7 @@ from tools.accelerators.functions import FUNCTIONS
 LISTED = 1.3
 MEASURES = ("kernels", "bytes", "temporaries")
 PLATFORMS = ("cuda", "tpu")
+NOT_REACHED = "not reached"
 RECORD = Path(__file__).parent / "jax_outcomes.json"
 Outcomes = dict[str, Outcome]
 
@@ -43,7 +44,7 @@ def compile_with_library(library: str, platform: str, folder: Path, only: str, l
     if done.returncode:
         # The first function without an outcome ended the process.
         missing = [f.name for f in FUNCTIONS if only in f.name and f.name not in outcomes]
-        outcomes.update({name: {"error": f"not reached, exit code {done.returncode}"} for name in missing})
+        outcomes.update({name: {"error": f"{NOT_REACHED}, exit code {done.returncode}"} for name in missing})
     return outcomes
 
 
@@ -68,7 +69,7 @@ def compare(ours: Outcomes, theirs: Outcomes) -> tuple[list[str], int]:
     failures = 0
     for name, outcome in ours.items():
         if "error" in outcome:
-            is_alone = "error" not in theirs.get(name, {})
+            is_alone = theirs.get(name, {}).get("error", NOT_REACHED).startswith(NOT_REACHED)
             failures += is_alone
             lines.append(f"  {name}: {outcome['error']}{'' if is_alone else ' (as JAX)'}")
     for measure in MEASURES:
@@ -103,13 +104,15 @@ def main() -> None:
     jax.add_argument("--recorded", action="store_true", help="compare with JAX's recorded numbers")
     jax.add_argument("--record", action="store_true", help=f"write JAX's numbers to {RECORD.name}")
     options = parser.parse_args()
+    if options.record and (options.only or options.limit < float("inf")):
+        parser.error("--record wants all functions, without --only and --limit")
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if options.recorded else {}
     total = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         ours = compile_for_platforms("effx", folder, options.only, options.limit)
         if options.recorded:
-            record = json.loads(RECORD.read_text(encoding="utf-8"))
             theirs = [record[platform] for platform in PLATFORMS]
         else:
             theirs = compile_for_platforms("jax", folder, options.only, options.limit)

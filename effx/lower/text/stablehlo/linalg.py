@@ -10,7 +10,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits, integer_list
-from effx.lower.text.sum_types import choose_sum_type, convert_complex_operands
+from effx.lower.text.sum_types import choose_sum_type, widen_complex_operand
 
 # XLA refuses others, some of them by ending the process.
 ON_CPU = (
@@ -30,15 +30,15 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
     if len(op.precision) == 2:
         a, b = op.precision
         # Where XLA widens elements of less than a byte itself, it leaves their layout as it is, and then refuses that.
-        apart = dtypes.bits(out.dtype) >= 8
-        pairs = [body.widened(x) if apart else (body.name(x), x.type) for x in inputs]
-        total = choose_sum_type(op.name, body.module.platform, [t for _, t in pairs], out)
+        widen = dtypes.bits(out.dtype) >= 8
+        pairs = [body.widened(x) if widen else (body.name(x), x.type) for x in inputs]
+        total = choose_sum_type(op.name, body.module.platform, inputs[0].type, out)
         if body.module.platform in ("cuda", "rocm") and inputs[0].type.kind in "biu":
             pairs = _prepare_integers(body, op, pairs, total)
             if pairs[0][1].kind == "f" and inputs[0].type.kind != "b":
                 a = b = "HIGHEST"  # the default would round integers above 2^11
         else:
-            pairs = convert_complex_operands(body, pairs, total)
+            pairs = [widen_complex_operand(body, x, t, total) for x, t in pairs]
         names, types = zip(*pairs, strict=True)
         result = _emit_product(body, op, list(names), list(types), total, f"[{a}, {b}]")
         return body.convert(result, total, out)
@@ -70,22 +70,19 @@ UNIT = 4
 
 
 def _prepare_integers(
-    body: Body, op: DotGeneral, pairs: list[tuple[str, ArrayType]], out: ArrayType
+    body: Body, op: DotGeneral, pairs: list[tuple[str, ArrayType]], total: ArrayType
 ) -> list[tuple[str, ArrayType]]:
     """Makes operands of integers or bools such as the compiler for GPUs gets right (jaxlib 0.11.2, on an H200).
 
     It refuses floating sums of bools, and ends the process on those of integers, which become floats first. Of bytes it
     gives twice the product where the number of terms of a sum is no multiple of 4, which zeros make it.
     """
-    if out.kind in "fc":
-        return [(body.convert(x, t, t.with_dtype(out.dtype)), t.with_dtype(out.dtype)) for x, t in pairs]
-    terms = [pairs[0][1].shape[i] for i in op.lhs_contract]
-    if (
-        dtypes.bits(pairs[0][1].dtype) != 8
-        or not terms
-        or has_symbolic(tuple(terms))
-        or not math.prod(terms) % UNIT
-    ):
+    terms = tuple([pairs[0][1].shape[i] for i in op.lhs_contract])
+    are_bytes = dtypes.bits(pairs[0][1].dtype) == 8 and pairs[0][1].kind in "iu"
+    if total.kind in "fc" or (are_bytes and has_symbolic(terms)):
+        dtype = total.dtype if total.kind in "fc" else dtypes.int32
+        return [(body.convert(x, t, t.with_dtype(dtype)), t.with_dtype(dtype)) for x, t in pairs]
+    if not are_bytes or not terms or not math.prod(terms) % UNIT:
         return pairs
     axes = op.lhs_contract[-1], op.rhs_contract[-1]
     return [_pad_to_unit(body, x, t, axis) for (x, t), axis in zip(pairs, axes, strict=True)]
