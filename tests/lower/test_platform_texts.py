@@ -18,6 +18,7 @@ from effx.export import export, symbolic_shape
 from effx.lax import linalg
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import mlir_module
+from effx.lower.text.stablehlo.reduce import HAS_SCAN
 from effx.sharding import NamedSharding, PartitionSpec
 
 
@@ -184,7 +185,7 @@ def test_whole_text(platform: str) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_prefix_sums(reverse: bool) -> None:
-    """A loop over blocks, a window that XLA cuts itself, and a scan that it knows."""
+    """A loop over blocks, a window that XLA cuts itself, and a scan that it knows, which jaxlib 0.10 hands to no TPU."""
     words = ("stablehlo.while", "stablehlo.reduce_window", "chlo.scan")
     forms = {
         platform: [
@@ -195,7 +196,8 @@ def test_prefix_sums(reverse: bool) -> None:
         for platform in PLATFORMS
     }
     loop, window, scan = words
-    assert forms == {"cpu": [loop, window], "cuda": [window], "rocm": [window], "tpu": [scan]}
+    on_tpu = [scan] if HAS_SCAN else [loop, window]
+    assert forms == {"cpu": [loop, window], "cuda": [window], "rocm": [window], "tpu": on_tpu}
 
 
 def test_sorts() -> None:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from jaxlib import version
+
 from effx import dtypes
 from effx.ir.ops import reduce as r
 from effx.ir.program import Atom, Scalar, Var
@@ -306,9 +308,9 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     start = body.constant(init, array_type(t.dtype))
     if t.shape[op.axis] * t.size <= WINDOWED:
         return _emit_window_scan(body, x, t, op.axis, combine, start, op.reverse)
-    if body.module.platform == "tpu":
+    if body.module.platform == "tpu" and HAS_SCAN:
         return _emit_scan_of_tpu(body, x, t, op.axis, combine, start, op.reverse)
-    if body.module.platform != "cpu":
+    if body.module.platform in ("cuda", "rocm"):
         # XLA turns the window into blocks of its own: 7 kernels of a million floats become 5 (CUDA 13).
         return _emit_window_scan(body, x, t, op.axis, combine, start, op.reverse)
     if t.size >= LOOPED:
@@ -364,6 +366,10 @@ def _emit_window_scan(
         f"padding = dense<{padding}> : tensor<{t.ndim}x2xi64>}} "
         f": ({t.mlir}, {scalar}) -> {t.mlir}"
     )
+
+
+# Before that version jaxlib hands a plugin no CHLO scan: "failed to legalize vhlo.composite_v2".
+HAS_SCAN = version.__version_info__ >= (0, 11)
 
 
 def _emit_scan_of_tpu(
