@@ -48,7 +48,7 @@ from effx.ir.sizes.division import maximum
 from effx.lower.text import sizes
 from effx.lower.text.emit import emit_form
 from effx.lower.text.stablehlo.sharding import emit_replicated_axes
-from effx.lower.text.sum_types import choose_sum_type, widen_complex_operand
+from effx.lower.text.sum_types import name_operands
 
 __all__ = ["Convolution", "count_positions", "dilated_size"]
 
@@ -413,11 +413,7 @@ def emit_convolution(body: Body, op: Convolution, inputs: tuple[Atom, ...], outp
         marks: list[object] = [*names, *range(len(axes) - 2)]
         return "[" + ", ".join([str(marks[axes.index(i)]) for i in range(len(axes))]) + "]"
 
-    total = choose_sum_type(op.name, body.module.platform, lhs.type, out.type)
-    # XLA widens elements of less than a byte itself, but leaves their layout as it is, and then refuses that.
-    widen = dtypes.bits(out.type.dtype) >= 8
-    pairs = [body.widened(v) if widen else (body.name(v), v.type) for v in (lhs, rhs)]
-    (x, t), (kernel, u) = [widen_complex_operand(body, y, s, total) for y, s in pairs]
+    ((x, t), (kernel, u)), total = name_operands(body, op.name, inputs, out.type)
     if has_symbolic((*op.low, *op.high)):
         x, t, op = _emit_padding(body, x, t, op)
     # XLA's partitioner gives wrong numbers for some convolutions with sharded spatial axes, and for sharded batches in

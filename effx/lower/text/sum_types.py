@@ -1,7 +1,10 @@
 """In which type a platform sums products, where the result has another one."""
 
+from collections.abc import Sequence
+
 from effx import dtypes
 from effx.errors import BackendError
+from effx.ir.program import Atom
 from effx.ir.types import ArrayType
 from effx.lower.text.emit import Body
 
@@ -33,7 +36,18 @@ def choose_sum_type(function_name: str, platform: str, operand: ArrayType, out: 
     return out if dtype == out.dtype else out.with_dtype(dtype)
 
 
-def widen_complex_operand(body: Body, x: str, t: ArrayType, total: ArrayType) -> tuple[str, ArrayType]:
+def name_operands(
+    body: Body, function_name: str, inputs: Sequence[Atom], out: ArrayType
+) -> tuple[list[tuple[str, ArrayType]], ArrayType]:
+    """Returns the names and types of the operands of products, widened where XLA does not do it, and the type of the sum."""
+    total = choose_sum_type(function_name, body.module.platform, inputs[0].type, out)
+    # XLA widens elements of less than a byte itself, but leaves their layout as it is, and then refuses that.
+    widen = dtypes.bits(out.dtype) >= 8
+    pairs = [body.widened(x) if widen else (body.name(x), x.type) for x in inputs]
+    return [_widen_complex_operand(body, x, t, total) for x, t in pairs], total
+
+
+def _widen_complex_operand(body: Body, x: str, t: ArrayType, total: ArrayType) -> tuple[str, ArrayType]:
     """Returns an operand of products: complex numbers in the precision of the sum, which accelerators do not widen."""
     if body.module.platform == "cpu" or not t.kind == total.kind == "c" or t.dtype == total.dtype:
         return x, t

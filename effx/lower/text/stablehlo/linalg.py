@@ -10,7 +10,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits, integer_list
-from effx.lower.text.sum_types import choose_sum_type, widen_complex_operand
+from effx.lower.text.sum_types import name_operands
 
 # XLA refuses others, some of them by ending the process.
 ON_CPU = (
@@ -29,16 +29,11 @@ def dot_general(body: Body, op: DotGeneral, inputs: tuple[Atom, ...], outputs: t
     out = outputs[0].type
     if len(op.precision) == 2:
         a, b = op.precision
-        # Where XLA widens elements of less than a byte itself, it leaves their layout as it is, and then refuses that.
-        widen = dtypes.bits(out.dtype) >= 8
-        pairs = [body.widened(x) if widen else (body.name(x), x.type) for x in inputs]
-        total = choose_sum_type(op.name, body.module.platform, inputs[0].type, out)
+        pairs, total = name_operands(body, op.name, inputs, out)
         if body.module.platform in ("cuda", "rocm") and inputs[0].type.kind in "biu":
             pairs = _prepare_integers(body, op, pairs, total)
             if pairs[0][1].kind == "f" and inputs[0].type.kind != "b":
                 a = b = "HIGHEST"  # the default would round integers above 2^11
-        else:
-            pairs = [widen_complex_operand(body, x, t, total) for x, t in pairs]
         names, types = zip(*pairs, strict=True)
         result = _emit_product(body, op, list(names), list(types), total, f"[{a}, {b}]")
         return body.convert(result, total, out)
