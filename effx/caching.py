@@ -10,6 +10,7 @@ Never: import another effx module.
 import dataclasses
 from collections.abc import Callable, Hashable
 from functools import partial
+from types import FunctionType
 from typing import Any, Generic, TypeVar, cast
 from weakref import ref
 
@@ -79,7 +80,8 @@ def clear_caches() -> None:
         clear()
 
 
-_PLAIN_TYPES = frozenset({bool, bytes, int, str, type, type(None)})
+# Their values are equal only to those of the same type and bits, but for numbers, which the type tells apart.
+_PLAIN_TYPES = frozenset({bool, bytes, int, str, type, type(None), FunctionType})
 
 
 def _compared_fields(value: object) -> tuple[object, ...] | None:
@@ -122,7 +124,8 @@ def exact_key(value: object) -> Hashable:
     if isinstance(value, complex):
         return kind, float(value.real).hex(), float(value.imag).hex()
     if isinstance(value, tuple):
-        return kind, tuple([exact_key(x) for x in value])
+        # A call for each plain element would double the time of the keys that equinox's jit asks for.
+        return kind, tuple([(type(x), x) if type(x) in _PLAIN_TYPES else exact_key(x) for x in value])
     if isinstance(value, frozenset):
         return kind, frozenset([exact_key(x) for x in value])
     parts = _compared_fields(value)
