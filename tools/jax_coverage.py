@@ -46,7 +46,7 @@ ONE_DEVICE = "what is exported runs on one device, so that it has no shardings"
 REASONS: dict[str, str] = {
     "*(_*)": "private there",
     "jax.*_p": PRIMITIVE,
-    "jax.ShapeDtypeStruct.": "layouts, references and what varies over a mesh are no part of a shape and a dtype here",
+    "jax.ShapeDtypeStruct.": "references are no part of a shape and a dtype here",
     "jax.ShapeDtypeStruct(is_ref)": "undocumented there; here a reference itself says what a function takes",
     "jax.ad_checkpoint.checkpoint_name_fwd": "undocumented there",
     "jax.api_util": INTERNAL,
@@ -75,7 +75,6 @@ REASONS: dict[str, str] = {
     "jax.lib": INTERNAL,
     "jax.Ref(aval)": "there as here, `new_ref` makes one",
     "jax.Ref(refs)": "there as here, `new_ref` makes one",
-    "jax.Ref.": "a layout of the content; arrays have none here",
     "jax.ref.AbstractRef.": "for the compilers of kernels there; in effx a reference's type is what it holds",
     "jax.tools": "scripts",
     "jax.version": INTERNAL,

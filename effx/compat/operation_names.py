@@ -54,6 +54,7 @@ _OTHER = {
     "cummin": ("ir.ops.reduce", "CumMin"),
     "cumprod": ("ir.ops.reduce", "CumProd"),
     "cumsum": ("ir.ops.reduce", "CumSum"),
+    "layout_constraint": ("ir.ops.layout", "ConstrainLayout"),
     "nextafter": ("ir.ops.elementwise", "NextAfter"),
     "regularized_incomplete_beta": ("families.incomplete", "Betainc"),
     "rev": ("ir.ops.shape", "Reverse"),

@@ -1,24 +1,45 @@
-"""The layout of arrays in memory, which in effx is row by row, named as in `jax.experimental.layout`."""
+"""The layout of arrays in memory, named as in `jax.experimental.layout`."""
 
 from typing import TypeVar
 
+from effx.array.promotion import as_operand
+from effx.errors import OptionError
 from effx.lazy import list_names
-from effx.lower.placement.formats import Format, Layout
+from effx.lower.placement.formats import AutoLayout, Format, Layout
+from effx.transforms.placement.meshes import with_layout
+from effx.tree.mapping import map as tree_map
 
-__all__ = ["Format", "Layout", "with_layout_constraint"]
+__all__ = ["AutoLayout", "Format", "Layout", "with_layout_constraint"]
 __dir__ = list_names(__all__)
 
 A = TypeVar("A")
 
 
 def with_layout_constraint(x: A, layout: Layout) -> A:
-    """Returns the arrays of a tree as they are: they have the one layout that there is.
+    """Constrains the order of axes in memory of arrays at this point of a program.
+
+    Derivatives get the same layout; under vmap the batch axis runs slowest. Outside of programs the arrays are laid out so.
 
     Args:
         x: a pytree of arrays.
         layout: of each.
 
-    >>> print(with_layout_constraint(1.5, Layout(())))
-    1.5
+    Returns:
+        The same values.
+
+    Raises:
+        OptionError: `layout` is no Layout.
+        ShapeError: it is for another number of axes.
+        BackendError: it has tiles, or packs elements, and `x` is a value of a program.
+
+    >>> import effx, effx.numpy as enp
+    >>> columns = Layout((1, 0))
+    >>> effx.jit(lambda x: with_layout_constraint(x, columns) @ x)(enp.eye(2))
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
-    return x
+    if not isinstance(layout, Layout):
+        raise OptionError(f"with_layout_constraint: layout must be a Layout, got {layout!r}")
+    what = "with_layout_constraint"
+    result: A = tree_map(lambda leaf: with_layout(what, layout, as_operand(leaf, what)), x)
+    return result

@@ -21,6 +21,7 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Unpinned
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
 from effx.ir.ops.index import COMBINERS, Gather, Scatter
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.sharding import Constrain, Move, Release
@@ -113,6 +114,9 @@ def _register_all_parametric() -> None:
         Constrain,
         "fiubc",
         lambda draw, t: Constrain((("i", 2), ("j", 3)), (draw(st.sampled_from(((), (0,), None))), (1,))),
+    )
+    _register_parametric(
+        ConstrainLayout, "fiubc", lambda draw, t: ConstrainLayout(draw(st.sampled_from(((0, 1), (1, 0)))))
     )
     _register_parametric(
         Release, "fiubc", lambda draw, t: Release(draw(st.sampled_from((("i",), ("i", "j")))))

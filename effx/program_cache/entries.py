@@ -22,7 +22,12 @@ from effx.lower.compile_options import CompilerOptions
 from effx.lower.disk.compile_cache import load_compiled
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, place_on_device, to_concrete
 from effx.lower.placement.results import make_result_handler
-from effx.lower.placement.shardings import Device, single_device_buffer_sharding, user_sharding
+from effx.lower.placement.shardings import (
+    Device,
+    layout_of_buffer,
+    single_device_buffer_sharding,
+    user_sharding,
+)
 from effx.lower.runtime.executables import Executable
 from effx.lower.runtime.memory_maps import free_memory_maps
 from effx.lower.runtime.warm_up import warm_up
@@ -65,6 +70,8 @@ def uncacheable_reason(executable: Executable, out_tree: PyTreeDef) -> str:
         ]
     ):
         return "it takes or leaves arrays in another memory than the default one"
+    if any([layout_of_buffer(s) is not None for s in (*executable.in_shardings, *executable.out_shardings)]):
+        return "it takes or leaves arrays in a layout of their own"
     for target in _CUSTOM_CALL_TARGET.findall(executable.text):
         if _ALLOWED_TARGETS.fullmatch(target) is None:
             return f"it calls the foreign function {target}"

@@ -13,6 +13,7 @@ from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Offload, Unpinned
 from effx.ir.ops.collective import PSumShared
 from effx.ir.ops.control import Cond, Scan, While
 from effx.ir.ops.custom import CustomCall
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
@@ -220,6 +221,24 @@ ROWS = [
                 t(f32, 4),
                 error=ShardingError,
                 text="with_sharding_constraint: f32[4] has 1 axes, but the constraint is for 2",
+            ),
+        ),
+    ),
+    Row(
+        ConstrainLayout,
+        (
+            *over(ConstrainLayout((1, 0)), (2, 3), of=ALL),
+            *over(ConstrainLayout(()), (), of=[f32]),
+            *over(ConstrainLayout((2, 0, 1)), (0, 1, 2), of=[f32]),
+        ),
+        linear=((),),
+        exact=True,
+        invalid=(
+            refuses(
+                ConstrainLayout((0,)),
+                t(f32, 6, 2),
+                error=ShapeError,
+                text="with_layout_constraint: f32[6,2] has 2 axes, but the layout is for 1",
             ),
         ),
     ),

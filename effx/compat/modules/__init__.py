@@ -10,24 +10,20 @@ from effx.compat.jaxprs import make_jaxpr
 from effx.compat.names import VERSION, VERSION_INFO
 from effx.compat.shapes import eval_shape
 from effx.compat.vmappable import vmap
-from effx.experimental.layout import Format
 from effx.ir.meshes import AxisType, MeshAxisName
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.shardings import Device
 from effx.tracing.arguments import callable_name
 from effx.tracing.name_scopes import named_scope
 from effx.tracing.wrapping import wraps
-from effx.transforms.placement.device_put import device_put as put
 from effx.transforms.placement.meshes import make_mesh as mesh_of
 from effx.transforms.placement.processes import print_environment_info as describe_environment
 from effx.tree.registry import PyTree
-from effx.tree_util import tree_map
 
 __all__ = [
     "__version__",
     "__version_info__",
     "config",
-    "device_put",
     "eval_shape",
     "make_jaxpr",
     "make_mesh",
@@ -79,27 +75,6 @@ def print_environment_info(return_string: bool = False) -> str | None:
         return text
     print(text)  # noqa: T201  # the point
     return None
-
-
-def device_put(
-    x: PyTree, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
-) -> Any:
-    """`effx.device_put`, which also takes a `jax.experimental.layout.Format`, as orbax gives it.
-
-    Args:
-        x: arrays, numbers, or a pytree of them.
-        device: a device, a sharding, or a Format, of which the sharding counts: arrays are row-major.
-        donate, may_alias: as for `effx.device_put`.
-
-    >>> print(device_put([1.0, 2.0], Format()))
-    [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
-    """
-
-    def resolve_target(d: Any) -> Any:
-        return d.sharding if isinstance(d, Format) else d
-
-    targets = tree_map(resolve_target, device, is_leaf=lambda d: isinstance(d, Format))
-    return put(x, targets, donate=donate, may_alias=may_alias)
 
 
 def make_mesh(

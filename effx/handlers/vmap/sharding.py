@@ -1,4 +1,7 @@
-"""Batching of sharding constraints and parallel maps: mesh axes may shard the batch there (`spmd_axis_name`)."""
+"""Batching of constraints on shardings and layouts, and of parallel maps.
+
+Mesh axes may shard the batch there (`spmd_axis_name`).
+"""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,6 +20,7 @@ from effx.handlers.recursion.staging import STATELESS, stage_under
 from effx.handlers.staging.parallel_maps import bind_replica_axes
 from effx.handlers.vmap.handler import Axis, Batched, Vmap, materialize, rule
 from effx.ir.ops.collective import AxisEffect
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.ops.shape import Reshape
 from effx.ir.ops.sharding import Constrain
@@ -37,6 +41,15 @@ def batch_constrain(
         else None
     )
     return attrs.evolve(op, cuts=(*op.cuts[:axis], cut, *op.cuts[axis:]))(x), axis
+
+
+@rule(ConstrainLayout)
+def batch_constrain_layout(
+    handler: Vmap, op: ConstrainLayout, values: tuple[Array, ...], axes: tuple[Axis, ...]
+) -> tuple[Array, Axis]:
+    (x,), (axis,) = values, axes
+    assert axis is not None
+    return op.with_batch_axis(axis)(x), axis
 
 
 @recursion(ParallelMap, under=Vmap)

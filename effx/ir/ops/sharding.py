@@ -13,6 +13,7 @@ from effx.ir.meshes import AbstractMesh, AxisType
 from effx.ir.ops.base import check_arity
 from effx.ir.ops.checkpoint import Checkpoint, CheckpointName, Identity, Offload, Unpinned
 from effx.ir.ops.control import Call, Calling, HigherOrder, higher_order_operations
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, drop_mesh_axes, type_sharding
@@ -208,7 +209,7 @@ OutputMemory = str | int | None
 """The memory of a program's output: a kind of memory; that of the input of this number; None for the default."""
 
 
-_MEMORY_PRESERVING = (Offload, Constrain, CheckpointName, Unpinned, Call, Checkpoint)
+_MEMORY_PRESERVING = (Offload, Constrain, ConstrainLayout, CheckpointName, Unpinned, Call, Checkpoint)
 
 
 def output_memories(program: Program) -> tuple[OutputMemory, ...]:
@@ -224,7 +225,7 @@ def _find_output_memories(program: Program) -> tuple[OutputMemory, ...]:
     for e in [] if program.kinds.isdisjoint(_MEMORY_PRESERVING) else program.equations:
         if type(e.op) is Offload:
             memory_by_value[e.outputs[0]] = None if e.op.back else e.op.dst
-        elif type(e.op) in (Constrain, CheckpointName, Unpinned):
+        elif type(e.op) in (Constrain, ConstrainLayout, CheckpointName, Unpinned):
             memory_by_value[e.outputs[0]] = memory_by_value.get(e.inputs[0])
         elif type(e.op) in (Call, Checkpoint):
             inner = output_memories(cast("Calling", e.op).program)

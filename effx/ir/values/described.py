@@ -182,6 +182,11 @@ class ArrayAttributes(Typed, Value):
         )
 
     @property
+    def format(self) -> Any:
+        """The array's layout in memory, and its sharding."""
+        raise self._concretization_error("x.format")
+
+    @property
     def committed(self) -> bool:
         """Whether the user chose the device, so that computations run there."""
         raise self._concretization_error("x.committed")

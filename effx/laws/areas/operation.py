@@ -26,6 +26,7 @@ from effx.ir.ops.checkpoint import CheckpointName, Offload, Unpinned
 from effx.ir.ops.control import While
 from effx.ir.ops.convert import Copy, StopGradient
 from effx.ir.ops.custom import CustomCall
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.text import parse_program, print_program
 from effx.ir.types import ArrayType, array_type
@@ -302,7 +303,9 @@ def decompositions_keep_values(op: AnyOperation, operands: Points) -> None:
 @law(
     AREA,
     "an identity gives its operand",
-    operations(CheckpointName, Unpinned, Offload, Constrain, Move, Release, Copy, StopGradient),
+    operations(
+        CheckpointName, Unpinned, Offload, Constrain, ConstrainLayout, Move, Release, Copy, StopGradient
+    ),
 )
 def identities_are_identities(op: Operation[Array], operands: Points) -> None:
     same(op(*operands), operands[0], 0.0)

@@ -10,6 +10,7 @@ another `sdy.mesh` with their numbers.
 """
 
 from collections.abc import Sequence
+from itertools import compress
 from math import prod
 from typing import final
 
@@ -33,6 +34,7 @@ from effx.ir.passes.sharding_constraints import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.placement.backends import default_device, devices
 from effx.lower.placement.concrete import ConcreteArray, committed_device, memory_kind_of
+from effx.lower.placement.formats import NO_LAYOUTS, Layout, Layouts, RequestedLayout, is_default_layout
 from effx.lower.placement.memories import (
     Memories,
     default_memory_kind,
@@ -54,6 +56,7 @@ from effx.lower.placement.shardings import (
     SingleDeviceSharding,
     device_name,
     grid_sharding,
+    layout_of_buffer,
 )
 from effx.lower.placement.tiling import Tiling
 
@@ -71,10 +74,12 @@ class RequestedShardings:
 
     Attributes:
         inputs, outputs: shardings, None for an unspecified one; () where all are unspecified.
+        layouts: those that are requested.
     """
 
     inputs: tuple[ArraySharding | None, ...] = ()
     outputs: tuple[ArraySharding | None, ...] = ()
+    layouts: Layouts = NO_LAYOUTS
 
 
 @final
@@ -87,6 +92,7 @@ class Assignment:
         committed: whether results are committed to them.
         mesh: the mesh of the devices, where inputs or outputs are sharded over one.
         inputs, outputs: the sharding of each; None where the program decides. () for None everywhere.
+        layouts: those of inputs and outputs; None for the default one.
     """
 
     devices: tuple[Device, ...]
@@ -94,6 +100,7 @@ class Assignment:
     mesh: Mesh | None = None
     inputs: tuple[ArraySharding | None, ...] = ()
     outputs: tuple[ArraySharding | None, ...] = ()
+    layouts: Layouts = NO_LAYOUTS
 
     @property
     def device(self) -> Device:
@@ -102,10 +109,12 @@ class Assignment:
 
     def select_inputs(self, kept_mask: Sequence[bool]) -> "Assignment":
         """Returns the assignment of the program without the inputs that the mask leaves out."""
-        if not self.inputs:
+        if not (self.inputs or self.layouts):
             return self
         return attrs.evolve(
-            self, inputs=tuple([x for x, keep in zip(self.inputs, kept_mask, strict=True) if keep])
+            self,
+            inputs=tuple(compress(self.inputs, kept_mask)),
+            layouts=attrs.evolve(self.layouts, inputs=tuple(compress(self.layouts.inputs, kept_mask))),
         )
 
     def partitioning(self, program: Program) -> Partitioning | None:
@@ -136,6 +145,26 @@ class Assignment:
                 if isinstance(sharding, NamedSharding):
                     tilings[i] = sharding.tiling(t.ndim)
         return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
+
+    def other_layouts(self, program: Program) -> Layouts:
+        """Returns the layouts of a program's inputs and outputs; None for the ones that devices give them by default.
+
+        Raises:
+            ShapeError: a layout is for another number of axes.
+        """
+        sides: list[tuple[RequestedLayout, ...]] = []
+        for layouts, types in (
+            (self.layouts.inputs, program.in_types),
+            (self.layouts.outputs, program.out_types),
+        ):
+            side: list[RequestedLayout] = []
+            for layout, t in zip(layouts, types, strict=False):  # () for None everywhere
+                if isinstance(layout, Layout):
+                    layout.check_rank(program.name, t)
+                is_default = isinstance(layout, Layout) and is_default_layout(layout, t, self.device)
+                side.append(None if is_default else layout)
+            sides.append(tuple(side))
+        return Layouts(*sides)
 
     def memories(self, program: Program) -> Memories:
         """Returns the memories of a program's inputs and outputs.
@@ -203,8 +232,65 @@ def assignment_for(
 
     Raises:
         BackendError: arrays are committed to different devices, or parallel maps need more than there are.
-        ShardingError: an argument has another sharding than the user requests.
+        ShardingError: an argument has another sharding or layout than the user requests.
     """
+    assignment = _assign_shardings(program, name, arrays, requested, closed_over)
+    layouts = _assign_layouts(
+        program, name, arrays, NO_LAYOUTS if requested is None else requested.layouts, closed_over
+    )
+    return attrs.evolve(assignment, layouts=layouts) if layouts else assignment
+
+
+def _assign_layouts(
+    program: Program | None,
+    name: str,
+    arrays: Sequence[ConcreteArray],
+    requested: Layouts,
+    closed_over: Sequence[Array],
+) -> Layouts:
+    """Returns the layouts of a program's inputs and outputs: an array comes in its own layout, unless another is requested.
+
+    Raises:
+        ShardingError: an argument that is committed has another layout than the user requests.
+    """
+    inputs: list[RequestedLayout] = [
+        layout_of_buffer(x.buffer._sharding) if type(x) is ConcreteArray else None
+        for x in (*closed_over, *arrays)
+    ]
+    if not (requested or any(inputs)):
+        return requested
+    if program is not None:  # the arguments may not be there yet
+        inputs += [None] * (len(program.inputs) - len(inputs))
+    for i, layout in enumerate(requested.inputs, len(closed_over)):
+        k = i - len(closed_over)
+        if isinstance(layout, Layout) and k < len(arrays):
+            _check_layout(name, k, arrays[k], layout)
+        if layout is not None:
+            inputs[i] = layout
+    return Layouts(tuple(inputs), requested.outputs)
+
+
+def _check_layout(name: str, i: int, x: ConcreteArray, requested: Layout) -> None:
+    """Checks that an argument which is committed has the layout that is requested for it."""
+    requested.check_rank(name, x.type)
+    own_layout = layout_of_buffer(x.buffer._sharding)
+    device = x.sharding.ordered_devices[0]
+    is_same = is_default_layout(requested, x.type, device) if own_layout is None else own_layout == requested
+    if x.committed and not is_same:
+        raise ShardingError(
+            f"{name}: argument {i} of type {x.type!r} has the layout {x.format.layout!r}, but in_shardings asks for "
+            f"{requested!r}; move it with device_put, or leave the layout out"
+        )
+
+
+def _assign_shardings(
+    program: Program | None,
+    name: str,
+    arrays: Sequence[ConcreteArray],
+    requested: RequestedShardings | None,
+    closed_over: Sequence[Array],
+) -> Assignment:
+    """Returns the device assignment that `assignment_for` returns, without layouts."""
     spans = program is not None and spans_devices(program)
     chosen: Device | None = None
     mesh_sharding: NamedSharding | None = None
@@ -231,14 +317,13 @@ def assignment_for(
         mesh_sharding = _check_same_devices(name, mesh_sharding, sharding)
     inputs: list[ArraySharding | None] = []
     for x in closed_over:
-        closed_sharding = x.buffer._sharding if type(x) is ConcreteArray else None
-        if type(closed_sharding) is BufferSharding:
-            mesh_sharding = _check_same_devices(name, mesh_sharding, closed_sharding.sharding)
+        closed_sharding = _mesh_sharding(x) if type(x) is ConcreteArray else None
+        if closed_sharding is not None:
+            mesh_sharding = _check_same_devices(name, mesh_sharding, closed_sharding)
         inputs.append(_explicit_sharding(x) if type(x) is ConcreteArray else None)
     for i, x in enumerate(() if spans and mesh_sharding is None else arrays):
-        buffer_sharding = x.buffer._sharding
-        if type(buffer_sharding) is BufferSharding:
-            own_sharding = buffer_sharding.sharding
+        own_sharding = _mesh_sharding(x)
+        if own_sharding is not None:
             requested_input = requested.inputs[i] if requested is not None and requested.inputs else None
             if requested_input is not None and not requested_input.is_equivalent_to(
                 own_sharding, x.type.ndim
@@ -331,10 +416,15 @@ def _has_same_axes(a: Mesh, b: Mesh) -> bool:
 
 def _explicit_sharding(x: ConcreteArray) -> ArraySharding | None:
     """Returns the sharding of an array; None for the default memory of one device."""
-    buffer_sharding = x.buffer._sharding
-    if type(buffer_sharding) is BufferSharding:
-        return buffer_sharding.sharding
-    return None if memory_kind_of(x) is None else x.sharding
+    return _mesh_sharding(x) or (None if memory_kind_of(x) is None else x.sharding)
+
+
+def _mesh_sharding(x: ConcreteArray) -> NamedSharding | None:
+    """Returns the sharding of an array on a mesh; None for one on a single device."""
+    sharding = x.buffer._sharding
+    if type(sharding) is BufferSharding and isinstance(sharding.sharding, NamedSharding):
+        return sharding.sharding
+    return None
 
 
 def _assign_one_device(

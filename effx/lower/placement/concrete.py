@@ -25,6 +25,7 @@ from effx.errors import (
     DonatedArrayError,
     DTypeError,
     ExchangeError,
+    OptionError,
     ShardingError,
 )
 from effx.ir.ops.convert import Bitcast, Convert
@@ -35,12 +36,18 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.placement import transfer_guards
 from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
+from effx.lower.placement.formats import AutoLayout, Format, format_of
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
 from effx.lower.placement.processes import failure_of_other_process
+from effx.lower.placement.resharding import reshard_buffer, row_by_row
 from effx.lower.placement.shardings import (
     BufferSharding,
+    Location,
     NamedSharding,
     SingleDeviceSharding,
+    layout_of_buffer,
+    locate,
+    make_buffer_sharding,
     mesh_buffer_sharding,
     resolve_device,
     resolve_memory,
@@ -160,11 +167,13 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
             BackendError: there are several.
         """
         sharding = self.buffer._sharding
-        if type(sharding) is BufferSharding:
+        if type(sharding) is not BufferSharding:
+            return cast("_jax.SingleDeviceSharding", sharding)._device
+        if sharding.is_on_mesh:
             raise BackendError(
                 f"x.device: {self.type!r} is on {sharding.num_devices} devices; use x.devices() or x.sharding"
             )
-        return cast("_jax.SingleDeviceSharding", sharding)._device
+        return sharding.sharding.ordered_devices[0]
 
     def devices(self) -> set[Device]:
         """The devices that hold the array."""
@@ -174,6 +183,11 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
     def sharding(self) -> SingleDeviceSharding | NamedSharding:
         """The sharding of the array over devices."""
         return user_sharding(self.buffer._sharding)
+
+    @property
+    def format(self) -> Format:
+        """The layout of the array in memory, and its sharding."""
+        return format_of(self.sharding, layout_of_buffer(self.buffer._sharding), self.type)
 
     @property
     def addressable_shards(self) -> list[Shard[Array]]:
@@ -257,14 +271,14 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
                 )
             moved = device_put(self, client("cpu").local_devices()[0])
             return _jax.buffer_to_dlpack_managed_tensor(to_concrete(moved).buffer.clone())
-        source = self.buffer.clone() if not copy else _copy_buffer(self).buffer
+        source = row_by_row(self.buffer, self.type).clone() if not copy else _copy_buffer(self).buffer
         try:
             return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
         except _jax.JaxRuntimeError as error:
             raise ExchangeError(f"x.__dlpack__(): {self.type!r} cannot be shared: {error}") from error
 
     def _check_has_all_parts(self) -> None:
-        if type(self.buffer._sharding) is BufferSharding:
+        if is_on_several_devices(self):
             raise DTypeError(
                 f"dlpack: {self.type!r} is on several devices; share x.addressable_shards[i].data"
             )
@@ -330,14 +344,20 @@ def result_structure(
 
 def _is_viewed(x: ConcreteArray) -> bool:
     """Says whether `_fetch` gives a view of the array's own buffer."""
-    return not is_on_several_devices(x) and x.type.dtype.isbuiltin == 1 and x.device.platform == "cpu"
+    if type(x.buffer._sharding) is BufferSharding:  # assembled, or copied row by row
+        return False
+    return x.type.dtype.isbuiltin == 1 and x.device.platform == "cpu"
 
 
 def _fetch(x: ConcreteArray) -> HostData:
     """Copies elements to the host; on a CPU the result is a read-only view of the array's memory."""
     buffer, t = x.buffer, x.type
     if type(buffer._sharding) is BufferSharding:
-        return _assemble_on_host(x)
+        return (
+            _assemble_on_host(x)
+            if buffer._sharding.is_on_mesh
+            else _fetch(ConcreteArray(row_by_row(buffer, t)))
+        )
     # jaxlib's own conversion imports jax where it is installed and nothing keeps it from that; the buffer protocol does
     # not, but it exists on CPUs only and has no ml_dtypes.
     if t.dtype == dtypes.float0:
@@ -396,7 +416,7 @@ def committed_device(x: ConcreteArray) -> Device | None:
 
     An array on several devices is gathered wherever it is needed.
     """
-    return None if not x.buffer._committed or type(x.buffer._sharding) is BufferSharding else x.device
+    return None if not x.buffer._committed or is_on_several_devices(x) else x.device
 
 
 def mark_deleted(values: Iterable[object]) -> None:
@@ -414,8 +434,14 @@ def mark_deleted(values: Iterable[object]) -> None:
 
 
 def is_on_several_devices(x: ConcreteArray) -> bool:
-    """Says whether an array is on several devices."""
-    return type(x.buffer._sharding) is BufferSharding
+    """Says whether an array is on several devices, or on a mesh of one."""
+    sharding = x.buffer._sharding
+    return type(sharding) is BufferSharding and sharding.is_on_mesh
+
+
+def has_own_layout(x: ConcreteArray) -> bool:
+    """Says whether an array does not lie as its devices have arrays by default."""
+    return layout_of_buffer(x.buffer._sharding) is not None
 
 
 def _copy_buffer(x: ConcreteArray) -> ConcreteArray:
@@ -531,6 +557,8 @@ def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> Ar
     """Returns the array's buffer on a device, in its default memory or another; copies it from elsewhere."""
     sharding = x.buffer._sharding
     if type(sharding) is BufferSharding:
+        if sharding.layout is not None:
+            return buffer_on(ConcreteArray(row_by_row(x.buffer, x.type)), device, memory)
         if sharding.is_fully_replicated and sharding.sharding.nondefault_memory == memory:
             for part in addressable_parts(x.buffer, x.type):
                 if part.device == device:
@@ -542,8 +570,14 @@ def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> Ar
     return copy_to_device(x, device, "", memory).buffer
 
 
-def buffer_for(x: ConcreteArray, location: Device | SingleDeviceSharding | NamedSharding) -> ArrayImpl:
-    """Returns the array's buffer on a device or with a sharding; copies it where it has another one."""
+def buffer_for(x: ConcreteArray, location: Location) -> ArrayImpl:
+    """Returns the array's buffer at a location; copies it where it has another one."""
+    if isinstance(location, Format):
+        target = make_buffer_sharding(location, x.type.ndim)
+        if x.buffer._sharding is target:
+            return x.buffer
+        rows = buffer_for(x, cast("SingleDeviceSharding | NamedSharding", location.sharding))
+        return reshard_buffer(rows, x.type, target)
     if isinstance(location, NamedSharding):
         return reshard_to_mesh(x.buffer, x.type, lambda: x.host("move"), _slice_buffer, location)
     if isinstance(location, SingleDeviceSharding):
@@ -616,6 +650,10 @@ def device_put(x: Operand, device: object = None) -> Array:
     array = as_operand(x, "device_put")
     if isinstance(device, Space) and not isinstance(array, Box):
         device = _sharding_in_space(array, device)
+    if isinstance(device, Format):
+        if device.layout is not None and not isinstance(array, Box):
+            return _put_in_format(array, device)
+        device = device.sharding
     if isinstance(device, NamedSharding):
         if isinstance(array, Box):
             return array
@@ -652,12 +690,30 @@ def device_put(x: Operand, device: object = None) -> Array:
             return copy_to_device(array, target, "device_put", memory)
         return ConcreteArray(
             assemble_buffer(
-                array.type, single_device_buffer_sharding(target, memory), [array.buffer], [target], True
+                array.type,
+                single_device_buffer_sharding(target, memory),
+                [row_by_row(array.buffer, array.type)],
+                [target],
+                True,
             )
         )
     assert type(array) is HostArray
     value = array.value if isinstance(array.value, np.ndarray) else np.asarray(array.value, array.type.dtype)
     return place_on_device(value, array.type, target, function_name="device_put", memory=memory)
+
+
+def _put_in_format(array: Array, format: Format) -> ConcreteArray:
+    """Moves an array to a format's devices, and lays it out by the format's layout."""
+    sharding = cast("SingleDeviceSharding | NamedSharding", format.sharding)
+    if isinstance(format.layout, AutoLayout):
+        raise OptionError(
+            "device_put: Layout.AUTO is for a compiler to choose; take the layout from "
+            "jit(f, in_shardings=Format(Layout.AUTO)).lower(...).compile().input_formats"
+        )
+    location = locate("device_put", sharding, format.layout, array.type)
+    moved = to_concrete(device_put(array, sharding))
+    target = make_buffer_sharding(location, array.type.ndim)
+    return moved if moved.buffer._sharding is target else ConcreteArray(buffer_for(moved, location))
 
 
 def _sharding_in_space(array: Array, space: Space) -> Device | SingleDeviceSharding | NamedSharding | None:

@@ -1,65 +1,87 @@
-"""Reshard an array over the same devices, by a program that does nothing else."""
+"""Change the sharding or the layout of an array on the same devices, by a program that does nothing else."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from jaxlib import _jax
-from jaxlib._jax import ArrayImpl
+from jaxlib._jax import ArrayImpl, Device
 
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
 from effx.lower.placement.processes import current_group as group
 from effx.lower.placement.results import make_result_handler
+from effx.lower.placement.shardings import (
+    BufferSharding,
+    layout_of_buffer,
+    make_buffer_sharding,
+    type_with_sharding,
+    user_sharding,
+)
 from effx.lower.placement.shardy import mesh_line, sharding_attribute, tiling_text
 from effx.lower.process_exit import in_xla
 
-if TYPE_CHECKING:
-    from effx.lower.placement.shardings import BufferSharding
-
-__all__ = ["reshard_buffer"]
+__all__ = ["reshard_buffer", "row_by_row"]
 
 
-def reshard_buffer(buffer: ArrayImpl, t: ArrayType, result_sharding: "BufferSharding") -> ArrayImpl:
-    """Returns the buffer with another sharding over the same devices in the same order.
+def reshard_buffer(buffer: ArrayImpl, t: ArrayType, result_sharding: _jax.Sharding) -> ArrayImpl:
+    """Returns the buffer with another sharding or layout over the same devices in the same order.
 
     Args:
-        buffer, t: the buffer, which has a `BufferSharding`, and its type.
-        result_sharding: the sharding of the result.
+        buffer, t: the buffer, which has a `BufferSharding` if it is on several devices, and its type.
+        result_sharding: the sharding of the result; as `single_device_buffer_sharding` has it for one device.
     """
-    current: BufferSharding = buffer._sharding  # type: ignore[assignment]  # see above
-    move, text = _compile_resharding(t, current, result_sharding)
+    move, text, devices = _compile_resharding(t, buffer._sharding, result_sharding)
     if group:
         from effx.lower.placement.process_agreement import check_agreement  # most programs run in one process
 
-        check_agreement("device_put", text, move, current.sharding.ordered_devices, (t,), (t,))
+        check_agreement("device_put", text, move, devices, (t,), (t,))
     results = move.execute_sharded([buffer])
-    (resharded,) = results.consume_with_handlers(
-        [make_result_handler(t.with_sharding(result_sharding.type_sharding), result_sharding, True)]
-    )
+    handler = make_result_handler(type_with_sharding(t, result_sharding), result_sharding, True)
+    (resharded,) = results.consume_with_handlers([handler])
     return cast("ArrayImpl", resharded)
+
+
+def row_by_row(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
+    """Returns a buffer as devices lay it out by default: itself, unless it has a layout of its own."""
+    current = buffer._sharding
+    if layout_of_buffer(current) is None:
+        return buffer
+    return reshard_buffer(buffer, t, make_buffer_sharding(user_sharding(current), t.ndim))
 
 
 @lru_cache(maxsize=256)
 def _compile_resharding(
-    t: ArrayType, current: "BufferSharding", result_sharding: "BufferSharding"
-) -> tuple[_jax.LoadedExecutable, str]:
-    devices = current.sharding.ordered_devices
-    sides = {"from": current.tiling, "to": result_sharding.tiling}
-    mesh_lines = [mesh_line(name, tiling.sizes) for name, tiling in sides.items()]
-    source, target = [f"{{{sharding_attribute(name, tiling)}}}" for name, tiling in sides.items()]
+    t: ArrayType, current: _jax.Sharding, result_sharding: _jax.Sharding
+) -> tuple[_jax.LoadedExecutable, str, tuple[Device, ...]]:
+    devices = user_sharding(current).ordered_devices
+    attributes: dict[str, list[str]] = {"from": [], "to": []}
+    mesh_lines: list[str] = []
     constraints: list[str] = []
-    if current.tiling.unreduced or result_sharding.tiling.unreduced:
-        # Sums are taken and left between constraints only.
-        texts = [tiling_text(name, x.dims, unreduced=x.unreduced) for name, x in sides.items()]
-        constraints = [
-            f"    %{y} = sdy.sharding_constraint %{x} {text} : {t.mlir}"
-            for y, x, text in (("s", "x", texts[0]), ("y", "s", texts[1]))
-        ]
+    if len(devices) > 1:
+        sides = {
+            name: cast("BufferSharding", sharding).tiling
+            for name, sharding in (("from", current), ("to", result_sharding))
+        }
+        for name, tiling in sides.items():
+            mesh_lines.append(mesh_line(name, tiling.sizes))
+            attributes[name].append(sharding_attribute(name, tiling))
+        if any([tiling.unreduced for tiling in sides.values()]):
+            # Sums are taken and left between constraints only.
+            texts = [tiling_text(name, x.dims, unreduced=x.unreduced) for name, x in sides.items()]
+            constraints = [
+                f"    %{y} = sdy.sharding_constraint %{x} {text} : {t.mlir}"
+                for y, x, text in (("s", "x", texts[0]), ("y", "s", texts[1]))
+            ]
+    for name, sharding in (("from", current), ("to", result_sharding)):
+        layout = layout_of_buffer(sharding)
+        if layout is not None:
+            attributes[name].append(f'mhlo.layout_mode = "{layout.xla_text}"')
+    source, target = [f"{t.mlir} {{{', '.join(texts)}}}" for texts in attributes.values()]
     text = "\n".join(
         [
             f"module @rearrange attributes {{mhlo.num_partitions = {len(devices)} : i32, mhlo.num_replicas = 1 : i32}} {{",
             *mesh_lines,
-            f"  func.func public @main(%x: {t.mlir} {source}) -> ({t.mlir} {target}) {{",
+            f"  func.func public @main(%x: {source}) -> ({target}) {{",
             *constraints,
             f"    return %{'y' if constraints else 'x'} : {t.mlir}",
             "  }",
@@ -67,4 +89,5 @@ def _compile_resharding(
         ]
     )
     with in_xla:
-        return devices[0].client.compile_and_load(text, list(devices), compile_options(devices)), text
+        loaded = devices[0].client.compile_and_load(text, list(devices), compile_options(devices))
+        return loaded, text, devices

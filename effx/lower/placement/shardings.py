@@ -15,6 +15,7 @@ from effx.errors import BackendError, ShardingError
 from effx.ir.meshes import AbstractMesh, PartitionSpec, check_spec, entry_axes, spec_axis_numbers
 from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.placement.backends import is_local
+from effx.lower.placement.formats import AutoLayout, Format, Layout, RequestedLayout, is_default_layout
 from effx.lower.placement.memories import device_name, nondefault_memory_kind, resolve_memory_kind
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.tiling import Index, Tiling
@@ -24,11 +25,14 @@ __all__ = [
     "BufferSharding",
     "Device",
     "Index",
+    "Location",
     "NamedSharding",
     "Sharding",
     "SingleDeviceSharding",
     "device_name",
     "grid_sharding",
+    "layout_of_buffer",
+    "locate",
     "make_buffer_sharding",
     "make_single_device_sharding",
     "mesh_buffer_sharding",
@@ -441,13 +445,42 @@ def single_device_buffer_sharding(device: Device, memory: str | None = None) -> 
     return sharding
 
 
-def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Sharding:
-    """Returns jaxlib's sharding of buffers of arrays with this many axes, on a device or with a sharding."""
+Location = Device | SingleDeviceSharding | NamedSharding | Format
+"""Where an array is: a `SingleDeviceSharding` for a memory of a device other than its default one, and a `Format` with a
+`Layout` for an array that does not lie as its device has it by default."""
+
+
+def locate(
+    function_name: str, sharding: SingleDeviceSharding | NamedSharding, layout: RequestedLayout, t: ArrayType
+) -> Location:
+    """Returns the location of an array of a type with a sharding and a layout.
+
+    Raises:
+        ShapeError: the layout is for another number of axes.
+        BackendError: the memory is not the default one, and the layout is.
+    """
+    if isinstance(layout, AutoLayout) or layout is None:
+        return sharding
+    layout.check_rank(function_name, t)
+    part = t.with_shape(sharding.shard_shape(t.shape))
+    if is_default_layout(layout, part, sharding.ordered_devices[0]):
+        return sharding
+    if sharding.nondefault_memory is not None:
+        raise BackendError(
+            f"{function_name}: in the memory {sharding.memory_kind!r} arrays lie row by row, got {layout!r}"
+        )
+    return Format(layout, sharding)
+
+
+def make_buffer_sharding(location: Location, ndim: int) -> _jax.Sharding:
+    """Returns jaxlib's sharding of buffers of arrays with this many axes at a location."""
+    if isinstance(location, Format):
+        return _layout_buffer_sharding(location, ndim)
     if isinstance(location, NamedSharding):
         return mesh_buffer_sharding(location, ndim)
     if isinstance(location, SingleDeviceSharding):
         return single_device_buffer_sharding(location.device, location.nondefault_memory)
-    return single_device_buffer_sharding(cast("Device", location))
+    return single_device_buffer_sharding(location)
 
 
 # C++ compares these by identity and runs repeated calls without Python.
@@ -455,17 +488,29 @@ def make_buffer_sharding(location: "Device | Sharding", ndim: int) -> _jax.Shard
 class BufferSharding(_jax.GSPMDSharding):
     """The sharding of buffers of an array on several devices: jaxlib's form of a `NamedSharding` for one rank.
 
-    There is one object for each sharding and rank, so that C++ compares them by identity.
+    Also that of an array on one device in a layout of its own. There is one object for each sharding, rank and layout, so
+    that C++ compares them by identity.
     """
 
-    def __init__(self, sharding: NamedSharding, ndim: int) -> None:
-        self.tiling = sharding.tiling(ndim)
+    def __init__(
+        self, sharding: NamedSharding | SingleDeviceSharding, ndim: int, layout: Layout | None = None
+    ) -> None:
+        self.tiling = tiling_of(sharding, ndim)
+        self.layout = layout
         devices = _jax.DeviceList(sharding.ordered_devices)
         super().__init__(devices, self.tiling.hlo(), memory_kind=sharding.nondefault_memory)
         self.sharding = sharding
         self.is_fully_addressable = sharding.is_fully_addressable
         self.is_fully_replicated = sharding.is_fully_replicated
-        self.type_sharding = type_sharding_of(sharding)
+        self.is_on_mesh = isinstance(sharding, NamedSharding)
+        self.type_sharding = type_sharding_of(sharding) if isinstance(sharding, NamedSharding) else None
+
+    # The base compares devices and tilings, and knows no layouts.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     @property
     def num_devices(self) -> int:
@@ -493,6 +538,8 @@ class BufferSharding(_jax.GSPMDSharding):
         return self is other or (
             self.sharding.ordered_devices == other.sharding.ordered_devices
             and self.sharding.memory_kind == other.sharding.memory_kind
+            and self.layout == other.layout
+            and self.is_on_mesh is other.is_on_mesh
             and self._hlo_sharding == other._hlo_sharding
         )
 
@@ -527,6 +574,20 @@ def type_with_sharding(t: ArrayType, sharding: "_jax.Sharding") -> ArrayType:
 def mesh_buffer_sharding(sharding: NamedSharding, ndim: int) -> BufferSharding:
     """Returns the one sharding object of buffers of arrays with this many axes on a mesh."""
     return BufferSharding(sharding, ndim)
+
+
+@cache
+def _layout_buffer_sharding(location: Format, ndim: int) -> BufferSharding:
+    """Returns the one sharding object of buffers of arrays with this many axes in a layout of their own."""
+    assert isinstance(location.layout, Layout)
+    return BufferSharding(
+        cast("SingleDeviceSharding | NamedSharding", location.sharding), ndim, location.layout
+    )
+
+
+def layout_of_buffer(buffer_sharding: _jax.Sharding) -> Layout | None:
+    """Returns the layout of buffers with a sharding; None for the one that devices give them by default."""
+    return buffer_sharding.layout if type(buffer_sharding) is BufferSharding else None
 
 
 def resolve_device(target: object) -> Device | None:

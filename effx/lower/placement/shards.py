@@ -15,11 +15,14 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
-from effx.lower.placement.resharding import reshard_buffer
+from effx.lower.placement.formats import Format
+from effx.lower.placement.resharding import reshard_buffer, row_by_row
 from effx.lower.placement.shardings import (
     BufferSharding,
     NamedSharding,
     Sharding,
+    SingleDeviceSharding,
+    make_buffer_sharding,
     mesh_buffer_sharding,
     single_device_buffer_sharding,
     tiling_of,
@@ -75,7 +78,7 @@ class Shard(Generic[T]):
 def addressable_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]:
     """Returns the parts of a buffer on the devices of this process, in the order of the devices."""
     buffer_sharding = buffer._sharding
-    if type(buffer_sharding) is not BufferSharding:
+    if type(buffer_sharding) is not BufferSharding or not buffer_sharding.is_on_mesh:
         single_sharding = user_sharding(buffer_sharding)
         return [Shard(single_sharding.ordered_devices[0], single_sharding, t.shape, buffer)]
     sharding = buffer_sharding.sharding
@@ -89,7 +92,14 @@ def addressable_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]
             d,
             sharding,
             t.shape,
-            b._rewrap_with_aval_and_sharding(part, single_device_buffer_sharding(d, memory)),
+            b._rewrap_with_aval_and_sharding(
+                part,
+                single_device_buffer_sharding(d, memory)
+                if buffer_sharding.layout is None
+                else make_buffer_sharding(
+                    Format(buffer_sharding.layout, SingleDeviceSharding(d, memory_kind=memory)), t.ndim
+                ),
+            ),
         )
         for b, d in zip(buffers, local_devices, strict=True)
     ]
@@ -97,10 +107,9 @@ def addressable_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[ArrayImpl]]
 
 def remote_parts(buffer: ArrayImpl, t: ArrayType) -> list[Shard[None]]:
     """Returns the shards of a buffer that other processes hold, without data."""
-    buffer_sharding = buffer._sharding
-    if type(buffer_sharding) is not BufferSharding:
+    sharding = user_sharding(buffer._sharding)
+    if isinstance(sharding, SingleDeviceSharding):
         return []
-    sharding = buffer_sharding.sharding
     return [Shard(d, sharding, t.shape, None) for d in sharding.ordered_devices if not is_local(d)]
 
 
@@ -179,9 +188,10 @@ def reshard_to_mesh(
         ShardingError: an axis cannot be split into equal parts.
     """
     target = mesh_buffer_sharding(sharding, t.ndim)
-    current = buffer._sharding
-    if current is target:
+    if buffer._sharding is target:
         return buffer
+    buffer = row_by_row(buffer, t)
+    current = buffer._sharding
     sharding.shard_shape(t.shape)  # raises
     devices = sharding.ordered_devices
     if type(current) is BufferSharding:
@@ -209,8 +219,8 @@ def reshard_to_mesh(
 
 def _reshard_with_memories(buffer: ArrayImpl, t: ArrayType, result_sharding: BufferSharding) -> ArrayImpl:
     """Returns a buffer with another sharding over the same devices; programs reshard in the default memory only."""
-    source = cast("BufferSharding", buffer._sharding).sharding
-    target = result_sharding.sharding
+    source = cast("NamedSharding", cast("BufferSharding", buffer._sharding).sharding)
+    target = cast("NamedSharding", result_sharding.sharding)
     if source.spec.unreduced - target.spec.unreduced and target.spec.unreduced - source.spec.unreduced:
         # Shardy takes sums or leaves them, not both at once.
         reduced = mesh_buffer_sharding(source.without_unreduced(), t.ndim)
@@ -235,11 +245,12 @@ def _move_to_memory(buffer: ArrayImpl, t: ArrayType, target: BufferSharding) -> 
 
 
 def gather_on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
-    """Returns a buffer with the whole array on one device of this process, gathered if necessary."""
+    """Returns a buffer with the whole array on one device of this process, row by row, gathered if necessary."""
+    buffer = row_by_row(buffer, t)
     current = buffer._sharding
     if type(current) is not BufferSharding:
         return buffer
     if not current.is_fully_replicated:
-        replicated = NamedSharding(current.sharding.mesh, PartitionSpec())
+        replicated = NamedSharding(cast("NamedSharding", current.sharding).mesh, PartitionSpec())
         buffer = _reshard_with_memories(buffer, t, mesh_buffer_sharding(replicated, t.ndim))
     return addressable_parts(buffer, t)[0].data

@@ -19,6 +19,7 @@ from effx.flags import Flag, TransferGuard
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import fork_counts
 from effx.lower.placement.concrete import ConcreteArray, deletion_listeners, result_structure
+from effx.lower.placement.resharding import row_by_row
 from effx.lower.placement.shards import assemble_buffer
 from effx.lower.runtime.executables import Executable
 from effx.tree.registry import check_nesting_depth, dispatch
@@ -171,7 +172,8 @@ def place_arguments(values: Sequence[Any], shardings: Sequence[Any], *rest: obje
     for value, sharding in zip(values, shardings, strict=True):
         buffer = value.buffer if type(value) is ConcreteArray else value
         device = sharding._device
-        result.append(assemble_buffer(cast("ArrayType", buffer.aval), sharding, [buffer], [device], True))
+        t = cast("ArrayType", buffer.aval)
+        result.append(assemble_buffer(t, sharding, [row_by_row(buffer, t)], [device], True))
     return result
 
 

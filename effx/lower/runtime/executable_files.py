@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
+import attrs
 import numpy as np
 from jaxlib import _jax
 
@@ -16,16 +17,19 @@ from effx.lower.compile_options import compile_options
 from effx.lower.disk.executable_bytes import pack, unpack
 from effx.lower.placement.backends import platform_of
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, place_on_device
+from effx.lower.placement.formats import Format, Layout
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.results import make_result_handler
 from effx.lower.placement.shardings import (
     Device,
+    Location,
     NamedSharding,
     SingleDeviceSharding,
+    layout_of_buffer,
     make_buffer_sharding,
     user_sharding,
 )
-from effx.lower.runtime.executables import DeviceOrSharding, Executable
+from effx.lower.runtime.executables import Executable
 
 __all__ = ["dump", "load", "required_devices"]
 
@@ -162,8 +166,11 @@ def _read_type(text: list[Any]) -> ArrayType:
     return array_type(from_short_name(text[0]), tuple(text[1]), text[2])
 
 
-def _sharding_record(buffer_sharding: _jax.Sharding) -> DeviceOrSharding:
+def _sharding_record(buffer_sharding: _jax.Sharding) -> Location:
     sharding = user_sharding(buffer_sharding)
+    layout = layout_of_buffer(buffer_sharding)
+    if layout is not None:
+        return Format(layout, sharding)
     return (
         sharding.device
         if isinstance(sharding, SingleDeviceSharding) and sharding.nondefault_memory is None
@@ -171,8 +178,17 @@ def _sharding_record(buffer_sharding: _jax.Sharding) -> DeviceOrSharding:
     )
 
 
-def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -> object:
-    """Returns a mesh's devices, sizes and names, the spec and the memory; only the memory for the first device."""
+def _sharding_to_json(location: Location, devices: tuple[Device, ...]) -> object:
+    """Returns a mesh's devices, sizes and names, the spec and the memory; only the memory for the first device.
+
+    For a location with a layout a dict with both.
+    """
+    if isinstance(location, Format):
+        sharding = cast("NamedSharding | SingleDeviceSharding", location.sharding)
+        return {
+            "layout": attrs.asdict(cast("Layout", location.layout)),
+            "place": _sharding_to_json(sharding, devices),
+        }
     if isinstance(location, Device):
         return None
     if isinstance(location, SingleDeviceSharding):
@@ -189,7 +205,13 @@ def _sharding_to_json(location: DeviceOrSharding, devices: tuple[Device, ...]) -
     ]
 
 
-def _sharding_from_json(text: list[Any] | str | None, devices: tuple[Device, ...]) -> DeviceOrSharding:
+def _sharding_from_json(
+    text: list[Any] | dict[str, Any] | str | None, devices: tuple[Device, ...]
+) -> Location:
+    if isinstance(text, dict):
+        place = _sharding_from_json(text["place"], devices)
+        sharding = SingleDeviceSharding(place) if isinstance(place, Device) else place
+        return Format(Layout(**text["layout"]), cast("NamedSharding | SingleDeviceSharding", sharding))
     if text is None:
         return devices[0]
     if isinstance(text, str):

@@ -37,16 +37,18 @@ from effx.lower.placement.backends import (
 )
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, memory_kind_of
 from effx.lower.placement.concrete import constant_counts as constant_buffers
+from effx.lower.placement.formats import AUTO, Format, Layouts, read_layout
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning
 from effx.lower.placement.processes import current_group as group
 from effx.lower.placement.results import make_result_handler
 from effx.lower.placement.shardings import (
     BufferSharding,
+    Location,
     NamedSharding,
     SingleDeviceSharding,
+    locate,
     make_buffer_sharding,
-    mesh_buffer_sharding,
     sharding_from_hlo,
     type_with_sharding,
 )
@@ -64,8 +66,8 @@ from effx.monitoring import record_event
 
 _ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
 
-DeviceOrSharding = Device | SingleDeviceSharding | NamedSharding
-"""The sharding of an array; a `SingleDeviceSharding` for another memory than a device's default one."""
+DeviceOrSharding: TypeAlias = Device | SingleDeviceSharding | NamedSharding
+"""A `Location` without a layout."""
 
 
 @final
@@ -77,7 +79,7 @@ class Executable:
         loaded: XLA's executable; it takes the constants, then the inputs that `kept_mask` marks. For the devices of a
             topology one that cannot run.
         devices: those it runs on, in order.
-        locations: the device or sharding of each input, the constants left out.
+        locations: that of each input, the constants left out.
         in_shardings, out_shardings: jaxlib's shardings of inputs and outputs, constants included.
         in_types, out_types: of all inputs, the constants left out, and of the outputs.
         constants: hidden leading arguments.
@@ -93,7 +95,7 @@ class Executable:
 
     loaded: _jax.LoadedExecutable | _jax.Executable
     devices: tuple[Device, ...]
-    locations: tuple[DeviceOrSharding, ...]
+    locations: tuple[Location, ...]
     in_shardings: tuple[_jax.Sharding, ...]
     out_shardings: tuple[_jax.Sharding, ...]
     in_types: tuple[ArrayType, ...]
@@ -147,8 +149,8 @@ class Executable:
                 and memory_kind_of(x)
                 == (None if isinstance(location, Device) else location.nondefault_memory)
                 if type(buffer_sharding := x.buffer._sharding) is not BufferSharding
-                else isinstance(location, NamedSharding)
-                and buffer_sharding is mesh_buffer_sharding(location, x.type.ndim)
+                and not isinstance(location, Format)
+                else buffer_sharding is make_buffer_sharding(location, x.type.ndim)
                 for x, location, keep in zip(arrays, self.locations, self.kept_mask, strict=True)
                 if keep
             ]
@@ -336,7 +338,8 @@ def compile_program(
         kept_program = _leave_requested_sums(kept_program, partitioning)
     devices = assignment.devices
     memories = kept_assignment.memories(kept_program)
-    if not memories.has_other_memories and _are_inline_constants(program, constants, assignment):
+    layouts = kept_assignment.other_layouts(kept_program)
+    if not (memories.has_other_memories or layouts) and _are_inline_constants(program, constants, assignment):
         inline_count = n
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = build_module(
@@ -346,6 +349,7 @@ def compile_program(
             partitioning=partitioning,
             memories=memories,
             constants=list(map(array_literal_text, constants[:inline_count])),
+            layouts=layouts,
             device_ids=tuple([d.id for d in devices]),
         )
     if platform_of(devices[0]) == "cpu":
@@ -365,14 +369,17 @@ def compile_program(
             kept_program, error.error_message.strip(), partial(_refuses, devices)
         ) from error.__cause__
     out_types = program.out_types
-    # Results in another memory are committed: an operation on another device could not read them there.
-    bound = assignment.committed or memories.has_other_memories
-    shardings = (
+    # Results in another memory are committed: an operation on another device could not read them there. Nor would C++
+    # tell the layout of an array that is not committed.
+    bound = assignment.committed or memories.has_other_memories or bool(layouts)
+    shardings: tuple[Sequence[Location], Sequence[Location]] = (
         _single_device_locations(devices[0], memories.inputs),
         _single_device_locations(devices[0], memories.outputs),
     )
     if len(devices) > 1 or assignment.mesh is not None:
         shardings = _compiled_shardings(kept_assignment, partitioning, loaded, kept_program, memories)
+    if layouts:
+        shardings = _lay_out(program.name, shardings, layouts, loaded, kept_program, inline_count)
     kept_shardings = iter(shardings[0])
     # An input that is not read is not moved either: `run` leaves it out.
     locations = [next(kept_shardings) if keep else devices[0] for keep in kept_mask]
@@ -404,6 +411,33 @@ def compile_program(
         else [],
         written=buffers[:inline_count],
     )
+
+
+def _lay_out(
+    name: str,
+    locations: tuple[Sequence[Location], Sequence[Location]],
+    layouts: Layouts,
+    loaded: _jax.LoadedExecutable | _jax.Executable,
+    program: Program,
+    inline_count: int,
+) -> tuple[list[Location], list[Location]]:
+    """Returns the locations of a program's inputs and outputs with their layouts, those of XLA's choice among them."""
+    results: tuple[list[Location], list[Location]] = ([], [])
+    for side, compiled_layouts, asked, types in (
+        (0, [None] * inline_count + list(loaded.get_parameter_layouts()), layouts.inputs, program.in_types),
+        (1, loaded.get_output_layouts(), layouts.outputs, program.out_types),
+    ):
+        padded = [*asked, *[None] * (len(types) - len(asked))]
+        for location, layout, compiled, t in zip(
+            locations[side], padded, compiled_layouts, types, strict=True
+        ):
+            if layout is None or compiled is None or isinstance(location, Format):
+                results[side].append(location)
+                continue
+            sharding = SingleDeviceSharding(location) if isinstance(location, Device) else location
+            placed = locate(name, sharding, read_layout(compiled) if layout is AUTO else layout, t)
+            results[side].append(placed if isinstance(placed, Format) else location)
+    return results
 
 
 def _compiled_shardings(

@@ -15,8 +15,10 @@ from effx.ir.program import Program, Scalar
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.placement.formats import Layout, Layouts
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
+from effx.lower.placement.resharding import row_by_row
 from effx.lower.placement.shardy import sharding_attribute
 from effx.lower.placement.tiling import Tiling
 from effx.lower.text.emit import HostedCall, Module, constant_text, function_lines
@@ -34,11 +36,19 @@ def module_text(
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
+    layouts: Layouts | None = None,
     parts_in_place: bool = False,
 ) -> str:
     """Returns the StableHLO text of a program as a module with a public `main`; see `build_module`."""
     return build_module(
-        program, platform, donated, debug_info, partitioning, memories, parts_in_place=parts_in_place
+        program,
+        platform,
+        donated,
+        debug_info,
+        partitioning,
+        memories,
+        layouts=layouts,
+        parts_in_place=parts_in_place,
     )[0]
 
 
@@ -50,6 +60,7 @@ def build_module(
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
     constants: Sequence[str] = (),
+    layouts: Layouts | None = None,
     parts_in_place: bool = False,
     device_ids: tuple[int, ...] = (),
 ) -> tuple[str, tuple[HostedCall, ...], bool]:
@@ -64,6 +75,7 @@ def build_module(
         partitioning: the tilings over several devices; by default those of its parallel maps.
         memories: those of inputs and outputs; None for the default one throughout.
         constants: the texts of the first inputs' values, which are then no arguments; for one device and memory.
+        layouts: those of inputs and outputs; None for the default one throughout.
         device_ids: those of the one device, if there is one and it is known.
         parts_in_place: True to write loops' bodies and branches where they are, so that their locations say so.
     """
@@ -102,6 +114,14 @@ def build_module(
             for entry, kind in zip(side, kinds, strict=True):
                 if kind is not None:
                     entry.append(f'mhlo.memory_kind = "{kind}"')
+        cuts = (attributes[:], results[:])
+    if layouts:
+        results = results or [[] for _ in program.outputs]
+        for side, requested_layouts in ((attributes, layouts.inputs), (results, layouts.outputs)):
+            for entry, layout in zip(side, requested_layouts, strict=False):  # () for None everywhere
+                if layout is not None:
+                    text = layout.xla_text if isinstance(layout, Layout) else "auto"
+                    entry.append(f'mhlo.layout_mode = "{text}"')
         cuts = (attributes[:], results[:])
     main = main_lines(module, program, attributes[len(constants) :], results, donated, cuts, constants)
     return (
@@ -186,7 +206,7 @@ def array_literal_text(x: ConcreteArray) -> str:
     if t.size == 0:
         return ""
     if is_key(t.dtype):
-        return f'"0x{np.asarray(x.buffer).tobytes().hex().upper()}"'
+        return f'"0x{np.asarray(row_by_row(x.buffer, t)).tobytes().hex().upper()}"'
     values = np.asarray(x)
     if t.kind != "b" and bits(t.dtype) >= 8:
         return f'"0x{values.tobytes().hex().upper()}"'

@@ -9,7 +9,7 @@ from effx.ir.ops.sharding import mesh_operations
 from effx.ir.program import Program
 from effx.lower.placement.assignment import Assignment, RequestedShardings, assignment_for, assignment_on
 from effx.lower.placement.backends import default_device
-from effx.lower.placement.concrete import ConcreteArray, is_on_several_devices, memory_kind_of
+from effx.lower.placement.concrete import ConcreteArray, has_own_layout, is_on_several_devices, memory_kind_of
 from effx.lower.placement.meshes import ambient
 from effx.lower.placement.shardings import Device, device_name, single_device_buffer_sharding
 
@@ -86,7 +86,8 @@ def plan_devices(
     """
     is_sharded = any(
         [
-            type(x) is ConcreteArray and (is_on_several_devices(x) or memory_kind_of(x) is not None)
+            type(x) is ConcreteArray
+            and (is_on_several_devices(x) or memory_kind_of(x) is not None or has_own_layout(x))
             for x in captured
         ]
     )

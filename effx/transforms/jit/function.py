@@ -43,7 +43,13 @@ from effx.ir.types import ArrayType
 from effx.ir.values.refs import has_refs
 from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment, RequestedShardings
-from effx.lower.placement.concrete import ConcreteArray, is_on_several_devices, mark_deleted, to_concrete
+from effx.lower.placement.concrete import (
+    ConcreteArray,
+    has_own_layout,
+    is_on_several_devices,
+    mark_deleted,
+    to_concrete,
+)
 from effx.lower.placement.transfer_guards import check_execution, has_active_guards
 from effx.lower.runtime.dispatch import (
     KEYED,
@@ -419,12 +425,14 @@ class Function(Generic[P, R]):
         return find_entry(partial(self.make_cache_query, call), self.key.restored)
 
     def make_cache_query(self, call: CallArguments) -> "ProgramQuery | None":
-        """Returns the query for the cache on disk; None if the trace is in memory or an argument is on several devices."""
+        """Returns the query for the cache on disk; None if the trace is in memory, or an argument is on several devices or
+        in a layout of its own.
+        """
         from effx.program_cache.lookup import ProgramQuery  # the cache is on
 
         key = trace_key(call.tree, call.types, bind_static_arguments(call.static)[0])
         concrete = call.concrete_arrays() if key not in self.traces else []
-        if key in self.traces or any([is_on_several_devices(x) for x in concrete]):
+        if key in self.traces or any([is_on_several_devices(x) or has_own_layout(x) for x in concrete]):
             return None
         o = self.options
         assignment = assign_devices(self.where, o.device, None, concrete)
@@ -436,7 +444,7 @@ class Function(Generic[P, R]):
     ) -> R:
         """Performs the program as a call under the current handlers."""
         if shardings is not None:
-            arrays = with_shardings(arrays, shardings.inputs)
+            arrays = with_shardings(arrays, shardings.inputs, shardings.layouts.inputs)
         inputs = [*trace.captured, *arrays]
         inline = self.options.inline
         if inline is Inline.JAX_EARLY:
@@ -446,7 +454,7 @@ class Function(Generic[P, R]):
         else:
             results = self.operation(trace.program)(*inputs)
         if shardings is not None:
-            results = with_shardings(results, shardings.outputs)
+            results = with_shardings(results, shardings.outputs, shardings.layouts.outputs)
         result: R = trace.out_tree.unflatten(finalize_results(results))
         return result
 

@@ -71,7 +71,8 @@ def jit(
         fun: takes and returns pytrees of arrays. Without it, `jit(...)` is a decorator.
         in_shardings, out_shardings: the shardings of positional arguments and results: a NamedSharding, or a
             PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix of the tuple of dynamic
-            arguments, or of the result. None leaves the sharding to the arguments and to the partitioner.
+            arguments, or of the result. None leaves the sharding to the arguments and to the partitioner. A Format
+            in place of a sharding asks for a layout too.
         static_argnums, static_argnames: static arguments, which are part of the program; hashable. A
             program is staged for each value. An argument that is named is static by position too, and one that is
             numbered by name, unless both are given.

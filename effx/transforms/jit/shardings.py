@@ -10,13 +10,22 @@ from effx.errors import ShardingError, TransformError
 from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
 from effx.lower.placement.assignment import ArraySharding, RequestedShardings
+from effx.lower.placement.concrete import ConcreteArray
+from effx.lower.placement.formats import NO_LAYOUTS, AutoLayout, Format, Layout, Layouts, RequestedLayout
 from effx.lower.placement.meshes import Mesh, ambient
-from effx.lower.placement.shardings import Device, NamedSharding, SingleDeviceSharding, type_sharding_of
+from effx.lower.placement.shardings import (
+    Device,
+    NamedSharding,
+    SingleDeviceSharding,
+    layout_of_buffer,
+    type_sharding_of,
+)
 from effx.transforms.placement.meshes import (
     broadcast_shardings,
     is_sharding,
     needs_current_mesh,
     sharding_on_current_mesh,
+    with_layout,
     with_sharding,
 )
 from effx.tree.registry import PyTree, PyTreeDef, flatten
@@ -54,7 +63,7 @@ class JitShardings:
         """
         if not any([_is_explicit(x) for x in self.inputs]):
             return types
-        in_shardings = self.in_tree.unflatten(self.inputs)
+        in_shardings = self.in_tree.unflatten(list(map(_sharding_of, self.inputs)))
         leaf_shardings = broadcast_shardings(
             "jit: in_shardings", tuple(in_shardings) if isinstance(in_shardings, list) else in_shardings, args
         )
@@ -105,9 +114,11 @@ class JitShardings:
             *[None] * len(contents),
         ]
         is_single_device = shared_device(self) is not None
+        layouts = Layouts(tuple(map(_layout_of, input_shardings)), tuple(map(_layout_of, output_shardings)))
         return RequestedShardings(
             _check_leaf_shardings("in_shardings", input_shardings, in_types, is_single_device),
             _check_leaf_shardings("out_shardings", output_shardings, out_types, is_single_device),
+            layouts or NO_LAYOUTS,
         )
 
 
@@ -117,17 +128,33 @@ def _is_explicit(x: Leaf) -> bool:
     return mesh is not None and bool(mesh.explicit_axes)
 
 
-def with_shardings(arrays: Sequence[Array], shardings: Sequence[ArraySharding | None]) -> list[Array]:
-    """Constrains the shardings of arrays in a program that is being staged, or under another handler."""
+def _sharding_of(x: Leaf) -> Leaf:
+    return x.sharding if isinstance(x, Format) else x
+
+
+def _layout_of(x: Leaf) -> RequestedLayout:
+    return x.layout if isinstance(x, Format) else None
+
+
+def with_shardings(
+    arrays: Sequence[Array],
+    shardings: Sequence[ArraySharding | None],
+    layouts: Sequence[RequestedLayout] = (),
+) -> list[Array]:
+    """Constrains the shardings and layouts of arrays in a program that is being staged, or under another handler."""
     pairs = zip(arrays, shardings, strict=True)
-    return [x if sharding is None else with_sharding("jit", sharding, x) for x, sharding in pairs]
+    results = [x if sharding is None else with_sharding("jit", sharding, x) for x, sharding in pairs]
+    for i, layout in enumerate(layouts):
+        if isinstance(layout, Layout):
+            results[i] = with_layout("jit", layout, results[i])
+    return results
 
 
 def _check_leaf_shardings(
     parameter: str, shardings: Sequence[Any], types: Sequence[ArrayType], is_single_device: bool
 ) -> tuple[ArraySharding | None, ...]:
     checked: list[ArraySharding | None] = []
-    for sharding, t in zip(shardings, types, strict=True):
+    for sharding, t in zip(map(_sharding_of, shardings), types, strict=True):
         if needs_current_mesh(sharding):
             sharding = sharding_on_current_mesh(f"jit: {parameter}", sharding)
         if is_single_device and isinstance(sharding, SingleDeviceSharding):
@@ -168,9 +195,8 @@ def jit_shardings(in_shardings: PyTree, out_shardings: PyTree) -> JitShardings |
 
 def shared_device(shardings: JitShardings | None) -> Device | None:
     """Returns the device, if all shardings are of one and the same single device; otherwise None."""
-    leaves = (
-        () if shardings is None else [x for x in (*shardings.inputs, *shardings.outputs) if x is not None]
-    )
+    given = () if shardings is None else map(_sharding_of, (*shardings.inputs, *shardings.outputs))
+    leaves = [x for x in given if x is not None]
     devices = {x.device if isinstance(x, SingleDeviceSharding) else None for x in leaves}
     return devices.pop() if len(devices) == 1 else None
 
@@ -187,12 +213,28 @@ def argument_shardings(
         s if isinstance(s, NamedSharding | SingleDeviceSharding) and getattr(x, "committed", True) else None
         for x, s in zip(leaves, leaf_shardings, strict=True)
     ]
+    layouts: list[RequestedLayout] = [None if isinstance(x, Box) else _own_layout(x) for x in leaves]
     if shardings is not None:
+        requested = shardings.layouts
+        asked_layouts = requested.inputs or (None,) * len(layouts)
+        layouts = [asked or own for asked, own in zip(asked_layouts, layouts, strict=True)]
         return attrs.evolve(
             shardings,
             inputs=tuple([asked or s for asked, s in zip(shardings.inputs, significant, strict=True)]),
+            layouts=Layouts(tuple(layouts), requested.outputs) or NO_LAYOUTS,
         )
-    return RequestedShardings(tuple(significant)) if any([s is not None for s in significant]) else None
+    own_layouts = Layouts(tuple(layouts)) or NO_LAYOUTS
+    if not own_layouts and not any([s is not None for s in significant]):
+        return None
+    return RequestedShardings(tuple(significant), layouts=own_layouts)
+
+
+def _own_layout(x: PyTree) -> RequestedLayout:
+    """Returns the layout that an array has, if it is not the default one, or that a struct asks for."""
+    if type(x) is ConcreteArray:
+        return layout_of_buffer(x.buffer._sharding)
+    layout: object = getattr(x, "layout", None)
+    return layout if isinstance(layout, Layout | AutoLayout) else None
 
 
 def _placed_sharding(sharding: ArraySharding | None) -> ArraySharding | None:

@@ -31,9 +31,15 @@ from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
 from effx.lower.placement.concrete import to_concrete
-from effx.lower.placement.formats import row_major_format
+from effx.lower.placement.formats import Format, format_of
 from effx.lower.placement.meshes import ambient_device
-from effx.lower.placement.shardings import Device, Sharding, SingleDeviceSharding, user_sharding
+from effx.lower.placement.shardings import (
+    Device,
+    Sharding,
+    SingleDeviceSharding,
+    layout_of_buffer,
+    user_sharding,
+)
 from effx.lower.runtime.executables import Executable, cost_estimate, cost_estimate_of_text
 from effx.lower.text.emit import PLATFORMS
 from effx.lower.text.hlo import LoadedExecutable, XlaComputation, hlo_computation, hlo_text, mlir_module
@@ -54,7 +60,7 @@ class StructChanges(TypedDict, total=False):
 
     shape: Sequence[int]
     dtype: DTypeLike
-    sharding: Sharding | None
+    sharding: Sharding | Format | None
     weak_type: bool
     manual_axis_type: ManualAxisType | None
 
@@ -86,7 +92,8 @@ class ShapeDtypeStruct:
     Attributes:
         shape: of the array.
         dtype: of the array; one of 64 bits becomes narrower where the struct is used, unless these are enabled.
-        sharding: its sharding; None if unspecified.
+        sharding: its sharding, which may be given as a Format with a layout; None if unspecified.
+        layout: the layout that was asked for; None if unspecified.
         weak_type: whether its type is weak, as that of a Python number.
         manual_axis_type: how it differs along axes of surrounding `shard_map`s; None if unspecified.
 
@@ -100,20 +107,21 @@ class ShapeDtypeStruct:
     """
 
     # No attrs class: tree libraries that flatten attrs classes (dm-tree) would flatten this one.
-    __slots__ = ("dtype", "manual_axis_type", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "layout", "manual_axis_type", "shape", "sharding", "weak_type")
 
     def __init__(
         self,
         shape: Sequence[int],
         dtype: DTypeLike,
         *,
-        sharding: Sharding | None = None,
+        sharding: Sharding | Format | None = None,
         weak_type: bool = False,
         manual_axis_type: ManualAxisType | None = None,
     ) -> None:
         self.shape: Final[Shape] = _check_shape(shape)
         self.dtype: Final[DType] = _describe_dtype(dtype)
-        self.sharding: Final = sharding
+        self.sharding: Final = sharding.sharding if isinstance(sharding, Format) else sharding
+        self.layout: Final = sharding.layout if isinstance(sharding, Format) else None
         self.weak_type: Final = weak_type
         self.manual_axis_type: Final = manual_axis_type
 
@@ -135,8 +143,18 @@ class ShapeDtypeStruct:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> tuple[Shape, DType, Sharding | None, bool, ManualAxisType | None]:
-        return self.shape, self.dtype, self.sharding, self.weak_type, self.manual_axis_type
+    def _key(self) -> tuple[Shape, DType, Format, bool, ManualAxisType | None]:
+        return self.shape, self.dtype, self.format, self.weak_type, self.manual_axis_type
+
+    @property
+    def format(self) -> Format:
+        """Its layout and sharding."""
+        return Format(self.layout, self.sharding)
+
+    @property
+    def _placement(self) -> Sharding | Format | None:
+        """What was given as its sharding."""
+        return self.sharding if self.layout is None else self.format
 
     @classmethod
     def like(cls, x: PyTree) -> Self:
@@ -155,7 +173,7 @@ class ShapeDtypeStruct:
         attributes: StructChanges = {
             "shape": self.shape,
             "dtype": self.dtype,
-            "sharding": self.sharding,
+            "sharding": self._placement,
             "weak_type": self.weak_type,
             "manual_axis_type": self.manual_axis_type,
             **changes,
@@ -179,7 +197,8 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        sharding = "" if self.sharding is None else f", sharding={self.sharding!r}"
+        placement = self._placement
+        sharding = "" if placement is None else f", sharding={placement!r}"
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
 
 
@@ -434,6 +453,7 @@ class Lowered(CompilationStage):
             debug_info,
             assignment.partitioning(program),
             assignment.memories(program),
+            assignment.other_layouts(program),
             parts_in_place,
         )
 
@@ -544,10 +564,8 @@ class Compiled(CompilationStage):
     @property
     def input_shardings(self) -> PyTree:
         """The required shardings of the arguments, in their structure `(args, kwargs)`."""
-        shardings = [
-            SingleDeviceSharding(x) if isinstance(x, Device) else x for x in self.executable.locations
-        ]
-        return self.in_tree.unflatten(shardings[: len(self.signature.in_types)])
+        formats = self._argument_formats()
+        return self.in_tree.unflatten([f.sharding for f in formats])
 
     @property
     def output_shardings(self) -> PyTree:
@@ -558,16 +576,21 @@ class Compiled(CompilationStage):
     @property
     def input_formats(self) -> PyTree:
         """The required shardings of the arguments and their layouts, in their structure `(args, kwargs)`."""
-        return self._formats(self.in_tree, self.signature.in_types, self.input_shardings)
+        return self.in_tree.unflatten(self._argument_formats())
 
     @property
     def output_formats(self) -> PyTree:
         """The shardings and layouts of the result's arrays, in its structure."""
-        return self._formats(self.out_tree, self.signature.out_types, self.output_shardings)
+        pairs = zip(self.executable.out_shardings, self.signature.out_types, strict=False)
+        formats = [format_of(user_sharding(s), layout_of_buffer(s), t) for s, t in pairs]
+        return self.out_tree.unflatten(formats)
 
-    def _formats(self, tree: PyTreeDef, types: Sequence[ArrayType], shardings: PyTree) -> PyTree:
-        leaves = tree.flatten_up_to(shardings)
-        return tree.unflatten([row_major_format(t, s) for t, s in zip(types, leaves, strict=True)])
+    def _argument_formats(self) -> list[Format]:
+        formats: list[Format] = []
+        for place, t in zip(self.executable.locations, self.signature.in_types, strict=False):
+            sharding = SingleDeviceSharding(place) if isinstance(place, Device) else place
+            formats.append(sharding if isinstance(sharding, Format) else format_of(sharding, None, t))
+        return formats
 
     def as_text(self) -> str:
         """Returns the optimised HLO text."""

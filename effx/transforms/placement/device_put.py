@@ -12,6 +12,7 @@ from effx.ir.ops.sharding import Move
 from effx.lower.placement import concrete
 from effx.lower.placement.backends import default_device
 from effx.lower.placement.concrete import join_shards
+from effx.lower.placement.formats import Format, Layout
 from effx.lower.placement.memories import Space, default_memory_kind, memory_kind_of_space
 from effx.lower.placement.shardings import (
     Device,
@@ -25,6 +26,7 @@ from effx.transforms.placement.meshes import (
     broadcast_shardings,
     needs_current_mesh,
     sharding_on_current_mesh,
+    with_layout,
     with_sharding,
 )
 from effx.tree.mapping import map as tree_map
@@ -50,8 +52,8 @@ def device_put(
 
     Args:
         x: arrays, numbers, or a pytree of them.
-        device: a device, a sharding, a PartitionSpec of the mesh in force, or a `memory.Space`, for which arrays keep
-            their shardings; or a pytree of them that is a prefix of `x`. None for the default device, uncommitted.
+        device: a device, a sharding, a Format, a PartitionSpec of the mesh in force, or a `memory.Space`, for which arrays
+            keep their shardings; or a pytree of them that is a prefix of `x`. None for the default device, uncommitted.
         donate: True to donate the arrays: they are deleted if they were not on the device already.
         may_alias: False for results that share no memory with `x`; True and None allow them to share it.
 
@@ -71,6 +73,13 @@ def device_put(
     def move_leaf(leaf: PyTree, target: object) -> PyTree:
         if needs_current_mesh(target):
             target = sharding_on_current_mesh("device_put", target)
+        if isinstance(leaf, Box) and isinstance(target, Format):
+            moved = leaf if target.sharding is None else move_leaf(leaf, target.sharding)
+            return (
+                with_layout("device_put", target.layout, moved)
+                if isinstance(target.layout, Layout)
+                else moved
+            )
         if isinstance(leaf, Box) and (source := _source_of(leaf, target)) is not None:
             return Move(target, source.sharding if source.committed else None)(leaf)
         if isinstance(leaf, Box) and isinstance(target, NamedSharding | SingleDeviceSharding | Space):

@@ -60,11 +60,10 @@ def _assemble_array(
         return concrete.device_put(parts[0], sharding)
     kind = sharding.memory_kind
     device_shardings = [SingleDeviceSharding(d, memory_kind=kind) for d in local_devices]
-    buffers = [
-        concrete.to_concrete(concrete.device_put(x, device_sharding))
+    raw_buffers = [
+        concrete.buffer_for(concrete.to_concrete(concrete.device_put(x, device_sharding)), device_sharding)
         for x, device_sharding in zip(parts, device_shardings, strict=True)
     ]
-    raw_buffers = [b.buffer for b in buffers]
     return ConcreteArray(
         assemble_buffer(t.strong(), mesh_buffer_sharding(sharding, t.ndim), raw_buffers, local_devices, True)
     )

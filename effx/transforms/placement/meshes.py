@@ -11,7 +11,7 @@ import numpy as np
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope, current_frame
-from effx.errors import DeviceCountError, ShardingError, TreeError
+from effx.errors import BackendError, DeviceCountError, ShardingError, TreeError
 from effx.handlers.staging.parallel_maps import enclosing_replicas
 from effx.handlers.staging.stage import track_axes_from_here
 from effx.ir.meshes import (
@@ -24,10 +24,12 @@ from effx.ir.meshes import (
     entry_axes,
 )
 from effx.ir.ops.checkpoint import Offload
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.sharding import Constrain
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import devices as all_devices
-from effx.lower.placement.concrete import ConcreteArray, device_put, memory_kind_of
+from effx.lower.placement.concrete import ConcreteArray, device_put, memory_kind_of, to_concrete
+from effx.lower.placement.formats import Format, Layout
 from effx.lower.placement.memories import Space
 from effx.lower.placement.meshes import Mesh, ambient, ambient_device
 from effx.lower.placement.shardings import Device, NamedSharding, Sharding, SingleDeviceSharding
@@ -342,9 +344,26 @@ def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
     )
 
 
+def with_layout(function_name: str, layout: Layout, x: Array) -> Array:
+    """Constrains the layout of an array; one that no transformation holds is laid out so.
+
+    Raises:
+        ShapeError: the layout is for another number of axes.
+        BackendError: it has tiles, or packs elements, and `x` is a value of a program.
+    """
+    layout.check_rank(function_name, x.type)
+    if not isinstance(x, Box) and current_frame() is None:
+        return device_put(x, Format(layout, to_concrete(x).sharding))
+    if layout.tiling is not None or layout.sub_byte_element_size_in_bits:
+        raise BackendError(
+            f"{function_name}: XLA takes the order of axes inside of programs only, got {layout!r}"
+        )
+    return ConstrainLayout(layout.major_to_minor)(x)
+
+
 def is_sharding(x: object) -> bool:
     """Returns whether a value is a leaf in a pytree of shardings."""
-    return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space)
+    return x is None or isinstance(x, Sharding | PartitionSpec | Device | Space | Format)
 
 
 def broadcast_shardings(function_name: str, shardings: PyTree, tree: PyTree) -> list[Any]:

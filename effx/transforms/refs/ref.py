@@ -227,6 +227,11 @@ class Ref(_RefOrView):
         return self[...].sharding
 
     @property
+    def format(self) -> Any:
+        """The layout of its contents in memory, and their sharding."""
+        return self[...].format
+
+    @property
     def committed(self) -> bool:
         """Whether its contents are committed to their device."""
         return self[...].committed

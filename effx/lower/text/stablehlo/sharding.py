@@ -1,10 +1,11 @@
-"""StableHLO text of sharding constraints."""
+"""StableHLO text of constraints on shardings and layouts."""
 
 from collections.abc import Sequence
 from math import prod
 
 from effx.errors import BackendError
 from effx.ir.ops.checkpoint import Identity
+from effx.ir.ops.layout import ConstrainLayout
 from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.passes.sharding_constraints import make_constraint_operation
 from effx.ir.program import Atom, Var
@@ -46,6 +47,24 @@ def constrain(body: Body, op: Constrain, inputs: tuple[Atom, ...], outputs: tupl
             f"with_sharding_constraint: a mesh of {prod(op.sizes)} devices in a program that runs on {module.devices}"
         )
     return emit_constraint(body, op, x, outputs[0].type)
+
+
+@emits(ConstrainLayout)
+def constrain_layout(
+    body: Body, op: ConstrainLayout, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> str:
+    x, t = body.name(inputs[0]), outputs[0].type
+    if t.ndim < 2:
+        return x
+    rows, order = [
+        f"[dense<[{', '.join(map(str, axes))}]> : tensor<{t.ndim}xindex>]"
+        for axes in (range(t.ndim - 1, -1, -1), reversed(op.major_to_minor))
+    ]
+    # XLA takes any layout of the operand, and ignores it.
+    return body.line(
+        f"stablehlo.custom_call @LayoutConstraint({x}) {{operand_layouts = {rows}, result_layouts = {order}}} : "
+        f"({t.mlir}) -> {t.mlir}"
+    )
 
 
 def emit_constraint(body: Body, op: Constrain, x: str, t: ArrayType) -> str:
