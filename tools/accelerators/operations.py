@@ -108,17 +108,24 @@ def main() -> None:
         print(f"{name}: {outcome}")
     print(f"{len(outcomes)} samples, {len(failures)} not compiled for {options.platform}")
     if options.record:
-        record_outcomes(options.platform, [(name, outcome) for _, name, outcome in outcomes])
+        record_outcomes(
+            options.platform, [(name, outcome) for _, name, outcome in outcomes], bool(options.only)
+        )
 
 
-def record_outcomes(platform: str, outcomes: list[tuple[str, str]]) -> None:
-    """Keeps, for each operation, why a sample of it does not compile; "" if all do."""
+def record_outcomes(platform: str, outcomes: list[tuple[str, str]], keeps_others: bool) -> None:
+    """Keeps, for each operation, why a sample of it does not compile; "" if all do.
+
+    Args:
+        keeps_others: True to leave what is recorded of other operations.
+    """
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     reasons: dict[str, str] = {}
     for name, outcome in outcomes:
         operation = name.split("[")[0]
         reasons[operation] = reasons.get(operation) or ("" if outcome == "compiled" else outcome)
-    record[platform] = dict(sorted(reasons.items()))
+    others = record.get(platform, {}) if keeps_others else {}
+    record[platform] = dict(sorted({**others, **reasons}.items()))
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ another `sdy.mesh` with their numbers.
 from collections.abc import Sequence
 from itertools import compress
 from math import prod
-from typing import final
+from typing import cast, final
 
 import attrs
 import numpy as np
@@ -273,12 +273,10 @@ def _assign_layouts(
 def _check_layout(name: str, i: int, x: ConcreteArray, requested: Layout) -> None:
     """Checks that an argument which is committed has the layout that is requested for it."""
     requested.check_rank(name, x.type)
-    own_layout = layout_of_buffer(x.buffer._sharding)
-    device = x.sharding.ordered_devices[0]
-    is_same = is_default_layout(requested, x.type, device) if own_layout is None else own_layout == requested
-    if x.committed and not is_same:
+    own_layout = cast("Layout", x.format.layout)
+    if x.committed and not own_layout.agrees_with(requested):
         raise ShardingError(
-            f"{name}: argument {i} of type {x.type!r} has the layout {x.format.layout!r}, but in_shardings asks for "
+            f"{name}: argument {i} of type {x.type!r} has the layout {own_layout!r}, but in_shardings asks for "
             f"{requested!r}; move it with device_put, or leave the layout out"
         )
 
