@@ -21,6 +21,7 @@ from effx import lax
 from effx.errors import BackendError, EffxError, OptionError, ShapeError, ShardingError
 from effx.experimental.layout import Format, Layout, with_layout_constraint
 from effx.experimental.serialize_executable import deserialize_and_load, serialize
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.collective import Collective
 from effx.lower.placement.formats import read_layout
 from effx.sharding import NamedSharding, SingleDeviceSharding
@@ -187,7 +188,16 @@ def sample_with_axes(row: Row) -> Sample:
     return next(s for s in row.samples if any([t.ndim > 1 and t.size for t in s.types]))
 
 
-@pytest.mark.parametrize("row", TURNED, ids=lambda row: row.kind.__name__)
+def is_slow(row: Row) -> bool:
+    """Says whether an operation is elementwise, so that its layout cannot matter much, and takes XLA a second."""
+    return issubclass(row.kind, Elementwise) and row.kind.__module__.startswith("effx.families")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.deep] if is_slow(row) else []) for row in TURNED],
+    ids=[row.kind.__name__ for row in TURNED],
+)
 def test_operations_do_not_depend_on_layouts(row: Row) -> None:
     """The operands lie with their first axis fastest; what is computed is what is computed of rows."""
     sample = sample_with_axes(row)

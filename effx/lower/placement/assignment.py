@@ -146,7 +146,7 @@ class Assignment:
                     tilings[i] = sharding.tiling(t.ndim)
         return Partitioning(count, tuple(inputs), tuple(outputs), tuple([d.id for d in self.devices]))
 
-    def other_layouts(self, program: Program) -> Layouts:
+    def nondefault_layouts(self, program: Program) -> Layouts:
         """Returns the layouts of a program's inputs and outputs; None for the ones that devices give them by default.
 
         Raises:

@@ -39,15 +39,15 @@ from effx.lower.placement.backends import check_runnable_device, client, default
 from effx.lower.placement.formats import AutoLayout, Format, format_of
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
 from effx.lower.placement.processes import failure_of_other_process
-from effx.lower.placement.resharding import reshard_buffer, row_by_row
+from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
 from effx.lower.placement.shardings import (
     BufferSharding,
     Location,
     NamedSharding,
     SingleDeviceSharding,
     layout_of_buffer,
-    locate,
     make_buffer_sharding,
+    make_location,
     mesh_buffer_sharding,
     resolve_device,
     resolve_memory,
@@ -271,7 +271,9 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
                 )
             moved = device_put(self, client("cpu").local_devices()[0])
             return _jax.buffer_to_dlpack_managed_tensor(to_concrete(moved).buffer.clone())
-        source = row_by_row(self.buffer, self.type).clone() if not copy else _copy_buffer(self).buffer
+        source = (
+            restore_default_layout(self.buffer, self.type).clone() if not copy else _copy_buffer(self).buffer
+        )
         try:
             return _jax.buffer_to_dlpack_managed_tensor(source, stream=stream)
         except _jax.JaxRuntimeError as error:
@@ -356,7 +358,7 @@ def _fetch(x: ConcreteArray) -> HostData:
         return (
             _assemble_on_host(x)
             if buffer._sharding.is_on_mesh
-            else _fetch(ConcreteArray(row_by_row(buffer, t)))
+            else _fetch(ConcreteArray(restore_default_layout(buffer, t)))
         )
     # jaxlib's own conversion imports jax where it is installed and nothing keeps it from that; the buffer protocol does
     # not, but it exists on CPUs only and has no ml_dtypes.
@@ -558,7 +560,7 @@ def buffer_on(x: ConcreteArray, device: Device, memory: str | None = None) -> Ar
     sharding = x.buffer._sharding
     if type(sharding) is BufferSharding:
         if sharding.layout is not None:
-            return buffer_on(ConcreteArray(row_by_row(x.buffer, x.type)), device, memory)
+            return buffer_on(ConcreteArray(restore_default_layout(x.buffer, x.type)), device, memory)
         if sharding.is_fully_replicated and sharding.sharding.nondefault_memory == memory:
             for part in addressable_parts(x.buffer, x.type):
                 if part.device == device:
@@ -692,7 +694,7 @@ def device_put(x: Operand, device: object = None) -> Array:
             assemble_buffer(
                 array.type,
                 single_device_buffer_sharding(target, memory),
-                [row_by_row(array.buffer, array.type)],
+                [restore_default_layout(array.buffer, array.type)],
                 [target],
                 True,
             )
@@ -710,7 +712,7 @@ def _put_in_format(array: Array, format: Format) -> ConcreteArray:
             "device_put: Layout.AUTO is for a compiler to choose; take the layout from "
             "jit(f, in_shardings=Format(Layout.AUTO)).lower(...).compile().input_formats"
         )
-    location = locate("device_put", sharding, format.layout, array.type)
+    location = make_location("device_put", sharding, format.layout, array.type)
     moved = to_concrete(device_put(array, sharding))
     target = make_buffer_sharding(location, array.type.ndim)
     return moved if moved.buffer._sharding is target else ConcreteArray(buffer_for(moved, location))

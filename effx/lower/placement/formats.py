@@ -3,7 +3,7 @@
 Layouts are no part of types, as memories are not: a buffer's layout is in the one object that it carries for its
 sharding and rank, so C++ distinguishes layouts as it does devices. A program takes an argument in the layout that it
 has, which XLA reads off an attribute of `main`. What is not a program (copies to the host, to other devices, to other
-shardings) takes the buffer row by row: `row_by_row` in `resharding.py` converts it.
+shardings) takes the buffer row by row: `restore_default_layout` in `resharding.py` converts it.
 """
 
 import re

@@ -20,7 +20,7 @@ from effx.lower.placement.shardings import (
 from effx.lower.placement.shardy import mesh_line, sharding_attribute, tiling_text
 from effx.lower.process_exit import in_xla
 
-__all__ = ["reshard_buffer", "row_by_row"]
+__all__ = ["reshard_buffer", "restore_default_layout"]
 
 
 def reshard_buffer(buffer: ArrayImpl, t: ArrayType, result_sharding: _jax.Sharding) -> ArrayImpl:
@@ -41,7 +41,7 @@ def reshard_buffer(buffer: ArrayImpl, t: ArrayType, result_sharding: _jax.Shardi
     return cast("ArrayImpl", resharded)
 
 
-def row_by_row(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
+def restore_default_layout(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
     """Returns a buffer as devices lay it out by default: itself, unless it has a layout of its own."""
     current = buffer._sharding
     if layout_of_buffer(current) is None:

@@ -32,8 +32,8 @@ __all__ = [
     "device_name",
     "grid_sharding",
     "layout_of_buffer",
-    "locate",
     "make_buffer_sharding",
+    "make_location",
     "make_single_device_sharding",
     "mesh_buffer_sharding",
     "resolve_device",
@@ -450,7 +450,7 @@ Location = Device | SingleDeviceSharding | NamedSharding | Format
 `Layout` for an array that does not lie as its device has it by default."""
 
 
-def locate(
+def make_location(
     function_name: str, sharding: SingleDeviceSharding | NamedSharding, layout: RequestedLayout, t: ArrayType
 ) -> Location:
     """Returns the location of an array of a type with a sharding and a layout.

@@ -16,7 +16,7 @@ from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
 from effx.lower.placement.formats import Format
-from effx.lower.placement.resharding import reshard_buffer, row_by_row
+from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
 from effx.lower.placement.shardings import (
     BufferSharding,
     NamedSharding,
@@ -190,7 +190,7 @@ def reshard_to_mesh(
     target = mesh_buffer_sharding(sharding, t.ndim)
     if buffer._sharding is target:
         return buffer
-    buffer = row_by_row(buffer, t)
+    buffer = restore_default_layout(buffer, t)
     current = buffer._sharding
     sharding.shard_shape(t.shape)  # raises
     devices = sharding.ordered_devices
@@ -246,7 +246,7 @@ def _move_to_memory(buffer: ArrayImpl, t: ArrayType, target: BufferSharding) -> 
 
 def gather_on_one_device(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
     """Returns a buffer with the whole array on one device of this process, row by row, gathered if necessary."""
-    buffer = row_by_row(buffer, t)
+    buffer = restore_default_layout(buffer, t)
     current = buffer._sharding
     if type(current) is not BufferSharding:
         return buffer

@@ -19,7 +19,7 @@ from effx.flags import Flag, TransferGuard
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import fork_counts
 from effx.lower.placement.concrete import ConcreteArray, deletion_listeners, result_structure
-from effx.lower.placement.resharding import row_by_row
+from effx.lower.placement.resharding import restore_default_layout
 from effx.lower.placement.shards import assemble_buffer
 from effx.lower.runtime.executables import Executable
 from effx.tree.registry import check_nesting_depth, dispatch
@@ -173,7 +173,7 @@ def place_arguments(values: Sequence[Any], shardings: Sequence[Any], *rest: obje
         buffer = value.buffer if type(value) is ConcreteArray else value
         device = sharding._device
         t = cast("ArrayType", buffer.aval)
-        result.append(assemble_buffer(t, sharding, [row_by_row(buffer, t)], [device], True))
+        result.append(assemble_buffer(t, sharding, [restore_default_layout(buffer, t)], [device], True))
     return result
 
 

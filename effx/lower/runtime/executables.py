@@ -47,8 +47,8 @@ from effx.lower.placement.shardings import (
     Location,
     NamedSharding,
     SingleDeviceSharding,
-    locate,
     make_buffer_sharding,
+    make_location,
     sharding_from_hlo,
     type_with_sharding,
 )
@@ -338,7 +338,7 @@ def compile_program(
         kept_program = _leave_requested_sums(kept_program, partitioning)
     devices = assignment.devices
     memories = kept_assignment.memories(kept_program)
-    layouts = kept_assignment.other_layouts(kept_program)
+    layouts = kept_assignment.nondefault_layouts(kept_program)
     if not (memories.has_other_memories or layouts) and _are_inline_constants(program, constants, assignment):
         inline_count = n
     with Phase("/effx/lower", program.name):
@@ -379,7 +379,7 @@ def compile_program(
     if len(devices) > 1 or assignment.mesh is not None:
         shardings = _compiled_shardings(kept_assignment, partitioning, loaded, kept_program, memories)
     if layouts:
-        shardings = _lay_out(program.name, shardings, layouts, loaded, kept_program, inline_count)
+        shardings = _add_layouts(program.name, shardings, layouts, loaded, kept_program, inline_count)
     kept_shardings = iter(shardings[0])
     # An input that is not read is not moved either: `run` leaves it out.
     locations = [next(kept_shardings) if keep else devices[0] for keep in kept_mask]
@@ -413,7 +413,7 @@ def compile_program(
     )
 
 
-def _lay_out(
+def _add_layouts(
     name: str,
     locations: tuple[Sequence[Location], Sequence[Location]],
     layouts: Layouts,
@@ -435,7 +435,7 @@ def _lay_out(
                 results[side].append(location)
                 continue
             sharding = SingleDeviceSharding(location) if isinstance(location, Device) else location
-            placed = locate(name, sharding, read_layout(compiled) if layout is AUTO else layout, t)
+            placed = make_location(name, sharding, read_layout(compiled) if layout is AUTO else layout, t)
             results[side].append(placed if isinstance(placed, Format) else location)
     return results
 

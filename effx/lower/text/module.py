@@ -18,7 +18,7 @@ from effx.lower.placement.concrete import ConcreteArray
 from effx.lower.placement.formats import Layout, Layouts
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
-from effx.lower.placement.resharding import row_by_row
+from effx.lower.placement.resharding import restore_default_layout
 from effx.lower.placement.shardy import sharding_attribute
 from effx.lower.placement.tiling import Tiling
 from effx.lower.text.emit import HostedCall, Module, constant_text, function_lines
@@ -206,7 +206,7 @@ def array_literal_text(x: ConcreteArray) -> str:
     if t.size == 0:
         return ""
     if is_key(t.dtype):
-        return f'"0x{np.asarray(row_by_row(x.buffer, t)).tobytes().hex().upper()}"'
+        return f'"0x{np.asarray(restore_default_layout(x.buffer, t)).tobytes().hex().upper()}"'
     values = np.asarray(x)
     if t.kind != "b" and bits(t.dtype) >= 8:
         return f'"0x{values.tobytes().hex().upper()}"'

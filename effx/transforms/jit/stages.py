@@ -453,7 +453,7 @@ class Lowered(CompilationStage):
             debug_info,
             assignment.partitioning(program),
             assignment.memories(program),
-            assignment.other_layouts(program),
+            assignment.nondefault_layouts(program),
             parts_in_place,
         )
 
