@@ -29,6 +29,8 @@ from effx.handling import (
     reference_rule,
     tangent_of,
 )
+from effx.ir.sizes.dimensions import has_symbolic
+from effx.lower.text.emit import emits_form
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
@@ -170,6 +172,25 @@ def zeta_sum(s: N, q: N) -> N:
 
 decomposes(Zeta)(decompose_in_wide_floats(zeta_formulas.hurwitz_zeta))
 decomposes(Polygamma)(decompose_in_wide_floats(zeta_formulas.polygamma))
+
+# A branch waits for the device, as long as a GPU takes to compute three sums of so many numbers instead of one.
+BRANCHED = 1 << 20
+
+
+def _compute_in_one_piece(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Returns a function of two operands without its branch, which of few numbers becomes one kernel."""
+
+    def compute(x: Array, y: Array) -> Array:
+        shape = max(x.type.shape, y.type.shape, key=len)
+        is_small = not has_symbolic(shape) and math.prod(shape) < BRANCHED
+        return function(x, y, in_one_piece=is_small)
+
+    return decompose_in_wide_floats(compute)
+
+
+ACCELERATORS = ("cuda", "rocm", "tpu")
+emits_form(Zeta, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.hurwitz_zeta))
+emits_form(Polygamma, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.polygamma))
 decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))
 decomposes(Lgamma)(decompose_in_wide_floats(formulas.log_gamma))
 decomposes(Digamma)(decompose_in_wide_floats(formulas.digamma))

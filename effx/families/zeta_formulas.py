@@ -70,33 +70,50 @@ def _zeta_times_gamma(s: Array, q: Array) -> Array:
 PositiveSum = Callable[[Array, Array], Array]
 
 
-def _extend_to_negative(of_positive: PositiveSum, s: Array, q: Array) -> Array:
-    """Returns the zeta function for whole s and q < 0 that is no integer: a sum to both sides less one of them."""
+def _extend_to_negative(of_positive: PositiveSum, s: Array, q: Array, beyond: Callable[[], Array]) -> Array:
+    """Returns the zeta function for whole s and q < 0 that is no integer: a sum to both sides less one of them, `beyond`."""
     distance = -q - FLOOR(-q)  # from the integer above
     right, left = of_positive(s, 1.0 - distance), of_positive(s, distance)
-    beyond = of_positive(s, 1.0 - q)
+    rest = beyond()
     # Where both overflow, the nearer integer has the larger part.
     overflow = (right == math.inf) & (left == math.inf) & (distance != 0.5)
     nearer = where(distance < 0.5, -math.inf, math.inf)
-    difference = where((right == left) | overflow, 0.0, right - left) + where(overflow, 0.0, beyond)
+    difference = where((right == left) | overflow, 0.0, right - left) + where(overflow, 0.0, rest)
     odd = FLOOR(s * 0.5) * 2.0 != s
-    return where(odd, where(overflow, nearer, difference), right + left - beyond)
+    return where(odd, where(overflow, nearer, difference), right + left - rest)
 
 
-def _sum_powers(of_positive: PositiveSum, s: Array, q: Array) -> Array:
+def _sum_powers(of_positive: PositiveSum, s: Array, q: Array, in_one_piece: bool) -> Array:
     """Returns the sum of (q + k)^-s for s > 1, or a multiple of it, by what gives it for positive q.
 
     NaN for negative q where s is not whole; at a pole infinite where both of its sides are.
+
+    Args:
+        of_positive: gives it for positive q.
+        s, q: the operands.
+        in_one_piece: True to compute for all numbers what negative ones need, without a branch.
     """
     whole = (FLOOR(s) == s) & (s < math.inf)
-    positive = of_positive(s, where(q > 0.0, q, 1.0))
-    negative = (q < 0.0) & (q > -math.inf) & whole & (FLOOR(q) != q)
-    value = _compute_where(of_positive, negative, s, q, positive)
+    if in_one_piece:
+        negative = _is_reflected(q, whole)
+        one_side = of_positive(s, where(q > 0.0, q, where(negative, 1.0 - q, 1.0)))
+        order, place = where(negative, s, 2.0), where(negative, q, -0.5)
+        both_sides = _extend_to_negative(of_positive, order, place, lambda: where(negative, one_side, 1.0))
+        value = where(negative, both_sides, one_side)
+    else:
+        positive = of_positive(s, where(q > 0.0, q, 1.0))
+        negative = _is_reflected(q, whole)
+        value = _compute_where(of_positive, negative, s, q, positive)
     pole = (q <= 0.0) & (FLOOR(q) == q)
     # Of an odd power the sides of a pole have other signs; at 0, the side where q is positive counts.
     even = whole & (FLOOR(s * 0.5) * 2.0 == s)
     value = where(pole, where((q == 0.0) | even, math.inf, math.nan), value)
     return where((q > 0.0) | negative | pole, value, math.nan)
+
+
+def _is_reflected(q: Array, whole: Array) -> Array:
+    """Says where q is negative and no pole, and s is whole."""
+    return (q < 0.0) & (q > -math.inf) & whole & (FLOOR(q) != q)
 
 
 def _compute_where(of_positive: PositiveSum, mask: Array, s: Array, q: Array, otherwise: Array) -> Array:
@@ -105,7 +122,8 @@ def _compute_where(of_positive: PositiveSum, mask: Array, s: Array, q: Array, ot
 
     def compute(xs: list[Array]) -> list[Array]:
         mask, s, q, otherwise = xs
-        negative = _extend_to_negative(of_positive, where(mask, s, 2.0), where(mask, q, -0.5))
+        s, q = where(mask, s, 2.0), where(mask, q, -0.5)
+        negative = _extend_to_negative(of_positive, s, q, lambda: of_positive(s, 1.0 - q))
         return [where(mask, negative, otherwise)]
 
     operands = [mask, s, q, otherwise]
@@ -116,20 +134,20 @@ def _compute_where(of_positive: PositiveSum, mask: Array, s: Array, q: Array, ot
     return result
 
 
-def hurwitz_zeta(s: Array, q: Array) -> Array:
+def hurwitz_zeta(s: Array, q: Array, in_one_piece: bool = False) -> Array:
     """Returns the sum of (q + k)^-s over all k from 0; infinite for s = 1, and NaN below."""
     s, q = broadcast_arrays([s, q], keep_scalars=False)
-    value = _sum_powers(_zeta_of_positive, where(s > 1.0, s, 2.0), q)
+    value = _sum_powers(_zeta_of_positive, where(s > 1.0, s, 2.0), q, in_one_piece)
     value = where(s > 1.0, value, where((s == 1.0) & ~(value != value), math.inf, math.nan))
     return where(s == s, value, math.nan)
 
 
-def polygamma(m: Array, x: Array) -> Array:
+def polygamma(m: Array, x: Array, in_one_piece: bool = False) -> Array:
     """Returns the m-th slope of digamma, for whole m >= 0; NaN for others."""
     m, x = broadcast_arrays([m, x], keep_scalars=False)
     defined = (m >= 0.0) & (FLOOR(m) == m) & (m < math.inf)
     higher = defined & (m > 0.0)
-    size = _sum_powers(_zeta_times_gamma, where(higher, m, 1.0) + 1.0, x)
+    size = _sum_powers(_zeta_times_gamma, where(higher, m, 1.0) + 1.0, x, in_one_piece)
     value = where(FLOOR(m * 0.5) * 2.0 == m, -size, size)
     value = where(m == 0.0, gamma_formulas.digamma(x), value)
     return where(defined & (x == x), value, math.nan)
