@@ -104,6 +104,11 @@ def runs_on_host(program: Program) -> bool:
     return False
 
 
+def is_stored_as_complex(t: ArrayType) -> bool:
+    """Says whether a type is of keys of 16 bytes, for which XLA has no other dtype than complex numbers."""
+    return dtypes.is_key(t.dtype) and t.mlir.endswith("complex<f64>>")
+
+
 def constant_text(value: Scalar, t: ArrayType) -> str:
     """Returns the text inside `dense<...>` of a scalar of type `t`."""
     kind = t.kind
@@ -344,6 +349,9 @@ class Body:
         where: the names around the equation that is being written, in profiles.
         arguments: the arguments of the module's public function, which are the same at each use; XLA may compute any
             other value once for each use, with other roundings.
+        stacks: of arrays that are two along an axis of two elements: that axis, and their names.
+        pairs: of arrays that are another's elements by two: the axis that was split, and the other's name and type.
+        words: the names of the words that keys of 16 bytes were made of, by the keys' names.
         token: the name of what the next transfer to a host comes after, on TPUs; "" where there is none before.
     """
 
@@ -360,10 +368,13 @@ class Body:
         "lines",
         "module",
         "names",
+        "pairs",
         "sizes",
+        "stacks",
         "sums",
         "token",
         "where",
+        "words",
     )
 
     def __init__(self, module: Module) -> None:
@@ -375,6 +386,9 @@ class Body:
         self.names: dict[Var, str] = {}
         self._constants: dict[tuple[str, ArrayType | str], str] = {}
         self.sizes: dict[int, str] = {}
+        self.words: dict[str, str] = {}
+        self.pairs: dict[str, tuple[int, str, ArrayType]] = {}
+        self.stacks: dict[str, tuple[int, str, str]] = {}
         self._count = 0
         self._location = ""
         self._source: Source = None
@@ -521,6 +535,9 @@ class Body:
             return self.inline(program, inputs)
         if self.module.platform == "tpu" and runs_on_host(program):
             # Each transfer has a channel of its own, also where a program is called twice.
+            return self.inline(program, inputs)
+        if self.module.platform != "cpu" and any([is_stored_as_complex(t) for t in program.in_types]):
+            # Inside, the words of keys are still known, which XLA does not find again in the complex numbers.
             return self.inline(program, inputs)
         return self.call_function(
             self.module.function_of(program), inputs, program.in_types, program.out_types

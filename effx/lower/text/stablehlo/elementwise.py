@@ -10,7 +10,7 @@ from effx.ir.ops.base import Binary, Elementwise, Unary
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits
+from effx.lower.text.emit import Body, emits, is_stored_as_complex
 from effx.lower.text.stablehlo.complex import has_complex_form, write_complex
 
 Inputs = tuple[Atom, ...]
@@ -319,10 +319,12 @@ def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
 @emits(v.Bitcast)
 def bitcast(body: Body, op: v.Bitcast, inputs: Inputs, outputs: Outputs) -> str:
     x, y = inputs[0], outputs[0].type
-    if dtypes.is_key(y.dtype) and y.mlir.endswith("complex<f64>>"):
-        return _words_to_keys(body, body.name(x), y)
-    if dtypes.is_key(x.type.dtype) and x.type.mlir.endswith("complex<f64>>"):
-        return _keys_to_words(body, body.name(x), x.type)
+    if is_stored_as_complex(y):
+        keys = _words_to_keys(body, body.name(x), y)
+        body.words[keys] = body.name(x)
+        return keys
+    if is_stored_as_complex(x.type):
+        return body.words.get(body.name(x)) or _keys_to_words(body, body.name(x), x.type)
     return body.line(f"stablehlo.bitcast_convert {body.name(x)} : ({x.type.mlir}) -> {y.mlir}")
 
 
