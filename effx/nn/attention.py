@@ -3,18 +3,15 @@
 from operator import index
 from typing import Literal, overload
 
-import numpy as np
-
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.array.indexing import count_up
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
+from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import expand_dims, reshape, transpose
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
-from effx.ir.sizes.dimensions import has_symbolic
 from effx.nn.exponentials import logsumexp, softmax
 from effx.nn.streaming import AttentionPairs, attend_in_blocks
 
@@ -96,6 +93,7 @@ def dot_product_attention(
     Raises:
         ShapeError, DTypeError: shapes or dtypes do not fit.
 
+    >>> import numpy as np
     >>> q, kv = np.ones((2, 1, 4), np.float32), np.arange(8, dtype=np.float32).reshape(2, 1, 4)
     >>> dot_product_attention(q, kv, kv, is_causal=True)[0, 0]
     Array([0., 1., 2., 3.], dtype=float32)
@@ -214,16 +212,15 @@ def _is_within_length(name: str, lengths: Operand, b: int, size: int) -> Array:
 
 
 def _find_near_pairs(t: int, s: int, is_causal: bool, window: int | tuple[int, int] | None) -> Array:
-    """Says which keys `[t, s]` are near a query and, if causal, not ahead of it: a constant where sizes are known."""
+    """Says which keys `[t, s]` are near a query and, if causal, not ahead of it.
+
+    It is computed, since a kernel that reads it as a constant is not fused with the products on TPUs.
+    """
     before, after = (None, 0) if window is None else _window_sizes(window)
     farthest = min(after, 0) if is_causal else after
-    if has_symbolic((t, s)):
-        ahead: Array = expand_dims(count_up(s), 0) - expand_dims(count_up(t), 1)
-        near: Array = ahead <= farthest
-        return near if before is None else near & (ahead >= -before)
-    distance = np.arange(s)[None, :] - np.arange(t)[:, None]
-    allowed = distance <= farthest
-    return to_host_array(allowed if before is None else allowed & (distance >= -before))
+    ahead: Array = expand_dims(count_up(s), 0) - expand_dims(count_up(t), 1)
+    near: Array = ahead <= farthest
+    return near if before is None else near & (ahead >= -before)
 
 
 def _attention_mask(
