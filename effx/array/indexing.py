@@ -251,7 +251,7 @@ def _resolve_entry(
     if isinstance(part, Window):
         return _resolve_window(part, n, axis, x, mode)
     if isinstance(part, Array):
-        return part if wraps else _keep_indices_negative(part, n)
+        return part if wraps or is_written else _keep_indices_negative(part, n)
     try:
         position = as_int(part)
     except TypeError:
@@ -513,8 +513,8 @@ def _read_block(x: Array, advanced: list[int], arrays: "list[Array]") -> Array:
     return reshape(block, tuple([n for i, n in enumerate(sizes) if i not in advanced]))
 
 
-def _index_array(entry: Any, n: int, mode: str) -> Array:
-    """Returns an index as a signed array, negative ones counted from the end."""
+def _index_array(entry: Any, n: int, mode: str, wraps: bool = True) -> Array:
+    """Returns an index as a signed array, negative ones counted from the end unless they are out of bounds."""
     from effx.ir.values.boxes import HostArray
 
     array: Array = as_operand(entry)
@@ -524,7 +524,9 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
         if mode == "wrap":
             data = np.mod(data, np.asarray(n).astype(np.promote_types(data.dtype, np.min_scalar_type(n))))
         dtype = np.int32 if n < 2**31 else np.int64
-        counted = np.where(data < 0, data + np.asarray(n, np.int64), data) if t.kind == "i" else data
+        counted = (
+            np.where(data < 0, data + np.asarray(n, np.int64), data) if t.kind == "i" and wraps else data
+        )
         # What the dtype cannot hold becomes its largest or smallest value, which is out of range too.
         limits = np.iinfo(dtype)
         bottom = 0 if counted.dtype.kind == "u" else limits.min
@@ -540,7 +542,7 @@ def _index_array(entry: Any, n: int, mode: str) -> Array:
         array = convert(array, dtypes.int32)
     if mode == "wrap":
         return arithmetic.remainder(array, n)
-    return array if t.kind == "u" else arithmetic.where(array < 0, array + n, array)
+    return array if t.kind == "u" or not wraps else arithmetic.where(array < 0, array + n, array)
 
 
 def _keep_indices_negative(index: Array, n: int) -> Array:
@@ -630,7 +632,7 @@ def update_at(x: Array, index: Index, value: Operand, combiner: str, how: Indexi
     plan = plan_index(x, index, mode, how.wraps, is_written=True)
     advanced = plan.arrays()
     lookup = "wrap" if mode == "wrap" else "drop"
-    arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup) for a in advanced}
+    arrays = {a: _index_array(plan.entries[a], plan.shape[a], lookup, how.wraps) for a in advanced}
     batch = broadcast_shapes(*[a.type.shape for a in arrays.values()]) if arrays else ()
 
     # The axes of x[index], in order: None stands for the index arrays' axes.
