@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.signal
 
+import effx
 import effx.numpy as enp
 from effx import lax
 from effx.effects import handle
 from effx.handlers.oracle import Reference
+from effx.numpy import filtering
+from effx.scipy import signal
 from tests.lower.forms import run_form_of
 from tests.ops.rows import assert_close, host
 from tests.ops.table import CASES, Case, name
@@ -105,3 +109,103 @@ def test_bounds_of_bools(low: bool, high: bool) -> None:
     x = np.array([[False, True]])
     (y,) = run_form_of("tpu", lambda x: lax.clamp(np.bool_(low), x, np.bool_(high)), x)
     np.testing.assert_array_equal(y, np.minimum(np.maximum(x, low), high))
+
+
+ORDERS = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 7.0, 40.0, np.inf, np.nan, 0.0, -1.0], np.float32)
+PLACES = np.array(
+    [0.25, 1.0, 9.5, 1e6, np.inf, 0.0, -0.0, -1.0, -2.0, -0.5, -1.25, -7.75, -1e4 - 0.5, -np.inf, np.nan],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("platform", [GPU, "tpu"])
+@pytest.mark.parametrize("which", ["zeta", "polygamma"])
+def test_zeta_functions_in_one_piece(which: str, platform: str) -> None:
+    """Without a branch for negative numbers the values are the same."""
+    fun = getattr(lax, which)
+    orders, places = [x.ravel() for x in np.meshgrid(ORDERS, PLACES)]
+    (y,) = run_form_of(platform, fun, orders, places)
+    np.testing.assert_allclose(y, np.asarray(fun(orders, places)), rtol=1e-6)
+
+
+def test_zeta_function_of_many_numbers_has_a_branch() -> None:
+    """Two sums more of each number take longer than the device waits for a branch."""
+    for n, has_branch in ((1 << 10, False), (1 << 20, True)):
+        x: Any = effx.ShapeDtypeStruct((n,), np.float32)
+        text = effx.jit(lax.zeta).trace(x, x).lower(lowering_platforms=(GPU,)).as_text()
+        assert ("stablehlo.case" in text) == has_branch
+
+
+@pytest.mark.parametrize("platform", [GPU, "tpu"])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 13])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_in_turn(axis: int, n: int, platform: str) -> None:
+    """Two arrays in turn are a choice between both spread out: with zeros of both signs, NaN and bools."""
+
+    def scan(x: Any) -> Any:
+        return lax.associative_scan(lambda a, b: b, x, axis=axis), lax.associative_scan(enp.add, x, axis=axis)
+
+    x = np.resize(SPECIAL[[2, 3, 0, 7, 2, 3, 5]], (3, n) if axis else (n, 3))
+    last, total = run_form_of(platform, scan, x)
+    np.testing.assert_array_equal(np.signbit(last), np.signbit(x))
+    np.testing.assert_array_equal(last, x)
+    np.testing.assert_array_equal(total, np.cumsum(x, axis))
+    flags = x > 0
+    (some,) = run_form_of(platform, lambda x: lax.associative_scan(enp.logical_or, x, axis=axis), flags)
+    np.testing.assert_array_equal(some, np.logical_or.accumulate(flags, axis))
+
+
+@pytest.mark.parametrize("n", [2, 7, 16])
+def test_slopes_of_elements_in_turn(n: int) -> None:
+    """Every second element is read where two arrays in turn are transposed."""
+    x = np.random.default_rng(0).uniform(0.5, 2.0, (n, 2)).astype(np.float32)
+
+    def slope(x: Any) -> Any:
+        return effx.grad(lambda x: enp.sum(lax.associative_scan(enp.multiply, x) ** 3))(x)
+
+    assert_close(run_form_of("tpu", slope, x)[0], np.asarray(slope(x)), 1e-5)
+
+
+def test_elements_in_turn_are_no_array_of_pairs() -> None:
+    """The text for a CPU has the pairs; that for a TPU reads none of them."""
+    x = effx.ShapeDtypeStruct((64,), np.float32)
+    fun = effx.jit(lambda x: enp.stack([x, -x], 1).reshape(128))
+    texts = {p: fun.trace(x).lower(lowering_platforms=(p,)).as_text() for p in ("cpu", GPU, "tpu")}
+    assert {p: "stablehlo.pad" in text for p, text in texts.items()} == {"cpu": False, GPU: True, "tpu": True}
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("sizes", [(9, 4), (4, 9), (5, 5), (7, 1)])
+def test_convolutions_of_vectors(sizes: tuple[int, int], mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By XLA's convolution on TPUs, and elsewhere by windows whose indices are computed if there are many."""
+    monkeypatch.setattr(filtering, "KNOWN_INDICES", 0)
+    x, y = [np.random.default_rng(n).normal(size=n).astype(np.float32) for n in sizes]
+    for platform in ("tpu", GPU):
+        (z,) = run_form_of(platform, lambda x, y: enp.convolve(x, y, mode), x, y)
+        assert_close(z, np.convolve(x, y, mode), 1e-5)
+        (z,) = run_form_of(platform, lambda x, y: enp.correlate(x, y, mode), x, y)
+        assert_close(z, np.correlate(x, y, mode), 1e-5)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_convolutions_of_matrices(is_complex: bool, mode: str) -> None:
+    """GPUs and TPUs put the zeros around the matrix themselves."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 7)).astype(np.float32), rng.normal(size=(3, 4)).astype(np.float32)
+    data = (x + 1j * x[::-1], y - 1j * y) if is_complex else (x, y)
+    (z,) = run_form_of(GPU, lambda x, y: signal.convolve2d(x, y, mode), *data)
+    assert_close(z, scipy.signal.convolve2d(*data, mode), 1e-5)
+
+
+@pytest.mark.parametrize("platform", [GPU, "tpu"])
+def test_words_of_keys_stay_words(platform: str) -> None:
+    """Of the complex numbers that keys of 16 bytes are stored as a TPU has no bits."""
+
+    def draw(words: Any) -> Any:
+        return effx.random.bits(effx.random.wrap_key_data(words, impl="rbg"), (64,))
+
+    words = np.arange(4, dtype=np.uint32)
+    text = effx.jit(draw).trace(words).lower(lowering_platforms=(platform,)).as_text()
+    assert "stablehlo.real" not in text
+    np.testing.assert_array_equal(run_form_of(platform, draw, words)[0], np.asarray(draw(words)))

@@ -8,6 +8,7 @@ from effx.array.shaping import normalize_axes, reshape
 from effx.errors import OptionError, ShapeError
 from effx.ir.ops.elementwise import Complex
 from effx.ir.ops.shape import Reverse
+from effx.lax.control.branches import platform_dependent
 from effx.lax.convolution import conv_general_dilated
 from effx.numpy import fft
 from effx.numpy.padding import pad
@@ -47,18 +48,27 @@ def _check_order(function_name: str, x: Array, y: Array, axes: Sequence[int]) ->
     )
 
 
-def _sliding_products(x: Array, kernel: Array, precision: object) -> Array:
-    """Returns the sums of products of a kernel with each part of x that it covers."""
+Amounts = Sequence[tuple[int, int]]
+
+
+def _sliding_products(x: Array, kernel: Array, precision: object, zeros: Amounts | None = None) -> Array:
+    """Returns the sums of products of a kernel with each part of x that it covers; x has zeros around it, so many before
+    and behind along each axis.
+    """
     if x.type.kind == "c":
         a, b, c, d = arithmetic.real(x), arithmetic.imag(x), arithmetic.real(kernel), arithmetic.imag(kernel)
-        real = _sliding_products(a, c, precision) - _sliding_products(b, d, precision)
-        return COMPLEX(real, _sliding_products(a, d, precision) + _sliding_products(b, c, precision))
+
+        def slide(part: Array, of_kernel: Array) -> Array:
+            return _sliding_products(part, of_kernel, precision, zeros)
+
+        real = slide(a, c) - slide(b, d)
+        return COMPLEX(real, slide(a, d) + slide(b, c))
     ndim = x.type.ndim
     products = conv_general_dilated(
         reshape(x, (1, 1, *x.type.shape)),
         reshape(kernel, (1, 1, *kernel.type.shape)),
         (1,) * ndim,
-        "VALID",
+        zeros or "VALID",
         precision=precision,  # type: ignore[arg-type]  # as the operation takes it
     )
     return reshape(products, products.type.shape[2:])
@@ -75,24 +85,29 @@ def _convolve_directly(
     mode: str,
     precision: object,
     boundary: str = "constant",
-    fill: Array | float = 0.0,
+    fill: Array | None = None,
     upper: bool = False,
 ) -> Array:
-    """Convolves, in the sense of mathematics: the second array is reversed.
+    """Convolves, in the sense of mathematics: the second array is reversed. Without `fill`, zeros are around the first.
 
     Of an even size no element is the middle: `upper` chooses the later one of two for mode "same".
     """
     kernel = _flip_and_conjugate(y)
     if mode != "valid":
-        amounts = []
+        amounts: list[tuple[int, int]] = []
         for n in y.type.shape:
             low = n // 2 if upper else (n - 1) // 2  # the elements before are cropped
             amounts.append((n - 1, n - 1) if mode == "full" else (n - 1 - low, low))
         widths = dict(enumerate(amounts))
-        if boundary == "constant":
-            x = pad(x, widths, constant_values=fill)
-        else:
-            x = pad(x, widths, mode=boundary)
+        if boundary == "constant" and fill is None:
+            # XLA:CPU is faster with a copy of x that has the zeros; others put zeros around themselves.
+            return platform_dependent(
+                x,
+                kernel,
+                cpu=lambda x, kernel: _sliding_products(pad(x, widths), kernel, precision),
+                default=lambda x, kernel: _sliding_products(x, kernel, precision, amounts),
+            )
+        x = pad(x, widths, mode=boundary) if fill is None else pad(x, widths, constant_values=fill)
     return _sliding_products(x, kernel, precision)
 
 
@@ -239,7 +254,9 @@ def _convolve_planes(
         raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
     if mode == "valid" and _check_order(function_name, x, y, (0, 1)):
         x, y = y, x
-    return _convolve_directly(x, y, mode, precision, BOUNDARIES[boundary], convert(fill, x.type.dtype), upper)
+    are_zeros = boundary != "fill" or (type(fillvalue) in (int, float) and fillvalue == 0)
+    around = None if are_zeros else convert(fill, x.type.dtype)
+    return _convolve_directly(x, y, mode, precision, BOUNDARIES[boundary], around, upper)
 
 
 def convolve2d(
