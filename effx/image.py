@@ -179,10 +179,13 @@ def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, p
         return x
     x, dtype = _widen_image("resize", image)
     real = dtypes.real_dtype(x.type.dtype)
-    for axis, (n, m) in enumerate(zip(image.type.shape, shape, strict=True)):
+    known: dict[tuple[int, int], Array] = {}
+    for axis, sizes in enumerate(zip(image.type.shape, shape, strict=True)):
+        n, m = sizes
         if n != m:
-            weights = _weights(method, n, *_find_places(n, m, real), antialias)
-            x = _apply_weights(x, axis, weights, precision)
+            if sizes not in known:
+                known[sizes] = _weights(method, n, *_find_places(n, m, real), antialias)
+            x = _apply_weights(x, axis, known[sizes], precision)
     return convert(x, dtype)
 
 
