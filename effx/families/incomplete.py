@@ -30,7 +30,7 @@ from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, Binary, Elementwise, decomposes, jvp_rule
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Singleton, elementwise_type
-from effx.ir.ops.control import While
+from effx.ir.ops.control import Cond, While
 from effx.ir.ops.reduce import ReduceOr
 from effx.transforms.autodiff.core import jvp
 
@@ -121,6 +121,9 @@ BETAINC, BETAINC_GRAD_A = Betainc(), BetaincGradA()
 
 Step = Callable[..., list[Array]]
 
+# A GPU waits for the processor after each iteration of a loop, as long as it computes several of these.
+STRIDE, GPUS = 8, ("cuda", "rocm")
+
 
 def _iterate_while(
     step: Step,
@@ -140,9 +143,20 @@ def _iterate_while(
         more = ReduceOr(tuple(range(len(shape))))(xs[1]) if shape else xs[1]
         return [e.And()(more, xs[0] <= float(LIMIT))]
 
-    def iteration(xs: list[Array]) -> list[Array]:
+    def advance(xs: list[Array]) -> list[Array]:
         results = step(xs[0], *xs[2:])
         return [xs[0] + 1.0, differs(xs[2 : 2 + k], results), *results, *xs[2 + k :]]
+
+    def advance_in_strides(xs: list[Array]) -> list[Array]:
+        for _ in range(STRIDE):
+            xs = advance(xs)
+        return xs
+
+    strides = stage(advance_in_strides, types, "iterations").program
+    single = stage(advance, types, "iteration").program
+
+    def iteration(xs: list[Array]) -> list[Array]:
+        return list(Cond((strides, single), (GPUS, ()))(scalar(1, dtypes.int32, False), *xs))
 
     loop = While(stage(condition, types, "goes_on").program, stage(iteration, types, "iteration").program)
     return list(loop(counter, going, *first)[2 : 2 + k])

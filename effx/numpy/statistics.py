@@ -23,6 +23,7 @@ from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops import elementwise as e
 from effx.ir.sizes.division import maximum
+from effx.numpy.indexing import take
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort
 from effx.transforms.jit.jit import jit
@@ -48,22 +49,26 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
     sizes = [a.type.shape[i] for i in remaining_axes]
     flat = shaping.reshape(shaping.transpose(a, (*remaining_axes, *axes)), (*sizes, -1))
     n = flat.type.shape[-1]
-    ordered = sort(flat)
+    # What is equal needs no order, which GPUs and TPUs would keep by numbering the elements.
+    ordered = sort(flat, stable=False)
     missing = isnan(flat)
     # Positions in f32 at least: a 16-bit float counts to 256 only.
     wide = dtypes.float32 if a.type.dtype.itemsize < 4 else a.type.dtype
     points = shaping.reshape(convert(q, wide), (-1,) + (1,) * len(sizes))
     if skip:
         last: Array = convert(n - 1 - reducing.sum(missing, -1), wide)
+        position: Array = points * shaping.expand_dims(last, 0)
     else:
-        last = broadcast_to(size_scalar(n - 1, wide, False), tuple(sizes))
-    position: Array = points * shaping.expand_dims(last, 0)
+        position = points * size_scalar(n - 1, wide, False)
     low, high = perform(arithmetic.FLOOR, (position,)), perform(e.Ceil(), (position,))
     weight = position - low
 
     def at(where: Array) -> Array:
         index = arithmetic.clip(convert(where, dtypes.int32), 0, n - 1)
-        gathered = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+        if skip:
+            gathered = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+        else:
+            gathered = take(ordered, shaping.reshape(index, (-1,)), axis=-1, mode="clip")
         return convert(shaping.moveaxis(gathered, -1, 0), wide)
 
     if method == "linear":

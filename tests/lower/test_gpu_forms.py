@@ -209,3 +209,50 @@ def test_words_of_keys_stay_words(platform: str) -> None:
     text = effx.jit(draw).trace(words).lower(lowering_platforms=(platform,)).as_text()
     assert "stablehlo.real" not in text
     np.testing.assert_array_equal(run_form_of(platform, draw, words)[0], np.asarray(draw(words)))
+
+
+@pytest.mark.parametrize("platform", [GPU, "tpu"])
+@pytest.mark.parametrize("sizes", [(3, 0, 4), (0, 0, 10), (1, 2, 3)])
+def test_grouped_products_at_once(sizes: tuple[int, ...], platform: str) -> None:
+    """An infinity in another group's rows or matrix is no NaN; rows of no group give 0."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(10, 4)).astype(np.float32), rng.normal(size=(3, 4, 5)).astype(np.float32)
+    n = np.array(sizes, np.int32)
+    x[2, 0], y[1, 0, 0] = np.inf, np.nan
+
+    def multiply(x: Any, y: Any, n: Any) -> Any:
+        return lax.ragged_dot(x, y, n)
+
+    text = effx.jit(multiply).trace(x, y, n).lower(lowering_platforms=(platform,)).as_text()
+    assert "stablehlo.while" not in text
+    for fun in (multiply, effx.grad(lambda x, y, n: enp.sum(multiply(x, y, n) ** 2), (0, 1))):
+        leaves = effx.tree_util.tree_leaves(fun(x, y, n))
+        for z, want in zip(run_form_of(platform, fun, x, y, n), leaves, strict=True):
+            np.testing.assert_allclose(z, np.asarray(want), rtol=1e-5, atol=1e-5)
+
+
+def test_many_grouped_products_are_in_a_loop() -> None:
+    """Where all rows by all matrices take longer than the loop's waiting."""
+    x: Any = effx.ShapeDtypeStruct((1 << 14, 1 << 10), np.float32)
+    y: Any = effx.ShapeDtypeStruct((8, 1 << 10, 1 << 10), np.float32)
+    n: Any = effx.ShapeDtypeStruct((8,), np.int32)
+    text = effx.jit(lax.ragged_dot).trace(x, y, n).lower(lowering_platforms=(GPU,)).as_text()
+    assert "stablehlo.while" in text
+
+
+@pytest.mark.parametrize("which", ["igamma", "igammac", "betainc"])
+def test_loops_in_strides(which: str) -> None:
+    """What is computed beyond the end of a series or fraction does not change its value."""
+    a, x = [v.ravel() for v in np.meshgrid(np.geomspace(0.1, 50, 7), np.geomspace(0.01, 60, 9))]
+    operands = [v.astype(np.float32) for v in ((a, x, x / 61) if which == "betainc" else (a, x))]
+    fun = getattr(lax, which)
+    (y,) = run_form_of(GPU, fun, *operands)
+    np.testing.assert_allclose(y, np.asarray(fun(*operands)), rtol=2e-6)
+
+
+@pytest.mark.parametrize("platform", [GPU, "tpu"])
+def test_medians(platform: str) -> None:
+    """By sorts that need not keep the order of equal elements."""
+    x = np.resize(SPECIAL, (5, 8))
+    for fun, want in ((enp.median, np.median), (enp.nanmedian, np.nanmedian)):
+        np.testing.assert_array_equal(run_form_of(platform, lambda x, fun=fun: fun(x, 1), x)[0], want(x, 1))

@@ -31,9 +31,10 @@ def call(body: Body, op: Call, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
 
 @emits(Cond)
 def cond(body: Body, op: Cond, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
-    index, *names = [body.name(a) for a in inputs]
     if op.platforms:
-        return body.inline(op.branches[find_platform_branch(op.platforms, body.module.platform)], names)
+        branch = op.branches[find_platform_branch(op.platforms, body.module.platform)]
+        return body.inline(branch, [body.name(a) for a in inputs[1:]])
+    index, *names = [body.name(a) for a in inputs]
     if len(op.branches) == 1:
         return body.call(op.branches[0], names)
     types = [v.type for v in outputs]
