@@ -5,7 +5,8 @@ from typing import TypeVar
 from effx.array.promotion import as_operand
 from effx.errors import OptionError
 from effx.lazy import list_names
-from effx.lower.placement.formats import AutoLayout, Format, Layout
+from effx.lower.placement.layouts import AutoLayout, Layout
+from effx.lower.placement.shardings import Format
 from effx.transforms.placement.meshes import with_layout
 from effx.tree.mapping import map as tree_map
 

@@ -23,7 +23,7 @@ from effx.experimental.layout import Format, Layout, with_layout_constraint
 from effx.experimental.serialize_executable import deserialize_and_load, serialize
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.collective import Collective
-from effx.lower.placement.formats import read_layout
+from effx.lower.placement.layouts import read_layout
 from effx.sharding import NamedSharding, SingleDeviceSharding
 from effx.sharding import PartitionSpec as P
 from tests.ops.rows import Row, Sample, host

@@ -34,7 +34,7 @@ from effx.ir.passes.sharding_constraints import explicit_mesh
 from effx.ir.program import Program
 from effx.lower.placement.backends import default_device, devices
 from effx.lower.placement.concrete import ConcreteArray, committed_device, memory_kind_of
-from effx.lower.placement.formats import NO_LAYOUTS, Layout, Layouts, RequestedLayout, is_default_layout
+from effx.lower.placement.layouts import NO_LAYOUTS, Layout, Layouts, RequestedLayout, is_default_layout
 from effx.lower.placement.memories import (
     Memories,
     default_memory_kind,

@@ -36,15 +36,17 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.placement import transfer_guards
 from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
-from effx.lower.placement.formats import AutoLayout, Format, format_of
+from effx.lower.placement.layouts import AutoLayout
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
 from effx.lower.placement.processes import failure_of_other_process
 from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
 from effx.lower.placement.shardings import (
     BufferSharding,
+    Format,
     Location,
     NamedSharding,
     SingleDeviceSharding,
+    format_of,
     layout_of_buffer,
     make_buffer_sharding,
     make_location,

@@ -11,11 +11,17 @@ from jaxlib import _jax, version
 from jaxlib._hlo import HloSharding
 from jaxlib._jax import Device
 
-from effx.errors import BackendError, ShardingError
+from effx.errors import BackendError, OptionError, ShardingError
 from effx.ir.meshes import AbstractMesh, PartitionSpec, check_spec, entry_axes, spec_axis_numbers
 from effx.ir.types import ArrayType, Shape, TypeSharding, type_sharding
 from effx.lower.placement.backends import is_local
-from effx.lower.placement.formats import AutoLayout, Format, Layout, RequestedLayout, is_default_layout
+from effx.lower.placement.layouts import (
+    AutoLayout,
+    Layout,
+    RequestedLayout,
+    default_layout,
+    is_default_layout,
+)
 from effx.lower.placement.memories import device_name, nondefault_memory_kind, resolve_memory_kind
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.tiling import Index, Tiling
@@ -24,12 +30,14 @@ from effx.tree.registry import register_leaf
 __all__ = [
     "BufferSharding",
     "Device",
+    "Format",
     "Index",
     "Location",
     "NamedSharding",
     "Sharding",
     "SingleDeviceSharding",
     "device_name",
+    "format_of",
     "grid_sharding",
     "layout_of_buffer",
     "make_buffer_sharding",
@@ -367,6 +375,46 @@ class NamedSharding(Sharding):
     def with_memory_kind(self, kind: str | None) -> "NamedSharding":
         """Returns the same sharding in another memory of the devices."""
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+
+@final
+@register_leaf
+@attrs.frozen
+class Format:
+    """A layout and a sharding, which `device_put`, `jit(in_shardings=, out_shardings=)` and ShapeDtypeStruct take in
+    place of a sharding.
+
+    Attributes:
+        layout: a Layout, `Layout.AUTO`, or None to leave it open.
+        sharding: where the parts are; None to leave it open, which a Layout does not allow.
+
+    Raises:
+        OptionError: one is of another type.
+        ShardingError: a Layout comes without a sharding.
+
+    >>> import effx, effx.numpy as enp
+    >>> columns = Format(Layout((1, 0)), effx.sharding.SingleDeviceSharding(effx.devices()[0]))
+    >>> x = effx.device_put(enp.ones((2, 3)), columns)
+    >>> x.format.layout.major_to_minor
+    (1, 0)
+    """
+
+    layout: RequestedLayout = None
+    sharding: Sharding | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not (self.layout is None or isinstance(self.layout, Layout | AutoLayout)):
+            raise OptionError(f"Format: layout must be a Layout, Layout.AUTO or None, got {self.layout!r}")
+        if not (self.sharding is None or isinstance(self.sharding, Sharding)):
+            raise OptionError(f"Format: sharding must be a sharding or None, got {self.sharding!r}")
+        if isinstance(self.layout, Layout) and self.sharding is None:
+            raise ShardingError(f"Format: {self.layout!r} needs a sharding, which says on which devices")
+
+
+def format_of(sharding: Sharding, layout: Layout | None, t: ArrayType) -> Format:
+    """Returns the format of arrays of a type with a sharding and a layout; None for the one that devices give them."""
+    part = t.with_shape(sharding.shard_shape(t.shape))
+    return Format(layout or default_layout(part, sharding.ordered_devices[0]), sharding)
 
 
 def tiling_of(sharding: Sharding, ndim: int) -> Tiling:

@@ -15,10 +15,10 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
-from effx.lower.placement.formats import Format
 from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
 from effx.lower.placement.shardings import (
     BufferSharding,
+    Format,
     NamedSharding,
     Sharding,
     SingleDeviceSharding,

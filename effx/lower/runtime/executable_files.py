@@ -17,11 +17,12 @@ from effx.lower.compile_options import compile_options
 from effx.lower.disk.executable_bytes import pack, unpack
 from effx.lower.placement.backends import platform_of
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, place_on_device
-from effx.lower.placement.formats import Format, Layout
+from effx.lower.placement.layouts import Layout
 from effx.lower.placement.meshes import Mesh
 from effx.lower.placement.results import make_result_handler
 from effx.lower.placement.shardings import (
     Device,
+    Format,
     Location,
     NamedSharding,
     SingleDeviceSharding,

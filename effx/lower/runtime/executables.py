@@ -37,13 +37,14 @@ from effx.lower.placement.backends import (
 )
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, memory_kind_of
 from effx.lower.placement.concrete import constant_counts as constant_buffers
-from effx.lower.placement.formats import AUTO, Format, Layouts, read_layout
+from effx.lower.placement.layouts import AUTO, Layouts, read_layout
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning
 from effx.lower.placement.processes import current_group as group
 from effx.lower.placement.results import make_result_handler
 from effx.lower.placement.shardings import (
     BufferSharding,
+    Format,
     Location,
     NamedSharding,
     SingleDeviceSharding,

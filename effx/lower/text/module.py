@@ -15,7 +15,7 @@ from effx.ir.program import Program, Scalar
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
-from effx.lower.placement.formats import Layout, Layouts
+from effx.lower.placement.layouts import Layout, Layouts
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
 from effx.lower.placement.resharding import restore_default_layout

@@ -11,10 +11,11 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType
 from effx.lower.placement.assignment import ArraySharding, RequestedShardings
 from effx.lower.placement.concrete import ConcreteArray
-from effx.lower.placement.formats import NO_LAYOUTS, AutoLayout, Format, Layout, Layouts, RequestedLayout
+from effx.lower.placement.layouts import NO_LAYOUTS, AutoLayout, Layout, Layouts, RequestedLayout
 from effx.lower.placement.meshes import Mesh, ambient
 from effx.lower.placement.shardings import (
     Device,
+    Format,
     NamedSharding,
     SingleDeviceSharding,
     layout_of_buffer,

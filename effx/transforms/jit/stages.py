@@ -31,12 +31,13 @@ from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
 from effx.lower.placement.concrete import to_concrete
-from effx.lower.placement.formats import Format, format_of
 from effx.lower.placement.meshes import ambient_device
 from effx.lower.placement.shardings import (
     Device,
+    Format,
     Sharding,
     SingleDeviceSharding,
+    format_of,
     layout_of_buffer,
     user_sharding,
 )

@@ -12,10 +12,11 @@ from effx.ir.ops.sharding import Move
 from effx.lower.placement import concrete
 from effx.lower.placement.backends import default_device
 from effx.lower.placement.concrete import join_shards
-from effx.lower.placement.formats import Format, Layout
+from effx.lower.placement.layouts import Layout
 from effx.lower.placement.memories import Space, default_memory_kind, memory_kind_of_space
 from effx.lower.placement.shardings import (
     Device,
+    Format,
     NamedSharding,
     SingleDeviceSharding,
     device_name,

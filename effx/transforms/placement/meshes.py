@@ -29,10 +29,10 @@ from effx.ir.ops.sharding import Constrain
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import devices as all_devices
 from effx.lower.placement.concrete import ConcreteArray, device_put, memory_kind_of, to_concrete
-from effx.lower.placement.formats import Format, Layout
+from effx.lower.placement.layouts import Layout
 from effx.lower.placement.memories import Space
 from effx.lower.placement.meshes import Mesh, ambient, ambient_device
-from effx.lower.placement.shardings import Device, NamedSharding, Sharding, SingleDeviceSharding
+from effx.lower.placement.shardings import Device, Format, NamedSharding, Sharding, SingleDeviceSharding
 from effx.tree.prefixes import broadcast_prefix
 from effx.tree.registry import PyTree, flatten
 

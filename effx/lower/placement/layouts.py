@@ -1,4 +1,4 @@
-"""How an array lies in memory: `Layout`, and `Format`, a layout and a sharding.
+"""How an array lies in memory: `Layout`, and the layouts of a program's inputs and outputs.
 
 Layouts are no part of types, as memories are not: a buffer's layout is in the one object that it carries for its
 sharding and rank, so C++ distinguishes layouts as it does devices. A program takes an argument in the layout that it
@@ -8,20 +8,17 @@ shardings) takes the buffer row by row: `restore_default_layout` in `resharding.
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
+from typing import ClassVar, TypeAlias, final
 
 import attrs
 from jaxlib import _jax
 from jaxlib._jax import Device
 
-from effx.errors import OptionError, ShapeError, ShardingError
+from effx.errors import ShapeError
 from effx.ir.types import ArrayType
 from effx.tree.registry import register_leaf
 
-if TYPE_CHECKING:
-    from effx.lower.placement.shardings import Sharding
-
-__all__ = ["AUTO", "NO_LAYOUTS", "AutoLayout", "Format", "Layout", "Layouts", "RequestedLayout"]
+__all__ = ["AUTO", "NO_LAYOUTS", "AutoLayout", "Layout", "Layouts", "RequestedLayout"]
 
 
 def _to_tuple(axes: Sequence[int]) -> tuple[int, ...]:
@@ -144,46 +141,6 @@ def default_layout(t: ArrayType, device: Device) -> Layout:
 def is_default_layout(layout: Layout, t: ArrayType, device: Device) -> bool:
     """Says whether a device gives arrays of a type this layout unless they ask for another one."""
     return layout.agrees_with(default_layout(t, device))
-
-
-@final
-@register_leaf
-@attrs.frozen
-class Format:
-    """A layout and a sharding, which `device_put`, `jit(in_shardings=, out_shardings=)` and ShapeDtypeStruct take in
-    place of a sharding.
-
-    Attributes:
-        layout: a Layout, `Layout.AUTO`, or None to leave it open.
-        sharding: where the parts are; None to leave it open, which a Layout does not allow.
-
-    Raises:
-        OptionError: one is of another type.
-        ShardingError: a Layout comes without a sharding.
-
-    >>> import effx, effx.numpy as enp
-    >>> columns = Format(Layout((1, 0)), effx.sharding.SingleDeviceSharding(effx.devices()[0]))
-    >>> x = effx.device_put(enp.ones((2, 3)), columns)
-    >>> x.format.layout.major_to_minor
-    (1, 0)
-    """
-
-    layout: RequestedLayout = None
-    sharding: "Sharding | None" = None
-
-    def __attrs_post_init__(self) -> None:
-        if not (self.layout is None or isinstance(self.layout, Layout | AutoLayout)):
-            raise OptionError(f"Format: layout must be a Layout, Layout.AUTO or None, got {self.layout!r}")
-        if not (self.sharding is None or hasattr(self.sharding, "shard_shape")):
-            raise OptionError(f"Format: sharding must be a sharding or None, got {self.sharding!r}")
-        if isinstance(self.layout, Layout) and self.sharding is None:
-            raise ShardingError(f"Format: {self.layout!r} needs a sharding, which says on which devices")
-
-
-def format_of(sharding: "Sharding", layout: Layout | None, t: ArrayType) -> Format:
-    """Returns the format of arrays of a type with a sharding and a layout; None for the one that devices give them."""
-    part = t.with_shape(sharding.shard_shape(t.shape))
-    return Format(layout or default_layout(part, sharding.ordered_devices[0]), sharding)
 
 
 @final
