@@ -3,6 +3,8 @@
 from operator import index
 from typing import Literal, overload
 
+import attrs
+
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
@@ -10,6 +12,7 @@ from effx.array.indexing import count_up
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import expand_dims, reshape, transpose
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.families.attention import FusedAttention, least_logit
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
 from effx.nn.exponentials import logsumexp, softmax
@@ -18,6 +21,7 @@ from effx.nn.streaming import AttentionPairs, attend_in_blocks
 __all__ = ["dot_product_attention"]
 
 WHAT = "dot_product_attention"
+LENGTHS = ("query_seq_lengths", "key_value_seq_lengths")
 
 
 @overload
@@ -83,23 +87,30 @@ def dot_product_attention(
             queries are 0.
         local_window_size: how many keys before and behind the query take part; one int for both.
         implementation: "xla" or None; "blocks" to go through the keys in blocks of 128, and once more for the gradient:
-            the residuals grow as `t + s`, not as `t * s`, and a third more is computed.
+            the residuals grow as `t + s`, not as `t * s`, and a third more is computed; "cudnn" for cuDNN's kernels on
+            NVIDIA GPUs, with such residuals too. These take float16 and bfloat16, heads of a multiple of 8 elements up to
+            256 (128 before compute capability 9.0), windows before the query, and known sizes; with a bias or mask,
+            gradients only of even numbers of queries and keys. They have no forward mode and no second derivatives.
         return_residual: True to return logsumexp of the products too, as a constant.
 
     Returns:
         An array of query's shape, and for `return_residual` one without the last axis. A query for which no key
-        takes part gets the mean of all values.
+        takes part gets the mean of all values; from cuDNN it gets some average of them, or 0.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes do not fit.
+        OptionError: cuDNN has no such window.
+        BackendError: cuDNN's kernels would run on another platform than "cuda".
 
     >>> import numpy as np
     >>> q, kv = np.ones((2, 1, 4), np.float32), np.arange(8, dtype=np.float32).reshape(2, 1, 4)
     >>> dot_product_attention(q, kv, kv, is_causal=True)[0, 0]
     Array([0., 1., 2., 3.], dtype=float32)
     """
-    if implementation not in (None, "xla", "blocks"):
-        raise OptionError(f"{WHAT}: implementation must be 'xla', 'blocks' or None, got {implementation!r}")
+    if implementation not in (None, "xla", "cudnn", "blocks"):
+        raise OptionError(
+            f"{WHAT}: implementation must be 'xla', 'cudnn', 'blocks' or None, got {implementation!r}"
+        )
     query_array = as_operand(query, WHAT)
     q, k, v = [_to_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
     b, s, heads, h = k.type.shape
@@ -119,6 +130,13 @@ def dot_product_attention(
     dtype = dtypes.promote_types(k.type.dtype, dtypes.float32)
     shape = (b, n, t, s)
     factor = h**-0.5 if scale is None else scale
+    if implementation == "cudnn":
+        lengths = query_seq_lengths, key_value_seq_lengths
+        operands, op = _describe_for_cudnn(q, k, v, factor, bias, mask, is_causal, lengths, local_window_size)
+        means, *logsums = attrs.evolve(op, sums=return_residual)(*operands)
+        return _finish_attention(
+            query_array, means, transpose(logsums[0], (0, 2, 1)) if logsums else None, query_seq_lengths
+        )
     if implementation == "blocks" and s:
         width = None if local_window_size is None else _window_sizes(local_window_size)
         pairs = AttentionPairs(
@@ -134,7 +152,7 @@ def dot_product_attention(
             else _is_within_length("key_value_seq_lengths", key_value_seq_lengths, b, s),
         )
         result, sums = attend_in_blocks(q, k, v, factor, pairs)
-        return _finish_attention(query_array, result, sums, query_seq_lengths, return_residual)
+        return _finish_attention(query_array, result, sums if return_residual else None, query_seq_lengths)
     # [b, k, t, n / k, s], then heads together.
     grouped = reshape(q, (b, t, heads, n // heads, h))
     products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, k)
@@ -151,24 +169,62 @@ def dot_product_attention(
     weights = reshape(convert(softmax(logits, -1), k.type.dtype), (b, heads, n // heads, t, s))
     means = DotGeneral((4,), (1,), (0, 1), (0, 2))(weights, v)  # [b, k, n / k, t, h]
     result = reshape(transpose(means, (0, 3, 1, 2, 4)), (b, t, n, h))
-    return _finish_attention(
-        query_array, result, transpose(logsumexp(logits, -1), (0, 2, 1)), query_seq_lengths, return_residual
-    )
+    residual = transpose(logsumexp(logits, -1), (0, 2, 1)) if return_residual else None
+    return _finish_attention(query_array, result, residual, query_seq_lengths)
 
 
 def _finish_attention(
-    query: Array, result: Array, sums: Array, query_lengths: Operand | None, return_residual: bool
+    query: Array, result: Array, sums: Array | None, query_lengths: Operand | None
 ) -> Array | tuple[Array, Array]:
-    """Makes results behind the queries' lengths 0, and gives all the query's shape."""
+    """Makes results behind the queries' lengths 0, and gives them and the sums, if there are any, the query's shape."""
     b, t = result.type.shape[:2]
     if query_lengths is not None:
         counted = _is_within_length("query_seq_lengths", query_lengths, b, t)
         result = where(reshape(counted, (b, t, 1, 1)), result, scalar(0.0, result.type.dtype, False))
     result = reshape(result, query.type.shape)
-    if not return_residual:
+    if sums is None:
         return result
     sums = convert(sums, query.type.dtype)
     return result, StopGradient()(reshape(sums, query.type.shape[:-1]))
+
+
+def _describe_for_cudnn(
+    q: Array,
+    k: Array,
+    v: Array,
+    scale: float,
+    bias: Operand | None,
+    mask: Operand | None,
+    is_causal: bool,
+    lengths: tuple[Operand | None, Operand | None],
+    window: int | tuple[int, int] | None,
+) -> tuple[list[Array], FusedAttention]:
+    """Returns the operands of cuDNN's kernel and the operation that calls it; a mask is a bias there."""
+    (b, t, n, _), s, dtype = q.type.shape, k.type.shape[1], q.type.dtype
+    largest = 0
+    if window is not None:
+        before, after = _window_sizes(window)
+        if before < 0 or after < 0 or (after and not is_causal):
+            raise OptionError(
+                f"{WHAT}: implementation='cudnn' takes windows (before, 0), and with is_causal=True (before, after), none "
+                f"of it negative, got {window!r}"
+            )
+        largest, is_causal = before + 1, True
+    operands = [q, k, v]
+    pair_bias = None if bias is None else convert(_to_pair_rank("bias", bias, (b, n, t, s)), dtype)
+    if mask is not None:
+        taking = _to_bool(_to_pair_rank("mask", mask, (b, n, t, s)))
+        pair_bias = scalar(0.0, dtype, False) if pair_bias is None else pair_bias
+        pair_bias = where(taking, pair_bias, scalar(least_logit(dtype), dtype, False))
+    if pair_bias is not None:
+        operands.append(broadcast_to(pair_bias, (*pair_bias.type.shape[:2], t, s)))
+    is_padded = any([x is not None for x in lengths])
+    if is_padded:
+        for name, given, size in zip(LENGTHS, lengths, (t, s), strict=True):
+            whole = broadcast_to(scalar(size, dtypes.int32, False), (b,))
+            operands.append(whole if given is None else _to_lengths(name, given, b))
+    op = FusedAttention(float(scale), is_causal, largest, pair_bias is not None, is_padded)
+    return operands, op
 
 
 def _to_rank_4(name: str, x: Operand) -> Array:
@@ -203,12 +259,16 @@ def _window_sizes(size: int | tuple[int, int]) -> tuple[int, int]:
     return index(before), index(after)
 
 
-def _is_within_length(name: str, lengths: Operand, b: int, size: int) -> Array:
-    """Says of each location along an axis of `size` whether it is within each batch element's length."""
+def _to_lengths(name: str, lengths: Operand, b: int) -> Array:
     array = as_operand(lengths, WHAT)
     if array.type.shape != (b,) or array.type.dtype != dtypes.int32:
         raise ShapeError(f"{WHAT}: {name} must be i32[{b}], got {array.type!r}")
-    return expand_dims(count_up(size), 0) < reshape(array, (b, 1))
+    return array
+
+
+def _is_within_length(name: str, lengths: Operand, b: int, size: int) -> Array:
+    """Says of each location along an axis of `size` whether it is within each batch element's length."""
+    return expand_dims(count_up(size), 0) < reshape(_to_lengths(name, lengths, b), (b, 1))
 
 
 def _find_near_pairs(t: int, s: int, is_causal: bool, window: int | tuple[int, int] | None) -> Array:
@@ -239,8 +299,8 @@ def _attention_mask(
     if is_causal or window is not None:
         parts.append(broadcast_to(_find_near_pairs(t, s, is_causal, window), shape))
     for name, lengths, size, target_shape in (
-        ("query_seq_lengths", query_lengths, t, (b, 1, t, 1)),
-        ("key_value_seq_lengths", key_lengths, s, (b, 1, 1, s)),
+        (LENGTHS[0], query_lengths, t, (b, 1, t, 1)),
+        (LENGTHS[1], key_lengths, s, (b, 1, 1, s)),
     ):
         if lengths is not None:
             parts.append(
