@@ -17,6 +17,7 @@ import attrs
 
 import effx
 from effx.errors import TransformError, check_function
+from effx.families.attention import FusedAttention, FusedAttentionGradient
 from effx.families.convolution import Convolution
 from effx.families.sort import Sort
 from effx.families.windows import WindowReduction
@@ -53,6 +54,10 @@ def flops_of(location: Place) -> float:
         features = types[1].shape[op.rhs_axes[0]]
         terms = math.prod(results[0].shape) * math.prod(types[1].shape) / max(features, 1)
         return 2.0 * terms * (4 if types[0].kind == "c" else 1)
+    if isinstance(op, FusedAttention | FusedAttentionGradient):
+        # Two products of all pairs, and five in the backward pass, which computes the first again.
+        (b, t, n, h), s = types[0].shape, types[1].shape[1]
+        return (4.0 if isinstance(op, FusedAttention) else 10.0) * b * t * n * h * s
     if isinstance(op, WindowReduction):
         return float(math.prod(results[0].shape) * math.prod(op.window))
     if isinstance(op, Reduction | ArgReduction | Cumulative):

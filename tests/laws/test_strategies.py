@@ -15,6 +15,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, errors, laws
 from effx.effects import handle
+from effx.families.attention import FusedAttention, FusedAttentionGradient, FusedAttentionTangent
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.exported_call import ExportedCall
@@ -42,8 +43,8 @@ quick = settings(
 
 def test_every_operation_is_drawn() -> None:
     """But for those that need an axis, which the laws of the area "parallel" are about, and for XLA's generators,
-    whose draws depend on what else is drawn, for Python functions and exported modules, which no text holds, and foreign
-    ones, of which nothing is known."""
+    whose draws depend on what else is drawn, for Python functions and exported modules, which no text holds, foreign
+    ones, of which nothing is known, and cuDNN's, which run on NVIDIA GPUs alone."""
     left_out = [k for k in operation_classes() if k not in operation_kinds()]
     others = (
         CustomTangent,
@@ -52,6 +53,9 @@ def test_every_operation_is_drawn() -> None:
         RngUniform,
         PythonCallback,
         ForeignCall,
+        FusedAttention,
+        FusedAttentionGradient,
+        FusedAttentionTangent,
         ExportedCall,
         InspectSharding,
     )

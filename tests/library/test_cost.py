@@ -215,3 +215,20 @@ def test_wrong_turns() -> None:
         TransformError, match=r"^cost: iterations must be a number that is not negative, got 'a'"
     ):
         cost(enp.sin, iterations="a")  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_fused_attention() -> None:
+    """Two products of all pairs, and five more for the gradient."""
+    x = effx.ShapeDtypeStruct((2, 16, 4, 8), np.float16)
+
+    def f(q: effx.Array) -> effx.Array:
+        return effx.nn.dot_product_attention(q, q, q, implementation="cudnn")
+
+    def total(q: effx.Array) -> effx.Array:
+        result: effx.Array = f(q).sum()
+        return result
+
+    product = 2 * 2 * 4 * 16 * 16 * 8
+    assert cost(f)(x).flops == 2 * product
+    found = {line.name: line.flops for line in cost(effx.grad(total))(x).operations}
+    assert (found["fused_attention"], found["fused_attention_gradient"]) == (2 * product, 5 * product)

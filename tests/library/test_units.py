@@ -13,8 +13,8 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import lax
-from effx.handling import coverage
+from effx import Array, lax
+from effx.handling import Reference, coverage, handle
 from effx.library.units import Quantity, Unit, UnitError, quantity, with_units
 from effx.library.units.handler import Units
 
@@ -268,3 +268,26 @@ def test_linear_algebra() -> None:
     assert unit(lambda x: linalg.qr(x)[1], a) == unit(enp.fft.fft, a) == "kg"
     with pytest.raises(UnitError, match="slogdet: takes plain numbers, got kg"):
         with_units(linalg.slogdet)(a)
+
+
+def test_units_of_fused_attention() -> None:
+    """Averages have the unit of values, cotangents and tangents follow, and logits are plain numbers."""
+
+    def attend(q: Array, k: Array, v: Array, bias: Array) -> Array:
+        return effx.nn.dot_product_attention(q, k, v, bias, implementation="cudnn")
+
+    def differentiate(*xs: Array) -> tuple[Array, Array]:
+        gradient: Array = effx.grad(lambda *ys: attend(*ys).sum(), (0, 1, 2, 3))(*xs)
+        return gradient, effx.jvp(attend, xs, xs)[1]
+
+    per_meter, meter, gram = [
+        quantity(np.ones((1, 2, 1, 8), np.float16), unit) for unit in ("m^-1", "m", "g")
+    ]
+    bias = quantity(np.ones((1, 1, 2, 2), np.float16), "1")
+    with handle(Reference()):
+        assert str(Units().run(attend, per_meter, meter, gram, bias).unit) == "g"
+        cotangents, tangent = Units().run(differentiate, per_meter, meter, gram, bias)
+        assert [str(ct.unit) for ct in cotangents] == ["g*m", "g*m^-1", "1", "g"]
+        assert str(tangent.unit) == "g"
+        with pytest.raises(UnitError, match="fused_attention: the softmax takes plain numbers, got g\\^2"):
+            Units().run(attend, gram, gram, gram, bias)

@@ -151,9 +151,9 @@ def test_memory_of_blocks() -> None:
 
 ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
-        lambda: nn.dot_product_attention(Q, KEY, VALUE, implementation="cudnn"),
+        lambda: nn.dot_product_attention(Q, KEY, VALUE, implementation="triton"),  # type: ignore[call-overload]  # an error
         OptionError,
-        "implementation must be 'xla', 'blocks' or None, got 'cudnn'",
+        "implementation must be 'xla', 'cudnn', 'blocks' or None, got 'triton'",
     ),
     (
         lambda: nn.dot_product_attention(Q, KEY, VALUE[:, :2]),

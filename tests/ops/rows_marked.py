@@ -8,6 +8,7 @@ import numpy as np
 
 from effx.errors import DTypeError, ProgramError, ShapeError
 from effx.families.accuracy import FUNCTIONS, Accurate
+from effx.families.attention import FusedAttention, FusedAttentionGradient, FusedAttentionTangent
 from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.families.composite import Composite
@@ -18,7 +19,7 @@ from effx.families.topk import ApproximateTopK, TopIndices, TopK
 from effx.ir.types import ArrayType
 from effx.laws.samples import Data, anything
 from effx.tree import structure
-from tests.ops.rows import Invalid, Row, Sample, b1, bf16, c128, f32, f64, i32, refuses, spaced, t, u8
+from tests.ops.rows import Invalid, Row, Sample, b1, bf16, c128, f16, f32, f64, i32, refuses, spaced, t, u8
 from tests.ops.rows_control import PAIRS, SINE, program
 
 
@@ -251,6 +252,59 @@ ROWS = [
             ),
         ),
     ),
+    # These run on NVIDIA GPUs alone: tests/nn/test_cudnn_attention.py are their tests.
+    Row(
+        FusedAttention,
+        samples=(),
+        invalid=(
+            refuses(
+                FusedAttention(1.0, padded=True),
+                *[t(f16, 2, 4, 2, 8)] * 3,
+                t(i32, 2),
+                error=ShapeError,
+                text="dot_product_attention: cuDNN's kernel takes 5 operands, got f16[2,4,2,8], f16[2,4,2,8], f16[2,4,2,8], "
+                "i32[2]",
+            ),
+            refuses(
+                FusedAttention(1.0, padded=True),
+                *[t(f16, 2, 4, 2, 8)] * 3,
+                *[t(i32, 3)] * 2,
+                error=ShapeError,
+                text="dot_product_attention: cuDNN's kernel takes lengths i32[2], got i32[3]",
+            ),
+            refuses(
+                FusedAttention(1.0, biased=True),
+                *[t(f16, 2, 4, 2, 8)] * 3,
+                t(f16, 2, 2, 1, 4),
+                error=ShapeError,
+                text="dot_product_attention: cuDNN's kernel takes a bias [b or 1, n or 1, t, s] for [2, 2, 4, 4], got "
+                "f16[2,2,1,4]",
+            ),
+            refuses(
+                FusedAttention(1.0, biased=True),
+                *[t(f16, 2, 4, 2, 8)] * 3,
+                t(f32, 2, 2, 4, 4),
+                error=DTypeError,
+                text="dot_product_attention: cuDNN's kernel takes a bias of query's dtype, got f32[2,2,4,4] for "
+                "f16[2,4,2,8]",
+            ),
+            refuses(
+                FusedAttention(1.0),
+                *[t(f16, 2, 4, 3, 8), t(f16, 2, 4, 2, 8), t(f16, 2, 4, 2, 8)],
+                error=ShapeError,
+                text="dot_product_attention: the number of heads of query must be a multiple of that of key, got 3 and 2",
+            ),
+            refuses(
+                FusedAttention(1.0),
+                *[t(f16, 2, 4, 2, 8), t(f16, 3, 4, 2, 8), t(f16, 3, 4, 2, 8)],
+                error=ShapeError,
+                text="dot_product_attention: query must be [b, t, n, h], key and value [b, s, k, h], got f16[2,4,2,8], "
+                "f16[3,4,2,8] and f16[3,4,2,8]",
+            ),
+        ),
+    ),
+    Row(FusedAttentionGradient, samples=()),
+    Row(FusedAttentionTangent, samples=()),
     Row(
         PlatformIndex,
         (

@@ -9,6 +9,7 @@ import numpy as np
 import effx.numpy as enp
 from effx import Array
 from effx.families.accuracy import Accurate
+from effx.families.attention import FusedAttention, FusedAttentionGradient, FusedAttentionTangent
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.families.convolution import Convolution
 from effx.families.fft import Fft
@@ -161,6 +162,40 @@ def _(op: e.Mul | DotGeneral | Convolution, x: Quantity, y: Quantity) -> Quantit
 @Units.rule(GroupedMatmul, GroupedOuter)
 def _(op: GroupedMatmul | GroupedOuter, x: Quantity, y: Quantity, bounds: Quantity) -> Quantity:
     return Quantity(op(x.value, y.value, bounds.value), x.unit.times(y.unit))
+
+
+def require_plain_logits(op: Operation[PyTree], query: Quantity, key: Quantity, *others: Quantity) -> None:
+    """Checks that products of queries and keys, biases and lengths are plain numbers."""
+    for unit in (query.unit.times(key.unit), *[x.unit for x in others]):
+        if unit not in (ANY, ONE):
+            raise UnitError(f"{op.name}: the softmax takes plain numbers, got {unit}")
+
+
+@Units.rule(FusedAttention)
+def _(op: FusedAttention, query: Quantity, key: Quantity, value: Quantity, *others: Quantity) -> PyTree:
+    require_plain_logits(op, query, key, *others)
+    means, *sums = op(*[x.value for x in (query, key, value, *others)])
+    return Quantity(means, value.unit), *[Quantity(y, ONE) for y in sums]
+
+
+@Units.rule(FusedAttentionGradient)
+def _(op: FusedAttentionGradient, *xs: Quantity) -> PyTree:
+    query, key, value, *others = xs
+    require_plain_logits(op, query, key, *others[:-3])
+    of_values = xs[-1].unit
+    of_logits = of_values.times(value.unit)
+    units = (of_logits.times(key.unit), of_logits.times(query.unit), of_values, of_logits)
+    return tuple([Quantity(y, unit) for y, unit in zip(op(*[x.value for x in xs]), units, strict=False)])
+
+
+@Units.rule(FusedAttentionTangent)
+def _(op: FusedAttentionTangent, *xs: Quantity) -> Quantity:
+    query, key, value = xs[:3]
+    known = len(xs) - len(op.by)
+    require_plain_logits(op, query, key, *xs[3 : known - 2])
+    factors = (key.unit.times(value.unit), query.unit.times(value.unit), ONE, value.unit)
+    parts = [Quantity(dx.value, dx.unit.times(factors[i])) for i, dx in zip(op.by, xs[known:], strict=True)]
+    return Quantity(op(*[x.value for x in xs]), shared_unit(op.name, *parts))
 
 
 @Units.rule(e.Div)
