@@ -13,10 +13,20 @@ import pytest
 import effx
 from effx import dtypes, lax, nn
 from effx.effects import handle
-from effx.errors import BackendError, DTypeError, EffxError, OptionError, ShapeError, TransformError
+from effx.errors import (
+    BackendError,
+    DTypeError,
+    EffxError,
+    OptionError,
+    ShapeError,
+    ShardingError,
+    TransformError,
+)
 from effx.export import symbolic_shape
 from effx.handling import Reference
 from effx.lower.text.hlo import mlir_module
+from effx.sharding import AxisType, NamedSharding
+from effx.sharding import PartitionSpec as P
 
 RNG = np.random.default_rng(0)
 B, T, S, N, K, H = 2, 6, 8, 4, 2, 16
@@ -365,3 +375,39 @@ def test_bfloat16() -> None:
     ((_, config, _, types),) = calls(lowered(attention("all", "cudnn"), *xs))
     assert config["intermediate_tensor_shape"]["element_type"] == "BF16"
     assert types == "(2x6x4x16xbf16, 2x8x2x16xbf16, 2x8x2x16xbf16) -> (2x4x6x16xbf16, 0xui8)"
+
+
+def test_shardings() -> None:
+    """Results are cut as query's batch and heads are, cotangents as their operands; rows must be whole."""
+    mesh = effx.make_mesh((2, 2), ("X", "Y"), AxisType.Explicit)
+    cut = [effx.device_put(x, NamedSharding(mesh, P("X", None, "Y"))) for x in (Q, KEY, VALUE)]
+    seen: list[str] = []
+
+    def attend(q: effx.Array, k: effx.Array, v: effx.Array) -> effx.Array:
+        y, sums = nn.dot_product_attention(q, k, v, implementation="cudnn", return_residual=True)
+        seen.extend([repr(y.type), repr(sums.type)])
+        return y
+
+    of_key = effx.grad(lambda k: attend(cut[0], k, cut[2]).astype(np.float32).sum())
+    result = effx.eval_shape(of_key, cut[1])
+    assert seen == ["f16[2@X,6,4@Y,16]", "f16[2@X,6,4@Y]"]
+    assert result.sharding.spec == P("X", None, "Y", None)
+    rows = effx.device_put(Q, NamedSharding(mesh, P(None, "X")))
+    with pytest.raises(ShardingError) as caught:
+        effx.eval_shape(attend, rows, *cut[1:])
+    assert "axis 1 is sharded over 'X', and queries, keys and heads must be whole" in str(caught.value)
+
+
+def test_shard_map() -> None:
+    """Each device calls the kernel for its part; cotangents of a bias that all have are added up."""
+    mesh = effx.make_mesh((2,), ("X",))
+    whole, bias = P("X"), draw(1, N, T, S)
+
+    def attend(*xs: effx.Array) -> effx.Array:
+        return attention("causal", "cudnn")(*xs)
+
+    mapped = effx.shard_map(attend, mesh=mesh, in_specs=(whole, whole, whole, P()), out_specs=whole)
+    text = lowered(gradient(mapped, 4), Q, KEY, VALUE, bias)
+    assert [call[0] for call in calls(text)] == ["fmhaScaleBiasSoftmax", "fmhaScaleBiasSoftmaxBackward"]
+    assert "(1x6x4x16xf16, " in calls(text)[0][3]
+    assert text.count("stablehlo.all_reduce") == 1
