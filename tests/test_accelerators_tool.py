@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import effx
+from effx.library.scaling import plan
+from examples.plan_7b import V5E, Sizes
 from tools.accelerators.__main__ import compare
 from tools.accelerators.compiling import count_kernels
 from tools.accelerators.functions import FUNCTIONS, Function, Library
 from tools.accelerators.running import draw, format_report, relative_error
+from tools.accelerators.training_step import NAME, compile_training_step, count_collectives, count_memory
 
 LIBRARY = Library("effx")
 
@@ -90,6 +93,43 @@ def test_report_on_compiling() -> None:
         "  bytes: geometric mean of the ratios to JAX 1.000, of 2 functions",
         "    sort: 200,000 for 100,000",
     ]
+
+
+def test_report_on_the_training_step() -> None:
+    """Its memory and collectives stand beside JAX's, and beside zeros where JAX was not reached."""
+    ours = {NAME: {"memory": 4_000_000_000, "collectives": {"all-reduce": {"count": 2.0, "bytes": 1e9}}}}
+    theirs = {
+        NAME: {
+            "memory": 5_000_000_000,
+            "collectives": {
+                "all-reduce": {"count": 1.0, "bytes": 5e8},
+                "all-gather": {"count": 1.0, "bytes": 1e6},
+            },
+        }
+    }
+    lines, failures = compare(ours, theirs)  # type: ignore[arg-type]  # mypy infers no TypedDicts
+    assert failures == 0
+    assert lines == [
+        f"  {NAME}, each of 256 chips:",
+        "    memory: 4.000 GB for 5.000 GB",
+        "    all-gather: 0 that send 0.000 GB for 1 that send 0.001 GB",
+        "    all-reduce: 2 that send 1.000 GB for 1 that send 0.500 GB",
+    ]
+    assert compare(ours, {})[0][1] == "    memory: 4.000 GB for 0.000 GB"  # type: ignore[arg-type]  # mypy infers no TypedDicts
+
+
+def test_training_step() -> None:
+    """What the tool counts of a small step for 256 CPUs is what the plan says."""
+    small = Sizes(2, 256, 16, 512, 512, 64, 256)
+    compiled = compile_training_step("effx", "16x16", "cpu", small)
+    found = plan(compiled, V5E)
+    counted = count_collectives(compiled.as_text(), 256)
+    for kind, exchange in counted.items():
+        planned = [c for c in found.collectives if c.kind == kind]
+        assert exchange["count"] == sum([c.count for c in planned])
+        assert exchange["bytes"] == pytest.approx(sum([c.bytes for c in planned]))
+    assert set(counted) == {c.kind for c in found.collectives}
+    assert count_memory(compiled.memory_analysis()) == found.memory.total
 
 
 def test_an_error_is_no_less_where_jax_was_not_reached() -> None:

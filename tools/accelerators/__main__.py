@@ -1,5 +1,8 @@
 """Compiles for an H100 and a TPU v5e with effx and with JAX, and prints what differs: `make test-accelerators`.
 
+For TPUs there is one program more, the training step of `examples/plan_7b.py` for 256 chips, with its memory and
+collectives.
+
 python -m tools.accelerators [--only WORD] [--folder FOLDER] [--limit SECONDS] [--recorded | --record]
 
 Fails where effx does not compile what JAX compiles. `--record` keeps JAX's numbers in jax_outcomes.json, and `--recorded`
@@ -21,6 +24,7 @@ import numpy as np
 
 from tools.accelerators.compiling import Outcome
 from tools.accelerators.functions import FUNCTIONS
+from tools.accelerators.training_step import NAME, Exchange
 
 # Above this ratio to JAX's number a function is listed.
 LISTED = 1.3
@@ -29,6 +33,11 @@ PLATFORMS = ("cuda", "tpu")
 NOT_REACHED = "not reached"
 RECORD = Path(__file__).parent / "jax_outcomes.json"
 Outcomes = dict[str, Outcome]
+
+
+def list_names(platform: str) -> list[str]:
+    """Lists what is compiled for a platform."""
+    return [*([NAME] if platform == "tpu" else []), *[f.name for f in FUNCTIONS]]
 
 
 def compile_with_library(library: str, platform: str, folder: Path, only: str, limit: float) -> Outcomes:
@@ -43,7 +52,7 @@ def compile_with_library(library: str, platform: str, folder: Path, only: str, l
     outcomes: Outcomes = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     if done.returncode:
         # The first function without an outcome ended the process.
-        missing = [f.name for f in FUNCTIONS if only in f.name and f.name not in outcomes]
+        missing = [name for name in list_names(platform) if only in name and name not in outcomes]
         outcomes.update({name: {"error": f"{NOT_REACHED}, exit code {done.returncode}"} for name in missing})
     return outcomes
 
@@ -91,7 +100,24 @@ def compare(ours: Outcomes, theirs: Outcomes) -> tuple[list[str], int]:
             for name, ratio in sorted(ratios.items(), key=lambda item: -item[1])
             if ratio > LISTED and (measure != "temporaries" or pairs[name][0] > 100_000)
         ]
+    for name, outcome in ours.items():
+        if "memory" in outcome:
+            lines += [f"  {name}, each of 256 chips:", *format_exchanges(outcome, theirs.get(name, {}))]
     return lines, failures
+
+
+def format_exchanges(ours: Outcome, theirs: Outcome) -> list[str]:
+    """Returns the lines of the report on a program's memory and collectives on each chip, beside JAX's."""
+    lines = [f"    memory: {ours['memory'] / 1e9:.3f} GB for {theirs.get('memory', 0) / 1e9:.3f} GB"]
+    none: Exchange = {"count": 0.0, "bytes": 0.0}
+    our_kinds, their_kinds = ours["collectives"], theirs.get("collectives", {})
+    for kind in sorted({*our_kinds, *their_kinds}):
+        x, y = our_kinds.get(kind, none), their_kinds.get(kind, none)
+        lines.append(
+            f"    {kind}: {x['count']:,.0f} that send {x['bytes'] / 1e9:.3f} GB for {y['count']:,.0f} that send "
+            f"{y['bytes'] / 1e9:.3f} GB"
+        )
+    return lines
 
 
 def main() -> None:
@@ -121,11 +147,12 @@ def main() -> None:
             RECORD.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     for platform, our_outcomes, their_outcomes in zip(PLATFORMS, ours, theirs, strict=True):
         lines, failures = compare(our_outcomes, their_outcomes)
-        total += failures + (not our_outcomes)
+        names = [name for name in list_names(platform) if options.only in name]
+        total += failures + (bool(names) and not our_outcomes)
         compiled = sum(["error" not in outcome for outcome in our_outcomes.values()])
         print(f"{platform}: {compiled} of {len(our_outcomes)} functions compiled")
-        if not options.only and len(our_outcomes) < len(FUNCTIONS):
-            print(f"  {len(FUNCTIONS) - len(our_outcomes)} were not reached")
+        if len(our_outcomes) < len(names):
+            print(f"  {len(names) - len(our_outcomes)} were not reached")
         print("\n".join(lines), flush=True)
     raise SystemExit(bool(total))
 
