@@ -118,6 +118,7 @@ def test_report_on_the_training_step() -> None:
     assert compare(ours, {})[0][1] == "    memory: 4.000 GB for 0.000 GB"  # type: ignore[arg-type]  # mypy infers no TypedDicts
 
 
+@pytest.mark.deep
 def test_training_step() -> None:
     """What the tool counts of a small step for 256 CPUs is what the plan says."""
     small = Sizes(2, 256, 16, 512, 512, 64, 256)
