@@ -8,7 +8,6 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx.compat.colocated import colocated_cpu_devices, colocated_python, colocated_python_class
-from effx.compat.modules import device_put
 from effx.compat.modules import numpy as jnp
 from effx.compat.modules._src import distributed
 from effx.compat.modules.dtypes import issubdtype
@@ -171,11 +170,11 @@ def test_an_object_is_made_by_its_first_method() -> None:
 
 def test_a_format_has_the_device() -> None:
     there = SingleDeviceSharding(SECOND)
-    found = device_put({"a": X, "b": 1.0}, {"a": Format(Layout((0,)), there), "b": SECOND})
+    found = effx.device_put({"a": X, "b": 1.0}, {"a": Format(Layout((0,)), there), "b": SECOND})
     assert [y.devices() for y in found.values()] == [{SECOND}, {SECOND}]
-    assert device_put(X, Format()).devices() == {FIRST}
+    assert effx.device_put(X, Format()).devices() == {FIRST}
     mesh = Mesh(np.array([FIRST, SECOND]), "a")
-    assert device_put(X, Format(None, NamedSharding(mesh, PartitionSpec("a")))).addressable_shards[
+    assert effx.device_put(X, Format(None, NamedSharding(mesh, PartitionSpec("a")))).addressable_shards[
         1
     ].data.shape == (3,)
 
