@@ -8,7 +8,8 @@ from effx.lazy import list_names
 from effx.lower.placement.layouts import AutoLayout, Layout
 from effx.lower.placement.shardings import Format
 from effx.transforms.placement.meshes import with_layout
-from effx.tree.mapping import map as tree_map
+from effx.tree.prefixes import broadcast_prefix
+from effx.tree.registry import PyTree, flatten
 
 __all__ = ["AutoLayout", "Format", "Layout", "with_layout_constraint"]
 __dir__ = list_names(__all__)
@@ -16,22 +17,24 @@ __dir__ = list_names(__all__)
 A = TypeVar("A")
 
 
-def with_layout_constraint(x: A, layout: Layout) -> A:
+def with_layout_constraint(x: A, layouts: PyTree) -> A:
     """Constrains the order of axes in memory of arrays at this point of a program.
 
-    Derivatives get the same layout; under vmap the batch axis runs slowest. Outside of programs the arrays are laid out so.
+    Derivatives get the same layout; under vmap the batch axis runs slowest. Outside of programs an array that lies otherwise
+    is copied, and committed to its devices.
 
     Args:
         x: a pytree of arrays.
-        layout: of each.
+        layouts: a Layout for all; or a pytree of them that is a prefix of `x`, in which None leaves arrays as they lie.
 
     Returns:
         The same values.
 
     Raises:
-        OptionError: `layout` is no Layout.
-        ShapeError: it is for another number of axes.
-        BackendError: it has tiles, or packs elements, and `x` is a value of a program.
+        OptionError: a leaf of `layouts` is no Layout.
+        TreeError: `layouts` is no prefix of `x`.
+        ShapeError: a layout is for another number of axes.
+        BackendError: a layout has tiles, or packs elements, and the array is a value of a transformation.
 
     >>> import effx, effx.numpy as enp
     >>> columns = Layout((1, 0))
@@ -39,8 +42,12 @@ def with_layout_constraint(x: A, layout: Layout) -> A:
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    if not isinstance(layout, Layout):
-        raise OptionError(f"with_layout_constraint: layout must be a Layout, got {layout!r}")
     what = "with_layout_constraint"
-    result: A = tree_map(lambda leaf: with_layout(what, layout, as_operand(leaf, what)), x)
+    leaves, form = flatten(x)
+    results: list[PyTree] = []
+    for leaf, layout in zip(leaves, broadcast_prefix(layouts, x, lambda y: y is None), strict=True):
+        if not (layout is None or isinstance(layout, Layout)):
+            raise OptionError(f"{what}: layouts must hold Layouts and None, got {layout!r}")
+        results.append(leaf if layout is None else with_layout(what, layout, as_operand(leaf, what)))
+    result: A = form.unflatten(results)
     return result

@@ -31,10 +31,10 @@ from effx.transforms.jit.stages import ShapeDtypeStruct, Traced, shape_struct
 
 __all__ = ["default_export_platform", "export"]
 
-# The names of jaxlib's own kernels, and of custom calls in StableHLO's passes. They are stable for years.
+# The names of jaxlib's own kernels, and of custom calls of XLA and of StableHLO's passes. They are stable for years.
 _STABLE = (
     "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cu_", "hip_", "stablehlo.", "mhlo.", "chlo.",
-    "shape_assertion",
+    "shape_assertion", "LayoutConstraint",
 )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ __all__ = ["RestoredProgram", "deserialize_program", "serialize_program", "uncac
 _MAGIC = b"effx staged 2\n"
 _MAX_COPIED_BYTES = 2**20  # bytes of captured arrays in an entry
 _CUSTOM_CALL_TARGET = re.compile(r'custom_call @"?([\w.$-]+)')
-_ALLOWED_TARGETS = re.compile(r"lapack_\w+_ffi|annotate_device_placement")
+_ALLOWED_TARGETS = re.compile(r"lapack_\w+_ffi|annotate_device_placement|LayoutConstraint")
 
 
 @final

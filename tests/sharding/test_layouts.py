@@ -174,6 +174,24 @@ def test_an_array_that_lies_so_is_not_copied() -> None:
         np.asarray(x)
 
 
+@pytest.mark.parametrize("format", [COLUMNS, mesh_format(P("a", "b")), mesh_format(P()), mesh_format(P("b"))])
+def test_copies_lie_as_the_array(format: Format) -> None:
+    data = np.arange(32, dtype=np.float32).reshape(8, 4)
+    x = effx.device_put(data, format)
+    for target in (None, format.sharding, format):
+        y = effx.device_put(x, target, may_alias=False)
+        assert y.format == format
+        assert order(y) == (1, 0)
+        np.testing.assert_array_equal(np.asarray(y), data)
+
+
+def test_auto_is_one_value() -> None:
+    for auto in (type(Layout.AUTO)(), pickle.loads(pickle.dumps(Layout.AUTO)), copy.deepcopy(Layout.AUTO)):
+        assert Format(auto) == AUTO
+        y = effx.jit(lambda x: x.T, in_shardings=Format(auto), out_shardings=Format(auto))(X)
+        np.testing.assert_array_equal(np.asarray(y + 0), X.T)
+
+
 # --- every operation ------------------------------------------------------------------------------
 
 TURNED = [
@@ -358,6 +376,32 @@ def test_constraints_are_identities() -> None:
     )
 
 
+def test_constraints_of_trees() -> None:
+    x, v = enp.asarray(X), enp.arange(3)
+    turned, same = with_layout_constraint((x, v), layouts=(Layout((1, 0)), None))
+    assert turned.format == COLUMNS
+    assert same is v
+    # What lies so already is left where it is, and is not committed.
+    assert with_layout_constraint(x, Layout((0, 1))) is x
+    assert not x.committed
+    placed = lax.with_sharding_constraint(x, COLUMNS)
+    np.testing.assert_array_equal(placed, X)
+    assert (
+        "@LayoutConstraint" in effx.jit(lambda x: lax.with_sharding_constraint(x, COLUMNS)).lower(x).as_text()
+    )
+    exported = effx.export.export(effx.jit(constrain_columns))(effx.ShapeDtypeStruct((2, 3), "float32"))
+    np.testing.assert_array_equal(exported.call(x), 2 * X)
+
+
+def constrain_columns(x: Any) -> Any:
+    return with_layout_constraint(x, Layout((1, 0))) * 2
+
+
+def test_a_choice_of_rows_commits_nothing() -> None:
+    f = effx.jit(lambda v, w: (v + 1, w + 1), in_shardings=(AUTO, None))
+    assert [y.committed for y in f(enp.asarray(X), enp.asarray(X))] == [False, False]
+
+
 def test_device_put_inside_of_transformations() -> None:
     x = enp.asarray(X)
     np.testing.assert_array_equal(effx.grad(lambda x: (effx.device_put(x, COLUMNS) ** 2).sum())(x), 2 * X)
@@ -387,6 +431,23 @@ def test_transformations_of_arrays_in_layouts() -> None:
 # --- wrong input ----------------------------------------------------------------------------------
 
 ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "a negative tile": (
+        lambda: Layout((1, 0), ((-1,),)),
+        ShapeError,
+        (
+            "Layout: sizes of tiles and of elements must be positive, got Layout(major_to_minor=(1, 0), tiling=((-1,),), "
+            "sub_byte_element_size_in_bits=0)"
+        ),
+    ),
+    "a negative size": (lambda: Layout((1, 0), None, -3), ShapeError, "must be positive, got Layout("),
+    "another rank of a struct": (
+        lambda: effx.ShapeDtypeStruct((4,), "float32", sharding=COLUMNS),
+        ShapeError,
+        (
+            "ShapeDtypeStruct: Layout(major_to_minor=(1, 0), tiling=None, sub_byte_element_size_in_bits=0) is for arrays of 2 "
+            "axes, got (4,)"
+        ),
+    ),
     "no permutation": (
         lambda: Layout((0, 0)),
         ShapeError,
@@ -443,9 +504,9 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ),
     ),
     "a constraint by a format": (
-        lambda: with_layout_constraint(X, COLUMNS),  # type: ignore[arg-type]  # on purpose
+        lambda: with_layout_constraint(X, COLUMNS),
         OptionError,
-        "with_layout_constraint: layout must be a Layout, got Format(",
+        "with_layout_constraint: layouts must hold Layouts and None, got Format(",
     ),
     "tiles in a program": (
         lambda: effx.jit(lambda x: with_layout_constraint(x, Layout((0, 1), ((8, 128),))))(X),

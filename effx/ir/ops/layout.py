@@ -37,6 +37,6 @@ class ConstrainLayout(Identity):
         return t
 
     def with_batch_axis(self, axis: int) -> "ConstrainLayout":
-        """Returns the constraint on arrays with one more axis, at that number: it runs slowest."""
+        """Returns the constraint on arrays with a batch axis at position `axis`, which runs slowest."""
         moved = [i + (i >= axis) for i in self.major_to_minor]
         return ConstrainLayout((axis, *moved))

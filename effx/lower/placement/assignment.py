@@ -153,16 +153,19 @@ class Assignment:
             ShapeError: a layout is for another number of axes.
         """
         sides: list[tuple[RequestedLayout, ...]] = []
-        for layouts, types in (
-            (self.layouts.inputs, program.in_types),
-            (self.layouts.outputs, program.out_types),
+        for layouts, shardings, types in (
+            (self.layouts.inputs, self.inputs, program.in_types),
+            (self.layouts.outputs, self.outputs, program.out_types),
         ):
             side: list[RequestedLayout] = []
-            for layout, t in zip(layouts, types, strict=False):  # () for None everywhere
+            for i, (layout, t) in enumerate(zip(layouts, types, strict=False)):  # () for None everywhere
+                sharding = shardings[i] if shardings else None
                 if isinstance(layout, Layout):
                     layout.check_rank(program.name, t)
-                is_default = isinstance(layout, Layout) and is_default_layout(layout, t, self.device)
-                side.append(None if is_default else layout)
+                    part = t if sharding is None else t.with_shape(sharding.shard_shape(t.shape))
+                    if is_default_layout(layout, part, self.device):
+                        layout = None
+                side.append(layout)
             sides.append(tuple(side))
         return Layouts(*sides)
 

@@ -36,7 +36,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.placement import transfer_guards
 from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
-from effx.lower.placement.layouts import AutoLayout
+from effx.lower.placement.layouts import AutoLayout, read_layout
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
 from effx.lower.placement.processes import failure_of_other_process
 from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
@@ -785,14 +785,15 @@ def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:
 
 
 def copy_array(x: ConcreteArray) -> ConcreteArray:
-    """Returns a copy in memory of its own, with the same sharding."""
+    """Returns a copy in memory of its own, with the same sharding and layout."""
+    sharding, layout = x.sharding, layout_of_buffer(x.buffer._sharding)
     if is_on_several_devices(x):
-        sharding = cast("BufferSharding", x.buffer._sharding)
         parts = [np.array(p.data.host("copy")) for p in x.addressable_shards]
-        return ConcreteArray(
-            assemble_buffer(x.type, sharding, parts, list(sharding.sharding.ordered_devices), True)
-        )
-    return _copy_buffer(x)
+        rows = make_buffer_sharding(sharding, x.type.ndim)
+        copy = ConcreteArray(assemble_buffer(x.type, rows, parts, list(sharding.ordered_devices), True))
+    else:
+        copy = _copy_buffer(x)
+    return copy if layout is None else ConcreteArray(buffer_for(copy, Format(layout, sharding)))
 
 
 def live_arrays(platform: str | None) -> list[Array]:
@@ -846,11 +847,13 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
         return result if device is None else device_put(result, device)
     where = client(platform).local_devices()[int(index)]
     buffer = _jax.dlpack_managed_tensor_to_buffer(external_array.__dlpack__(), where, None)
-    imported_type = buffer.aval
+    imported_type = array_type(np.dtype(buffer.aval.dtype), buffer.aval.shape)
+    # The exporter's memory is taken as it lies.
+    layout = read_layout(buffer._pjrt_layout)
+    location = make_location("from_dlpack", SingleDeviceSharding(where), layout, imported_type)
     result = ConcreteArray(
         buffer._rewrap_with_aval_and_sharding(
-            array_type(np.dtype(imported_type.dtype), imported_type.shape),
-            single_device_buffer_sharding(where),
+            imported_type, make_buffer_sharding(location, imported_type.ndim)
         )
     )
     if copy:

@@ -1,13 +1,14 @@
 """How an array lies in memory: `Layout`, and the layouts of a program's inputs and outputs.
 
-Layouts are no part of types, as memories are not: a buffer's layout is in the one object that it carries for its
+Types do not contain layouts, as they do not contain memories: a buffer's layout is in the one object that it carries for its
 sharding and rank, so C++ distinguishes layouts as it does devices. A program takes an argument in the layout that it
 has, which XLA reads off an attribute of `main`. What is not a program (copies to the host, to other devices, to other
-shardings) takes the buffer row by row: `restore_default_layout` in `resharding.py` converts it.
+shardings) takes the buffer in the default layout, nearly always row by row: `restore_default_layout` converts it.
 """
 
 import re
 from collections.abc import Sequence
+from operator import index
 from typing import ClassVar, TypeAlias, final
 
 import attrs
@@ -15,23 +16,24 @@ from jaxlib import _jax
 from jaxlib._jax import Device
 
 from effx.errors import ShapeError
-from effx.ir.types import ArrayType
+from effx.ir.types import ArrayType, Shape
 from effx.tree.registry import register_leaf
 
 __all__ = ["AUTO", "NO_LAYOUTS", "AutoLayout", "Layout", "Layouts", "RequestedLayout"]
 
 
-def _to_tuple(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(axes)
+def _to_integers(values: Sequence[int]) -> tuple[int, ...]:
+    return tuple([index(n) for n in values])
 
 
 def _to_tiles(tiling: Sequence[Sequence[int]] | None) -> tuple[tuple[int, ...], ...] | None:
-    return None if tiling is None else tuple(map(tuple, tiling))
+    return None if tiling is None else tuple([_to_integers(tile) for tile in tiling])
 
 
 @final
+@attrs.frozen(repr=False)
 class AutoLayout:
-    """The type of `Layout.AUTO`, by which XLA chooses the layout."""
+    """A layout that XLA chooses: `Layout.AUTO`."""
 
     def __repr__(self) -> str:
         return "AUTO"
@@ -44,47 +46,50 @@ AUTO = AutoLayout()
 @register_leaf
 @attrs.frozen
 class Layout:
-    """An order of axes in memory.
+    """An order of axes in memory, with tiles and the size of packed elements.
 
     `Layout.AUTO` in a `Format` leaves the choice to XLA.
 
     Attributes:
         major_to_minor: the axes, the one that runs slowest first; `(0, 1)` is row by row.
-        tiling: the sizes of tiles, of tiles in them and so on; None for those that the device gives such arrays, which are
-            none but on TPUs.
-        sub_byte_element_size_in_bits: of elements that are packed; 0 for as the device has them.
+        tiling: the sizes of tiles, of tiles inside of them and so on; None lets the device choose: TPUs use tiles, CPUs and
+            GPUs do not.
+        sub_byte_element_size_in_bits: the size of packed elements; 0 lets the device choose.
 
     Raises:
-        ShapeError: `major_to_minor` is no permutation of axes.
+        ShapeError: `major_to_minor` is no permutation of axes, or a size is negative or no integer.
 
     >>> Layout((1, 0)).major_to_minor
     (1, 0)
     """
 
     AUTO: ClassVar[AutoLayout] = AUTO
-    major_to_minor: tuple[int, ...] = attrs.field(converter=_to_tuple)
+    major_to_minor: tuple[int, ...] = attrs.field(converter=_to_integers)
     tiling: tuple[tuple[int, ...], ...] | None = attrs.field(default=None, converter=_to_tiles)
-    sub_byte_element_size_in_bits: int = 0
+    sub_byte_element_size_in_bits: int = attrs.field(default=0, converter=index)
 
     def __attrs_post_init__(self) -> None:
+        sizes = [*[n for tile in self.tiling or () for n in tile], self.sub_byte_element_size_in_bits or 1]
+        if min(sizes) <= 0:
+            raise ShapeError(f"Layout: sizes of tiles and of elements must be positive, got {self!r}")
         if sorted(self.major_to_minor) != list(range(len(self.major_to_minor))):
             raise ShapeError(
                 f"Layout: major_to_minor must be a permutation of the axes 0 to n - 1, got {self.major_to_minor}"
             )
 
-    def check_rank(self, function_name: str, t: ArrayType) -> None:
-        """Checks that arrays of a type have as many axes as the layout.
+    def check_rank(self, function_name: str, t: ArrayType | Shape) -> None:
+        """Checks that arrays of a type or shape have as many axes as the layout.
 
         Raises:
             ShapeError: they have not.
         """
-        if len(self.major_to_minor) != t.ndim:
-            raise ShapeError(
-                f"{function_name}: {self!r} is for arrays of {len(self.major_to_minor)} axes, got {t!r}"
-            )
+        ndim = len(self.major_to_minor)
+        if ndim != (t.ndim if isinstance(t, ArrayType) else len(t)):
+            axes = "1 axis" if ndim == 1 else f"{ndim} axes"
+            raise ShapeError(f"{function_name}: {self!r} is for arrays of {axes}, got {t!r}")
 
     def agrees_with(self, other: "Layout") -> bool:
-        """Says whether arrays of a type lie alike by both; what one leaves to the device agrees with all."""
+        """Says whether arrays may lie by both: what one lets the device choose agrees with all choices."""
         return (
             self.major_to_minor == other.major_to_minor
             and (None in (self.tiling, other.tiling) or self.tiling == other.tiling)
@@ -111,14 +116,14 @@ _XLA_LAYOUT = re.compile(r"\{([\d,]*)(?::(.*))?\}")
 
 
 def read_layout(layout: _jax.PjRtLayout) -> Layout:
-    """Returns XLA's layout of an array."""
+    """Returns the `Layout` of XLA's; of what it has not, such as tiles of combined axes, nothing."""
     match = _XLA_LAYOUT.fullmatch(str(layout))
     assert match is not None, str(layout)
     axes, rest = match[1], match[2] or ""
     tiles = re.search(r"T((?:\([\d,*]+\))+)", rest)
     size = re.search(r"E\((\d+)\)", rest)
     tiling = None
-    if tiles is not None:
+    if tiles is not None and "*" not in tiles[1]:
         tiling = [tuple(map(int, tile.split(","))) for tile in re.findall(r"\(([\d,]+)\)", tiles[1])]
     minor_to_major = [int(axis) for axis in axes.split(",") if axis]
     return Layout(minor_to_major[::-1], tiling, int(size[1]) if size is not None else 0)
@@ -127,7 +132,7 @@ def read_layout(layout: _jax.PjRtLayout) -> Layout:
 def default_layout(t: ArrayType, device: Device) -> Layout:
     """Returns the layout that a device gives arrays of a type unless they ask for another one.
 
-    A TPU gives some matrices columns, by which tiles waste less: f32[500,300], say.
+    A TPU lays some matrices out column by column, where tiles then waste less memory: f32[500,300], say.
     """
     rows = Layout(range(t.ndim))
     if device.platform == "cpu":
@@ -140,7 +145,12 @@ def default_layout(t: ArrayType, device: Device) -> Layout:
 
 def is_default_layout(layout: Layout, t: ArrayType, device: Device) -> bool:
     """Says whether a device gives arrays of a type this layout unless they ask for another one."""
-    return layout.agrees_with(default_layout(t, device))
+    usual = default_layout(t, device)
+    return (
+        layout.major_to_minor == usual.major_to_minor
+        and layout.tiling in (None, usual.tiling or ())
+        and layout.sub_byte_element_size_in_bits in (0, usual.sub_byte_element_size_in_bits)
+    )
 
 
 @final
@@ -150,6 +160,8 @@ class Layouts:
 
     Attributes:
         inputs, outputs: for each the layout; () for None everywhere.
+
+    It is true where any is not None, be it AUTO.
     """
 
     inputs: tuple[RequestedLayout, ...] = ()

@@ -6,6 +6,7 @@ from typing import cast
 from jaxlib import _jax
 from jaxlib._jax import ArrayImpl, Device
 
+from effx.errors import BackendError
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
 from effx.lower.placement.processes import current_group as group
@@ -24,11 +25,14 @@ __all__ = ["reshard_buffer", "restore_default_layout"]
 
 
 def reshard_buffer(buffer: ArrayImpl, t: ArrayType, result_sharding: _jax.Sharding) -> ArrayImpl:
-    """Returns the buffer with another sharding or layout over the same devices in the same order.
+    """Returns the buffer with another sharding or layout over the same devices in the same order, committed.
 
     Args:
-        buffer, t: the buffer, which has a `BufferSharding` if it is on several devices, and its type.
-        result_sharding: the sharding of the result; as `single_device_buffer_sharding` has it for one device.
+        buffer, t: the buffer, which is in the default memory, and its type.
+        result_sharding: the sharding of the result's buffer, with its layout.
+
+    Raises:
+        BackendError: XLA has no such layout.
     """
     move, text, devices = _compile_resharding(t, buffer._sharding, result_sharding)
     if group:
@@ -53,6 +57,7 @@ def restore_default_layout(buffer: ArrayImpl, t: ArrayType) -> ArrayImpl:
 def _compile_resharding(
     t: ArrayType, current: _jax.Sharding, result_sharding: _jax.Sharding
 ) -> tuple[_jax.LoadedExecutable, str, tuple[Device, ...]]:
+    """Returns a program that changes the sharding or layout of one array, its text and its devices."""
     devices = user_sharding(current).ordered_devices
     attributes: dict[str, list[str]] = {"from": [], "to": []}
     mesh_lines: list[str] = []
@@ -88,6 +93,10 @@ def _compile_resharding(
             "}",
         ]
     )
-    with in_xla:
-        loaded = devices[0].client.compile_and_load(text, list(devices), compile_options(devices))
-        return loaded, text, devices
+    try:
+        with in_xla:
+            loaded = devices[0].client.compile_and_load(text, list(devices), compile_options(devices))
+    except _jax.JaxRuntimeError as error:
+        layout = layout_of_buffer(result_sharding)
+        raise BackendError(f"device_put: XLA does not lay {t!r} out by {layout!r}: {error}") from error
+    return loaded, text, devices

@@ -389,7 +389,7 @@ class Format:
         sharding: where the parts are; None to leave it open, which a Layout does not allow.
 
     Raises:
-        OptionError: one is of another type.
+        OptionError: `layout` is no layout, or `sharding` no sharding.
         ShardingError: a Layout comes without a sharding.
 
     >>> import effx, effx.numpy as enp
@@ -412,7 +412,7 @@ class Format:
 
 
 def format_of(sharding: Sharding, layout: Layout | None, t: ArrayType) -> Format:
-    """Returns the format of arrays of a type with a sharding and a layout; None for the one that devices give them."""
+    """Returns the format of arrays of a type; a layout of None stands for the one that their devices give them."""
     part = t.with_shape(sharding.shard_shape(t.shape))
     return Format(layout or default_layout(part, sharding.ordered_devices[0]), sharding)
 

@@ -206,9 +206,8 @@ def _sharding_to_json(location: Location, devices: tuple[Device, ...]) -> object
     ]
 
 
-def _sharding_from_json(
-    text: list[Any] | dict[str, Any] | str | None, devices: tuple[Device, ...]
-) -> Location:
+def _sharding_from_json(text: object, devices: tuple[Device, ...]) -> Location:
+    """Returns the location that `_sharding_to_json` wrote."""
     if isinstance(text, dict):
         place = _sharding_from_json(text["place"], devices)
         sharding = SingleDeviceSharding(place) if isinstance(place, Device) else place
@@ -217,7 +216,7 @@ def _sharding_from_json(
         return devices[0]
     if isinstance(text, str):
         return SingleDeviceSharding(devices[0], memory_kind=text)
-    order, sizes, names, cuts, memory, *sums = text
+    order, sizes, names, cuts, memory, *sums = cast("list[Any]", text)
     unreduced, reduced = sums or ((), ())  # files of earlier versions have none
     mesh = Mesh(np.array([devices[i] for i in order], object).reshape(sizes), names)
     entries = [tuple([names[a] for a in axes]) for axes in cuts]

@@ -37,7 +37,7 @@ from effx.lower.placement.backends import (
 )
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, memory_kind_of
 from effx.lower.placement.concrete import constant_counts as constant_buffers
-from effx.lower.placement.layouts import AUTO, Layouts, read_layout
+from effx.lower.placement.layouts import AutoLayout, Layouts, read_layout
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning
 from effx.lower.placement.processes import current_group as group
@@ -372,7 +372,6 @@ def compile_program(
     out_types = program.out_types
     # Results in another memory are committed: an operation on another device could not read them there. Nor would C++
     # tell the layout of an array that is not committed.
-    bound = assignment.committed or memories.has_other_memories or bool(layouts)
     shardings: tuple[Sequence[Location], Sequence[Location]] = (
         _single_device_locations(devices[0], memories.inputs),
         _single_device_locations(devices[0], memories.outputs),
@@ -381,6 +380,8 @@ def compile_program(
         shardings = _compiled_shardings(kept_assignment, partitioning, loaded, kept_program, memories)
     if layouts:
         shardings = _add_layouts(program.name, shardings, layouts, loaded, kept_program, inline_count)
+    have_layouts = any([isinstance(location, Format) for side in shardings for location in side])
+    bound = assignment.committed or memories.has_other_memories or have_layouts
     kept_shardings = iter(shardings[0])
     # An input that is not read is not moved either: `run` leaves it out.
     locations = [next(kept_shardings) if keep else devices[0] for keep in kept_mask]
@@ -436,7 +437,9 @@ def _add_layouts(
                 results[side].append(location)
                 continue
             sharding = SingleDeviceSharding(location) if isinstance(location, Device) else location
-            placed = make_location(name, sharding, read_layout(compiled) if layout is AUTO else layout, t)
+            placed = make_location(
+                name, sharding, read_layout(compiled) if isinstance(layout, AutoLayout) else layout, t
+            )
             results[side].append(placed if isinstance(placed, Format) else location)
     return results
 

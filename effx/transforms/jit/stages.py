@@ -31,6 +31,7 @@ from effx.lower.compile_options import CompilerOptions
 from effx.lower.placement.assignment import Assignment
 from effx.lower.placement.backends import default_device, platform_of
 from effx.lower.placement.concrete import to_concrete
+from effx.lower.placement.layouts import Layout
 from effx.lower.placement.meshes import ambient_device
 from effx.lower.placement.shardings import (
     Device,
@@ -123,6 +124,8 @@ class ShapeDtypeStruct:
         self.dtype: Final[DType] = _describe_dtype(dtype)
         self.sharding: Final = sharding.sharding if isinstance(sharding, Format) else sharding
         self.layout: Final = sharding.layout if isinstance(sharding, Format) else None
+        if isinstance(self.layout, Layout):
+            self.layout.check_rank("ShapeDtypeStruct", self.shape)
         self.weak_type: Final = weak_type
         self.manual_axis_type: Final = manual_axis_type
 

@@ -320,10 +320,13 @@ def make_mesh_constraint(mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: i
 
 
 def with_sharding(function_name: str, sharding: object, x: Array) -> Array:
-    """Constrains an array's sharding and memory.
+    """Constrains an array's sharding and memory, and by a Format its layout.
 
     In a program the default memory is no constraint: values are there unless they were moved elsewhere.
     """
+    if isinstance(sharding, Format):
+        y = x if sharding.sharding is None else with_sharding(function_name, sharding.sharding, x)
+        return with_layout(function_name, sharding.layout, y) if isinstance(sharding.layout, Layout) else y
     if isinstance(sharding, SingleDeviceSharding) and type(x) is not Box and current_frame() is None:
         return device_put(x, sharding)
     op = make_sharding_constraint(function_name, sharding, x.type.ndim)
@@ -353,7 +356,9 @@ def with_layout(function_name: str, layout: Layout, x: Array) -> Array:
     """
     layout.check_rank(function_name, x.type)
     if not isinstance(x, Box) and current_frame() is None:
-        return device_put(x, Format(layout, to_concrete(x).sharding))
+        array = to_concrete(x)
+        is_laid_out = cast("Layout", array.format.layout).agrees_with(layout)
+        return array if is_laid_out else device_put(array, Format(layout, array.sharding))
     if layout.tiling is not None or layout.sub_byte_element_size_in_bits:
         raise BackendError(
             f"{function_name}: XLA takes the order of axes inside of programs only, got {layout!r}"
@@ -384,8 +389,8 @@ def with_sharding_constraint(x: T, shardings: PyTree) -> T:
 
     Args:
         x: a pytree of arrays.
-        shardings: a NamedSharding, or a PartitionSpec of the mesh in force, for all; or a pytree of them that is a prefix
-            of `x`, in which None leaves arrays unconstrained, as `PartitionSpec.UNCONSTRAINED` does one axis.
+        shardings: a NamedSharding, a Format, or a PartitionSpec of the mesh in force, for all; or a pytree of them that is a
+            prefix of `x`, in which None leaves arrays unconstrained, as `PartitionSpec.UNCONSTRAINED` does one axis.
 
     Returns:
         The same values. Derivatives get the same sharding, and under vmap the batch axis is left to the partitioner.
