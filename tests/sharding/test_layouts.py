@@ -444,8 +444,8 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: effx.ShapeDtypeStruct((4,), "float32", sharding=COLUMNS),
         ShapeError,
         (
-            "ShapeDtypeStruct: Layout(major_to_minor=(1, 0), tiling=None, sub_byte_element_size_in_bits=0) is for arrays of 2 "
-            "axes, got (4,)"
+            "ShapeDtypeStruct: Layout(major_to_minor=(1, 0), tiling=None, sub_byte_element_size_in_bits=0) is for arrays "
+            "of 2 axes, got (4,)"
         ),
     ),
     "no permutation": (
