@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import effx
 from effx.library.scaling import plan
 from examples.plan_7b import V5E, Sizes
+from tools.accelerators import __main__ as accelerators
 from tools.accelerators.__main__ import compare
 from tools.accelerators.compiling import count_kernels
 from tools.accelerators.functions import FUNCTIONS, Function, Library
@@ -131,6 +135,19 @@ def test_training_step() -> None:
         assert exchange["bytes"] == pytest.approx(sum([c.bytes for c in planned]))
     assert set(counted) == {c.kind for c in found.collectives}
     assert count_memory(compiled.memory_analysis()) == found.memory.total
+
+
+def test_what_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = tmp_path / "python"
+    hanging.write_text("#!/bin/sh\nexec sleep 3600\n", encoding="utf-8")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hanging))
+    monkeypatch.setattr(accelerators, "LONGEST", 0.1)
+    outcomes = accelerators.compile_with_library("effx", "cuda", tmp_path, "sin", 0.1)
+    assert outcomes
+    assert {outcome["error"] for outcome in outcomes.values()} == {
+        "not reached, ended by force, 0.1 s after the limit"
+    }
 
 
 def test_an_error_is_no_less_where_jax_was_not_reached() -> None:

@@ -7,13 +7,15 @@ python -m tools.accelerators [--only WORD] [--folder FOLDER] [--limit SECONDS] [
 
 Fails where effx does not compile what JAX compiles. `--record` keeps JAX's numbers in jax_outcomes.json, and `--recorded`
 compares with these instead of running JAX, which takes half the time. `--limit` says after how many seconds a library
-begins no function. Without `--folder`, the numbers of each function are in a temporary folder that is removed.
+begins no function; what does not end in five minutes more is stopped. Without `--folder`, the numbers of each function are
+in a temporary folder that is removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,8 @@ LISTED = 1.3
 MEASURES = ("kernels", "bytes", "temporaries")
 PLATFORMS = ("cuda", "tpu")
 NOT_REACHED = "not reached"
+# No program takes so many seconds to compile, be the machine busy: one that does not end is stopped.
+LONGEST = 300
 RECORD = Path(__file__).parent / "jax_outcomes.json"
 Outcomes = dict[str, Outcome]
 
@@ -46,14 +50,22 @@ def compile_with_library(library: str, platform: str, folder: Path, only: str, l
     command = [sys.executable, "-m", "tools.accelerators.compiling", library, platform, str(target)]
     target.unlink(missing_ok=True)
     with (folder / f"{library}_{platform}.log").open("wb") as log:
-        done = subprocess.run(
-            [*command, "--only", only, "--limit", str(limit)], check=False, stdout=log, stderr=log
-        )
+        try:
+            code = subprocess.run(
+                [*command, "--only", only, "--limit", str(limit)],
+                check=False,
+                stdout=log,
+                stderr=log,
+                timeout=None if math.isinf(limit) else limit + LONGEST,
+            ).returncode
+            end = f"exit code {code}"
+        except subprocess.TimeoutExpired:
+            code, end = 1, f"ended by force, {LONGEST} s after the limit"
     outcomes: Outcomes = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
-    if done.returncode:
+    if code:
         # The first function without an outcome ended the process.
         missing = [name for name in list_names(platform) if only in name and name not in outcomes]
-        outcomes.update({name: {"error": f"{NOT_REACHED}, exit code {done.returncode}"} for name in missing})
+        outcomes.update({name: {"error": f"{NOT_REACHED}, {end}"} for name in missing})
     return outcomes
 
 
