@@ -13,7 +13,7 @@ from effx.library.scaling import plan
 from examples.plan_7b import V5E, Sizes
 from tools.accelerators import __main__ as accelerators
 from tools.accelerators.__main__ import compare
-from tools.accelerators.compiling import count_kernels
+from tools.accelerators.compiling import count_kernels, count_kernels_within
 from tools.accelerators.functions import FUNCTIONS, Function, Library
 from tools.accelerators.running import draw, format_report, relative_error
 from tools.accelerators.training_step import NAME, compile_training_step, count_collectives, count_memory
@@ -53,6 +53,36 @@ ENTRY %main (x: f32[3]) -> (f32[3], f32[3]) {
     assert count_kernels(text) == 2
 
 
+def test_kernels_of_loops_and_branches() -> None:
+    """A loop's body counts once, nested ones too, and of a choice the branch with more kernels."""
+    text = """HloModule jit_f
+
+%inner (a: f32[3]) -> f32[3] {
+  ROOT %x = f32[3]{0} fusion(%a), calls=%fused
+}
+
+%body (a: f32[3]) -> f32[3] {
+  %w = f32[3]{0} while(%a), condition=%test, body=%inner
+  ROOT %x = f32[3]{0} fusion(%w), calls=%fused
+}
+
+%longer (a: f32[3]) -> f32[3] {
+  %x = f32[3]{0} fusion(%a), calls=%fused
+  ROOT %y = f32[3]{0} copy(%x)
+}
+
+ENTRY %main (x: f32[3], p: pred[], i: s32[]) -> f32[3] {
+  %x = f32[3]{0} parameter(0)
+  %w = f32[3]{0} while(%x), condition=%test, body=%body
+  %c = f32[3]{0} conditional(%p, %w, %w), true_computation=%longer, false_computation=%inner
+  %d = f32[3]{0} conditional(%i, %c, %c, %c), branch_computations={%inner, %longer, %inner}
+  ROOT %y = f32[3]{0} copy(%d)
+}
+"""
+    assert count_kernels(text) == 4
+    assert count_kernels_within(text) == 2 + 2 + 2 + 1
+
+
 @pytest.mark.parametrize(
     ("x", "y", "agreement", "error"),
     [
@@ -78,6 +108,7 @@ def test_report_on_compiling() -> None:
     ours = {
         "sin": {"kernels": 1, "bytes": 8.0, "temporaries": 0},
         "sort": {"kernels": 3, "bytes": 8.0, "temporaries": 200_000},
+        "svd": {"kernels": 9, "kernels_within": 9},
         "eig": {"error": "NoRuleError: eig"},
         "odd": {"error": "no"},
     }
@@ -85,6 +116,7 @@ def test_report_on_compiling() -> None:
         "sin": {"kernels": 1, "bytes": 8.0, "temporaries": 0},
         "sort": {"kernels": 1, "bytes": 8.0, "temporaries": 100_000},
         "eig": {"kernels": 1, "bytes": 1.0, "temporaries": 0},
+        "svd": {"kernels": 3, "kernels_within": 27},
         "odd": {"error": "neither"},
     }
     lines, failures = compare(ours, theirs)  # type: ignore[arg-type]  # mypy infers no TypedDicts
@@ -92,8 +124,9 @@ def test_report_on_compiling() -> None:
     assert lines == [
         "  eig: NoRuleError: eig",
         "  odd: no (as JAX)",
-        "  kernels: geometric mean of the ratios to JAX 1.732, of 2 functions",
+        "  kernels: geometric mean of the ratios to JAX 2.080, of 3 functions",
         "    sort: 3 for 1",
+        "    svd: 9 for 3 (9 for 27 with those of loops, each once, and of branches)",
         "  bytes: geometric mean of the ratios to JAX 1.000, of 2 functions",
         "    sort: 200,000 for 100,000",
     ]

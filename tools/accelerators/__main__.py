@@ -109,6 +109,7 @@ def compare(ours: Outcomes, theirs: Outcomes) -> tuple[list[str], int]:
             )
         lines += [
             f"    {name}: {pairs[name][0]:,.0f} for {pairs[name][1]:,.0f}"
+            + (describe_loops(ours[name], theirs[name]) if measure == "kernels" else "")
             for name, ratio in sorted(ratios.items(), key=lambda item: -item[1])
             if ratio > LISTED and (measure != "temporaries" or pairs[name][0] > 100_000)
         ]
@@ -116,6 +117,14 @@ def compare(ours: Outcomes, theirs: Outcomes) -> tuple[list[str], int]:
         if "memory" in outcome:
             lines += [f"  {name}, each of 256 chips:", *format_exchanges(outcome, theirs.get(name, {}))]
     return lines, failures
+
+
+def describe_loops(ours: Outcome, theirs: Outcome) -> str:
+    """Returns the counts of kernels with those of loops and branches, in brackets, where they are known and differ."""
+    counts = [o.get("kernels_within", o.get("kernels")) for o in (ours, theirs)]
+    if "kernels_within" not in theirs or counts == [ours.get("kernels"), theirs.get("kernels")]:
+        return ""
+    return f" ({counts[0]} for {counts[1]} with those of loops, each once, and of branches)"
 
 
 def format_exchanges(ours: Outcome, theirs: Outcome) -> list[str]:

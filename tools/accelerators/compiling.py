@@ -26,7 +26,7 @@ from tools.accelerators.training_step import (
     count_memory,
 )
 
-__all__ = ["Outcome", "count_kernels"]
+__all__ = ["Outcome", "count_kernels", "count_kernels_within"]
 
 
 class Outcome(TypedDict, total=False):
@@ -34,6 +34,7 @@ class Outcome(TypedDict, total=False):
 
     error: str
     kernels: int
+    kernels_within: int
     bytes: float
     temporaries: int
     memory: int
@@ -41,12 +42,15 @@ class Outcome(TypedDict, total=False):
     seconds: float
 
 
-# What the entry computation does without a kernel of its own.
+# What a computation does without a kernel of its own.
 _FREE = {
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "partition-id",
     "replica-id",
 }  # fmt: skip
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?[\w.-]+ = .*?[\])}] ([a-z][\w-]*)\(", re.MULTILINE)
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) .*\{\n((?:.*\n)*?)\}", re.MULTILINE)
+_BODY = re.compile(r"\bbody=%?([\w.-]+)")
+_BRANCHES = re.compile(r"\b(?:branch_computations=\{([^}]*)\}|(?:true|false)_computation=(%?[\w.-]+))")
 
 
 def count_kernels(text: str) -> int:
@@ -58,6 +62,35 @@ def count_kernels(text: str) -> int:
     entry = text[text.index("\nENTRY ") if "\nENTRY " in text else text.index("ENTRY ") :]
     entry = entry[: entry.index("\n}")]
     return sum([name not in _FREE for name in _INSTRUCTION.findall(entry)])
+
+
+def count_kernels_within(text: str) -> int:
+    """Returns the count of kernels with those of loops, as if each ran once, and of the longer branch of each choice.
+
+    >>> body = "%b (x: f32[3]) -> f32[3] {\\n  ROOT %y = f32[3]{0} fusion(%x)\\n}\\n\\n"
+    >>> count_kernels_within(
+    ...     body + "ENTRY %main {\\n  %z = f32[3]{0} copy(%x)\\n  ROOT %w = f32[3]{0} while(%z), condition=%c, body=%b\\n}"
+    ... )
+    2
+    """
+    computations = {name: lines for _, name, lines in _COMPUTATION.findall(text)}
+    entry = next(lines for is_entry, _, lines in _COMPUTATION.findall(text) if is_entry)
+
+    def count(lines: str) -> int:
+        total = 0
+        for line in lines.splitlines():
+            found = _INSTRUCTION.match(line)
+            kind = found[1] if found else "parameter"
+            if kind == "while":
+                total += sum([count(computations[name]) for name in _BODY.findall(line)])
+            elif kind == "conditional":
+                names = re.findall(r"[\w.-]+", " ".join(map(" ".join, _BRANCHES.findall(line))))
+                total += max([count(computations[name]) for name in names], default=0)
+            else:
+                total += kind not in _FREE
+        return total
+
+    return count(entry)
 
 
 def describe_error(error: Exception) -> Outcome:
@@ -106,8 +139,10 @@ def compile_function(library: Library, function: Function, devices: list[Any]) -
     # The compiler for CUDA without a card estimates none.
     costs = compiled.cost_analysis() if devices[0].platform == "tpu" else {}
     costs = costs[0] if isinstance(costs, list) else costs
+    text = compiled.as_text()
     return {
-        "kernels": count_kernels(compiled.as_text()),
+        "kernels": count_kernels(text),
+        "kernels_within": count_kernels_within(text),
         "bytes": float((costs or {}).get("bytes accessed", 0.0)),
         "temporaries": int(compiled.memory_analysis().temp_size_in_bytes),
         "seconds": time.perf_counter() - started,
