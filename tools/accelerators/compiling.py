@@ -79,8 +79,8 @@ def count_kernels_within(text: str) -> int:
     def count(lines: str) -> int:
         total = 0
         for line in lines.splitlines():
-            found = _INSTRUCTION.match(line)
-            kind = found[1] if found else "parameter"
+            instruction = _INSTRUCTION.match(line)
+            kind = instruction[1] if instruction else "parameter"
             if kind == "while":
                 total += sum([count(computations[name]) for name in _BODY.findall(line)])
             elif kind == "conditional":
