@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import warnings
+from importlib import metadata
 from pathlib import Path
 
 import ml_dtypes
 import pytest
+from jaxlib import _jax, version
 
 import effx
 from effx import flags
@@ -19,20 +21,20 @@ from effx.lower.placement import backends
 
 MISSING = {
     "tpu": (
-        "devices: there is no platform 'tpu' on this machine; found: cpu; its plugin would be in libtpu, "
-        "or be named in EFFX_PJRT_PLUGINS"
+        "devices: there is no platform 'tpu' on this machine; found: cpu; pip install "
+        "'effx[tpu]', or name its plugin in EFFX_PJRT_PLUGINS"
     ),
     "cuda": (
-        "devices: there is no platform 'cuda' on this machine; found: cpu; its plugin would be in "
-        "jax_plugins.xla_cuda*, or be named in EFFX_PJRT_PLUGINS"
+        "devices: there is no platform 'cuda' on this machine; found: cpu; pip install "
+        "'effx[cuda12]' or 'effx[cuda13]', or name its plugin in EFFX_PJRT_PLUGINS"
     ),
     "rocm": (
-        "devices: there is no platform 'rocm' on this machine; found: cpu; its plugin would be in "
-        "jax_plugins.xla_rocm*, or be named in EFFX_PJRT_PLUGINS"
+        "devices: there is no platform 'rocm' on this machine; found: cpu; pip install "
+        "'effx[rocm]', or name its plugin in EFFX_PJRT_PLUGINS"
     ),
     "gpu": (
-        "devices: there is no platform 'gpu' on this machine; found: cpu; its plugin would be in "
-        "jax_plugins.xla_cuda* or jax_plugins.xla_rocm*, or be named in EFFX_PJRT_PLUGINS"
+        "devices: there is no platform 'gpu' on this machine; found: cpu; pip install "
+        "'effx[cuda12]' or 'effx[cuda13]' or 'effx[rocm]', or name its plugin in EFFX_PJRT_PLUGINS"
     ),
     "abacus": "devices: there is no platform 'abacus' on this machine; found: cpu",
 }
@@ -65,8 +67,8 @@ def test_several_platforms_by_the_flag() -> None:
     with flags.platforms("tpu,gpu"), pytest.raises(BackendError) as caught:
         backends.client()
     assert caught.value.message == (
-        "devices: there is no platform 'tpu,gpu' on this machine; found: cpu; its plugin would be in libtpu or "
-        "jax_plugins.xla_cuda* or jax_plugins.xla_rocm*, or be named in EFFX_PJRT_PLUGINS"
+        "devices: there is no platform 'tpu,gpu' on this machine; found: cpu; pip install 'effx[tpu]' or "
+        "'effx[cuda12]' or 'effx[cuda13]' or 'effx[rocm]', or name its plugin in EFFX_PJRT_PLUGINS"
     )
 
 
@@ -230,3 +232,49 @@ print(sorted({"libtpu", "jax_plugins"} & set(asked)), list(backends._clients), "
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "set() {}\n['jax_plugins', 'libtpu'] ['cpu'] False\n"
+
+
+# What XLA and the dynamic loader say, and what helps.
+ADVICE = {
+    "FAILED_PRECONDITION: No visible GPU devices.": "the driver shows no GPU: nvidia-smi",
+    "INTERNAL: no supported devices found: CUDA_ERROR_NO_DEVICE": "the driver shows no GPU: nvidia-smi",
+    "INTERNAL: CUDA driver version is insufficient for CUDA runtime version": (
+        "the driver is too old: CUDA 12 takes NVIDIA's 525 or newer, CUDA 13 takes 580 or newer"
+    ),
+    "INTERNAL: Failed to open /p/xla_cuda_plugin.so: libcudnn.so.9: cannot open shared object file": (
+        "CUDA's libraries are missing, or others come before them in LD_LIBRARY_PATH: install 'effx[cuda12]'"
+    ),
+    "INTERNAL: Failed to open /p/xla_rocm_plugin.so: libamdhip64.so.7: cannot open": "ROCm's libraries are missing",
+    "INTERNAL: Failed to fetch URL of the metadata server": "no TPU is here, or another process has it",
+}
+
+
+@pytest.mark.parametrize("reason", ADVICE)
+def test_advice(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(plugin: object) -> None:
+        raise _jax.JaxRuntimeError(reason)
+
+    monkeypatch.setenv("EFFX_PJRT_PLUGINS", "cuda:/p/xla_cuda12/xla_cuda_plugin.so")
+    monkeypatch.setattr(backends, "_load", refuse)
+    for start in (effx.devices, backends.load_plugin):
+        with pytest.raises(BackendError) as caught:
+            start("cuda")
+        assert f": {reason.rstrip('.')}; {ADVICE[reason]}" in caught.value.message
+
+
+def test_a_plugin_of_another_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever XLA says of it, the versions are why."""
+
+    def refuse(plugin: object) -> None:
+        raise _jax.JaxRuntimeError("INTERNAL: symbol lookup error")
+
+    monkeypatch.setattr(metadata, "version", lambda package: "0.4.2")
+    monkeypatch.setenv("EFFX_PJRT_PLUGINS", "cuda:/p/xla_cuda12/xla_cuda_plugin.so")
+    monkeypatch.setattr(backends, "_load", refuse)
+    with pytest.raises(BackendError) as caught:
+        effx.devices("cuda")
+    ours = version.__version__
+    assert caught.value.message.endswith(
+        f"symbol lookup error; jax-cuda12-pjrt is of version 0.4.2, and jaxlib of {ours}: install both of one version, as "
+        f"jax-cuda12-pjrt=={ours}"
+    )

@@ -28,8 +28,26 @@ if TYPE_CHECKING:
 
 ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("cuda",), "rocm": ("rocm",), "tpu": ("tpu",), "cpu": ("cpu",)}
 ORDER = ("tpu", "cuda", "rocm", "cpu")
-# Where `find_plugins` looks.
-PACKAGES = {"tpu": "libtpu", "cuda": "jax_plugins.xla_cuda*", "rocm": "jax_plugins.xla_rocm*"}
+# What brings the plugins that `find_plugins` looks for.
+EXTRAS = {"tpu": "'effx[tpu]'", "cuda": "'effx[cuda12]' or 'effx[cuda13]'", "rocm": "'effx[rocm]'"}
+# What XLA and the dynamic loader write, and what helps. NVIDIA's release notes of CUDA give the oldest drivers.
+_REMEDIES = {
+    r"No visible GPU|NO_DEVICE|no CUDA-capable|no ROCm-capable": (
+        "the driver shows no GPU: nvidia-smi (rocminfo for AMD) must list one, and CUDA_VISIBLE_DEVICES must not hide it"
+    ),
+    r"driver version is insufficient|DRIVER_MISMATCH|unsupported toolchain|UNSUPPORTED_PTX": (
+        "the driver is too old: CUDA 12 takes NVIDIA's 525 or newer, CUDA 13 takes 580 or newer; update the driver, or "
+        "install 'effx[cuda12]' in place of 'effx[cuda13]'"
+    ),
+    r"lib(?:cu|nccl|nvrtc|nvshmem|nvJitLink)[\w.-]*so|[Cc]ould not (?:load|find) (?:lib|dynamic)|cuDNN": (
+        "CUDA's libraries are missing, or others come before them in LD_LIBRARY_PATH: install 'effx[cuda12]' or "
+        "'effx[cuda13]', which bring them"
+    ),
+    r"lib(?:amdhip|rocm|hip|roc|hsa)[\w.-]*so": (
+        "ROCm's libraries are missing: install ROCm 7, and put its libraries where the dynamic loader finds them"
+    ),
+    r"metadata|tpu-env|No TPU|libtpu\.so.*in use|/dev/(?:accel|vfio)": "no TPU is here, or another process has it",
+}
 
 
 @final
@@ -168,8 +186,8 @@ def _missing_plugin_error(requested: str) -> BackendError:
     """Returns the error for a platform, or a name for several, of which there is no plugin."""
     known = ", ".join(["cpu", *[p.platform for p in find_plugins()]])
     names = [name for part in requested.split(",") for name in ALIASES.get(part, ())]
-    packages = " or ".join([PACKAGES[name] for name in names if name in PACKAGES])
-    where = f"; its plugin would be in {packages}, or be named in EFFX_PJRT_PLUGINS" if packages else ""
+    extras = " or ".join([EXTRAS[name] for name in names if name in EXTRAS])
+    where = f"; pip install {extras}, or name its plugin in EFFX_PJRT_PLUGINS" if extras else ""
     return BackendError(f"devices: there is no platform {requested!r} on this machine; found: {known}{where}")
 
 
@@ -198,6 +216,28 @@ def _load(plugin: Plugin) -> None:
         _jax.initialize_pjrt_plugin(plugin.platform)
 
 
+def _explain(plugin: Plugin, error: _jax.JaxRuntimeError) -> str:
+    """Returns XLA's reason why a plugin does not start, and what to do where that is known."""
+    reason = str(error)
+    from importlib import metadata  # only errors need it
+
+    name = Path(plugin.path).parent.name.replace("xla_", "jax-")  # jax-cuda12
+    for package in (f"{name}-pjrt", f"{name}-plugin"):
+        try:
+            installed = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+        if installed.split(".")[:3] != version.__version__.split(".")[:3]:
+            return (
+                f"{reason.rstrip('.')}; {package} is of version {installed}, and jaxlib of {version.__version__}: install both of one version, "
+                f"as {package}=={version.__version__}"
+            )
+    for pattern, advice in _REMEDIES.items():
+        if re.search(pattern, reason):
+            return f"{reason.rstrip('.')}; {advice}"
+    return reason
+
+
 def load_plugin(platform: str) -> None:
     """Loads the plugin of a platform, whether or not its devices are present.
 
@@ -213,7 +253,7 @@ def load_plugin(platform: str) -> None:
             _load(plugin)
         except _jax.JaxRuntimeError as error:
             raise BackendError(
-                f"devices: the {platform} plugin at {plugin.path} was not loaded: {error}"
+                f"devices: the {platform} plugin at {plugin.path} was not loaded: {_explain(plugin, error)}"
             ) from error
 
 
@@ -231,7 +271,7 @@ def _start_plugin(plugin: Plugin) -> _jax.Client:
         return _jax.get_c_api_client(plugin.platform, options, processes.distributed_client())
     except _jax.JaxRuntimeError as error:
         raise BackendError(
-            f"devices: the {plugin.platform} plugin at {plugin.path} did not start: {error}"
+            f"devices: the {plugin.platform} plugin at {plugin.path} did not start: {_explain(plugin, error)}"
         ) from error
 
 
