@@ -228,9 +228,10 @@ def _explain(plugin: Plugin, error: _jax.JaxRuntimeError) -> str:
         except metadata.PackageNotFoundError:
             continue
         if installed.split(".")[:3] != version.__version__.split(".")[:3]:
+            ours = version.__version__
             return (
-                f"{reason.rstrip('.')}; {package} is of version {installed}, and jaxlib of {version.__version__}: install both of one version, "
-                f"as {package}=={version.__version__}"
+                f"{reason.rstrip('.')}; {package} is of version {installed}, and jaxlib of {ours}: install both of one "
+                f"version, as {package}=={ours}"
             )
     for pattern, advice in _REMEDIES.items():
         if re.search(pattern, reason):
