@@ -30,7 +30,7 @@ from effx.handling import (
     tangent_of,
 )
 from effx.ir.sizes.dimensions import has_symbolic
-from effx.lower.text.emit import emits_form
+from effx.lower.text.emit import ACCELERATORS, emits_form
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
@@ -188,7 +188,6 @@ def _compute_in_one_piece(function: Callable[..., Array]) -> Callable[..., Array
     return decompose_in_wide_floats(compute)
 
 
-ACCELERATORS = ("cuda", "rocm", "tpu")
 emits_form(Zeta, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.hurwitz_zeta))
 emits_form(Polygamma, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.polygamma))
 decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))

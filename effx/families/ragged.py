@@ -47,7 +47,7 @@ from effx.ir.passes.sharding_propagation import (
     OperandShardings,
     sharding_rule,
 )
-from effx.lower.text.emit import emits_form
+from effx.lower.text.emit import ACCELERATORS, emits_form
 
 __all__ = ["GroupedMatmul", "GroupedOuter"]
 
@@ -286,7 +286,6 @@ def add_products_in_tiles(op: GroupedOuter, lhs: Array, rhs: Array, bounds: Arra
 # A GPU's or TPU's loop waits for the device at each tile. It has computed so many products, and written so many numbers,
 # by the time that the loop has begun: 268 million of the former took 222 us in a loop, 47 at once (H200).
 MULTIPLIED, WRITTEN = 1 << 32, 1 << 24
-ACCELERATORS = ("cuda", "rocm", "tpu")
 
 
 def _mask_groups(bounds: Array, rows: int) -> Array:

@@ -218,9 +218,9 @@ def _load(plugin: Plugin) -> None:
 
 def _explain(plugin: Plugin, error: _jax.JaxRuntimeError) -> str:
     """Returns XLA's reason why a plugin does not start, and what to do where that is known."""
-    reason = str(error)
     from importlib import metadata  # only errors need it
 
+    reason = str(error)
     name = Path(plugin.path).parent.name.replace("xla_", "jax-")  # jax-cuda12
     for package in (f"{name}-pjrt", f"{name}-plugin"):
         try:

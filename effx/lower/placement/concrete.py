@@ -36,7 +36,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.placement import transfer_guards
 from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
-from effx.lower.placement.layouts import AutoLayout, read_layout
+from effx.lower.placement.layouts import AutoLayout, Layout, read_layout
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
 from effx.lower.placement.processes import failure_of_other_process
 from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
@@ -714,7 +714,7 @@ def _put_in_format(array: Array, format: Format) -> ConcreteArray:
             "device_put: Layout.AUTO is for a compiler to choose; take the layout from "
             "jit(f, in_shardings=Format(Layout.AUTO)).lower(...).compile().input_formats"
         )
-    location = make_location("device_put", sharding, format.layout, array.type)
+    location = make_location("device_put", sharding, cast("Layout", format.layout), array.type)
     moved = to_concrete(device_put(array, sharding))
     target = make_buffer_sharding(location, array.type.ndim)
     return moved if moved.buffer._sharding is target else ConcreteArray(buffer_for(moved, location))

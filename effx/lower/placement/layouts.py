@@ -112,6 +112,11 @@ RequestedLayout: TypeAlias = Layout | AutoLayout | None
 """What is asked of an array's layout; None for nothing."""
 
 
+def layout_attribute(layout: Layout | AutoLayout) -> str:
+    """Returns the attribute of an argument or a result of `main` that lies so."""
+    return f'mhlo.layout_mode = "{layout.xla_text if isinstance(layout, Layout) else "auto"}"'
+
+
 _XLA_LAYOUT = re.compile(r"\{([\d,]*)(?::(.*))?\}")
 
 

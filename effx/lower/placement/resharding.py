@@ -9,6 +9,7 @@ from jaxlib._jax import ArrayImpl, Device
 from effx.errors import BackendError
 from effx.ir.types import ArrayType
 from effx.lower.compile_options import compile_options
+from effx.lower.placement.layouts import layout_attribute
 from effx.lower.placement.processes import current_group as group
 from effx.lower.placement.results import make_result_handler
 from effx.lower.placement.shardings import (
@@ -80,7 +81,7 @@ def _compile_resharding(
     for name, sharding in (("from", current), ("to", result_sharding)):
         layout = layout_of_buffer(sharding)
         if layout is not None:
-            attributes[name].append(f'mhlo.layout_mode = "{layout.xla_text}"')
+            attributes[name].append(layout_attribute(layout))
     source, target = [f"{t.mlir} {{{', '.join(texts)}}}" for texts in attributes.values()]
     text = "\n".join(
         [

@@ -499,7 +499,7 @@ Location = Device | SingleDeviceSharding | NamedSharding | Format
 
 
 def make_location(
-    function_name: str, sharding: SingleDeviceSharding | NamedSharding, layout: RequestedLayout, t: ArrayType
+    function_name: str, sharding: SingleDeviceSharding | NamedSharding, layout: Layout, t: ArrayType
 ) -> Location:
     """Returns the location of an array of a type with a sharding and a layout.
 
@@ -507,8 +507,6 @@ def make_location(
         ShapeError: the layout is for another number of axes.
         BackendError: the memory is not the default one, and the layout is.
     """
-    if isinstance(layout, AutoLayout) or layout is None:
-        return sharding
     layout.check_rank(function_name, t)
     part = t.with_shape(sharding.shard_shape(t.shape))
     if is_default_layout(layout, part, sharding.ordered_devices[0]):

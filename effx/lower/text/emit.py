@@ -72,6 +72,10 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
     return table.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
+# Where a loop or a branch waits for the device.
+ACCELERATORS = ("cuda", "rocm", "tpu")
+
+
 def emits_form(kind: type[O], *platforms: str) -> Callable[[F], F]:
     """Registers what an operation class is on some platforms: a function `(op, *operands)` that performs other operations.
 

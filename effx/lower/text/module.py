@@ -15,7 +15,7 @@ from effx.ir.program import Program, Scalar
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType
 from effx.lower.placement.concrete import ConcreteArray
-from effx.lower.placement.layouts import Layout, Layouts
+from effx.lower.placement.layouts import Layouts, layout_attribute
 from effx.lower.placement.memories import Memories
 from effx.lower.placement.parallel_maps import Partitioning, infer_partitioning
 from effx.lower.placement.resharding import restore_default_layout
@@ -120,8 +120,7 @@ def build_module(
         for side, requested_layouts in ((attributes, layouts.inputs), (results, layouts.outputs)):
             for entry, layout in zip(side, requested_layouts, strict=False):  # () for None everywhere
                 if layout is not None:
-                    text = layout.xla_text if isinstance(layout, Layout) else "auto"
-                    entry.append(f'mhlo.layout_mode = "{text}"')
+                    entry.append(layout_attribute(layout))
         cuts = (attributes[:], results[:])
     main = main_lines(module, program, attributes[len(constants) :], results, donated, cuts, constants)
     return (
