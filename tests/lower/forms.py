@@ -18,8 +18,18 @@ Data = np.ndarray[Any, Any]
 
 def run_form_of(platform: str, fun: Callable[..., Any], *operands: Data) -> list[Data]:
     """Lowers a function for a platform, runs the text on a CPU, and returns the results' leaves."""
+    return run_text(text_of_form(platform, fun, *operands), *operands)
+
+
+def text_of_form(platform: str, fun: Callable[..., Any], *operands: Data) -> str:
+    """Lowers a function for a platform."""
     text = effx.jit(fun).trace(*operands).lower(lowering_platforms=(platform,)).as_text()
     assert "lapack" not in text
+    return text
+
+
+def run_text(text: str, *operands: Data) -> list[Data]:
+    """Runs a module's text on a CPU, and returns its results."""
     device = effx.devices("cpu")[0]
     executable = device.client.compile_and_load(
         mlir_module(text), _jax.DeviceList((device,)), compile_options((device,), ()), []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from effx.effects import handle
 from effx.handlers.oracle import Reference
 from effx.numpy import filtering
 from effx.scipy import signal
-from tests.lower.forms import run_form_of
+from tests.lower.forms import run_form_of, run_text, text_of_form
 from tests.ops.rows import assert_close, host
 from tests.ops.table import CASES, Case, name
 
@@ -49,6 +52,24 @@ def test_products_of_int8(shape: tuple[int, int], preferred: Any) -> None:
         GPU, lambda x: lax.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=preferred), x
     )
     np.testing.assert_array_equal(y[0], (x.astype(np.int64) @ x.T.astype(np.int64)).astype(preferred))
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("function", ["argmax", "argmin"])
+def test_the_first_nan_in_any_order(platform: str, function: str) -> None:
+    """A GPU combines elements in any order; a CPU does so from left to right, so that positions are counted backwards."""
+    x = np.array(
+        [[1, nan, 2, nan], [nan, nan, nan, nan], [inf, -inf, inf, 0], [-0.0, 0.0, 0.0, -0.0]], np.float32
+    )
+    text = text_of_form(platform, partial(getattr(enp, function), axis=1), x)
+    backwards, count = re.subn(
+        r"(%\w+) = (stablehlo.iota dim = 1 : (tensor<4x4x.*>))",
+        r"%back = \2\n\1 = stablehlo.reverse %back, dims = [1] : \3",
+        text,
+    )
+    assert count == 1
+    np.testing.assert_array_equal(run_text(text, x)[0], getattr(np, function)(x, 1))
+    np.testing.assert_array_equal(run_text(backwards, x)[0], getattr(np, function)(x[:, ::-1], 1))
 
 
 SPECIAL = np.array([3.0, np.nan, -0.0, 0.0, -np.inf, np.inf, 3.0, -1.0, -np.nan], np.float32)

@@ -355,7 +355,7 @@ def compile_program(
         )
     if platform_of(devices[0]) == "cpu":
         options = (*options, *ynnpack_options(kept_program, options, len(devices)))
-    calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
+    calls = HostCalls(hosted, kept_program, devices) if hosted else None
     can_run = is_runnable_device(devices[0])
     loaded: _jax.LoadedExecutable | _jax.Executable
     try:
@@ -520,7 +520,7 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
             debug_info=False,
             partitioning=assignment.partitioning(program),
         )
-        calls = HostCalls(hosted, program, len(devices) > 1) if hosted else None
+        calls = HostCalls(hosted, program, devices) if hosted else None
         _compile(text, devices, program.name, (), calls)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)

@@ -274,10 +274,27 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
         f"%more = {compare('GT' if largest else 'LT', '%a', '%b')}",
         f"%same = {compare('EQ', '%a', '%b')}",
         f"%earlier = {compare('LT', '%i', '%j', index_kind, index_type)}",
+    ]
+    take = [
         "%tie = stablehlo.and %same, %earlier : tensor<i1>",
         "%better = stablehlo.or %more, %tie : tensor<i1>",
         f"%nan = {compare('NE', '%a', '%a')}",
         "%take = stablehlo.or %better, %nan : tensor<i1>",
+    ]
+    if t.kind == "f" and body.module.platform != "cpu":
+        # A CPU combines from left to right, so that of two NaN the first is the earlier one; others in any order.
+        take = [
+            f"%nan = {compare('NE', '%a', '%a')}",
+            f"%other = {compare('NE', '%b', '%b')}",
+            "%both = stablehlo.and %nan, %other : tensor<i1>",
+            "%only = stablehlo.xor %nan, %both : tensor<i1>",
+            "%equal = stablehlo.or %same, %both : tensor<i1>",
+            "%tie = stablehlo.and %equal, %earlier : tensor<i1>",
+            "%better = stablehlo.or %more, %only : tensor<i1>",
+            "%take = stablehlo.or %better, %tie : tensor<i1>",
+        ]
+    lines += [
+        *take,
         f"%v = stablehlo.select %take, %a, %b : tensor<i1>, {value_type}",
         f"%k = stablehlo.select %take, %i, %j : tensor<i1>, {index_type}",
         f"stablehlo.return %v, %k : {value_type}, {index_type}",
