@@ -232,6 +232,39 @@ def test_words_of_keys_stay_words(platform: str) -> None:
     np.testing.assert_array_equal(run_form_of(platform, draw, words)[0], np.asarray(draw(words)))
 
 
+def scan_keys(words: Any) -> Any:
+    """Splits a key in each step."""
+
+    def step(key: Any, _: None) -> Any:
+        keys = effx.random.split(key)
+        return keys[0], keys[1]
+
+    return effx.random.key_data(lax.scan(step, effx.random.wrap_key_data(words, impl="rbg"), length=3)[1])
+
+
+KEYS_ON_TPUS: list[tuple[str, Callable[..., Any], Any]] = [
+    ("rbg", effx.random.split, effx.random.key(0, impl="rbg")),
+    ("urbg", effx.random.key_data, effx.random.key(0, impl="unsafe_rbg")),
+    ("rbg", partial(effx.random.wrap_key_data, impl="rbg"), np.arange(4, dtype=np.uint32)),
+    ("rbg", scan_keys, np.arange(4, dtype=np.uint32)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "argument"), KEYS_ON_TPUS, ids=["argument", "words", "result", "loop"]
+)
+def test_a_tpu_stores_no_keys_of_16_bytes(name: str, function: Callable[..., Any], argument: Any) -> None:
+    """As complex numbers of floats of 64 bits, which it computes of floats of 32, they would lose bits."""
+    text = (
+        f"random keys of key<{name}>: a TPU has no element of 16 bytes to store them in; use raw keys (random.PRNGKey, "
+        "random.key_data) or those of threefry2x32"
+    )
+    traced = effx.jit(function).trace(argument)
+    traced.lower(lowering_platforms=(GPU,)).as_text()
+    with pytest.raises(effx.errors.BackendError, match=re.escape(text)):
+        traced.lower(lowering_platforms=("tpu",)).as_text()
+
+
 @pytest.mark.parametrize("platform", [GPU, "tpu"])
 @pytest.mark.parametrize("sizes", [(3, 0, 4), (0, 0, 10), (1, 2, 3)])
 def test_grouped_products_at_once(sizes: tuple[int, ...], platform: str) -> None:

@@ -15,6 +15,7 @@ from effx.ir.meshes import PartitionSpec
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import HostData
 from effx.lower.placement.backends import is_local
+from effx.lower.placement.key_storage import check_keys_for_tpu
 from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
 from effx.lower.placement.shardings import (
     BufferSharding,
@@ -148,11 +149,17 @@ def assemble_buffer(
     devices: Sequence[Device],
     committed: bool,
 ) -> ArrayImpl:
-    """Returns a buffer of a type that is assembled of parts, one for each device."""
+    """Returns a buffer of a type that is assembled of parts, one for each device.
+
+    Raises:
+        BackendError: TPUs do not store elements of the type.
+    """
     t = type_with_sharding(t, sharding)
     if not dtypes.is_stored_as_other(t.dtype):
         # The type is final: jaxlib would narrow 64-bit data by its own global setting.
         return _jax.batched_device_put(t, sharding, list(values), list(devices), committed, enable_x64=True)
+    if devices and devices[0].platform == "tpu":
+        check_keys_for_tpu([t])
     # jaxlib has neither keys nor float0.
     storage = dtypes.storage(t.dtype)
     stored: list[HostData | np.generic | ArrayImpl] = [

@@ -26,6 +26,7 @@ from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import INVARIANT, ArrayType, Shape, array_type
+from effx.lower.placement.key_storage import check_keys_for_tpu, is_stored_as_complex
 from effx.lower.placement.shardy import mesh_line
 from effx.lower.text import sizes
 from effx.lower.text.fences import NO_FENCES, find_fences
@@ -106,11 +107,6 @@ def runs_on_host(program: Program) -> bool:
             waiting += inner
             seen.update(inner)
     return False
-
-
-def is_stored_as_complex(t: ArrayType) -> bool:
-    """Says whether a type is of keys of 16 bytes, for which XLA has no other dtype than complex numbers."""
-    return dtypes.is_key(t.dtype) and t.mlir.endswith("complex<f64>>")
 
 
 def constant_text(value: Scalar, t: ArrayType) -> str:
@@ -715,6 +711,8 @@ def function_lines(
         if attributes and attributes[i]:
             arguments[hidden + i] += f" {{{attributes[i]}}}"
     body.program(program)
+    if visibility == "public" and module.platform == "tpu":
+        check_keys_for_tpu([atom.type for atom in (*program.inputs, *program.outputs)])
     results = [body.name(atom) for atom in program.outputs]
     types = ", ".join([atom.type.mlir for atom in program.outputs])
     declared = types

@@ -9,8 +9,9 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Elementwise, Unary
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
+from effx.lower.placement.key_storage import check_keys_for_tpu, is_stored_as_complex
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits, is_stored_as_complex
+from effx.lower.text.emit import Body, emits
 from effx.lower.text.stablehlo.complex import has_complex_form, write_complex
 
 Inputs = tuple[Atom, ...]
@@ -293,8 +294,10 @@ def comparison(body: Body, op: c.Comparison, inputs: Inputs, outputs: Outputs) -
 
 def _sortable_halves(body: Body, keys: str, t: ArrayType) -> list[str]:
     """Writes keys as integers of 64 bits: one, or two where a key is stored as a complex number."""
-    if t.mlir.endswith("ui64>"):
+    if not is_stored_as_complex(t):
         return [keys]
+    if body.module.platform == "tpu":
+        check_keys_for_tpu([t])
     part, bits = array_type(dtypes.float64, t.shape).mlir, array_type(dtypes.uint64, t.shape).mlir
     values = [body.line(f"stablehlo.{which} {keys} : ({t.mlir}) -> {part}") for which in ("real", "imag")]
     return [body.line(f"stablehlo.bitcast_convert {value} : ({part}) -> {bits}") for value in values]
@@ -344,6 +347,8 @@ def _words_to_keys(body: Body, words: str, t: ArrayType) -> str:
 
 
 def _keys_to_words(body: Body, keys: str, t: ArrayType) -> str:
+    if body.module.platform == "tpu":
+        check_keys_for_tpu([t])
     one, pair = array_type(dtypes.float64, t.shape), array_type(dtypes.uint32, (*t.shape, 2))
     halves = []
     for which in ("real", "imag"):
