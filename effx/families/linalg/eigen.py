@@ -41,6 +41,7 @@ from effx.families.linalg.matrices import (
 from effx.families.linalg.polar import compute_polar_factor
 from effx.families.linalg.qr import Qr
 from effx.families.linalg.qr_iteration import compute_eigenvectors
+from effx.families.sort import Sort
 from effx.handling import (
     ArrayType,
     Atom,
@@ -161,10 +162,28 @@ def emit_eigh_on_tpu(
     triangle = emit_triangle_mask(body, "GE" if op.lower else "LE", body.name(inputs[0]), zero, t)
     scaled, size = _divide_by_largest_element(body, triangle, t)
     config = f"{int(op.lower)},1,{SWEEPS},{TOLERANCE}"  # 1: sorted
-    v, w = call_expanded(body, "Eigh", [(scaled, t)], [t, values], config)
+    v, _ = call_expanded(body, "Eigh", [(scaled, t)], [t, values], config)
+    operands = Var(t), Var(t)
+    body.names.update(zip(operands, (scaled, v), strict=True))
+    (w,) = emit_form(compute_rayleigh_quotients, body, op, operands, (Var(values),))
     spread = sizes.broadcast_in_dim(body, size, values.with_shape(t.shape[:-2]), values, range(t.ndim - 2))
     w = body.line(f"stablehlo.multiply {w}, {spread} : {values.mlir}")
     return (w, v) if op.vectors else (w,)
+
+
+def compute_rayleigh_quotients(op: Eigh, triangle: Array, v: Array) -> tuple[Array, ...]:
+    """Returns v^H a v / v^H v of the columns of v, ascending; a triangle of a is given.
+
+    The eigenvalues of Jacobi's iteration have an error for what is left off the diagonal, and for the roundings of all
+    rotations: 4e-6 of the largest one for 300 x 300. Of approximate vectors these are exact to the square of their
+    error: 1e-7.
+    """
+    # With the diagonal halved, a is t + t^H, and v^H a v is twice the real part of v^H t v.
+    halved = triangle * (1.0 - 0.5 * eye(triangle))
+    conjugate = conj(v)
+    products, squares = [reducing.sum(real(conjugate * x), -2) for x in (multiply(halved, v), v)]
+    quotients = 2.0 * products / squares
+    return Sort(quotients.type.ndim - 1)(quotients)
 
 
 def _divide_by_largest_element(body: Body, x: str, t: ArrayType) -> tuple[str, str]:
