@@ -33,7 +33,7 @@ EXTRAS_bench := bench
 EXTRAS_lint := lint
 EXTRAS_array-api := test,array-api
 EXTRAS_accelerators := test,accelerators
-EXTRAS_gpu := cuda$(CUDA)
+EXTRAS_gpu := test,cuda$(CUDA)
 CUDA ?= 12
 
 EXTRAS_compat := compat,compat-libraries
@@ -90,9 +90,11 @@ test-array-api: .venv-array-api/.stamp
 test-accelerators: .venv-accelerators/.stamp
 	.venv-accelerators/bin/python -m tools.accelerators $(ACCELERATORS_FLAGS)
 
-# CUDA=13 for the plugin of CUDA 13.
+# CUDA=13 for the plugin of CUDA 13. Several processes share the GPU's memory.
 test-gpu: .venv-gpu/.stamp
 	.venv-gpu/bin/python -m tools.accelerators.running --report gpu-report.txt $(GPU_FLAGS)
+	XLA_PYTHON_CLIENT_PREALLOCATE=false .venv-gpu/bin/python -m pytest -m "gpu and not deep" -n auto --tb=short \
+		--junitxml=gpu-tests.xml tests
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
@@ -141,5 +143,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing $(SPREAD) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-accelerators .venv-gpu gpu-report.txt .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-accelerators .venv-gpu gpu-report.txt gpu-tests.xml .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

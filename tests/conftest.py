@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import pkgutil
+from collections.abc import Generator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 # Two workers share the cores; more threads each would only have them wait for one another.
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import profiles
+from tests import accelerators, profiles
 from tools.slow_tests import read_list
 
 profiles.load()
@@ -105,6 +106,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             first = item.path.relative_to(here).parts[0]
             if first in GUARDED or first.endswith(".py"):
                 item.add_marker("library" if first == "library" else "guarded")
+            if accelerators.is_for_gpu(item.path):
+                item.add_marker("gpu")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Excuses on a GPU what is no defect there."""
+    report = yield
+    accelerators.excuse(report, call)
+    return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _full_precision(request: pytest.FixtureRequest) -> None:
+    """Has GPUs compute products as CPUs do."""
+    if "gpu" in str(request.config.option.markexpr):
+        import effx
+
+        effx.config.update("default_matmul_precision", "highest")
 
 
 def pytest_collection_finish() -> None:
