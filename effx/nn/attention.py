@@ -7,7 +7,7 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.arithmetic import where
+from effx.array.arithmetic import resolve_precision, where
 from effx.array.indexing import count_up
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import expand_dims, reshape, transpose
@@ -155,7 +155,7 @@ def dot_product_attention(
         return _finish_attention(query_array, result, sums if return_residual else None, query_seq_lengths)
     # [b, k, t, n / k, s], then heads together.
     grouped = reshape(q, (b, t, heads, n // heads, h))
-    products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, k)
+    products = DotGeneral((4,), (3,), (0, 2), (0, 2), resolve_precision(None), dtype)(grouped, k)
     logits = reshape(transpose(products, (0, 1, 3, 2, 4)), shape)
     logits = logits * scalar(factor, dtype, False)
     if bias is not None:
@@ -167,7 +167,7 @@ def dot_product_attention(
         # A finite number, so that a query without keys has a softmax.
         logits = where(taking, logits, scalar(-0.7 * float(dtypes.finfo(dtype).max), dtype, False))
     weights = reshape(convert(softmax(logits, -1), k.type.dtype), (b, heads, n // heads, t, s))
-    means = DotGeneral((4,), (1,), (0, 1), (0, 2))(weights, v)  # [b, k, n / k, t, h]
+    means = DotGeneral((4,), (1,), (0, 1), (0, 2), resolve_precision(None))(weights, v)  # [b, k, n / k, t, h]
     result = reshape(transpose(means, (0, 3, 1, 2, 4)), (b, t, n, h))
     residual = transpose(logsumexp(logits, -1), (0, 2, 1)) if return_residual else None
     return _finish_attention(query_array, result, residual, query_seq_lengths)

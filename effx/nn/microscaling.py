@@ -13,7 +13,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.arithmetic import minimum, where
+from effx.array.arithmetic import minimum, resolve_precision, where
 from effx.array.promotion import as_operand, convert, scalar
 from effx.array.shaping import moveaxis, reshape, transpose
 from effx.dtypes import DType, DTypeLike
@@ -246,7 +246,7 @@ def _product_backward(
         if len(formats) == 3 and not formats[2].has_global_scale:
             results.append(_quantized_product((formats[2], formats[i]), dy, other, (scales[2], scales[i])))
         else:
-            results.append(DotGeneral((2,), (2,), (0,), (0,))(dy, other))
+            results.append(DotGeneral((2,), (2,), (0,), (0,), resolve_precision(None))(dy, other))
     return results[0], results[1], None
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
+from effx.array.arithmetic import resolve_precision
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import expand_dims, reshape
 from effx.dtypes import DTypeLike
@@ -45,7 +46,7 @@ def scaled_matmul(
     if a.type.ndim != 3 or b.type.ndim != 3 or a.type.shape[::2] != b.type.shape[::2]:
         raise ShapeError(f"{WHAT}: lhs must be [b, m, k] and rhs [b, n, k], got {a.type!r} and {b.type!r}")
     left, right = _apply_scales("lhs", a, x), _apply_scales("rhs", b, y)
-    product = DotGeneral((2,), (2,), (0,), (0,), preferred=dtypes.float32)(left, right)
+    product = DotGeneral((2,), (2,), (0,), (0,), resolve_precision(None), dtypes.float32)(left, right)
     return convert(product, dtypes.canonicalize(preferred_element_type))
 
 

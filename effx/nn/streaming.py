@@ -11,7 +11,7 @@ import numpy as np
 
 from effx import dtypes, lax
 from effx.array import Array, arithmetic
-from effx.array.arithmetic import where
+from effx.array.arithmetic import resolve_precision, where
 from effx.array.promotion import broadcast_to, convert, scalar, to_host_array
 from effx.array.reducing import max as maximum
 from effx.array.reducing import sum as total
@@ -77,7 +77,7 @@ def attend_in_blocks(
         key_positions, keys, _, *cut = block
         parts = iter(cut)
         bias, mask, near = [next(parts) if moves else x for x, moves in zip(pair_arrays, moving, strict=True)]
-        products = DotGeneral((4,), (3,), (0, 2), (0, 2), preferred=dtype)(grouped, keys)
+        products = DotGeneral((4,), (3,), (0, 2), (0, 2), resolve_precision(None), dtype)(grouped, keys)
         result = reshape(transpose(products, (0, 1, 3, 2, 4)), shape) * scalar(scale, dtype, False)
         if bias is not None:
             result = convert(result + broadcast_to(bias, shape), dtype)
@@ -107,7 +107,7 @@ def attend_in_blocks(
     def part(block: list[Array]) -> tuple[Array, Array]:
         powers = perform(Exp(), (logits(block) - reshape(m, (b, n, t, 1)),))
         weights = reshape(convert(powers, v.type.dtype), (b, heads, n // heads, t, BLOCK))
-        means = DotGeneral((4,), (1,), (0, 1), (0, 2), preferred=dtype)(weights, block[2])
+        means = DotGeneral((4,), (1,), (0, 1), (0, 2), resolve_precision(None), dtype)(weights, block[2])
         return total(powers, -1), means
 
     def adding(sums: tuple[Array, Array], block: list[Array]) -> tuple[tuple[Array, Array], None]:

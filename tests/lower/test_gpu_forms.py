@@ -17,9 +17,10 @@ import effx.numpy as enp
 from effx import lax
 from effx.effects import handle
 from effx.handlers.oracle import Reference
+from effx.lower.runtime.excess_precision import SWITCH, excess_precision_options
 from effx.numpy import filtering
 from effx.scipy import signal
-from tests.lower.forms import run_form_of, run_text, text_of_form
+from tests.lower.forms import Data, run_form_of, run_text, text_of_form
 from tests.ops.rows import assert_close, host
 from tests.ops.table import CASES, Case, name
 
@@ -310,3 +311,81 @@ def test_medians(platform: str) -> None:
     x = np.resize(SPECIAL, (5, 8))
     for fun, want in ((enp.median, np.median), (enp.nanmedian, np.nanmedian)):
         np.testing.assert_array_equal(run_form_of(platform, lambda x, fun=fun: fun(x, 1), x)[0], want(x, 1))
+
+
+@pytest.mark.parametrize(("source", "target"), [("complex64", "float32"), ("float32", "complex64")])
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (2, 4), (2,)], ids=str)
+def test_views_of_complex_numbers(shape: tuple[int, ...], source: str, target: str) -> None:
+    """Parts in turn, of arrays without elements too."""
+    x = np.arange(np.prod(shape)).reshape(shape).astype(source)
+    (y,) = run_form_of(GPU, lambda x: x.view(target), x)
+    np.testing.assert_array_equal(y, x.view(target))
+
+
+FACTORS = np.ones((1, 32, 2, 4), np.float32)
+MATRICES = np.ones((2, 32, 32), np.float32)
+BATCHED = (((2,), (2,)), ((0,), (0,)))
+
+
+def multiply_in_mxfp8(x: Any, y: Any) -> Any:
+    configs = [effx.nn.get_scaled_dot_general_config("mxfp8")] * 2
+    configs.append(effx.nn.get_scaled_dot_general_config("nvfp4"))
+    return effx.nn.scaled_dot_general(x, y, BATCHED, configs=configs)
+
+
+@pytest.mark.parametrize(
+    ("function", "operand"),
+    [
+        (lambda x: effx.nn.dot_product_attention(x, x, x), FACTORS),
+        (lambda x: effx.nn.dot_product_attention(x, x, x, implementation="blocks"), FACTORS),
+        (lambda x: effx.nn.scaled_matmul(x, x, x, x), MATRICES),
+        (lambda x: multiply_in_mxfp8(x, x), MATRICES),
+        (lambda x: enp.einsum("bij,bkj->bik", x, x), MATRICES),
+        (lambda x: enp.linalg.matrix_power(x, 3), MATRICES),
+        (lambda x: enp.convolve(x[0, 0], x[0, 1, :3]), MATRICES),
+    ],
+    ids=[
+        "attention",
+        "attention in blocks",
+        "scaled_matmul",
+        "scaled_dot_general",
+        "einsum",
+        "power",
+        "convolve",
+    ],
+)
+def test_products_have_the_default_precision(function: Callable[..., Any], operand: Data) -> None:
+    """That of the setting, and their gradients too."""
+    gradient = effx.grad(lambda x: function(x).sum())
+    with effx.default_matmul_precision("highest"):
+        text = effx.jit(gradient).trace(operand).lower(lowering_platforms=(GPU,)).as_text()
+    assert "HIGHEST" in text
+    assert "DEFAULT" not in text
+
+
+HALF, EIGHTH = enp.bfloat16, enp.float8_e4m3fn
+ROUNDINGS: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "there and back": (lambda x: x.astype(HALF).astype(np.float32), True),
+    "a quantization": (lambda x: (x / 3).astype(EIGHTH).reshape(-1).astype(np.float32) * 3, True),
+    "twice": (lambda x: x.astype(HALF).astype(EIGHTH), True),
+    "in a call": (lambda x: effx.jit(lambda y: y.astype(HALF))(x).astype(np.float32), True),
+    "in a loop": (
+        lambda x: lax.scan(lambda c, _: (c.astype(HALF).astype(np.float32), None), x, length=2)[0],
+        True,
+    ),
+    "of two halves": (lambda x: x.astype(HALF).astype(np.float16), True),
+    "there": (lambda x: x.astype(HALF), False),
+    "and computed": (lambda x: (x.astype(HALF) * 2).astype(np.float32), False),
+    "to complex numbers": (lambda x: x.astype(np.complex64), False),
+    "integers": (lambda x: x.astype(np.int32).astype(np.float32), False),
+    "nothing": (lambda x: x + 1, False),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+def test_roundings_are_kept(name: str) -> None:
+    """XLA would take conversions back on GPUs: where a program has such, it may not; but a user's word counts."""
+    function, is_kept = ROUNDINGS[name]
+    program = effx.make_jaxpr(function)(np.ones((2, 4), np.float32))
+    assert excess_precision_options(program, ()) == (((SWITCH, False),) if is_kept else ())
+    assert excess_precision_options(program, ((SWITCH, True),)) == ()

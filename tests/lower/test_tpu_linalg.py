@@ -12,6 +12,7 @@ import effx
 import effx.numpy as enp
 from effx import lax
 from effx.errors import BackendError
+from effx.families.linalg.eigen import Eig, derive_left_vectors
 from effx.families.linalg.polar import compute_halley_weights, compute_polar_factor
 from effx.families.linalg.qr import Geqp3
 from effx.lax import linalg
@@ -296,6 +297,20 @@ def test_eig(shape: tuple[int, ...], dtype: Any) -> None:
         for value in w[index]:
             nearest = left.pop(int(np.argmin(np.abs(np.array(left) - value))))
             assert abs(nearest - value) < 1e-4 * max(1.0, np.abs(a).max())
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(1, 1), (2, 4, 4), (12, 12)])
+def test_left_vectors(shape: tuple[int, ...], dtype: Any) -> None:
+    """Those of the adjoint, as LAPACK gives them: by that their derivatives are defined.
+
+    Not as a TPU's program, whose factors of matrices a CPU does not have.
+    """
+    a = draw(shape, dtype)
+    w, left = map(np.asarray, derive_left_vectors(Eig(left=True, right=False), enp.asarray(a)))
+    assert_eigenvectors(adjoint(a), w.conj(), left)
+    largest = np.take_along_axis(left, np.abs(left).argmax(-2)[..., None, :], -2)
+    assert (largest.real > 0).all()
 
 
 MATRICES = {

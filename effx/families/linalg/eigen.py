@@ -40,7 +40,7 @@ from effx.families.linalg.matrices import (
 )
 from effx.families.linalg.polar import compute_polar_factor
 from effx.families.linalg.qr import Qr
-from effx.families.linalg.qr_iteration import compute_eigenvectors
+from effx.families.linalg.qr_iteration import compute_eigenvectors, normalize_columns
 from effx.families.sort import Sort
 from effx.handling import (
     ArrayType,
@@ -587,8 +587,15 @@ def emit_eig_on_cuda(
     _, w, _, packed, failed = call_kernel(body, "cusolver_geev_ffi", inputs, [t, values, t, t, info], options)
     names = [w]
     if op.right:
-        names.append(packed if t.kind == "c" else _unpack_vectors(body, w, values, packed, t))
+        vectors = Var(outputs[-1].type)
+        body.names[vectors] = packed if t.kind == "c" else _unpack_vectors(body, w, values, packed, t)
+        names += emit_form(normalize_vectors, body, op, (vectors,), outputs[-1:])
     return nan_where_failed(body, names, [v.type for v in outputs], failed, info)
+
+
+def normalize_vectors(op: Eig, vectors: Array) -> tuple[Array]:
+    """The form of what cuSOLVER leaves open: its vectors have length 1, and any phase or sign, in each call another."""
+    return (normalize_columns(vectors),)
 
 
 @emits_form(Eig, "rocm", "tpu")
@@ -603,9 +610,7 @@ def iterate_to_eigenvectors(op: Eig, a: Array) -> tuple[Array, ...]:
 def derive_left_vectors(op: Eig, a: Array) -> tuple[Array, ...]:
     """The form where right vectors r alone are computed, as by cuSOLVER: left ones are r^-H's columns, of length 1."""
     w, r = Eig(left=False, right=True)(a)
-    left = adjoint(Solve()(r, broadcast_to(eye(r), r.type.shape)))
-    length = reducing.sum(absolute(left) ** 2, -2) ** 0.5
-    left = left / convert(as_column_factors(length), left.type.dtype)
+    left = normalize_columns(adjoint(Solve()(r, broadcast_to(eye(r), r.type.shape))))
     return (w, left, r) if op.right else (w, left)
 
 

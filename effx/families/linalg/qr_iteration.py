@@ -27,7 +27,7 @@ from effx.ir.ops.control import While
 from effx.ir.ops.elementwise import And, Sqrt
 from effx.ir.ops.shape import Pad
 
-__all__ = ["compute_eigenvectors", "reduce_to_schur"]
+__all__ = ["compute_eigenvectors", "normalize_columns", "reduce_to_schur"]
 
 SQRT, AND = Sqrt(), And()
 # Some two or three iterations a row are enough, LAPACK gives up after thirty.
@@ -150,14 +150,20 @@ def compute_eigenvectors(a: Array) -> tuple[Array, Array]:
         is_rounding = absolute(imag(w)) <= expand_dims(size, -1) * ROUNDINGS_OF_REAL_VALUES
         w = where(is_rounding, convert(real(w), w.type.dtype), w)
     r = multiply(z, _solve_for_vectors(t, w))
-    # LAPACK's vectors have length 1, and a real largest element.
-    largest = expand_dims(reducing.argmax(absolute(r), -2, dtype=dtypes.int32), -2)
-    r = r / select(r, -2, largest)
+    r = normalize_columns(r)
     if is_real:
         r = where(expand_dims(imag(w) == 0, -2), convert(real(r), r.type.dtype), r)
-    return w * scale[..., 0], r / convert(
-        reducing.sum(absolute(r) ** 2, -2, keepdims=True) ** 0.5, r.type.dtype
-    )
+    return w * scale[..., 0], r
+
+
+def normalize_columns(vectors: Array) -> Array:
+    """Returns eigenvectors as LAPACK does, by which their derivatives are defined: of length 1, with a real largest
+    element, which is positive here.
+    """
+    largest = expand_dims(reducing.argmax(absolute(vectors), -2, dtype=dtypes.int32), -2)
+    vectors = vectors / select(vectors, -2, largest)
+    length = reducing.sum(absolute(vectors) ** 2, -2, keepdims=True) ** 0.5
+    return vectors / convert(length, vectors.type.dtype)
 
 
 def _solve_for_vectors(t: Array, w: Array) -> Array:

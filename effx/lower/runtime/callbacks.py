@@ -198,14 +198,12 @@ class HostCalls:
         "zeros",
     )
 
-    def __init__(self, hosted: Sequence[HostedCall], program: Program, devices: Sequence[Device]) -> None:
-        """Stores the calls of operations of a program that these devices run."""
+    def __init__(self, hosted: Sequence[HostedCall], program: Program, together: bool) -> None:
+        """Stores the calls of operations; `together` where several devices run the program."""
         self.hosted = tuple(hosted)
-        self.together = together = len(devices) > 1
-        # Whether a run may go on with zeros: it does nothing but compute, no loop waits for another result, and the
-        # thread that calls says which run it is. GPUs and TPUs are run by a thread of XLA's.
-        on_cpu = devices[0].platform == "cpu"
-        self.patient = on_cpu and not (together or program.effects or calls_python_in_loop(program))
+        self.together = together
+        # Whether a run may go on with zeros: they do nothing but compute, and no loop waits for another result.
+        self.patient = not (together or program.effects or calls_python_in_loop(program))
         # Whether a run has ended well, and whether one has called anything.
         self.finished = self.called = False
         self.by_cpp = False

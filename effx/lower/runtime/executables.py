@@ -56,6 +56,7 @@ from effx.lower.placement.shardings import (
 from effx.lower.placement.tiling import Tiling, tiling_from_hlo
 from effx.lower.process_exit import in_xla
 from effx.lower.runtime.callbacks import HostCalls, compile_with_callbacks
+from effx.lower.runtime.excess_precision import excess_precision_options
 from effx.lower.runtime.failures import device_range_text, refusal_error, run_error
 from effx.lower.runtime.memory_maps import free_memory_maps
 from effx.lower.runtime.phases import Phase, log_step
@@ -342,10 +343,11 @@ def compile_program(
     layouts = kept_assignment.nondefault_layouts(kept_program)
     if not (memories.has_other_memories or layouts) and _are_inline_constants(program, constants, assignment):
         inline_count = n
+    platform = platform_of(devices[0])
     with Phase("/effx/lower", program.name):
         text, hosted, is_foreign = build_module(
             kept_program,
-            platform_of(devices[0]),
+            platform,
             kept_donations[inline_count:],
             partitioning=partitioning,
             memories=memories,
@@ -353,9 +355,11 @@ def compile_program(
             layouts=layouts,
             device_ids=tuple([d.id for d in devices]),
         )
-    if platform_of(devices[0]) == "cpu":
+    if platform == "cpu":
         options = (*options, *ynnpack_options(kept_program, options, len(devices)))
-    calls = HostCalls(hosted, kept_program, devices) if hosted else None
+    elif platform != "tpu":
+        options = (*options, *excess_precision_options(kept_program, options))
+    calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
     can_run = is_runnable_device(devices[0])
     loaded: _jax.LoadedExecutable | _jax.Executable
     try:
@@ -520,7 +524,7 @@ def _refuses(devices: tuple[Device, ...], program: Program) -> bool:
             debug_info=False,
             partitioning=assignment.partitioning(program),
         )
-        calls = HostCalls(hosted, program, devices) if hosted else None
+        calls = HostCalls(hosted, program, len(devices) > 1) if hosted else None
         _compile(text, devices, program.name, (), calls)
     except EffxError as error:
         return isinstance(error.__cause__, _jax.JaxRuntimeError)

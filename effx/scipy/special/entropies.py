@@ -150,7 +150,9 @@ def _kl_div(p: Array, q: Array) -> Array:
     u, v = where(inside, p, 1.0), where(inside, q, 1.0)
     # As a deviation from the peak, since numbers that are alike cancel in the sum.
     quotient = v / u
-    ordinary = inside & (quotient > 0.0) & (quotient < INFINITY)
+    # GPUs keep quotients that are subnormal, of which few bits are left.
+    tiny = float(dtypes.finfo(p.dtype).tiny)
+    ordinary = inside & (quotient >= tiny) & (quotient < INFINITY)
     near = deviance(where(ordinary, u, 1.0), where(ordinary, v - u, 0.0), where(ordinary, quotient, 1.0))
     entropy = _rel_entr(where(ordinary, 1.0, p), where(ordinary, 1.0, q))
     return where(ordinary, near, where(entropy == INFINITY, entropy, entropy - p + q))

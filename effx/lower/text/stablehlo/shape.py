@@ -42,6 +42,7 @@ def reshape(body: Body, op: s.Reshape, inputs: Inputs, outputs: Outputs) -> str:
         and 2 in out.shape
         and body.module.platform != "cpu"
         and not has_symbolic(t.shape)
+        and t.size
     ):
         for axis in range(t.ndim):
             if out.shape == (*t.shape[:axis], t.shape[axis] // 2, 2, *t.shape[axis + 1 :]):
@@ -94,6 +95,7 @@ def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs)
             is_stack
             and body.module.platform != "cpu"
             and not (has_symbolic(t.shape) or dtypes.is_key(t.dtype))
+            and t.size
         ):
             body.stacks[joined] = op.axis, body.name(inputs[0]), body.name(inputs[1])
         return joined
