@@ -33,8 +33,10 @@ __all__ = ["default_export_platform", "export"]
 
 # The names of jaxlib's own kernels, and of custom calls of XLA and of StableHLO's passes. They are stable for years.
 _STABLE = (
-    "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cu_", "hip_", "stablehlo.", "mhlo.", "chlo.",
-    "shape_assertion", "LayoutConstraint",
+    "lapack_", "cusolver_", "hipsolver_", "cublas_", "hipblas_", "cusparse_", "hipsparse_", "cu_", "hip_",
+    "stablehlo.", "mhlo.", "chlo.",
+    "shape_assertion", "LayoutConstraint", "annotate_device_placement",
+    "ApproxTopK", "Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflectors", "Qr",
 )  # fmt: skip
 
 

@@ -597,3 +597,27 @@ def test_effx_runs_what_jax_wrote(tmp_path: Path) -> None:
         match=r"argument 0 axis 1 has size 7, which must be 2\*b with a = 3: 7 is not divisible by 2",
     ):
         e.call(x[:, :7], y, k=np.int32(2))
+
+
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "qr": lambda a: enp.linalg.qr(a)[1],
+    "eigh": lambda a: enp.linalg.eigh(a)[1],
+    "svd": lambda a: enp.linalg.svd(a)[0],
+    "solve": lambda a: enp.linalg.solve(a, a),
+    "eig": lambda a: enp.linalg.eig(a)[0],
+    "expm": effx.scipy.linalg.expm,
+    "pivoted qr": lambda a: effx.scipy.linalg.qr(a, pivoting=True),
+    "tridiagonal solve": lambda a: lax.linalg.tridiagonal_solve(a[0], a[1], a[2], a),
+    "top_k": lambda a: lax.top_k(a, 2),
+    "approximate top_k": lambda a: lax.approx_max_k(a, 2),
+    "host memory": lambda a: effx.device_put(a, effx.memory.Space.Host) * 1,
+}
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm", "tpu"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_all_platforms(name: str, platform: str) -> None:
+    """What XLA and jaxlib's plugins bring is exported without a word."""
+    e = export(effx.jit(KERNELS[name]), platforms=[platform])(Struct((4, 4), F32))
+    assert e.platforms == (platform,)
+    assert deserialize(e.serialize()).mlir_module() == e.mlir_module()
