@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import accelerators, profiles
+from tests import gpu_runs, profiles
 from tools.slow_tests import read_list
 
 profiles.load()
@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             first = item.path.relative_to(here).parts[0]
             if first in GUARDED or first.endswith(".py"):
                 item.add_marker("library" if first == "library" else "guarded")
-            if accelerators.is_for_gpu(item.path):
+            if gpu_runs.is_for_gpu(item.path):
                 item.add_marker("gpu")
 
 
@@ -116,7 +116,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Excuses on a GPU what is no defect there."""
     report = yield
-    accelerators.excuse(report, call)
+    gpu_runs.excuse(report, call)
     return report
 
 

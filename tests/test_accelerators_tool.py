@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import effx
+from effx.errors import DeviceCountError
 from effx.library.scaling import plan
 from examples.plan_7b import V5E, Sizes
+from tests import gpu_runs
 from tools.accelerators import __main__ as accelerators
 from tools.accelerators.__main__ import compare
 from tools.accelerators.compiling import count_kernels, count_kernels_within
@@ -198,3 +200,34 @@ def test_report_on_running() -> None:
     assert lines[2].split() == ["cos", "1.0e+00", "5", "FAIL"]
     assert lines[3].strip() == "jax: OutOfMemory"
     assert lines[4] == "2 functions, 1 failures, geometric mean of the ratios 2.000"
+
+
+@pytest.mark.parametrize(
+    ("error", "nodeid", "is_on_gpu", "outcome"),
+    [
+        (DeviceCountError("needs 8 devices"), "tests/lax/test_collective.py::test_dtypes", True, "skipped"),
+        (DeviceCountError("needs 8 devices"), "tests/lax/test_collective.py::test_dtypes", False, "failed"),
+        (AssertionError(), "tests/lax/test_algebra.py::test_top_k[0]", True, "skipped"),
+        (AssertionError(), "tests/lax/test_algebra.py::test_cumsum[0]", True, "failed"),
+    ],
+)
+def test_what_is_excused_on_a_gpu(
+    error: Exception, nodeid: str, is_on_gpu: bool, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_runs, "is_on_accelerator", lambda: is_on_gpu)
+
+    def fail() -> None:
+        raise error
+
+    call = pytest.CallInfo.from_call(fail, "call")
+    report = pytest.TestReport(nodeid, (nodeid.split("::")[0], 1, "test"), {}, "failed", "text", "call")
+    gpu_runs.excuse(report, call)
+    assert report.outcome == outcome
+
+
+def test_excuses_are_of_tests() -> None:
+    """Each line of the list starts the name of a file that is there, and gives a reason."""
+    for name, reason in gpu_runs.read_differences().items():
+        assert Path(name.split("::")[0]).exists()
+        assert gpu_runs.is_for_gpu(Path(name.split("::")[0]).resolve())
+        assert reason
