@@ -514,6 +514,13 @@ def test_unregistered_nodes_are_refused() -> None:
         e.serialize()
 
 
+@pytest.mark.parametrize("name", ["QrMine", "Eigh2", "my_kernel"])
+def test_foreign_functions_are_refused(name: str) -> None:
+    call = effx.ffi.ffi_call(name, Struct((3,), F32))
+    with pytest.raises(BackendError, match=f"calls the foreign function {name},"):
+        export(effx.jit(lambda x: call(x)))(Struct((3,), F32))
+
+
 def test_checks_that_are_left_out() -> None:
     """Foreign functions that are none of jaxlib's are refused unless the caller disables the check."""
     call = effx.ffi.ffi_call("my_kernel", Struct((3,), F32))

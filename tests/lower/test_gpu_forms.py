@@ -363,21 +363,71 @@ def test_products_have_the_default_precision(function: Callable[..., Any], opera
     assert "DEFAULT" not in text
 
 
-HALF, EIGHTH = enp.bfloat16, enp.float8_e4m3fn
+HALF, EIGHTH, WORD = enp.bfloat16, enp.float8_e4m3fn, np.float32
+
+
+def half(x: Any) -> Any:
+    return x.astype(HALF)
+
+
+def whole(x: Any) -> Any:
+    return x.astype(WORD)
+
+
+def nest_calls(levels: int) -> Callable[[Any], Any]:
+    """Calls a function twice, which calls another twice, …: 2^levels calls."""
+
+    def call_twice(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return effx.jit(lambda x: f(x) + f(x + 1))
+
+    f: Callable[[Any], Any] = effx.jit(lambda x: whole(x) * 2)
+    for _ in range(levels):
+        f = call_twice(f)
+    return f
+
+
 ROUNDINGS: dict[str, tuple[Callable[[Any], Any], bool]] = {
-    "there and back": (lambda x: x.astype(HALF).astype(np.float32), True),
-    "a quantization": (lambda x: (x / 3).astype(EIGHTH).reshape(-1).astype(np.float32) * 3, True),
-    "twice": (lambda x: x.astype(HALF).astype(EIGHTH), True),
-    "in a call": (lambda x: effx.jit(lambda y: y.astype(HALF))(x).astype(np.float32), True),
-    "in a loop": (
-        lambda x: lax.scan(lambda c, _: (c.astype(HALF).astype(np.float32), None), x, length=2)[0],
+    "there and back": (lambda x: whole(half(x)), True),
+    "a quantization": (lambda x: whole((x / 3).astype(EIGHTH).reshape(-1)) * 3, True),
+    "twice": (lambda x: half(x).astype(EIGHTH), True),
+    "of two halves": (lambda x: half(x).astype(np.float16), True),
+    "of integers": (lambda x: whole(x.astype(np.int32).astype(np.float16)), True),
+    "in a call": (lambda x: whole(effx.jit(half)(x)), True),
+    "after a call": (lambda x: effx.jit(whole)(half(x)), True),
+    "in a loop": (lambda x: lax.scan(lambda c, _: (whole(half(c)), None), x, length=2)[0], True),
+    "through a loop": (lambda x: lax.fori_loop(0, 1, lambda i, c: half(whole(c) * 2), half(x)), True),
+    "out of a loop": (lambda x: whole(lax.scan(lambda c, _: (c, half(c)), x, length=1)[1]), True),
+    "by a carry": (lambda x: whole(lax.fori_loop(0, 3, lambda i, c: half(whole(c) * 2), half(x))), True),
+    "in a branch": (lambda x: lax.cond(x[0, 0] > 0, whole, lambda y: whole(y) * 3, half(x)), True),
+    "of a platform": (lambda x: lax.platform_dependent(half(x), cuda=whole, default=whole), True),
+    "by a choice": (lambda x: whole(enp.where(x > 0, half(x), half(x * 2))), True),
+    "without a gradient": (lambda x: whole(lax.stop_gradient(half(x))), True),
+    "copied": (lambda x: whole(enp.copy(half(x))), True),
+    "named": (lambda x: whole(effx.ad_checkpoint.checkpoint_name(half(x), "a")), True),
+    "by bits": (
+        lambda x: whole(lax.bitcast_convert_type(lax.bitcast_convert_type(half(x), np.uint16), HALF)),
         True,
     ),
-    "of two halves": (lambda x: x.astype(HALF).astype(np.float16), True),
-    "there": (lambda x: x.astype(HALF), False),
-    "and computed": (lambda x: (x.astype(HALF) * 2).astype(np.float32), False),
+    "by a vector": (lambda x: lax.dot(half(x), half(x[0]), preferred_element_type=WORD), True),
+    "of short vectors": (lambda x: lax.dot(half(x[0]), half(x[1])), True),
+    "of eighths": (
+        lambda x: lax.dot(x.astype(EIGHTH), x.T.astype(EIGHTH), preferred_element_type=WORD),
+        True,
+    ),
+    "negated eighths": (lambda x: whole(-x.astype(EIGHTH)), True),
+    "many calls": (lambda x: nest_calls(40)(half(x)), True),
+    "there": (half, False),
+    "and computed": (lambda x: whole(half(x) * 2), False),
+    "by a matrix": (lambda x: lax.dot(half(x), half(x.T), preferred_element_type=WORD), False),
+    "by layers": (
+        lambda x: lax.scan(lambda c, w: (half(whole(c @ w) * 2), None), half(x), half(enp.ones((3, 4, 4))))[
+            0
+        ],
+        False,
+    ),
     "to complex numbers": (lambda x: x.astype(np.complex64), False),
-    "integers": (lambda x: x.astype(np.int32).astype(np.float32), False),
+    "to integers": (lambda x: half(whole(x.astype(np.int32))), False),
+    "to small integers": (lambda x: half(whole(x.astype(np.int8))), False),
     "nothing": (lambda x: x + 1, False),
 }
 

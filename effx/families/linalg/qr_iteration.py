@@ -161,7 +161,8 @@ def normalize_columns(vectors: Array) -> Array:
     element, which is positive here.
     """
     largest = expand_dims(reducing.argmax(absolute(vectors), -2, dtype=dtypes.int32), -2)
-    vectors = vectors / select(vectors, -2, largest)
+    is_largest = matrix_indices(vectors, -2) == largest
+    vectors = where(is_largest, 1.0, vectors / select(vectors, -2, largest))
     length = reducing.sum(absolute(vectors) ** 2, -2, keepdims=True) ** 0.5
     return vectors / convert(length, vectors.type.dtype)
 

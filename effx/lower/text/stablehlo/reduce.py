@@ -11,7 +11,7 @@ from effx.ir.program import Atom, Scalar, Var
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType, array_type, highest_value, lowest_value
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits, integer_list
+from effx.lower.text.emit import Body, Module, emits, integer_list
 from effx.lower.text.stablehlo.control import emit_while_loop
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 
@@ -88,6 +88,15 @@ def loses_nan(body: Body, t: ArrayType) -> bool:
     return has_symbolic(t.shape) or t.size >= LIBRARY_FROM
 
 
+def _is_joined_without_nan(module: Module) -> bool:
+    """Returns whether XLA may join the extreme elements of devices' parts: CPUs lose NaN then, and so may NCCL.
+
+    In parallel maps over all axes it cuts nothing.
+    """
+    is_cut = module.devices > 1 and not module.replicated and (not module.axes or module.partly is not None)
+    return is_cut and module.platform != "tpu"
+
+
 def choosing_region(combine: str, t: ArrayType) -> str:
     """Returns a region that chooses NaN or the greater or smaller of two elements, in a form that no library takes."""
     s, flag = array_type(t.dtype).mlir, "tensor<i1>"
@@ -111,11 +120,10 @@ def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combi
     It is a plain one where that keeps it. Elsewhere halves of the longest reduced axis are compared element by element,
     which vectors do, before what is left is reduced.
     """
+    if t.kind == "f" and _is_joined_without_nan(body.module):
+        return _emit_partitioned_extreme(body, x, t, axes, combine, init)
     if not loses_nan(body, t):
         return reduce_line(body, x, t, axes, combine, init)
-    module = body.module
-    if module.devices > 1 and not module.replicated and (not module.axes or module.partly is not None):
-        return _emit_partitioned_extreme(body, x, t, axes, combine, init)
     known = [a for a in axes if not is_symbolic(t.shape[a])]
     axis = max(known, key=lambda a: t.shape[a], default=None)
     if axis is not None and t.shape[axis] >= HALVED:
