@@ -1,15 +1,11 @@
-"""How devices store random keys of 16 bytes, those of `rbg` and `unsafe_rbg`."""
+"""What devices cannot store: random keys of 16 bytes, those of `rbg` and `unsafe_rbg`, on TPUs."""
 
 from collections.abc import Iterable
 
 from effx import dtypes
 from effx.errors import BackendError
+from effx.ir.passes.key_words import is_wide_key
 from effx.ir.types import ArrayType
-
-
-def is_stored_as_complex(t: ArrayType) -> bool:
-    """Says whether a type is of keys of 16 bytes, for which XLA has no other dtype than complex numbers."""
-    return dtypes.is_key(t.dtype) and t.mlir.endswith("complex<f64>>")
 
 
 def check_keys_for_tpu(types: Iterable[ArrayType]) -> None:
@@ -19,8 +15,8 @@ def check_keys_for_tpu(types: Iterable[ArrayType]) -> None:
         BackendError: a type is of such keys.
     """
     for t in types:
-        if is_stored_as_complex(t):
+        if is_wide_key(t):
             raise BackendError(
-                f"random keys of {dtypes.short_name(t.dtype)}: a TPU has no element of 16 bytes to store them in; use raw "
-                "keys (random.PRNGKey, random.key_data) or those of threefry2x32"
+                f"random keys of {dtypes.short_name(t.dtype)}: a TPU has no element of 16 bytes to store them in; give "
+                "compiled functions raw keys (random.PRNGKey, random.key_data) or those of threefry2x32"
             )

@@ -26,7 +26,7 @@ from effx.ir.ops.shape import Iota
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import INVARIANT, ArrayType, Shape, array_type
-from effx.lower.placement.key_storage import check_keys_for_tpu, is_stored_as_complex
+from effx.lower.placement.key_storage import check_keys_for_tpu
 from effx.lower.placement.shardy import mesh_line
 from effx.lower.text import sizes
 from effx.lower.text.fences import NO_FENCES, find_fences
@@ -351,7 +351,6 @@ class Body:
             other value once for each use, with other roundings.
         stacks: of arrays that are two along an axis of two elements: that axis, and their names.
         pairs: of arrays that are another's elements by two: the axis that was split, and the other's name and type.
-        words: the names of the words that keys of 16 bytes were made of, by the keys' names.
         token: the name of what the next transfer to a host comes after, on TPUs; "" where there is none before.
     """
 
@@ -374,7 +373,6 @@ class Body:
         "sums",
         "token",
         "where",
-        "words",
     )
 
     def __init__(self, module: Module) -> None:
@@ -386,7 +384,6 @@ class Body:
         self.names: dict[Var, str] = {}
         self._constants: dict[tuple[str, ArrayType | str], str] = {}
         self.sizes: dict[int, str] = {}
-        self.words: dict[str, str] = {}
         self.pairs: dict[str, tuple[int, str, ArrayType]] = {}
         self.stacks: dict[str, tuple[int, str, str]] = {}
         self._count = 0
@@ -535,9 +532,6 @@ class Body:
             return self.inline(program, inputs)
         if self.module.platform == "tpu" and runs_on_host(program):
             # Each transfer has a channel of its own, also where a program is called twice.
-            return self.inline(program, inputs)
-        if self.module.platform != "cpu" and any([is_stored_as_complex(t) for t in program.in_types]):
-            # Inside, the words of keys are still known, which XLA does not find again in the complex numbers.
             return self.inline(program, inputs)
         return self.call_function(
             self.module.function_of(program), inputs, program.in_types, program.out_types

@@ -7,9 +7,10 @@ from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Binary, Elementwise, Unary
+from effx.ir.passes.key_words import is_wide_key
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
-from effx.lower.placement.key_storage import check_keys_for_tpu, is_stored_as_complex
+from effx.lower.placement.key_storage import check_keys_for_tpu
 from effx.lower.text import sizes
 from effx.lower.text.emit import Body, emits
 from effx.lower.text.stablehlo.complex import has_complex_form, write_complex
@@ -294,7 +295,7 @@ def comparison(body: Body, op: c.Comparison, inputs: Inputs, outputs: Outputs) -
 
 def _sortable_halves(body: Body, keys: str, t: ArrayType) -> list[str]:
     """Writes keys as integers of 64 bits: one, or two where a key is stored as a complex number."""
-    if not is_stored_as_complex(t):
+    if not is_wide_key(t):
         return [keys]
     if body.module.platform == "tpu":
         check_keys_for_tpu([t])
@@ -322,12 +323,10 @@ def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
 @emits(v.Bitcast)
 def bitcast(body: Body, op: v.Bitcast, inputs: Inputs, outputs: Outputs) -> str:
     x, y = inputs[0], outputs[0].type
-    if is_stored_as_complex(y):
-        keys = _words_to_keys(body, body.name(x), y)
-        body.words[keys] = body.name(x)
-        return keys
-    if is_stored_as_complex(x.type):
-        return body.words.get(body.name(x)) or _keys_to_words(body, body.name(x), x.type)
+    if is_wide_key(y):
+        return _words_to_keys(body, body.name(x), y)
+    if is_wide_key(x.type):
+        return _keys_to_words(body, body.name(x), x.type)
     return body.line(f"stablehlo.bitcast_convert {body.name(x)} : ({x.type.mlir}) -> {y.mlir}")
 
 
