@@ -254,7 +254,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
     "dirichlet": lambda k: R.dirichlet(k, enp.ones(3)),
     "ball": lambda k: R.ball(k, 2),
     "vmap": lambda k: effx.vmap(lambda q: R.normal(q, (2,)))(R.split(k, 3)),
-    "scan": lambda k: lax.scan(lambda c, _: tuple(R.split(c)), k, length=3)[0],
+    "scan": lambda k: lax.scan(lambda c, _: (R.split(c)[0], R.bits(c)), k, length=3),
     "scan of keys": lambda k: lax.scan(lambda c, q: (c + R.normal(q), R.bits(q)), 0.0, R.split(k, 4)),
     "fori_loop": lambda k: lax.fori_loop(0, 3, lambda i, c: R.fold_in(c, i), k),
     "cond": lambda k: lax.cond(R.uniform(k) < 2.0, lambda q: R.fold_in(q, 1), lambda q: q, k),
