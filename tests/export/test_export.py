@@ -617,6 +617,9 @@ KERNELS: dict[str, Callable[[Any], Any]] = {
     "tridiagonal solve": lambda a: lax.linalg.tridiagonal_solve(a[0], a[1], a[2], a),
     "top_k": lambda a: lax.top_k(a, 2),
     "approximate top_k": lambda a: lax.approx_max_k(a, 2),
+    "wide keys": lambda a: effx.random.randint(
+        effx.random.wrap_key_data(a[0].astype(np.uint32), impl="rbg"), (3,), 0, 9
+    ),
     "host memory": lambda a: effx.device_put(a, effx.memory.Space.Host) * 1,
 }
 

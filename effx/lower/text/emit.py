@@ -23,10 +23,10 @@ from effx.ir.ops.collective import AxisName
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.shape import Iota
+from effx.ir.passes.key_words import spell_keys_in_words
 from effx.ir.program import Atom, Equation, Literal, Program, Scalar, Var
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import INVARIANT, ArrayType, Shape, array_type
-from effx.lower.placement.key_storage import check_keys_for_tpu
 from effx.lower.placement.shardy import mesh_line
 from effx.lower.text import sizes
 from effx.lower.text.fences import NO_FENCES, find_fences
@@ -693,6 +693,8 @@ def function_lines(
         attributes: of the arguments, "" for none. result_attributes: of the results.
         constants: the texts inside `dense<...>` of the first inputs' values, which are then no arguments.
     """
+    if module.platform != "cpu":
+        program = spell_keys_in_words(program)
     body = Body(module)
     if visibility == "public":
         body.arguments = frozenset(program.inputs)
@@ -705,8 +707,6 @@ def function_lines(
         if attributes and attributes[i]:
             arguments[hidden + i] += f" {{{attributes[i]}}}"
     body.program(program)
-    if visibility == "public" and module.platform == "tpu":
-        check_keys_for_tpu([atom.type for atom in (*program.inputs, *program.outputs)])
     results = [body.name(atom) for atom in program.outputs]
     types = ", ".join([atom.type.mlir for atom in program.outputs])
     declared = types

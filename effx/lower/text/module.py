@@ -11,7 +11,6 @@ from effx.effects import all_optional
 from effx.errors import BackendError
 from effx.ir.ops.sharding import move_between_memories
 from effx.ir.ops.sizes import SizeValue
-from effx.ir.passes.key_words import spell_keys_in_words
 from effx.ir.program import Program, Scalar
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import ArrayType
@@ -93,8 +92,6 @@ def build_module(
             f"effx.export.export makes one module for all sizes"
         )
     partitioning = partitioning or infer_partitioning(program)
-    if platform != "cpu":
-        program = spell_keys_in_words(program)
     module = (
         Module(platform, 1, debug_info, ids=device_ids)
         if partitioning is None

@@ -297,8 +297,6 @@ def _sortable_halves(body: Body, keys: str, t: ArrayType) -> list[str]:
     """Writes keys as integers of 64 bits: one, or two where a key is stored as a complex number."""
     if not is_wide_key(t):
         return [keys]
-    if body.module.platform == "tpu":
-        check_keys_for_tpu([t])
     part, bits = array_type(dtypes.float64, t.shape).mlir, array_type(dtypes.uint64, t.shape).mlir
     values = [body.line(f"stablehlo.{which} {keys} : ({t.mlir}) -> {part}") for which in ("real", "imag")]
     return [body.line(f"stablehlo.bitcast_convert {value} : ({part}) -> {bits}") for value in values]
@@ -323,6 +321,8 @@ def convert(body: Body, op: v.Convert, inputs: Inputs, outputs: Outputs) -> str:
 @emits(v.Bitcast)
 def bitcast(body: Body, op: v.Bitcast, inputs: Inputs, outputs: Outputs) -> str:
     x, y = inputs[0], outputs[0].type
+    if body.module.platform == "tpu":
+        check_keys_for_tpu([x.type, y])
     if is_wide_key(y):
         return _words_to_keys(body, body.name(x), y)
     if is_wide_key(x.type):
@@ -346,8 +346,6 @@ def _words_to_keys(body: Body, words: str, t: ArrayType) -> str:
 
 
 def _keys_to_words(body: Body, keys: str, t: ArrayType) -> str:
-    if body.module.platform == "tpu":
-        check_keys_for_tpu([t])
     one, pair = array_type(dtypes.float64, t.shape), array_type(dtypes.uint32, (*t.shape, 2))
     halves = []
     for which in ("real", "imag"):
