@@ -47,8 +47,7 @@ from effx.ir.program import Scalar
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import highest_value, lowest_value
 from effx.lower.text import sizes
-from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
-from effx.lower.text.stablehlo.reduce import ORDER, choosing_region, loses_nan
+from effx.lower.text.stablehlo.reduce import ORDER, choosing_region, loses_nan, symmetric_pair_lines
 
 __all__ = [
     "ReduceWindowMax",
@@ -399,33 +398,8 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     operands = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
     padded_operands, op = _emit_symbolic_padding(body, operands, op)
     (x_name, x_type), (labels_name, labels_type) = padded_operands
-    kind, label_kind = COMPARE_KIND[x.type.kind], COMPARE_KIND[labels.type.kind]
-    pair, labels_pair, input_types = (
-        f"({s.mlir}, {s.mlir})",
-        f"({k.mlir}, {k.mlir})",
-        f"({x_type.mlir}, {labels_type.mlir}",
-    )
-    # Symmetric in both elements, so their order does not matter: the second is taken if it is more extreme, or
-    # equal (both NaN, too) with a smaller label.
-    lines = [
-        f"^bb0(%a: {s.mlir}, %i: {k.mlir}, %b: {s.mlir}, %j: {k.mlir}):",
-        f"%more = stablehlo.compare {'GT' if largest else 'LT'}, %b, %a, {kind} : {pair} -> tensor<i1>",
-        f"%same = stablehlo.compare EQ, %a, %b, {kind} : {pair} -> tensor<i1>",
-        f"%an = stablehlo.compare NE, %a, %a, {kind} : {pair} -> tensor<i1>",
-        f"%bn = stablehlo.compare NE, %b, %b, {kind} : {pair} -> tensor<i1>",
-        "%number = stablehlo.not %an : tensor<i1>",
-        "%first = stablehlo.and %bn, %number : tensor<i1>",
-        "%both = stablehlo.and %bn, %an : tensor<i1>",
-        "%equal = stablehlo.or %same, %both : tensor<i1>",
-        f"%less = stablehlo.compare LT, %j, %i, {label_kind} : {labels_pair} -> tensor<i1>",
-        "%earlier = stablehlo.and %equal, %less : tensor<i1>",
-        "%beyond = stablehlo.or %more, %first : tensor<i1>",
-        "%taken = stablehlo.or %beyond, %earlier : tensor<i1>",
-        f"%v = stablehlo.select %taken, %b, %a : tensor<i1>, {s.mlir}",
-        f"%l = stablehlo.select %taken, %j, %i : tensor<i1>, {k.mlir}",
-        f"stablehlo.return %v, %l : {s.mlir}, {k.mlir}",
-    ]
-    region = "\n      ".join(lines)
+    input_types = f"({x_type.mlir}, {labels_type.mlir}"
+    region = "\n      ".join(symmetric_pair_lines(s, k, largest))
     name = body.line(
         f'"stablehlo.reduce_window"({x_name}, {labels_name}, {starts[0]}, {starts[1]}) ({{\n      {region}\n'
         f"    }}) {{{_attributes(op)}}} : {input_types}, {s.mlir}, {k.mlir}) "

@@ -263,6 +263,37 @@ def _emit_rank(body: Body, x: str, t: ArrayType) -> tuple[str, ArrayType]:
     return body.line(f"stablehlo.select {is_minus_zero}, {zero}, {ordered} : {mask}, {rank.mlir}"), rank
 
 
+def symmetric_pair_lines(value: ArrayType, label: ArrayType, largest: bool) -> list[str]:
+    """Returns a region that chooses the more extreme of two pairs, of equal ones (both NaN, too) that of the smaller label.
+
+    It is symmetric in both, so that their order does not matter.
+
+    Args:
+        value, label: the types, of rank 0, of a pair's element and label.
+        largest: True for the largest element; NaN is the most extreme.
+    """
+    s, k, kind = value.mlir, label.mlir, COMPARE_KIND[value.kind]
+    pair = f"({s}, {s})"
+    return [
+        f"^bb0(%a: {s}, %i: {k}, %b: {s}, %j: {k}):",
+        f"%more = stablehlo.compare {'GT' if largest else 'LT'}, %b, %a, {kind} : {pair} -> tensor<i1>",
+        f"%same = stablehlo.compare EQ, %a, %b, {kind} : {pair} -> tensor<i1>",
+        f"%an = stablehlo.compare NE, %a, %a, {kind} : {pair} -> tensor<i1>",
+        f"%bn = stablehlo.compare NE, %b, %b, {kind} : {pair} -> tensor<i1>",
+        "%number = stablehlo.not %an : tensor<i1>",
+        "%first = stablehlo.and %bn, %number : tensor<i1>",
+        "%both = stablehlo.and %bn, %an : tensor<i1>",
+        "%equal = stablehlo.or %same, %both : tensor<i1>",
+        f"%less = stablehlo.compare LT, %j, %i, {COMPARE_KIND[label.kind]} : ({k}, {k}) -> tensor<i1>",
+        "%earlier = stablehlo.and %equal, %less : tensor<i1>",
+        "%beyond = stablehlo.or %more, %first : tensor<i1>",
+        "%taken = stablehlo.or %beyond, %earlier : tensor<i1>",
+        f"%v = stablehlo.select %taken, %b, %a : tensor<i1>, {s}",
+        f"%l = stablehlo.select %taken, %j, %i : tensor<i1>, {k}",
+        f"stablehlo.return %v, %l : {s}, {k}",
+    ]
+
+
 def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, out: ArrayType) -> str:
     """Writes one reduction over (value, index) pairs."""
     index = array_type(op.index_dtype, t.shape)
@@ -278,40 +309,27 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
         return f"stablehlo.compare {test}, {a}, {b}, {kind} : ({compared}, {compared}) -> tensor<i1>"
 
     # The first of the pair is taken if it is more extreme, or as extreme and before the second; NaN is the most extreme.
+    # A CPU combines from left to right, so that of two NaN the first is the earlier one.
     lines = [
+        f"^bb0(%a: {value_type}, %i: {index_type}, %b: {value_type}, %j: {index_type}):",
         f"%more = {compare('GT' if largest else 'LT', '%a', '%b')}",
         f"%same = {compare('EQ', '%a', '%b')}",
         f"%earlier = {compare('LT', '%i', '%j', index_kind, index_type)}",
-    ]
-    take = [
         "%tie = stablehlo.and %same, %earlier : tensor<i1>",
         "%better = stablehlo.or %more, %tie : tensor<i1>",
         f"%nan = {compare('NE', '%a', '%a')}",
         "%take = stablehlo.or %better, %nan : tensor<i1>",
-    ]
-    if t.kind == "f" and body.module.platform != "cpu":
-        # A CPU combines from left to right, so that of two NaN the first is the earlier one; others in any order.
-        take = [
-            f"%nan = {compare('NE', '%a', '%a')}",
-            f"%other = {compare('NE', '%b', '%b')}",
-            "%both = stablehlo.and %nan, %other : tensor<i1>",
-            "%only = stablehlo.xor %nan, %both : tensor<i1>",
-            "%equal = stablehlo.or %same, %both : tensor<i1>",
-            "%tie = stablehlo.and %equal, %earlier : tensor<i1>",
-            "%better = stablehlo.or %more, %only : tensor<i1>",
-            "%take = stablehlo.or %better, %tie : tensor<i1>",
-        ]
-    lines += [
-        *take,
         f"%v = stablehlo.select %take, %a, %b : tensor<i1>, {value_type}",
         f"%k = stablehlo.select %take, %i, %j : tensor<i1>, {index_type}",
         f"stablehlo.return %v, %k : {value_type}, {index_type}",
     ]
+    if t.kind == "f" and body.module.platform != "cpu":
+        lines = symmetric_pair_lines(array_type(t.dtype), array_type(op.index_dtype), largest)
     indices = sizes.iota(body, index, op.axis)
     reduced = t.with_shape(out.shape)
     return body.block(
         f'"stablehlo.reduce"({x}, {indices}, {value}, {zero}) ({{ '
-        f"^bb0(%a: {value_type}, %i: {index_type}, %b: {value_type}, %j: {index_type}): {' '.join(lines)} }}) "
+        f"{' '.join(lines)} }}) "
         f"{{dimensions = array<i64: {op.axis}>}} : ({t.mlir}, {index.mlir}, {value_type}, {index_type}) "
         f"-> ({reduced.mlir}, {out.mlir})",
         2,
