@@ -23,7 +23,17 @@ from types import ModuleType
 import effx
 
 # Modules that are no part of the public surface: what stands there may change between versions.
-INTERNAL = ("ir.", "lower", "handlers", "tracing", "program_cache", "transforms", "array", "families", "compat.")
+INTERNAL = (
+    "ir.",
+    "lower",
+    "handlers",
+    "tracing",
+    "program_cache",
+    "transforms",
+    "array",
+    "families",
+    "compat.",
+)
 
 
 def find_namespaces() -> Iterator[ModuleType]:
@@ -53,11 +63,14 @@ def describe_signature(value: object) -> str:
 
 def describe(name: str, value: object) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields a public name and the public members of a class, each with signature and documentation."""
-    yield name, {
-        "kind": type(value).__name__,
-        "signature": describe_signature(value),
-        "doc": inspect.getdoc(value) or "",
-    }
+    yield (
+        name,
+        {
+            "kind": type(value).__name__,
+            "signature": describe_signature(value),
+            "doc": inspect.getdoc(value) or "",
+        },
+    )
     if inspect.isclass(value) and value.__module__.startswith("effx"):
         for member in sorted(vars(value)):
             if not member.startswith("_") or member == "__call__":

@@ -192,8 +192,7 @@ def _insert_unused_inputs(program: Program, place: int, types: tuple[ArrayType, 
 
 def operands_of_jax(op: Operation[object], operands: tuple[T, ...]) -> tuple[T, ...]:
     """Returns the operands of an operation as JAX's primitive takes them."""
-    n = op.constants if isinstance(op, While) else 0
-    return (*operands[:n], *operands)
+    return (*op.group_operands(operands).constants, *operands) if isinstance(op, While) else operands
 
 
 def operands_of_effx(op: Operation[object], operands: tuple[T, ...]) -> tuple[T, ...]:

@@ -446,6 +446,8 @@ def _emit_padding(body: Body, x: str, t: ArrayType, op: Convolution) -> tuple[st
     for i, axis in enumerate(op.lhs_axes[2:]):
         low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
     out = s.Pad(tuple(low), tuple(high), tuple(interior)).infer(t, array_type(t.dtype))
-    padded = sizes.pad(body, x, t, body.constant(0, array_type(t.dtype)), out, low, high, interior)
+    padded = sizes.pad(
+        body, x, t, body.constant(0, array_type(t.dtype)), out, low=low, high=high, interior=interior
+    )
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
     return padded, out, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)

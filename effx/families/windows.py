@@ -350,7 +350,9 @@ def _emit_symbolic_padding(
     padded_operands = []
     for x, t, around in operands:
         out = Pad(op.low, op.high, interior).infer(t, array_type(t.dtype))
-        padded_operands.append((sizes.pad(body, x, t, around, out, op.low, op.high, interior), out))
+        padded_operands.append(
+            (sizes.pad(body, x, t, around, out, low=op.low, high=op.high, interior=interior), out)
+        )
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
     return padded_operands, attrs.evolve(op, low=none, high=none, base_dilation=ones)
 

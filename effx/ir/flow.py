@@ -71,19 +71,18 @@ class Flow(Generic[V]):
     def _walk_forward(
         self, e: Equation, region: Region, facts: Facts[V], walk: Callable[[Program, Facts[V]], Facts[V]]
     ) -> Facts[V]:
-        program, m = region.program, region.carries
-        constants, start, rest = region.split_operands(self._operand_facts(e, region, facts))
+        program, operands = region.program, region.group_operands(self._operand_facts(e, region, facts))
 
         def iteration(carry: Facts[V]) -> Facts[V]:
-            body_results = walk(program, (*constants, *carry, *rest))
+            body_results = walk(program, (*operands.constants, *carry, *operands.xs))
             if region.condition is None:
                 return body_results
-            return self.decided(walk(region.condition, (*constants, *carry))[0], body_results)
+            return self.decided(walk(region.condition, (*operands.constants, *carry))[0], body_results)
 
-        carry, body_results = self._find_fixpoint(iteration, start, program.name)
-        stacked_types = [x.type for x in e.outputs[m:]]
-        outputs = zip(body_results[m:], stacked_types, region.stacked_out[m:], strict=True)
-        return (*carry, *[self._stack_fact(f, t, count) for f, t, count in outputs])
+        carry, body_results = self._find_fixpoint(iteration, operands.carry, program.name)
+        outputs = zip(body_results, e.outputs, region.stacked_out, strict=True)
+        ys = region.group_results([self._stack_fact(f, x.type, count) for f, x, count in outputs]).ys
+        return (*carry, *ys)
 
     def _stack_fact(self, fact: V, type: ArrayType, count: int) -> V:
         """Returns the fact of a value of this type from that of its slices along `count` leading axes."""

@@ -141,6 +141,7 @@ def trace_cached(
     fun: Callable[..., PyTree],
     in_tree: PyTreeDef,
     types: Types,
+    *,
     static_key: Hashable = None,
     arguments: Callable[[Arguments], Arguments] | None = None,
     traces: Traces | None = None,

@@ -232,13 +232,13 @@ def test_wrong_foreign_functions() -> None:
     ):
         custom_call_text("f", ["%a"], [t], [t], in_layouts=[(0, 0)])
     with pytest.raises(BackendError, match=r"^custom_call: attribute 'a' must be a bool, number, string"):
-        custom_call_text("f", ["%a"], [t], [t], {"a": object()})  # type: ignore[dict-item]  # wrong on purpose
+        custom_call_text("f", ["%a"], [t], [t], attributes={"a": object()})  # type: ignore[dict-item]  # wrong on purpose
     assert '{a = true, b = 1.5 : f64, c = "x", d = array<i64: 1, 2>, e = 3 : ui8}' in custom_call_text(
         "f",
         ["%a"],
         [t],
         [t],
-        {"a": True, "b": 1.5, "c": "x", "d": [1, 2], "e": np.uint8(3)},
+        attributes={"a": True, "b": 1.5, "c": "x", "d": [1, 2], "e": np.uint8(3)},
         has_side_effect=True,
     )
 

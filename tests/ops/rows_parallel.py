@@ -105,7 +105,7 @@ body(a: {0}[3], b: {0}[]) ! AxisEffect(axis='i') {{
 }}
 """
 MAPS = {
-    name: parallel_map(parse_program(BODY.format(name)), 2, (True, False), (True, False), "i")
+    name: parallel_map(parse_program(BODY.format(name)), 2, (True, False), (True, False), axis_name="i")
     for name in ("f32", "f64", "bf16")
 }
 PARALLEL = [
@@ -129,7 +129,7 @@ PARALLEL = [
                 text="parallel_map: body takes (f32[2,3], f32[]), got (f64[2,3], f32[])",
             ),
             refuses(
-                parallel_map(MAPS["f32"].body, 2, (True,), (True, True), "i"),
+                parallel_map(MAPS["f32"].body, 2, (True,), (True, True), axis_name="i"),
                 t(f32, 2, 3),
                 error=ProgramError,
                 text="parallel_map: body has 2 inputs and 2 outputs, but cuts_in has 1 entries and cuts_out 2",

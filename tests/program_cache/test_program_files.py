@@ -148,7 +148,11 @@ def test_patched_libraries(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert not found.hit
     assert run(source).hit
     with monkeypatch.context() as patch:
-        patch.setattr(effx.lower.text.module, "function_lines", lambda *args: emit.function_lines(*args))
+        patch.setattr(
+            effx.lower.text.module,
+            "function_lines",
+            lambda *args, **named: emit.function_lines(*args, **named),
+        )
         assert run(source).refusal == "effx.lower.text.module.function_lines is not effx's own"
     with monkeypatch.context() as patch:
         patch.setattr(effx.Array, "twice", lambda self: self * 2.0, raising=False)

@@ -327,7 +327,9 @@ def call_jacobi_kernel(body: Body, op: Svd, a: Atom) -> tuple[str, ...]:
     u, vh = [
         x
         if full is cut
-        else sizes.static_slice(body, x, full, cut, [0] * cut.ndim, cut.shape, [1] * cut.ndim)
+        else sizes.static_slice(
+            body, x, full, cut, start=[0] * cut.ndim, limit=cut.shape, strides=[1] * cut.ndim
+        )
         for x, full, cut in pairs
     ]
     return work, s, u, vh, failed
@@ -632,8 +634,8 @@ def _unpack_vectors(body: Body, w: str, values: ArrayType, packed: str, t: Array
     ]
 
     def shift(by: int) -> str:
-        edges = [[*[0] * (batch + 1), size] for size in (by, -by, 0)]
-        return sizes.pad(body, packed, t, scalar_zero, t, *edges)
+        low, high, interior = [[*[0] * (batch + 1), size] for size in (by, -by, 0)]
+        return sizes.pad(body, packed, t, scalar_zero, t, low=low, high=high, interior=interior)
 
     def select(test: str, x: str, y: str) -> str:
         return body.line(f"stablehlo.select {test}, {x}, {y} : {mask.mlir}, {t.mlir}")

@@ -220,6 +220,7 @@ def call_kernel(
     results: Sequence[ArrayType],
     attributes: Options,
     aliases: Mapping[int, int] | None = None,
+    *,
     column_major: bool = True,
     batch: int | None = None,
 ) -> tuple[str, ...]:

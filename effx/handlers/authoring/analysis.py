@@ -348,28 +348,28 @@ class Backward(Analysis[V]):
 
     def _walk_region(self, place: Place, region: Region, results: Facts[V], operands: Facts[V]) -> Facts[V]:
         """Walks a nested program backward; returns the facts of its operands."""
-        program, c, m = region.program, region.constants, region.carries
-        constants, _, rest = region.split_operands(self._operand_facts(place.equation, region, operands))
+        program = region.program
+        inputs = region.group_operands(self._operand_facts(place.equation, region, operands))
         # A loop's carry is unknown at the beginning of an iteration.
-        blank = tuple([self.unknown(t) for t in program.in_types[c : c + m]])
-        types, slices = place.result_types[m:], region.stacked_out[m:]
-        ends = [self._unstack_fact(f, t, k) for f, t, k in zip(results[m:], types, slices, strict=True)]
+        blank = tuple([self.unknown(t) for t in region.group_inputs(program.in_types).carry])
+        inputs = attrs.evolve(inputs, carry=blank)
+        ends = zip(results, place.result_types, region.stacked_out, strict=True)
+        after = region.group_results([self._unstack_fact(f, t, k) for f, t, k in ends])
 
         def iteration(carry: Facts[V]) -> Facts[V]:
-            return self.walk(place.inside(program), program, (*carry, *ends), (*constants, *blank, *rest))
+            return self.walk(place.inside(program), program, (*carry, *after.ys), inputs.join())
 
-        last, condition_facts = results[:m], constants
+        last, constants = after.carry, None
         if region.condition is not None:
             answer = self.deciding(self.unknown(region.condition.out_types[0]))
-            before = (*constants, *blank)
-            body_facts = self.walk(place.inside(region.condition), region.condition, (answer,), before)
-            condition_facts, last = body_facts[:c], self._join_facts([last, body_facts[c:]])
-        carry, body_facts = self._find_fixpoint(iteration, last, program.name, c)
-        fixed = (
-            body_facts[:c]
-            if region.condition is None
-            else self._join_facts([body_facts[:c], condition_facts])
-        )
-        stacked_types = [x.type for x in place.equation.inputs[region.skipped + c + m :]]
-        outer = zip(body_facts[c + m :], stacked_types, region.stacked_in[c + m :], strict=True)
-        return (*fixed, *carry, *[self._stack_fact(f, t, k) for f, t, k in outer])
+            before = (*inputs.constants, *blank)
+            tested = region.group_inputs(
+                self.walk(place.inside(region.condition), region.condition, (answer,), before)
+            )
+            constants, last = tested.constants, self._join_facts([last, tested.carry])
+        carry, body_facts = self._find_fixpoint(iteration, last, program.name, region.constants)
+        outer = zip(body_facts, place.equation.inputs[region.skipped :], region.stacked_in, strict=True)
+        facts = region.group_inputs([self._stack_fact(f, x.type, k) for f, x, k in outer])
+        if constants is not None:
+            facts = attrs.evolve(facts, constants=self._join_facts([facts.constants, constants]))
+        return attrs.evolve(facts, carry=carry).join()

@@ -113,8 +113,9 @@ def _run_higher_order(op: HigherOrder, arrays: tuple[Array, ...]) -> tuple[Array
         # Functions with rules are staged at each call under handlers: they are run, not compiled.
         if op.program is None:
             raise op.backward.no_forward_mode()
-        first = op.residuals if type(op) is CustomTangent else 0
-        return tuple([to_concrete(y) for y in run_program(op.program, arrays[first:])])
+        if type(op) is CustomTangent:
+            arrays = op.group_operands(arrays).of_program
+        return tuple([to_concrete(y) for y in run_program(op.program, arrays)])
     types = [x.type for x in arrays]
     if any([t.explicit_sharding is not None for t in types]):
         op = conform_operation(op, types)

@@ -106,22 +106,25 @@ class Interpreter:
         if len(regions) != 1:
             raise no_rule_error(op, self.handler)
         region = regions[0]
-        constants, carry, rest = region.split_operands(operands)
+        values = region.group_operands(operands)
         if not isinstance(op, Scan | While):
-            return tuple(run_program(region.program, (*constants, *carry, *rest)))
-        condition, m = region.condition, region.carries
+            return tuple(run_program(region.program, values.join()))
+        constants, condition = values.constants, region.condition
         length = op.length if isinstance(op, Scan) else None
-        slices_at = self.make_slicer(rest, 0 if length is None else length)
+        slices_at = self.make_slicer(values.xs, 0 if length is None else length)
 
         def step(i: int, carry: tuple[Array, ...]) -> tuple[tuple[Array, ...], list[Array]]:
-            results = self.run_iteration(region.program, (*constants, *carry, *slices_at(i)))
-            return tuple(results[:m]), results[m:]
+            results = op.group_results(
+                self.run_iteration(region.program, (*constants, *carry, *slices_at(i)))
+            )
+            return results.carry, list(results.ys)
 
         def does_continue(carry: tuple[Array, ...]) -> bool:
             return condition is None or bool(self.run_iteration(condition, (*constants, *carry))[0])
 
-        carry, rows = iterate(step, carry, length, isinstance(op, Scan) and op.reverse, does_continue)
-        return (*carry, *self.stack(rows, op.infer(*[x.type for x in operands])[m:]))
+        carry, rows = iterate(step, values.carry, length, isinstance(op, Scan) and op.reverse, does_continue)
+        ys_types = op.group_results(op.infer(*[x.type for x in operands])).ys
+        return (*carry, *self.stack(rows, ys_types))
 
 
 def _run_replicas(op: ParallelMap, operands: Sequence[Array]) -> tuple[Array, ...]:

@@ -16,6 +16,7 @@ from effx.handlers.recursion.custom import closed_over_error
 from effx.handlers.recursion.payloads import custom_rule
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.custom import CustomBackward, CustomRules, CustomTangent
+from effx.ir.ops.groups import split_into
 from effx.ir.program import Program
 from effx.tree.registry import flatten
 
@@ -117,15 +118,14 @@ def _stage_forward_rule(
     rule = rules.jvp
     if rule is None:
         return None, []
-    n, m = len(constants), len(constants) + len(xs)
-
     types = [x.type for x in (*constants, *xs, *[xs[i] for i in tangent_indices])]
 
     def call_rule(arrays: list[Array]) -> list[Array]:
+        constant_arrays, primals, tangents = split_into(arrays, len(constants), len(xs))
         dxs: list[Tangent] = [None] * len(xs)
-        for i, dx in zip(tangent_indices, arrays[m:], strict=True):
+        for i, dx in zip(tangent_indices, tangents, strict=True):
             dxs[i] = dx
-        ys, dys = rule(arrays[:n], arrays[n:m], dxs)
+        ys, dys = rule(constant_arrays, primals, dxs)
         return [zeros_like(ys[i]) if dys[i] is None else _require_tangent(dys[i]) for i in outputs]
 
     try:
@@ -144,23 +144,24 @@ def _require_tangent(dy: Tangent) -> Array:
 def jvp_custom_tangent(
     op: CustomTangent, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
-    k = op.known
-    if all([t is None for t in tangents[:k]]):  # linear in the rest
-        dense_tangents = [
-            zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)
-        ]
-        return op(*primals), op(*primals[:k], *dense_tangents)
+    # y = A(a) x is linear in x, so dy = dA x + A dx, of which the second is this operation again, with its transpose.
+    values, moved = op.group_operands(primals), op.group_operands(tangents)
+
+    def apply_to_tangents() -> tuple[Array, ...]:
+        """Returns A dx."""
+        dxs = zip(values.tangents, moved.tangents, strict=True)
+        return op(*values.fixed, *[zeros_like(x) if dx is None else dx for x, dx in dxs])
+
+    if all([da is None for da in moved.fixed]):
+        return op(*primals), apply_to_tangents()
     program = op.program
     if program is None:
         raise op.backward.no_forward_mode()
-    r = op.residuals
-    zero_tangents: list[Tangent] = [None] * (len(primals) - k)
-    ys, dys = jvp(lambda arrays: run_program(program, arrays), primals[r:], [*tangents[r:k], *zero_tangents])
-    if all([t is None for t in tangents[k:]]):
+    zero_tangents: list[Tangent] = [None] * len(values.tangents)
+    ys, dys = jvp(
+        lambda arrays: run_program(program, arrays), values.of_program, [*moved.known, *zero_tangents]
+    )
+    if all([dx is None for dx in moved.tangents]):
         return tuple(ys), tuple(dys)
-    # y = A(a) x, dy = dA x + A dx, of which the second is this operation again, with its transpose.
-    dense_tangents = [
-        zeros_like(x) if t is None else t for x, t in zip(primals[k:], tangents[k:], strict=True)
-    ]
-    linear = op(*primals[:k], *dense_tangents)
-    return tuple(ys), tuple([b if a is None else a + b for a, b in zip(dys, linear, strict=True)])
+    pairs = zip(dys, apply_to_tangents(), strict=True)
+    return tuple(ys), tuple([b if a is None else a + b for a, b in pairs])

@@ -8,6 +8,7 @@ from effx.effects import handle
 from effx.handlers.jvp.handler import JVP, Dual, Tangent, rule, zeros_like
 from effx.ir.ops.control import Call
 from effx.ir.ops.elementwise import Neg, Sub
+from effx.ir.ops.groups import split_into
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program
 
@@ -36,23 +37,21 @@ def jvp_linear_solve(
     op: LinearSolve, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     # A x = b, so dA x + A dx = db, and A dx = db - dA x.
-    k, n = op.constants, len(primals) - op.constants
+    (constants, b), (constant_tangents, b_tangents) = op.split_operands(primals), op.split_operands(tangents)
     results = op(*primals)
-    x = results[:n]
-    matvec_tangents = tangents_from_constants(op.matvec, primals[:k], tangents[:k], x)
+    x, _ = split_into(results, len(b))
+    matvec_tangents = tangents_from_constants(op.matvec, constants, constant_tangents, x)
     sides: list[Tangent] = []
-    for db, dax in zip(tangents[k:], matvec_tangents, strict=True):
+    for db, dax in zip(b_tangents, matvec_tangents, strict=True):
         if dax is None:
             sides.append(db)
         else:
             sides.append(NEG(dax) if db is None else SUB(db, dax))
     if all([side is None for side in sides]):
         return results, (None,) * len(results)
-    dx = op(
-        *primals[:k],
-        *[zeros_like(y) if side is None else side for y, side in zip(x, sides, strict=True)],
-    )[:n]
-    return results, (*dx, *[None] * (len(results) - n))
+    dense_sides = [zeros_like(y) if side is None else side for y, side in zip(x, sides, strict=True)]
+    dx, auxiliary = split_into(op(*constants, *dense_sides), len(b))
+    return results, (*dx, *[None] * len(auxiliary))
 
 
 @rule(Root)
@@ -60,12 +59,12 @@ def jvp_root(
     op: Root, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
 ) -> tuple[tuple[Array, ...], tuple[Tangent, ...]]:
     # f(a, x(a)) = 0, so f_a da + f_x dx = 0, and f_x dx = -f_a da. The guess does not matter.
-    k, n = op.constants, len(primals) - op.constants
+    constants, guess = op.split_operands(primals)
     results = op(*primals)
-    x = results[:n]
-    residual_tangents = tangents_from_constants(op.residual, primals[:k], tangents[:k], x)
+    x, auxiliary = split_into(results, len(guess))
+    residual_tangents = tangents_from_constants(op.residual, constants, op.split_operands(tangents)[0], x)
     if all([t is None for t in residual_tangents]):
         return results, (None,) * len(results)
     sides = [zeros_like(y) if t is None else NEG(t) for y, t in zip(x, residual_tangents, strict=True)]
-    dx = op.linear(*primals[:k], *x, *sides)[:n]
-    return results, (*dx, *[None] * (len(results) - n))
+    dx, _ = split_into(op.linear(*constants, *x, *sides), len(guess))
+    return results, (*dx, *[None] * len(auxiliary))

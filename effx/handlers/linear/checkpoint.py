@@ -8,8 +8,16 @@ from collections.abc import Container, Sequence
 import attrs
 
 from effx.effects import Label, scope_within
-from effx.handlers.linear.control import mask_indices, split_call
-from effx.handlers.linear.partial_eval import OperationParts, ProgramParts, is_needed, split_program, splitter
+from effx.handlers.linear.control import split_call
+from effx.handlers.linear.partial_eval import (
+    OperationParts,
+    ProgramParts,
+    Residual,
+    is_needed,
+    mask_indices,
+    split_program,
+    splitter,
+)
 from effx.handlers.linear.saving import SavedEquation, expose_saved_values
 from effx.ir.ops.checkpoint import (
     Checkpoint,
@@ -30,8 +38,6 @@ def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], must_run_once:
         return split_call(Call(op.program), linear_in, must_run_once)
     # Policies decide by operation, so calls are inlined.
     parts = split_program(inline_calls(op.program), linear_in, must_run_once)
-    n = len(parts.known.outputs) - parts.computed
-    known_in = mask_indices(linear_in, False)
     known_equations, saved, recomputed = _choose_saved(parts, op.policy)
     linear_reads = _needed_inputs(parts, recomputed, set(saved))
     operands = [k for k, x in enumerate(parts.known.inputs) if x in linear_reads]
@@ -49,15 +55,16 @@ def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], must_run_once:
         attrs.evolve(
             parts.known,
             equations=(*known_equations, *offload_equations),
-            outputs=(*parts.known.outputs[:n], *saved_variables),
+            outputs=(*parts.results, *saved_variables),
             derived={},
         ),
         final=False,
     )
-    active = parts.linear.inputs[len(parts.forwarded) + parts.computed :]
+    linear_inputs = dict(zip(parts.linear_sources, parts.linear.inputs, strict=True))
+    active = mask_indices(linear_in, True)
     equations = (*reload_equations, *recomputed, *parts.linear.equations)
     linear = Program(
-        (*[parts.known.inputs[k] for k in operands], *saved_variables, *active),
+        (*[parts.known.inputs[k] for k in operands], *saved_variables, *[linear_inputs[i] for i in active]),
         equations,
         parts.linear.outputs,
         op.program.name,
@@ -65,13 +72,13 @@ def split_checkpoint(op: Checkpoint, linear_in: tuple[bool, ...], must_run_once:
     )
     return OperationParts(
         known=_known_call(known, op) if is_needed(known) else None,
-        known_operands=known_in,
+        known_operands=parts.known_indices,
         computed=len(saved_variables),
         linear=Checkpoint(linear, op.policy, op.prevent_cse) if linear.outputs else None,
         linear_operands=(
-            *[known_in[k] for k in operands],
-            *[~j for j in range(len(saved_variables))],
-            *mask_indices(linear_in, True),
+            *[parts.known_indices[k] for k in operands],
+            *[Residual(j) for j in range(len(saved_variables))],
+            *active,
         ),
         linear_out=parts.linear_out,
     )
@@ -90,7 +97,6 @@ def _choose_saved(
     parts: ProgramParts, policy: Policy | None
 ) -> tuple[list[Equation], dict[Var, Offload | None], list[Equation]]:
     """Returns the known equations, the saved values with their memory kinds, and the recomputed equations."""
-    n = len(parts.known.outputs) - parts.computed
     known_equations = list(parts.known.equations)
     allowed: dict[Var, Offload | None] = {}
     exposed: dict[int, SavedEquation] = {}
@@ -115,7 +121,7 @@ def _choose_saved(
     for e in known_equations:
         if any([type(effect) is Label for effect in e.op.effects]):
             allowed.update(dict.fromkeys(e.outputs))
-    required: set[Atom] = set(parts.known.outputs[n:])
+    required: set[Atom] = set(parts.residuals)
     saved: dict[Var, Offload | None] = {}
     recomputed: list[Equation] = []
     for k in reversed(range(len(known_equations))):
@@ -159,5 +165,5 @@ def _needed_inputs(parts: ProgramParts, recomputed: Sequence[Equation], saved: s
     """Returns the known inputs that the linear part reads."""
     inputs = set(parts.known.inputs)
     read: set[Atom] = {x for e in recomputed for x in e.inputs if type(x) is Var and x in inputs}
-    read |= set(parts.linear.inputs[: len(parts.forwarded)])
+    read |= set(parts.forwarded_inputs)
     return read - saved

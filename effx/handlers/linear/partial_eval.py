@@ -1,6 +1,6 @@
 """Partial evaluation: split programs into a known and a linear part, with a table of splitters by operation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast, final
 
 import attrs
@@ -10,8 +10,24 @@ from effx.effects import Operation, RuleTable, must_happen
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
+from effx.ir.ops.groups import split_into
 from effx.ir.passes import eliminate_dead_code
-from effx.ir.program import Equation, Program, Var, effect_row
+from effx.ir.program import Atom, Equation, Program, Var, effect_row
+from effx.ir.types import ArrayType
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class Residual:
+    """A value that the known part computes for the linear one: its index among all of these."""
+
+    index: int
+
+
+# An operand of a linear part: an operand of the whole by its index, or a residual.
+Source = int | Residual
 
 
 @final
@@ -19,12 +35,9 @@ from effx.ir.program import Equation, Program, Var, effect_row
 class OperationParts:
     """The known and the linear part of an operation that holds programs.
 
-    Operands of the parts are named by their index among the whole operation's operands; `~j` is the j-th
-    residual that the known part computes.
-
     Attributes:
         known: returns the known results, then the computed residuals; None if there are none. known_operands:
-            its operands.
+            its operands, by their indices among the whole operation's operands.
         computed: the number of computed residuals.
         linear: returns the linear results; None if there are none. linear_operands: its operands. linear_out:
             for each result of the whole whether it is linear.
@@ -34,8 +47,19 @@ class OperationParts:
     known_operands: tuple[int, ...]
     computed: int
     linear: Operation[tuple[Array, ...]] | None
-    linear_operands: tuple[int, ...]
+    linear_operands: tuple[Source, ...]
     linear_out: tuple[bool, ...]
+
+    def split_known_results(self, results: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+        """Splits what the known part returns into results and residuals."""
+        known, residuals = split_into(results, len(results) - self.computed)
+        return known, residuals
+
+    def select_linear_operands(self, operands: Sequence[T], residuals: Sequence[T]) -> tuple[T, ...]:
+        """Returns the operands of the linear part, from those of the whole and the residuals."""
+        return tuple(
+            [operands[x] if isinstance(x, int) else residuals[x.index] for x in self.linear_operands]
+        )
 
 
 H = TypeVar("H", bound=HigherOrder)
@@ -78,6 +102,11 @@ def is_needed(program: Program) -> bool:
     return bool(program.outputs) or must_happen(program.effects)
 
 
+def mask_indices(mask: Sequence[bool], value: bool) -> tuple[int, ...]:
+    """Returns the indices where the mask has a value."""
+    return tuple([i for i, m in enumerate(mask) if m is value])
+
+
 @final
 @attrs.frozen(eq=False)
 class ProgramParts:
@@ -98,6 +127,54 @@ class ProgramParts:
     computed: int
     linear_in: tuple[bool, ...]
     linear_out: tuple[bool, ...]
+
+    @property
+    def results(self) -> tuple[Atom, ...]:
+        """The known results, without the computed residuals."""
+        return self.known.outputs[: len(self.known.outputs) - self.computed]
+
+    @property
+    def residuals(self) -> tuple[Atom, ...]:
+        """The computed residuals."""
+        return self.known.outputs[len(self.results) :]
+
+    @property
+    def residual_types(self) -> tuple[ArrayType, ...]:
+        """The types of the computed residuals."""
+        return tuple([x.type for x in self.residuals])
+
+    @property
+    def known_indices(self) -> tuple[int, ...]:
+        """The inputs of the known part, by their indices among those of the whole."""
+        return mask_indices(self.linear_in, False)
+
+    @property
+    def linear_sources(self) -> tuple[Source, ...]:
+        """The inputs of the linear part."""
+        computed = [Residual(j) for j in range(self.computed)]
+        return (*self.forwarded, *computed, *mask_indices(self.linear_in, True))
+
+    @property
+    def forwarded_inputs(self) -> tuple[Var, ...]:
+        """The inputs of the linear part that are known inputs of the whole."""
+        return self.linear.inputs[: len(self.forwarded)]
+
+    def select_residuals(self, inputs: Sequence[T], computed: Sequence[T]) -> list[T]:
+        """Returns all residuals in the order of the linear part, from the inputs of the whole and the computed ones."""
+        return [*[inputs[i] for i in self.forwarded], *computed]
+
+    def make_operation_parts(
+        self, known: Operation[tuple[Array, ...]], linear: Operation[tuple[Array, ...]]
+    ) -> OperationParts:
+        """Returns the parts of an operation that runs the program once, with its operands and results."""
+        return OperationParts(
+            known=known if is_needed(self.known) else None,
+            known_operands=self.known_indices,
+            computed=self.computed,
+            linear=linear if self.linear.outputs else None,
+            linear_operands=self.linear_sources,
+            linear_out=self.linear_out,
+        )
 
 
 def split_program(
@@ -207,10 +284,10 @@ def _split_equation(
     if parts.known is not None:
         inputs = tuple([e.inputs[i] for i in parts.known_operands])
         types = cast("TupleOperation", parts.known).infer(*[x.type for x in inputs])
-        residuals = tuple([Var(t) for t in types[len(types) - parts.computed :]])
+        residuals = tuple([Var(t) for t in parts.split_known_results(types)[1]])
         outputs = (*known_outputs, *residuals)
         known_equations.append(Equation(parts.known, inputs, outputs, e.source, e.scope))
     if parts.linear is not None:
-        inputs = tuple([e.inputs[i] if i >= 0 else residuals[~i] for i in parts.linear_operands])
+        inputs = parts.select_linear_operands(e.inputs, residuals)
         linear_equations.append(Equation(parts.linear, inputs, linear_outputs, e.source, e.scope))
         linear.update(linear_outputs)

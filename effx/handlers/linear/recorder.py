@@ -80,11 +80,10 @@ class LinearRecorder(Handler):
         known: tuple[Array, ...] = ()
         if parts.known is not None:
             known = parts.known(*[operands[i] for i in parts.known_operands])
-        n = len(known) - parts.computed
         recorder = cast("Recorder", frame.state)
         outputs: tuple[Var, ...] = ()
         if parts.linear is not None:
-            sources = [operands[i] if i >= 0 else known[n + ~i] for i in parts.linear_operands]
+            sources = parts.select_linear_operands(operands, parts.split_known_results(known)[1])
             inputs = [cast("Box", x).payload if x.frame is frame else recorder.capture(x) for x in sources]
             outputs = tuple(
                 [Var(t) for t in cast("TupleOperation", parts.linear).infer(*[x.type for x in sources])]

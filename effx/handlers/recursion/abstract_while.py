@@ -30,6 +30,7 @@ from effx.handlers.recursion.staging import (
 )
 from effx.handlers.staging.stage import stage
 from effx.ir.ops.control import Call, While
+from effx.ir.ops.groups import LoopOperands, split_into
 from effx.ir.ops.reduce import ReduceOr
 from effx.ir.types import array_type
 from effx.tree.registry import flatten
@@ -41,16 +42,14 @@ def recur_undecided_while(frame: Frame, op: While, operands: Sequence[Array]) ->
     Raises:
         TransformError: the handler does not define how payloads grow, or collects values.
     """
-    c = op.constants
-    constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    types = op.body.in_types[c:]
+    values, types = op.group_operands(operands), op.group_operands(op.body.in_types)
+    constants, constant_layouts = flatten_boxes(frame, values.constants)
     start = tuple(
-        [payload_layout(payload_for(frame, x), t) for x, t in zip(operands[c:], types, strict=True)]
+        [payload_layout(payload_for(frame, x), t) for x, t in zip(values.carry, types.carry, strict=True)]
     )
     state_leaves, state = flatten_state(frame)
-    handled, carry = stage_to_fixpoint(
-        op.body, payload_handler(frame), constant_layouts, start, (), state, grows=True
-    )
+    layouts = LoopOperands(constant_layouts, start)
+    handled, carry = stage_to_fixpoint(op.body, payload_handler(frame), layouts, state, grows=True)
     condition = stage_under(op.condition, frame.handler, (*constant_layouts, *carry), state)
     collected = (*handled.collected.names, *condition.collected.names)
     if collected:
@@ -58,33 +57,39 @@ def recur_undecided_while(frame: Frame, op: While, operands: Sequence[Array]) ->
             f"{frame.handler.name}: the value {collected[0]!r} is collected in a loop whose number of "
             f"iterations nothing decides"
         )
-    body = reorder_state_inputs(handled.program, len(handled.constants), len(state_leaves), len(constants))
-    test = reorder_state_inputs(
-        condition.program, len(condition.constants), len(state_leaves), len(constants)
-    )
-    s = len(state_leaves)
+    state_count = len(state_leaves)
+    test, body = [
+        reorder_state_inputs(part.program, len(part.constants), state_count, len(constants))
+        for part in (condition, handled)
+    ]
 
     def iteration(leaves: list[Array]) -> list[Array]:
-        old = leaves[1:]
+        _, old_state, old_carry = split_into(leaves, 1, state_count)
         # The condition is evaluated before each iteration, and after the last.
-        asked = list(Call(test)(*condition.constants, *constants, *old)[:s]) if s else []
-        new = list(Call(body)(*handled.constants, *constants, *asked, *old[s:]))
-        new[:s] = _merge_iteration_states(frame, asked, new[:s], state)
-        return [_has_changed(old, new), *new]
+        asked: Sequence[Array] = ()
+        if state_count:
+            asked, _ = split_into(
+                Call(test)(*condition.constants, *constants, *old_state, *old_carry), state_count
+            )
+        results = Call(body)(*handled.constants, *constants, *asked, *old_carry)
+        body_state, new_carry = split_into(results, state_count)
+        new = [*_merge_iteration_states(frame, asked, body_state, state), *new_carry]
+        return [_has_changed((*old_state, *old_carry), new), *new]
 
     flag = array_type(dtypes.bool_)
     carried = (flag, *layout_types(state.leaves), *layout_types(carry))
     name = f"{frame.handler.name}_{op.body.name}"
     parts = [stage(lambda leaves: leaves[:1], carried, name), stage(iteration, carried, name)]
     (goes_on, step), captured = align_constants(parts)
-    first = [as_operand(True, frame.handler.name), *state_leaves, *flatten_carry(frame, operands[c:], carry)]
+    first = [as_operand(True, frame.handler.name), *state_leaves, *flatten_carry(frame, values.carry, carry)]
     results = While(goes_on, step, len(captured))(*captured, *first)
-    set_state(frame, results[1 : 1 + s], state)
-    return tuple(rebuild_boxes(frame, results[1 + s :], carry))
+    _, last_state, last_carry = split_into(results, 1, state_count)
+    set_state(frame, last_state, state)
+    return tuple(rebuild_boxes(frame, last_carry, carry))
 
 
 def _merge_iteration_states(
-    frame: Frame, old: list[Array], new: list[Array], state: StateLayout
+    frame: Frame, old: Sequence[Array], new: Sequence[Array], state: StateLayout
 ) -> list[Array]:
     """Returns the state that covers both a performed and a skipped iteration."""
     if state.tree is None:

@@ -6,7 +6,7 @@ import attrs
 
 from effx.array import Array
 from effx.effects import Frame
-from effx.handlers.recursion.layout import flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.layout import flatten_boxes, layout_types, rebuild_boxes
 from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import (
     HandledProgram,
@@ -18,17 +18,19 @@ from effx.handlers.recursion.staging import (
 )
 from effx.ir.ops.checkpoint import Checkpoint
 from effx.ir.ops.control import Call
+from effx.ir.ops.groups import split_into
 
 
 def unpack_results(
     frame: Frame, handled: HandledProgram, state: StateLayout, results: Sequence[Array]
 ) -> tuple[Array, ...]:
     """Stores the state and collected values from a staged program's outputs; returns its results, boxed."""
-    n = len(state.leaves)
-    end = n + sum([len(layout.types) for layout in handled.results])
-    set_state(frame, results[:n], state)
-    collect_values(frame, results[end:], handled.collected)
-    return tuple(rebuild_boxes(frame, results[n:end], handled.results))
+    state_leaves, leaves, collected = split_into(
+        results, len(state.leaves), len(layout_types(handled.results))
+    )
+    set_state(frame, state_leaves, state)
+    collect_values(frame, collected, handled.collected)
+    return tuple(rebuild_boxes(frame, leaves, handled.results))
 
 
 def recur_call(frame: Frame, op: Call | Checkpoint, operands: Sequence[Array]) -> tuple[Array, ...]:

@@ -19,14 +19,17 @@ from effx.handlers.recursion.layout import (
     ValueLayout,
     fit_to_layout,
     flatten_boxes,
+    layout_types,
     payload_for,
     payload_layout,
     rebuild_boxes,
+    split_by_layouts,
 )
 from effx.handlers.recursion.payloads import PayloadHandler, payload_handler, recur, recursion
 from effx.handlers.recursion.staging import cache_on_program, flatten_state, has_record, stage_under
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTangent
+from effx.ir.ops.groups import split_into
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tree.registry import flatten
 
@@ -37,9 +40,9 @@ MaybeArrays = Sequence[Array | None]
 @recursion(CustomCall)
 def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Applies the handler's own rule for the function, or performs one call of the function staged under the handler."""
-    handler, n = payload_handler(frame), op.constants
+    handler = payload_handler(frame)
     if handler.uses(op.rules):
-        applied = handler.apply_custom(frame, op.rules, operands[:n], operands[n:])
+        applied = handler.apply_custom(frame, op.rules, *op.split_operands(operands))
         if applied is not None:
             return applied
     # False by default: the derivative of an interval's upper bound is not the upper bound of a custom
@@ -61,14 +64,14 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         _flatten_lifted if lifts_results else _flatten_unchanged,
         ("custom", lifts_results),
     )
-    captured = len(handled.constants)
-    constants = captured + sum([len(layout.types) for layout in layouts[:n]])
 
     def make() -> CustomCall:
-        rules_under = _RulesUnderHandler(
-            handler, op.rules, captured, layouts[:n], layouts[n:], handled.results
+        captured, (constants, primals) = len(handled.constants), op.split_operands(layouts)
+        rules = _RulesUnderHandler(
+            handler, op.rules, captured, tuple(constants), tuple(primals), handled.results
         )
-        return CustomCall(handled.program, rules_under.rules(keeps_rules), constants)
+        constant_count = captured + len(layout_types(constants))
+        return CustomCall(handled.program, rules.rules(keeps_rules), constant_count)
 
     staged = cache_on_program(op.program, ("custom call", op, handler, layouts, handled.program), make)
     return tuple(rebuild_boxes(frame, staged(*handled.constants, *leaves), handled.results))
@@ -99,10 +102,7 @@ def _flatten_lifted(frame: Frame, inputs: list[Array], outputs: list[Array]) -> 
 def _box_tangents(frame: Frame, parts: MaybeArrays, layouts: Layouts) -> list[Array | None]:
     """Boxes tangents (or cotangents) by the layouts of their primals: each leaf of a payload has its own tangent."""
     values: list[Array | None] = []
-    start = 0
-    for layout in layouts:
-        own_parts = parts[start : start + len(layout.types)]
-        start += len(layout.types)
+    for layout, own_parts in zip(layouts, split_by_layouts(parts, layouts), strict=True):
         if all([t is None for t in own_parts]):
             values.append(None)
         else:
@@ -307,29 +307,35 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
         return _recur_without_rules(
             frame,
             CustomCall(op.program, CustomRules(op.backward.transform_name, op.backward.name)),
-            operands[op.residuals :],
+            op.group_operands(operands).of_program,
         )
-    r, k = op.residuals, op.known
-    leaves, layouts = flatten_boxes(frame, operands)
-    first = sum([len(layout.types) for layout in layouts[:r]])
-    known_count = sum([len(layout.types) for layout in layouts[r:k]])
+    leaves, all_layouts = flatten_boxes(frame, operands)
+    layouts = op.group_operands(all_layouts)
+    residuals, program_leaves = split_into(leaves, len(layout_types(layouts.residuals)))
     captured: tuple[Array, ...] = ()
     program = None
     if op.program is not None:
         handled = stage_under(
-            op.program, handler, layouts[r:], flatten_state(frame)[1], _flatten_lifted, ("custom", True)
+            op.program,
+            handler,
+            layouts.of_program,
+            flatten_state(frame)[1],
+            _flatten_lifted,
+            ("custom", True),
         )
         program, captured, results = handled.program, handled.constants, handled.results
     else:
         results = tuple([payload_layout(handler.lift(zeros(t)), t) for t in op.out_types])
-    leaf_backward = make_backward_under(handler, op.backward.function, layouts[:r], results, layouts[k:])
+    leaf_backward = make_backward_under(
+        handler, op.backward.function, layouts.residuals, results, layouts.tangents
+    )
     outputs = CustomTangent(
         attrs.evolve(op.backward, function=leaf_backward),
-        tuple([t for layout in results for t in layout.types]),
-        first,
-        first + len(captured) + known_count,
+        layout_types(results),
+        len(residuals),
+        len(captured) + len(layout_types(layouts.fixed)),
         program,
-    )(*leaves[:first], *captured, *leaves[first:])
+    )(*residuals, *captured, *program_leaves)
     return tuple(rebuild_boxes(frame, outputs, results))
 
 

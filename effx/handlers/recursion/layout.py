@@ -1,7 +1,7 @@
 """Layouts of values in a flat list of arrays: boxes as the leaves of their payloads."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import TypeVar, final
 
 import attrs
 import numpy as np
@@ -11,8 +11,11 @@ from effx.array.promotion import as_operand, convert
 from effx.effects import Frame
 from effx.errors import TransformError
 from effx.handlers.recursion.payloads import payload_handler
+from effx.ir.ops.groups import split_into
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree, PyTreeDef, flatten
+
+T = TypeVar("T")
 
 
 @final
@@ -85,6 +88,7 @@ def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[Value
     """Makes boxes of `frame` from plain arrays; the inverse of `flatten_boxes`."""
     values: list[Array] = []
     start = 0
+    # Without `split_by_layouts`: it is called for each operation that holds programs, mostly with plain values.
     for layout in layouts:
         count = len(layout.types)
         if layout.tree is None:
@@ -94,6 +98,13 @@ def rebuild_boxes(frame: Frame, leaves: Sequence[Array], layouts: Sequence[Value
             values.append(Box(frame, payload, layout.type))
         start += count
     return values
+
+
+def split_by_layouts(leaves: Sequence[T], layouts: Sequence[ValueLayout]) -> list[Sequence[T]]:
+    """Returns for each value its arrays, or data of each, from those of the whole flat list."""
+    *parts, rest = split_into(leaves, *[len(layout.types) for layout in layouts])
+    assert not rest
+    return parts
 
 
 def layout_types(layouts: Sequence[ValueLayout]) -> tuple[ArrayType, ...]:

@@ -16,9 +16,11 @@ from effx.handlers.recursion.layout import (
     fit_to_layout,
     flatten_boxes,
     flatten_payload,
+    layout_types,
     payload_for,
     payload_layout,
     rebuild_boxes,
+    split_by_layouts,
 )
 from effx.handlers.recursion.payloads import PayloadHandler, payload_handler, recursion
 from effx.handlers.recursion.staging import (
@@ -32,6 +34,7 @@ from effx.handlers.recursion.staging import (
 )
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops.control import Scan
+from effx.ir.ops.groups import LoopOperands, split_into
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
@@ -41,9 +44,7 @@ Layouts = tuple[ValueLayout, ...]
 def stage_to_fixpoint(
     body: Program,
     handler: PayloadHandler,
-    constants: Layouts,
-    carry: Layouts,
-    xs: Layouts,
+    layouts: LoopOperands[ValueLayout],
     state: StateLayout,
     grows: bool = False,
 ) -> tuple[HandledProgram, Layouts]:
@@ -51,9 +52,10 @@ def stage_to_fixpoint(
 
     Args:
         body: takes the constants, the carry and slices of the stacked inputs.
-        handler: installed around it. constants, carry, xs: the layouts of its inputs. state: the layout of
-            the handler's state. grows: True if the next carry is `grow` of the carry and the body's result,
-            not that result.
+        handler: installed around it.
+        layouts: of the body's inputs, at first.
+        state: the layout of the handler's state.
+        grows: True if the next carry is `grow` of the carry and the body's result, not that result.
 
     Returns:
         The body, whose first results are the carry in that structure; and the structure.
@@ -61,30 +63,36 @@ def stage_to_fixpoint(
     Raises:
         TransformError: the structure grows without bound.
     """
-    n, m = len(constants), len(carry)
+    m = len(layouts.carry)
+    key = ("loop", len(layouts.constants), m, grows)
     for _ in range(1 + m * (handler.height + len(tracked_axes.value))):
 
         def settle(
-            frame: Frame, inputs: list[Array], outputs: list[Array], carry: Layouts = carry
+            frame: Frame,
+            inputs: list[Array],
+            outputs: list[Array],
+            layouts: LoopOperands[ValueLayout] = layouts,
         ) -> tuple[list[Array], Layouts]:
-            flat: list[Array] = []
-            layouts = list(carry)
+            carry = layouts.arrange(inputs).carry
+            next_carry, rest = split_into(outputs, m)
             if grows:
-                outputs[:m] = [_grow_carry(frame, x, y) for x, y in zip(inputs[n:], outputs[:m], strict=True)]
-            for i, (x, y) in enumerate(zip(inputs[n : n + m], outputs[:m], strict=True)):
-                layouts[i] = _widen_layout(frame, x, y, carry[i])
-            if tuple(layouts) != carry:
-                return [], tuple(layouts)
-            for y, layout in zip(outputs[:m], carry, strict=True):
-                flat += fit_to_layout(frame, y, layout)
-            rest, others = flatten_boxes(frame, outputs[m:])
-            return [*flat, *rest], (*carry, *others)
+                next_carry = [_grow_carry(frame, x, y) for x, y in zip(carry, next_carry, strict=True)]
+            wider = tuple(
+                [
+                    _widen_layout(frame, x, y, layout)
+                    for x, y, layout in zip(carry, next_carry, layouts.carry, strict=True)
+                ]
+            )
+            if wider != layouts.carry:
+                return [], wider
+            rest_leaves, rest_layouts = flatten_boxes(frame, rest)
+            return [*flatten_carry(frame, next_carry, wider), *rest_leaves], (*wider, *rest_layouts)
 
-        handled = stage_under(body, handler, (*constants, *carry, *xs), state, settle, ("loop", n, m, grows))
-        carry_layouts = handled.results[:m]
-        if carry_layouts == carry:
-            return handled, carry
-        carry = carry_layouts
+        handled = stage_under(body, handler, layouts.join(), state, settle, key)
+        wider = handled.results[:m]
+        if wider == layouts.carry:
+            return handled, wider
+        layouts = attrs.evolve(layouts, carry=wider)
     raise TransformError(
         f"{handler.name}: what {body.name} carries keeps growing; its payloads have no largest structure"
     )
@@ -146,10 +154,7 @@ def _row_type(handler: PayloadHandler, t: ArrayType, length: int) -> ArrayType:
 def stack_outputs(frame: Frame, leaves: Sequence[Array], layouts: Layouts, length: int) -> list[Array]:
     """Rebuilds stacked outputs from arrays with the scanned axis in front."""
     values: list[Array] = []
-    start = 0
-    for layout in layouts:
-        parts = leaves[start : start + len(layout.types)]
-        start += len(layout.types)
+    for layout, parts in zip(layouts, split_by_layouts(leaves, layouts), strict=True):
         if layout.tree is None:
             values.append(parts[0])
         else:
@@ -178,33 +183,28 @@ def flatten_carry(frame: Frame, values: Sequence[Array], layouts: Layouts) -> li
 @recursion(Scan)
 def recur_scan(frame: Frame, op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
     """One scan of the staged body."""
-    c, n = op.constants, op.constants + op.carries
-    constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    carry_layouts = initial_carry_layouts(frame, operands[c:n], op.body.in_types[c:n])
-    xs, xs_layouts = unstack_inputs(frame, operands[n:], op.length)
-    state_leaves, state = flatten_state(frame)
-    handled, carry = stage_to_fixpoint(
-        op.body, payload_handler(frame), constant_layouts, carry_layouts, xs_layouts, state
+    values, types = op.group_operands(operands), op.group_operands(op.body.in_types)
+    constants, constant_layouts = flatten_boxes(frame, values.constants)
+    xs, xs_layouts = unstack_inputs(frame, values.xs, op.length)
+    layouts = LoopOperands(
+        constant_layouts, initial_carry_layouts(frame, values.carry, types.carry), xs_layouts
     )
-    start = flatten_carry(frame, operands[c:n], carry)
+    state_leaves, state = flatten_state(frame)
+    handled, carry = stage_to_fixpoint(op.body, payload_handler(frame), layouts, state)
+    start = flatten_carry(frame, values.carry, carry)
     # The body takes its own constants, the state, then the old constants: move the state after these.
     program = reorder_state_inputs(handled.program, len(handled.constants), len(state_leaves), len(constants))
-    results = Scan(
-        program,
-        op.length,
-        len(handled.constants) + len(constants),
-        len(state_leaves) + len(start),
-        op.reverse,
-        op.unroll,
-    )(*handled.constants, *constants, *state_leaves, *start, *xs)
-    set_state(frame, results[: len(state_leaves)], state)
-    rest = results[len(state_leaves) :]
-    outputs = handled.results[op.carries :]
-    end = len(start) + sum([len(layout.types) for layout in outputs])
-    collect_values(frame, rest[end:], handled.collected)  # a row for each iteration
+    leaves = LoopOperands((*handled.constants, *constants), (*state_leaves, *start), tuple(xs))
+    results = op.with_body(program, leaves)(*leaves.join())
+    ys_layouts = op.group_results(handled.results).ys
+    last_state, last_carry, ys, collected = split_into(
+        results, len(state_leaves), len(start), len(layout_types(ys_layouts))
+    )
+    set_state(frame, last_state, state)
+    collect_values(frame, collected, handled.collected)  # a row for each iteration
     return (
-        *rebuild_boxes(frame, rest[: len(start)], carry),
-        *stack_outputs(frame, rest[len(start) : end], outputs, op.length),
+        *rebuild_boxes(frame, last_carry, carry),
+        *stack_outputs(frame, ys, ys_layouts, op.length),
     )
 
 
@@ -214,9 +214,8 @@ def reorder_state_inputs(program: Program, captured: int, state: int, constants:
         return program
 
     def make() -> Program:
-        i, end = program.inputs, captured + state + constants
-        inputs = (*i[:captured], *i[captured + state : end], *i[captured : captured + state], *i[end:])
-        return attrs.evolve(program, inputs=inputs, derived={})
+        own, state_inputs, loop_constants, rest = split_into(program.inputs, captured, state, constants)
+        return attrs.evolve(program, inputs=(*own, *loop_constants, *state_inputs, *rest), derived={})
 
     # Cached, so that executables of the new form are found again; likewise below.
     return cache_on_program(program, ("moved", captured, state, constants), make)

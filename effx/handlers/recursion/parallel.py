@@ -15,12 +15,19 @@ from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert
 from effx.effects import Frame, Handler, use_frame
 from effx.errors import TransformError
-from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, rebuild_boxes
+from effx.handlers.recursion.layout import (
+    ValueLayout,
+    flatten_boxes,
+    layout_types,
+    rebuild_boxes,
+    split_by_layouts,
+)
 from effx.handlers.recursion.loops import stack_outputs, unstack_inputs
 from effx.handlers.recursion.payloads import payload_handler, recursion
 from effx.handlers.recursion.staging import StateLayout, collect_values, flatten_state, stage_under
 from effx.handlers.sharding_types.program_types import widen_program
 from effx.handlers.staging.parallel_maps import bind_replica_axes
+from effx.ir.ops.groups import split_into
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.program import Program
@@ -156,17 +163,17 @@ def recur_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array])
     )
     mapped = replace_body(op, handled.program, cuts_in, cuts_out)
     results = mapped(*handled.constants, *start_leaves, *leaves)
-    _merge_replica_states(frame, results[: len(state_leaves)], state, op)
-    values: list[Array] = []
-    start = len(state_leaves)
-    for layout, cut in zip(handled.results, op.cuts_out, strict=True):
-        values.append(_rebuild_result(frame, op, results[start : start + len(layout.types)], layout, cut))
-        start += len(layout.types)
-    k = len(op.axes)
-    collect_values(
-        frame, [_merge_axes(x, k) for x in results[start:]], handled.collected
-    )  # a row for each replica
-    return tuple(values)
+    states, leaves_out, collected = split_into(results, len(state_leaves), len(layout_types(handled.results)))
+    _merge_replica_states(frame, states, state, op)
+    # A row for each replica.
+    collect_values(frame, [_merge_axes(x, len(op.axes)) for x in collected], handled.collected)
+    parts = split_by_layouts(leaves_out, handled.results)
+    return tuple(
+        [
+            _rebuild_result(frame, op, xs, layout, cut)
+            for xs, layout, cut in zip(parts, handled.results, op.cuts_out, strict=True)
+        ]
+    )
 
 
 def _split_replica_states(frame: Frame, state: StateLayout, op: ParallelMap) -> list[Array] | None:

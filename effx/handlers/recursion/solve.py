@@ -11,37 +11,35 @@ from effx.handlers.recursion.loops import Layouts, flatten_carry, initial_carry_
 from effx.handlers.recursion.payloads import payload_handler, recursion
 from effx.handlers.recursion.staging import STATELESS, HandledProgram, align_constants, has_record
 from effx.handlers.staging.stage import run_program
-from effx.ir.ops.control import HigherOrder
-from effx.ir.ops.solve import LinearSolve, Root
+from effx.ir.ops.groups import LoopOperands
+from effx.ir.ops.solve import LinearSolve, Root, Solve
 from effx.ir.program import Program
 
 
 def stage_programs(
-    frame: Frame, op: HigherOrder, operands: Sequence[Array], k: int
+    frame: Frame, op: Solve, operands: Sequence[Array]
 ) -> tuple[list[HandledProgram], list[Array], list[Array]]:
     """Stages the programs under the handler, with an unknown of one structure for all of them.
 
     Args:
         frame: the handler's frame.
-        op: takes k constants and the initial value of the unknown. Its programs take the constants, the unknown
-            any number of times, and last the unknown; they give the unknown.
+        op: its programs take the constants, the unknown any number of times, and last the unknown; they give the
+            unknown.
         operands: the operation's.
-        k: the number of constants.
 
     Returns:
         The programs, the constants' arrays, and the unknown's.
     """
-    constants, constant_layouts = flatten_boxes(frame, operands[:k])
-    unknown = initial_carry_layouts(frame, operands[k:], op.in_types[k:])
+    constant_values, start = op.split_operands(operands)
+    constants, constant_layouts = flatten_boxes(frame, constant_values)
+    unknown = initial_carry_layouts(frame, start, op.unknown_types)
 
     def stage_program(program: Program, unknown: Layouts) -> tuple[HandledProgram, Layouts]:
-        unknown_copies = (len(program.inputs) - k) // len(unknown) - 1
+        unknown_copies = (len(program.inputs) - op.constants) // len(unknown) - 1
         return stage_to_fixpoint(
             program,
             payload_handler(frame),
-            (*constant_layouts, *unknown * unknown_copies),
-            unknown,
-            (),
+            LoopOperands((*constant_layouts, *unknown * unknown_copies), unknown),
             STATELESS,
         )
 
@@ -52,7 +50,7 @@ def stage_programs(
             handled, unknown = stage_program(program, unknown)
             parts.append(handled)
         if unknown == previous:
-            return parts, constants, flatten_carry(frame, operands[k:], unknown)
+            return parts, constants, flatten_carry(frame, start, unknown)
 
 
 def recur_solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array]) -> tuple[Array, ...]:
@@ -61,7 +59,7 @@ def recur_solve(frame: Frame, op: LinearSolve | Root, operands: Sequence[Array])
         # A solver threads state and collects values like any program.
         with use_frame(frame):
             return tuple(run_program(op.solve, operands))
-    parts, constants, start = stage_programs(frame, op, operands, op.constants)
+    parts, constants, start = stage_programs(frame, op, operands)
     programs, captured = align_constants(parts)
     staged_programs = dict(zip(op.programs, programs, strict=True))
     program_fields = {

@@ -10,7 +10,7 @@ from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.effects import Frame
 from effx.handlers.recursion.abstract_while import recur_undecided_while
-from effx.handlers.recursion.layout import flatten_boxes, flatten_payload, rebuild_boxes
+from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, flatten_payload, rebuild_boxes
 from effx.handlers.recursion.loops import (
     Layouts,
     flatten_carry,
@@ -33,6 +33,7 @@ from effx.handlers.recursion.staging import (
 from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Cond, While
+from effx.ir.ops.groups import LoopOperands, split_into
 from effx.ir.passes import eliminate_dead_code
 from effx.ir.program import Program, Var
 from effx.ir.types import ArrayType, array_type
@@ -49,56 +50,52 @@ def recur_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Arr
 
 def recur_decided_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Array, ...] | None:
     """Performs one loop of the staged condition and body; None if the condition is boxed and has no plain value."""
-    c = op.constants
-    constants, constant_layouts = flatten_boxes(frame, operands[:c])
-    carry_layouts = initial_carry_layouts(frame, operands[c:], op.body.in_types[c:])
+    values, types = op.group_operands(operands), op.group_operands(op.body.in_types)
+    constants, constant_layouts = flatten_boxes(frame, values.constants)
+    layouts = LoopOperands(constant_layouts, initial_carry_layouts(frame, values.carry, types.carry))
     state_leaves, state = flatten_state(frame)
     # Structures only grow, so a condition that is boxed from the start stays boxed: checked before the body is staged.
-    if _stage_condition(frame, op, constant_layouts, carry_layouts, state).results[0].tree is not None:
+    if _stage_condition(frame, op, layouts, state).results[0].tree is not None:
         return None
     with diverge_along(op.condition.out_types[0].vma):
-        handled, carry = stage_to_fixpoint(
-            op.body, payload_handler(frame), constant_layouts, carry_layouts, (), state
-        )
-    condition = _stage_condition(frame, op, constant_layouts, carry, state)
+        handled, carry = stage_to_fixpoint(op.body, payload_handler(frame), layouts, state)
+    condition = _stage_condition(frame, op, attrs.evolve(layouts, carry=carry), state)
     if condition.results[0].tree is not None:
         return None
-    start = flatten_carry(frame, operands[c:], carry)
-    (test, body), captured = align_constants([condition, handled])
-    k, s, n = len(captured), len(state_leaves), len(state_leaves) + len(start)
-    test, body = (
-        reorder_state_inputs(test, k, s, len(constants)),
-        reorder_state_inputs(body, k, s, len(constants)),
-    )
-    fixed_operands = [*captured, *constants]
+    start = flatten_carry(frame, values.carry, carry)
+    programs, captured = align_constants([condition, handled])
+    state_count = len(state_leaves)
+    test, body = [reorder_state_inputs(p, len(captured), state_count, len(constants)) for p in programs]
+    fixed = [*captured, *constants]
     # Collected values are carries, so that those of the last iteration are the results.
     body_collected, condition_collected = handled.collected, condition.collected
-    body_missing, condition_missing = (
-        _missing_leaves(frame, body_collected),
-        _missing_leaves(frame, condition_collected),
-    )
+    body_missing = _missing_leaves(frame, body_collected)
+    condition_missing = _missing_leaves(frame, condition_collected)
     # A condition that does not change the state stays in the condition's program. One that changes it, or
     # collects, would be in the program twice, and an outer handler would collect from it twice: so its value
     # is carried instead.
-    if test.outputs[:s] == test.inputs[len(fixed_operands) :][:s] and not condition_collected.names:
-        test = _drop_unchanged_state(test, s)
+    _, state_inputs, _ = split_into(test.inputs, len(fixed), state_count)
+    if test.outputs[:state_count] == state_inputs and not condition_collected.names:
+        test = _drop_unchanged_state(test, state_count)
         loop = While(
             _add_unused_inputs(test, body_collected.types),
             _add_unused_inputs(body, body_collected.types),
-            len(fixed_operands),
+            len(fixed),
         )
-        results = loop(*fixed_operands, *state_leaves, *start, *body_missing)
+        results = loop(*fixed, *state_leaves, *start, *body_missing)
     else:
-        loop = _stateful_condition_loop(test, body, len(fixed_operands), s)
+        loop = _stateful_condition_loop(test, body, len(fixed), state_count)
         loop_flags = [as_operand(x, frame.handler.name) for x in (np.True_, np.int32(0))]
-        results = loop(
-            *fixed_operands, *loop_flags, *state_leaves, *start, *body_missing, *condition_missing
-        )[len(loop_flags) :]
-    end = n + len(body_missing)
-    set_state(frame, results[:s], state)
-    collect_values(frame, results[end:], condition_collected)
-    collect_values(frame, results[n:end], body_collected)
-    return tuple(rebuild_boxes(frame, results[s:n], carry))
+        results = loop(*fixed, *loop_flags, *state_leaves, *start, *body_missing, *condition_missing)[
+            len(loop_flags) :
+        ]
+    last_state, last_carry, body_leaves, condition_leaves = split_into(
+        results, state_count, len(start), len(body_missing)
+    )
+    set_state(frame, last_state, state)
+    collect_values(frame, condition_leaves, condition_collected)
+    collect_values(frame, body_leaves, body_collected)
+    return tuple(rebuild_boxes(frame, last_carry, carry))
 
 
 def _missing_leaves(frame: Frame, collected: CollectedLayouts) -> list[Array]:
@@ -125,44 +122,36 @@ def _stateful_condition_loop(test: Program, body: Program, fixed: int, state: in
     """
 
     def make() -> While:
-        n = len(test.inputs) - fixed
-        output_count = len(body.outputs)
-        types = [*body.in_types[:fixed], *body.out_types, *test.out_types[state + 1 :]]
-        first_iteration = stage(lambda arrays: arrays[fixed:], types[: fixed + output_count], "first").program
-        extended_body = _add_unused_inputs(body, body.out_types[n:])
+        # What both take behind the fixed operands: the state and the carry.
+        carried_count = len(test.inputs) - fixed
+        fixed_types, _ = split_into(body.in_types, fixed)
+        _, (flag_type,), condition_types = split_into(test.out_types, state, 1)
+        collected_types = body.out_types[carried_count:]
+        body_types = (*fixed_types, *body.out_types)
+        first_iteration = stage(lambda arrays: arrays[fixed:], body_types, "first").program
+        extended_body = _add_unused_inputs(body, collected_types)
 
         def one_iteration(arrays: list[Array]) -> list[Array]:
-            known = arrays[:fixed]
-            carried_values = Cond((first_iteration, extended_body))(
-                arrays[fixed + 1], *known, *arrays[fixed + 2 :][:output_count]
-            )
-            condition_results = run_program(test, [*known, *carried_values[:n]])
-            return [
-                condition_results[state],
-                as_operand(np.int32(1), body.name),
-                *condition_results[:state],
-                *carried_values[state:],
-                *condition_results[state + 1 :],
-            ]
+            known, (_, is_later), carried, _ = split_into(arrays, fixed, 2, len(body.out_types))
+            after = Cond((first_iteration, extended_body))(is_later, *known, *carried)
+            condition_results = run_program(test, [*known, *after[:carried_count]])
+            new_state, (goes_on,), collected = split_into(condition_results, state, 1)
+            _, carry_and_collected = split_into(after, state)
+            return [goes_on, as_operand(np.int32(1), body.name), *new_state, *carry_and_collected, *collected]
 
-        flag_types = [test.out_types[state], array_type(dtypes.int32)]
-        carry_types = [*types[:fixed], *flag_types, *types[fixed:]]
-        parts = [
-            stage(lambda arrays: [arrays[fixed]], carry_types, test.name),
-            stage(one_iteration, carry_types, body.name),
-        ]
-        return While(parts[0].program, parts[1].program, fixed)
+        flags = (flag_type, array_type(dtypes.int32))
+        types = (*fixed_types, *flags, *body.out_types, *condition_types)
+        goes_on = stage(lambda arrays: [arrays[fixed]], types, test.name)
+        return While(goes_on.program, stage(one_iteration, types, body.name).program, fixed)
 
     return cache_on_program(body, ("asking", test, fixed, state), make)
 
 
 def _stage_condition(
-    frame: Frame, op: While, constants: Layouts, carry: Layouts, state: StateLayout
+    frame: Frame, op: While, layouts: LoopOperands[ValueLayout], state: StateLayout
 ) -> HandledProgram:
     """Stages the condition under the handler."""
-    return stage_under(
-        op.condition, frame.handler, (*constants, *carry), state, _flatten_condition, "condition"
-    )
+    return stage_under(op.condition, frame.handler, layouts.join(), state, _flatten_condition, "condition")
 
 
 def _flatten_condition(

@@ -193,17 +193,17 @@ def _row_fact(fact: AxisFact) -> AxisFact:
 
 
 def _conform_scan(op: Scan, operand_facts: AxisFacts) -> HigherOrder:
-    c, n = op.constants, op.constants + op.carries
-    body = op.body
-    operand_facts = (*operand_facts[:n], *map(_row_fact, operand_facts[n:]))
+    body, facts = op.body, op.group_operands(operand_facts)
+    facts = attrs.evolve(facts, xs=tuple(map(_row_fact, facts.xs)))
     while True:
-        body = widen_program(body, operand_facts)
+        body = widen_program(body, facts.join())
         ins, outs = _boundary_facts(body)
-        carry = tuple([_join_facts(_CARRY, a, b) for a, b in zip(ins[c:n], outs[: op.carries], strict=True)])
-        if carry == ins[c:n]:
+        before, results = op.group_operands(ins).carry, op.group_results(outs)
+        carry = tuple([_join_facts(_CARRY, a, b) for a, b in zip(before, results.carry, strict=True)])
+        if carry == before:
             break
-        operand_facts = (*operand_facts[:c], *carry, *operand_facts[n:])
-    body = widen_program(body, operand_facts, (*carry, *outs[op.carries :]))
+        facts = attrs.evolve(facts, carry=carry)
+    body = widen_program(body, facts.join(), (*carry, *results.ys))
     return op if body is op.body else attrs.evolve(op, body=body)
 
 
@@ -211,20 +211,21 @@ _CARRY = "a loop's initial carry and its body's result have different shardings"
 
 
 def _conform_while(op: While, operand_facts: AxisFacts) -> HigherOrder:
-    c, condition, body = op.constants, op.condition, op.body
+    condition, body, facts = op.condition, op.body, op.group_operands(operand_facts)
     while True:
-        condition = widen_program(condition, operand_facts)
+        condition = widen_program(condition, facts.join())
         ((decision, _),) = _boundary_facts(condition)[1]
         with diverge_along(decision):
-            body = widen_program(body, operand_facts)
+            body = widen_program(body, facts.join())
         ins, outs = _boundary_facts(body)
+        before = op.group_operands(ins).carry
         carry = tuple(
-            [_vary_fact(_join_facts(_CARRY, a, b), decision) for a, b in zip(ins[c:], outs, strict=True)]
+            [_vary_fact(_join_facts(_CARRY, a, b), decision) for a, b in zip(before, outs, strict=True)]
         )
-        if carry == operand_facts[c:]:
+        if carry == facts.carry:
             break
-        operand_facts = (*operand_facts[:c], *carry)
+        facts = attrs.evolve(facts, carry=carry)
     with diverge_along(decision):
-        body = widen_program(body, operand_facts, carry)
+        body = widen_program(body, facts.join(), carry)
     changed = body is not op.body or condition is not op.condition
     return attrs.evolve(op, condition=condition, body=body) if changed else op

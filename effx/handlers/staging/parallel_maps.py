@@ -88,6 +88,7 @@ def stage_replica(
     axes: NamedSizes,
     name: str,
     origin: str = "",
+    *,
     checked: bool = False,
     transform_name: str = "pmap",
     mesh: Mesh | AbstractMesh | None = None,

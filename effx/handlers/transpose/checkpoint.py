@@ -85,7 +85,7 @@ def _pin(arrays: list[Array], is_pinned: list[bool]) -> list[Array]:
 
 def find_pinned_inputs(parts: ProgramParts) -> list[bool]:
     """Returns for each known input whether it is kept apart from the first computation: all but `Unpinned` ones."""
-    read: set[Atom] = set(parts.known.outputs) | set(parts.linear.inputs[: len(parts.forwarded)])
+    read: set[Atom] = set(parts.known.outputs) | set(parts.forwarded_inputs)
     unpinned: set[Atom] = set()
     for e in parts.known.equations:
         (unpinned if type(e.op) is Unpinned else read).update(e.inputs)

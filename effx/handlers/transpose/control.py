@@ -1,10 +1,7 @@
-"""Transposes of calls, branches and loops.
+"""Transposes of calls, branches and loops."""
 
-A scan y_i, c_i+1 = body(c_i, x_i), linear in c and x, is transposed by a scan in the other direction that
-carries the cotangent of c, sums those of the constants, and stacks those of x.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import cast, final
 
 import attrs
@@ -19,6 +16,7 @@ from effx.handlers.sharding_types.axes_in_types import diverge_along, diverging_
 from effx.handlers.staging.stage import stage
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, backward_pass, rule
 from effx.ir.ops.control import Call, Cond, HigherOrder, Scan, While
+from effx.ir.ops.groups import LoopOperands, split_into
 from effx.ir.passes.partial_sums import cotangent_type
 from effx.ir.program import Program, Staged
 from effx.ir.types import ArrayType
@@ -155,90 +153,113 @@ def transpose_linear_part(
     known: tuple[Array, ...] = ()
     if parts.known is not None:
         known = parts.known(*[cast("Array", operands[i]) for i in parts.known_operands])
-    n = len(known) - parts.computed
-    inner = tuple([operands[i] if i >= 0 else known[n + ~i] for i in parts.linear_operands])
+    inner = parts.select_linear_operands(operands, parts.split_known_results(known)[1])
     inner_cts = [ct for ct, is_linear in zip(cts, parts.linear_out, strict=True) if is_linear]
     inner_operand_cts = transpose(cast("HigherOrder", parts.linear), inner_cts, inner)
     results: list[Cotangent] = [None] * len(operands)
-    for i, ct in zip(parts.linear_operands, inner_operand_cts, strict=True):
-        if i >= 0 and isinstance(operands[i], LinearOperand):
-            results[i] = ct
+    for source, ct in zip(parts.linear_operands, inner_operand_cts, strict=True):
+        if isinstance(source, int) and isinstance(operands[source], LinearOperand):
+            results[source] = ct
     return results
 
 
 @rule(Scan)
 def transpose_scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, ...]) -> list[Cotangent]:
-    c, n = op.constants, op.constants + op.carries
+    """Transposes a scan.
+
+    One iteration is c', y = A(k, x) (a, c, z), linear in constants a, the carry c and slices z, with known constants k and
+    known slices x. With bars for cotangents, going backwards,
+
+        a_bar_i, c_bar, z_bar = A(k, x)^T (c_bar', y_bar),    a_bar = sum of a_bar_i over the iterations.
+
+    So the transpose is a scan in the other direction, whose operands are
+
+        constants: k;
+        carry:     the sums of a_bar, from 0; c_bar, from the cotangent of the last carry;
+        slices:    x, y_bar;
+
+    and whose results are a_bar, the cotangent of the first carry, and all z_bar.
+    """
+    linear_in = op.group_operands([isinstance(x, LinearOperand) for x in operands])
     # After linearising, all carries of a scan are linear, even those that start as known zeros.
-    linear_in = tuple([isinstance(x, LinearOperand) for x in operands])
-    if not all(linear_in[c:n]) and not all(find_linear_carry(op.regions[0], linear_in, False)[0]):
+    if not all(linear_in.carry) and not all(find_linear_carry(op, linear_in, False)[0].carry):
         return transpose_linear_part(op, cts, operands, lambda o, y, x: transpose_scan(cast("Scan", o), y, x))
-    known_in = (*known_mask(operands[:c]), *[False] * op.carries, *known_mask(operands[n:]))
-    ys = tuple([ct is not None for ct in cts[op.carries :]])
-    carry = tuple([ct is not None for ct in cts[: op.carries]])
-    lc = known_in[:c].count(False)
-    while True:  # cotangents of the carry appear during the loop
-        transposed_body = stage_transpose(op.body, known_in, (*carry, *ys))
-        wider = tuple(
-            [a or b for a, b in zip(carry, transposed_body.nonzero[lc : lc + op.carries], strict=True)]
-        )
-        if wider == carry:
-            break
-        carry = wider
-    constant_cts, x_cts = transposed_body.nonzero[:lc], transposed_body.nonzero[lc + op.carries :]
-    transposed_body = stage_transpose(op.body, known_in, (*carry, *ys), (*constant_cts, *carry, *x_cts))
-    staged = transposed_body.staged
-    inner, constant_count, carry_count = staged.program, sum(constant_cts), sum(carry)
-    k, kc, kx = len(staged.captured), known_in[:c].count(True), known_in[n:].count(True)
+    linear_in = attrs.evolve(linear_in, carry=(True,) * op.carries)
+    known_in = linear_in.map(lambda is_linear: not is_linear)
+    values = op.group_operands(operands)
+    known, linear = cast("LoopOperands[Array]", values.select(known_in)), values.select(linear_in)
+    out_cts = op.group_results(cts)
+    ys = tuple([ct is not None for ct in out_cts.ys])
+    carry = tuple([ct is not None for ct in out_cts.carry])
+    backward, nonzero = _transpose_body(op, known_in.join(), linear, carry, ys)
+    staged, carry = backward.staged, nonzero.carry
+    in_types = op.group_operands(op.body.in_types)
+    sum_types = _cotangent_types([x.type for x in compress(linear.constants, nonzero.constants)])
+    carry_types = _cotangent_types(compress(in_types.carry, carry))
+    ct_types = _cotangent_types(compress(op.group_results(op.body.out_types).ys, ys))
+    known_types = in_types.select(known_in)
+    back_types = LoopOperands(
+        constants=(*[x.type for x in staged.captured], *known_types.constants),
+        carry=(*sum_types, *carry_types),
+        xs=(*known_types.xs, *ct_types),
+    )
 
-    def body(arrays: list[Array]) -> list[Array]:
-        constants, rest = arrays[: k + kc], arrays[k + kc :]
-        sums, carried, scanned = (
-            rest[:constant_count],
-            rest[constant_count : constant_count + carry_count],
-            rest[constant_count + carry_count :],
-        )
-        results = Call(inner, True)(*constants, *scanned[:kx], *carried, *scanned[kx:])
-        sums = [a + b for a, b in zip(sums, results[:constant_count], strict=True)]
-        return [*sums, *results[constant_count:]]
+    def iterate_back(arrays: list[Array]) -> list[Array]:
+        back = back_types.arrange(arrays)
+        sums, carry_cts = split_into(back.carry, len(sum_types))
+        slices, y_cts = split_into(back.xs, len(known_types.xs))
+        results = Call(staged.program, True)(*back.constants, *slices, *carry_cts, *y_cts)
+        terms, rest = split_into(results, len(sum_types))
+        return [*[total + term for total, term in zip(sums, terms, strict=True)], *rest]
 
-    linear_constants = [
-        cotangent_type(x.type)
-        for x, keep in zip(_linear_operands(operands[:c]), constant_cts, strict=True)
-        if keep
-    ]
-    carry_types = [cotangent_type(t) for t, keep in zip(op.body.in_types[c:n], carry, strict=True) if keep]
-    out_types = op.body.out_types[op.carries :]
-    types = [
-        *inner.in_types[: k + kc],
-        *linear_constants,
-        *carry_types,
-        *inner.in_types[k + kc : k + kc + kx],
-        *[cotangent_type(t) for t, keep in zip(out_types, ys, strict=True) if keep],
-    ]
     program = cache_on_program(
         op.body,
-        ("scan back", known_in, carry, ys, constant_cts),
-        lambda: stage(body, types, f"back_{op.body.name}", "transpose").program,
+        ("scan back", known_in, carry, ys, nonzero.constants),
+        lambda: stage(iterate_back, back_types.join(), f"back_{op.body.name}", "transpose").program,
     )
-    start = [
-        zeros_of_type(cotangent_type(t)) if ct is None else ct
-        for ct, t, keep in zip(cts[: op.carries], op.body.in_types[c:n], carry, strict=True)
-        if keep
-    ]
-    results = Scan(program, op.length, k + kc, constant_count + carry_count, not op.reverse, op.unroll)(
+    last_cts = compress(zip(out_cts.carry, _cotangent_types(in_types.carry), strict=True), carry)
+    backward_scan = attrs.evolve(op.with_body(program, back_types), reverse=not op.reverse)
+    results = backward_scan(
         *staged.captured,
-        *[x for x in operands[:c] if not isinstance(x, LinearOperand)],
-        *map(zeros_of_type, linear_constants),
-        *start,
-        *[x for x in operands[n:] if not isinstance(x, LinearOperand)],
-        *[ct for ct in cts[op.carries :] if ct is not None],
+        *known.constants,
+        *map(zeros_of_type, sum_types),
+        *[zeros_of_type(t) if ct is None else ct for ct, t in last_cts],
+        *known.xs,
+        *[ct for ct in out_cts.ys if ct is not None],
     )
-    return expand_cotangents(known_in, (*constant_cts, *carry, *x_cts), results)
+    return expand_cotangents(known_in.join(), nonzero.join(), results)
 
 
-def _linear_operands(operands: Sequence[Operand]) -> list[LinearOperand]:
-    return [x for x in operands if isinstance(x, LinearOperand)]
+def _transpose_body(
+    op: Scan,
+    known_in: tuple[bool, ...],
+    linear: LoopOperands[Operand],
+    carry: tuple[bool, ...],
+    ys: tuple[bool, ...],
+) -> tuple[TransposedProgram, LoopOperands[bool]]:
+    """Transposes a scan's body, with a cotangent of each value of the carry that has one in some iteration.
+
+    Args:
+        op: the scan.
+        known_in: for each operand whether it is known.
+        linear: the other operands.
+        carry: for each value of the last carry whether it has a cotangent.
+        ys: the same for the stacked results.
+
+    Returns:
+        The transposed body, and for each linear operand whether its cotangent is not zero.
+    """
+    while True:  # cotangents of the carry appear during the loop
+        nonzero = linear.arrange(stage_transpose(op.body, known_in, (*carry, *ys)).nonzero)
+        wider = tuple([a or b for a, b in zip(carry, nonzero.carry, strict=True)])
+        if wider == carry:
+            nonzero = attrs.evolve(nonzero, carry=carry)
+            return stage_transpose(op.body, known_in, (*carry, *ys), nonzero.join()), nonzero
+        carry = wider
+
+
+def _cotangent_types(types: Iterable[ArrayType]) -> list[ArrayType]:
+    return [cotangent_type(t) for t in types]
 
 
 @rule(While)

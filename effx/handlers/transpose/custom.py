@@ -24,16 +24,16 @@ def transpose_custom_call(
 def transpose_custom_tangent(
     op: CustomTangent, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
-    k = op.known
-    if any([isinstance(x, LinearOperand) for x in operands[:k]]):
+    values = op.group_operands(operands)
+    if any([isinstance(x, LinearOperand) for x in values.fixed]):
         raise NoRuleError(f"transpose: the tangents of {op.backward.name} are not linear in its arguments")
-    tangent_cts = op.backward.function([cast("Array", x) for x in operands[: op.residuals]], cts)
+    tangent_cts = op.backward.function([cast("Array", x) for x in values.residuals], cts)
     return [
-        *[None] * k,
+        *[None] * op.known,
         *[
             convert(ct, x.type.dtype, x.type.weak)
             if ct is not None and isinstance(x, LinearOperand)
             else None
-            for ct, x in zip(tangent_cts, operands[k:], strict=True)
+            for ct, x in zip(tangent_cts, values.tangents, strict=True)
         ],
     ]

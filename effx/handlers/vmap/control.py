@@ -13,13 +13,13 @@ from effx.errors import NoRuleError
 from effx.handlers.recursion import branches, while_loops
 from effx.handlers.recursion.layout import (
     ValueLayout,
-    fit_to_layout,
     flatten_boxes,
     layout_types,
     payload_for,
     payload_layout,
     rebuild_boxes,
 )
+from effx.handlers.recursion.loops import flatten_carry
 from effx.handlers.recursion.payloads import recursion
 from effx.handlers.recursion.staging import align_constants, cache_on_program
 from effx.handlers.staging.stage import run_program, stage
@@ -30,6 +30,7 @@ from effx.ir.ops.compare import Eq
 from effx.ir.ops.control import Call, Cond, HigherOrder, While
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Select
+from effx.ir.ops.groups import LoopOperands, split_into
 from effx.ir.ops.host import describe_side_effect
 from effx.ir.ops.reduce import ReduceOr
 from effx.ir.ops.shape import BroadcastInDim
@@ -139,24 +140,24 @@ def batch_while(frame: Frame, op: While, operands: Sequence[Array]) -> tuple[Arr
     if results_if_decided is not None:
         return results_if_decided
     check_effects_undecided(op)
-    handler, c = cast("Vmap", frame.handler), op.constants
-    constants, constant_layouts = flatten_boxes(frame, operands[:c])
+    handler, values = cast("Vmap", frame.handler), op.group_operands(operands)
+    constants, constant_layouts = flatten_boxes(frame, values.constants)
+    positions = op.group_operands(range(len(operands))).carry
     carry = tuple(
         [
             ValueLayout(None, (x.type,), x.type)
-            if _input_position(op.body, i) == c + i and not (type(x) is Box and x.frame is frame)
+            if _input_position(op.body, i) == position and not (type(x) is Box and x.frame is frame)
             else payload_layout(payload_for(frame, x), x.type)
-            for i, x in enumerate(operands[c:])
+            for i, (position, x) in enumerate(zip(positions, values.carry, strict=True))
         ]
     )
-    start = [
-        a for x, layout in zip(operands[c:], carry, strict=True) for a in fit_to_layout(frame, x, layout)
-    ]
+    start = flatten_carry(frame, values.carry, carry)
+    layouts = LoopOperands(constant_layouts, carry)
     carries = not all([isinstance(e.op, Elementwise | BroadcastInDim) for e in op.condition.equations])
     first, (test, step), captured = cache_on_program(
         op.body,
-        ("undecided", handler, op.condition, constant_layouts, carry),
-        lambda: _stage_batched_loop(_BatchedLoop(handler, op, constant_layouts, carry, carries)),
+        ("undecided", handler, op.condition, layouts),
+        lambda: _stage_batched_loop(_BatchedLoop(handler, op, layouts, carries)),
     )
     initial_going = [run_program(first.program, [*first.captured, *constants, *start])[0]] if carries else []
     k = len(captured) + len(constants)
@@ -171,62 +172,65 @@ class _BatchedLoop:
 
     Attributes:
         handler: the batch.
-        op: the loop of one batch element. constants, carry: their layouts. carries_mask: whether the conditions'
-            values are carried, before the carry.
+        op: the loop of one batch element.
+        layouts: of its operands.
+        carries_mask: whether the conditions' values are carried, before the carry.
     """
 
     handler: Vmap
     op: While
-    constants: tuple[ValueLayout, ...]
-    carry: tuple[ValueLayout, ...]
+    layouts: LoopOperands[ValueLayout]
     carries_mask: bool
 
-    def rebuild_values(self, frame: Frame, leaves: list[Array]) -> tuple[list[Array], list[Array]]:
-        """Rebuilds constants and carry."""
-        values = rebuild_boxes(frame, leaves, (*self.constants, *self.carry))
-        return values[: len(self.constants)], values[len(self.constants) :]
+    def split_mask(self, leaves: list[Array]) -> tuple[Sequence[Array], list[Array]]:
+        """Splits the leaves into the conditions' values, one array or none, and those of constants and carry."""
+        constants, mask, carry = split_into(
+            leaves, len(layout_types(self.layouts.constants)), int(self.carries_mask)
+        )
+        return mask, [*constants, *carry]
 
     def evaluate_conditions(self, leaves: list[Array]) -> list[Array]:
         """Evaluates the condition of all batch elements."""
         with handle(self.handler) as frame:
-            (test,) = run_program(
-                self.op.condition, [x for part in self.rebuild_values(frame, leaves) for x in part]
-            )
+            (test,) = run_program(self.op.condition, rebuild_boxes(frame, leaves, self.layouts.join()))
         return [values_in_front(self.handler, frame, test)]
 
     def does_any_continue(self, leaves: list[Array]) -> list[Array]:
         """Returns whether any batch element continues."""
-        n = len(layout_types(self.constants))
-        return [ReduceOr((0,))(leaves[n] if self.carries_mask else self.evaluate_conditions(leaves)[0])]
+        mask, values = self.split_mask(leaves)
+        (conditions,) = mask or self.evaluate_conditions(values)
+        return [ReduceOr((0,))(conditions)]
 
     def run_iteration(self, leaves: list[Array]) -> list[Array]:
         """Runs one iteration: batch elements that continue take the body's result."""
-        n = len(layout_types(self.constants))
-        op, rest = self.op, [*leaves[:n], *leaves[n + 1 :]] if self.carries_mask else leaves
+        op = self.op
+        carried_mask, value_leaves = self.split_mask(leaves)
         with handle(self.handler) as frame:
-            fixed, current = self.rebuild_values(frame, rest)
-            mask: Array = Box(frame, Batched(leaves[n], 0), BOOL)
-            if not self.carries_mask:
-                (mask,) = run_program(op.condition, [*fixed, *current])
-            operands = [*fixed, *[mask_derivative(frame, mask, x) for x in current]]
+            values = self.layouts.arrange(rebuild_boxes(frame, value_leaves, self.layouts.join()))
+            current = values.carry
+            if carried_mask:
+                mask: Array = Box(frame, Batched(carried_mask[0], 0), BOOL)
+            else:
+                (mask,) = run_program(op.condition, values.join())
+            operands = [*values.constants, *[mask_derivative(frame, mask, x) for x in current]]
             if needs_mask(op.body):
                 after = run_program(mask_program(op.body), [mask, *operands])
             else:
                 after = run_program(op.body, operands)
             after = [
                 x if layout.tree is None else select_elements(mask, y, x)
-                for x, y, layout in zip(current, after, self.carry, strict=True)
+                for x, y, layout in zip(current, after, self.layouts.carry, strict=True)
             ]
-            still_going = run_program(op.condition, [*fixed, *after])[0] & mask if self.carries_mask else mask
-        flat = [
-            a for y, layout in zip(after, self.carry, strict=True) for a in fit_to_layout(frame, y, layout)
-        ]
+            still_going = mask
+            if self.carries_mask:
+                still_going = run_program(op.condition, [*values.constants, *after])[0] & mask
+        flat = flatten_carry(frame, after, self.layouts.carry)
         return [values_in_front(self.handler, frame, still_going), *flat] if self.carries_mask else flat
 
 
 def _stage_batched_loop(loop: _BatchedLoop) -> tuple[Staged, list[Program], list[Array]]:
     """Stages the initial condition, the condition and an iteration, the last two with one list of constants."""
-    constants, carry = layout_types(loop.constants), layout_types(loop.carry)
+    constants, carry = layout_types(loop.layouts.constants), layout_types(loop.layouts.carry)
     going_types = [array_type(dtypes.bool_, (loop.handler.size,))] if loop.carries_mask else []
     condition, body = loop.op.condition.name, loop.op.body.name
     first = stage(loop.evaluate_conditions, (*constants, *carry), f"vmap_{condition}", "vmap")

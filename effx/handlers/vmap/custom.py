@@ -88,7 +88,7 @@ def _select_row(x: Array, index: Array) -> Array:
 @recursion(CustomCall, under=Vmap)
 def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Performs one call on the batch. A named function keeps its batch: outer handlers apply their rules to each element."""
-    handler, function, n = cast("Vmap", frame.handler), op.rules.function, op.constants
+    handler, function = cast("Vmap", frame.handler), op.rules.function
     if function is None:
         return custom.recur_custom_call(frame, op, operands)
     operands_in_front = [
@@ -101,7 +101,7 @@ def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
     handled = stage_under(op.program, handler, layouts, flatten_state(frame)[1], _flatten_in_front, "named")
 
     def make() -> CustomCall:
-        batched = tuple([x.frame is frame for x in operands[n:]])
+        batched = tuple([x.frame is frame for x in op.split_operands(operands)[1]])
         # The batched operation remembers the handlers that batched it, so that a handler further out can
         # batch its own rule the same way (`apply_over_batches`), by the `unstack` and `stack` that also serve
         # scans.
@@ -110,7 +110,7 @@ def batch_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         tree = function.result()[0]
         called = attrs.evolve(function, result=lambda: (tree, types), batches=(batch, *function.batches))
         rules = CustomRules(op.rules.transform_name, op.rules.name, function=called)
-        return CustomCall(handled.program, rules, len(handled.constants) + n)
+        return CustomCall(handled.program, rules, len(handled.constants) + op.constants)
 
     outer = cache_on_program(op.program, ("named", op, handler, layouts, handled.program), make)
     return tuple(rebuild_boxes(frame, outer(*handled.constants, *leaves), handled.results))

@@ -210,6 +210,7 @@ def evaluate_batch(
     axes: Sequence[int | None],
     size: int,
     axis_name: Hashable = None,
+    *,
     origin: str = "",
     spmd_axes: tuple[Hashable, ...] = (),
 ) -> tuple[list[Array], list[int | None]]:

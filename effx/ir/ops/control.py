@@ -9,10 +9,12 @@ from effx import dtypes
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, NoRuleError, ProgramError, ShapeError
 from effx.ir.ops.base import TupleOperation, check_kind, types_text
+from effx.ir.ops.groups import LoopOperands, LoopResults, split_into
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, array_type
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def _no_stacked_inputs(region: "Region") -> tuple[int, ...]:
@@ -49,11 +51,19 @@ class Region:
     stacked_out: tuple[int, ...] = attrs.field(default=attrs.Factory(_no_stacked_outputs, takes_self=True))
     condition: Program | None = None
 
-    def split_operands(self, operands: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
-        """Splits the operands, or data of each, into constants, carry and the rest."""
-        c = self.skipped + self.constants
-        n = c + self.carries
-        return tuple(operands[self.skipped : c]), tuple(operands[c:n]), tuple(operands[n:])
+    def group_operands(self, operands: Sequence[T]) -> LoopOperands[T]:
+        """Returns the operands that the program takes, or data of each, in groups."""
+        return self.group_inputs(operands[self.skipped :])
+
+    def group_inputs(self, inputs: Sequence[T]) -> LoopOperands[T]:
+        """Returns the program's inputs, or data of each, in groups."""
+        constants, carry, xs = split_into(inputs, self.constants, self.carries)
+        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+
+    def group_results(self, results: Sequence[T]) -> LoopResults[T]:
+        """Returns the results, or data of each, in groups."""
+        carry, ys = split_into(results, self.carries)
+        return LoopResults(tuple(carry), tuple(ys))
 
 
 class HigherOrder(TupleOperation):
@@ -244,9 +254,37 @@ class Cond(HigherOrder):
         return first.out_types
 
 
+class Loop(HigherOrder):
+    """Trait: runs a body again and again, which takes constants, the carry and slices of the rest.
+
+    Attributes:
+        body: from one iteration's operands to the next carry and slices of the other results.
+        constants: the number of constants.
+    """
+
+    __slots__ = ()
+    body: Program
+    constants: int
+
+    @property
+    def carries(self) -> int:
+        """The number of values in the carry: by default all that are no constants."""
+        return len(self.body.inputs) - self.constants
+
+    def group_operands(self, operands: Sequence[T]) -> LoopOperands[T]:
+        """Returns the operands, the body's inputs, or data of each, in groups."""
+        constants, carry, xs = split_into(operands, self.constants, self.carries)
+        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+
+    def group_results(self, results: Sequence[T]) -> LoopResults[T]:
+        """Returns the results, those of the body, or data of each, in groups."""
+        carry, ys = split_into(results, self.carries)
+        return LoopResults(tuple(carry), tuple(ys))
+
+
 @final
 @attrs.frozen
-class While(HigherOrder):
+class While(Loop):
     """Runs a program as long as another returns True. StableHLO: while.
 
     Operands: constants, then the carry's initial value. Results: its last value.
@@ -274,9 +312,13 @@ class While(HigherOrder):
     @property
     def regions(self) -> tuple[Region, ...]:
         """The body, which runs while the condition holds."""
-        carries = len(self.body.inputs) - self.constants
         return (
-            Region(program=self.body, constants=self.constants, carries=carries, condition=self.condition),
+            Region(
+                program=self.body,
+                constants=self.constants,
+                carries=self.carries,
+                condition=self.condition,
+            ),
         )
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
@@ -286,7 +328,7 @@ class While(HigherOrder):
                 raise ProgramError(
                     f"while: the {role}, {program.name}, takes ({types_text(program.in_types)}), got ({types_text(types)})"
                 )
-        carry = self.body.in_types[self.constants :]
+        carry = self.group_operands(self.body.in_types).carry
         if not types_match(self.body.out_types, carry):
             raise ProgramError(
                 f"while: the body takes a carry of ({types_text(carry)}), but gives ({types_text(self.body.out_types)})"
@@ -300,7 +342,7 @@ class While(HigherOrder):
 
 @final
 @attrs.frozen
-class Scan(HigherOrder):
+class Scan(Loop):
     """Runs a program once for each element along the leading axis, with a carry. StableHLO: while.
 
     Operands: constants, the carry's initial value, and stacked inputs with a leading axis of
@@ -330,39 +372,50 @@ class Scan(HigherOrder):
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
         """The constants, the carry and the stacked inputs."""
-        types, n = self.body.in_types, self.constants + self.carries
-        return (*types[:n], *[t.with_shape((self.length, *t.shape)) for t in types[n:]])
+        types = self.group_operands(self.body.in_types)
+        return (*types.constants, *types.carry, *map(self.stack_type, types.xs))
 
     @property
     def regions(self) -> tuple[Region, ...]:
         """The body, of which the inputs and outputs behind the carry are slices."""
-        b, n, m = self.body, self.constants + self.carries, self.carries
+        body, whole = self.body, self.constants + self.carries
         return (
             Region(
-                program=b,
+                program=body,
                 constants=self.constants,
-                carries=m,
-                stacked_in=tuple([int(i >= n) for i in range(len(b.inputs))]),
-                stacked_out=tuple([int(i >= m) for i in range(len(b.outputs))]),
+                carries=self.carries,
+                stacked_in=tuple([int(i >= whole) for i in range(len(body.inputs))]),
+                stacked_out=tuple([int(i >= self.carries) for i in range(len(body.outputs))]),
             ),
         )
 
+    def stack_type(self, t: ArrayType) -> ArrayType:
+        """Returns the type of all slices of a type, one for each iteration."""
+        return t.with_shape((self.length, *t.shape))
+
+    def with_body(self, body: Program, operands: LoopOperands[U]) -> "Scan":
+        """Returns a scan of another body in as many iterations, which takes these operands, or data of each."""
+        return attrs.evolve(self, body=body, constants=len(operands.constants), carries=len(operands.carry))
+
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The carry's types, then the stacked outputs'."""
-        n = self.constants + self.carries
+        operands = self.group_operands(types)
         slices: list[ArrayType] = []
-        for t in types[n:]:
+        for t in operands.xs:
             if not t.shape or t.shape[0] != self.length:
                 raise ShapeError(f"scan: an input must have a leading axis of {self.length}, got {t!r}")
             slices.append(t.with_shape(t.shape[1:]))
-        body_types = (*types[:n], *slices)
+        body_types = (*operands.constants, *operands.carry, *slices)
         if not types_match(body_types, self.body.in_types):
             raise ProgramError(
                 f"scan: the body, {self.body.name}, takes ({types_text(self.body.in_types)}), got ({types_text(body_types)})"
             )
-        carry, out = self.body.in_types[self.constants : n], self.body.out_types
-        if not types_match(out[: self.carries], carry):
+        carry, results = (
+            self.group_operands(self.body.in_types).carry,
+            self.group_results(self.body.out_types),
+        )
+        if not types_match(results.carry, carry):
             raise ProgramError(
-                f"scan: the body takes a carry of ({types_text(carry)}), but gives ({types_text(out[: self.carries])})"
+                f"scan: the body takes a carry of ({types_text(carry)}), but gives ({types_text(results.carry)})"
             )
-        return (*carry, *[t.with_shape((self.length, *t.shape)) for t in out[self.carries :]])
+        return (*carry, *map(self.stack_type, results.ys))

@@ -7,13 +7,14 @@ not use the rules sees a call. Forward mode turns a function with a reverse-mode
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
 
 from effx.errors import ProgramError, TransformError
 from effx.ir.ops.base import check_int, types_text
 from effx.ir.ops.control import Calling, HigherOrder, Region, types_match
+from effx.ir.ops.groups import split_into
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.tree.registry import PyTreeDef
@@ -21,6 +22,7 @@ from effx.tree.registry import PyTreeDef
 if TYPE_CHECKING:
     from effx.ir.values.array import Array
 
+T = TypeVar("T")
 
 # (constants, primals, tangents) -> (results, their tangents); None means a zero tangent
 JvpRule = Callable[
@@ -168,6 +170,11 @@ class CustomCall(Calling):
     rules: CustomRules
     constants: int = attrs.field(default=0, validator=check_int)
 
+    def split_operands(self, operands: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+        """Splits the operands, or data of each, into constants and the function's arguments."""
+        constants, primals = split_into(operands, self.constants)
+        return constants, primals
+
 
 @final
 @attrs.frozen(eq=False, repr=False)
@@ -192,6 +199,32 @@ class CustomBackward:
             f"{self.transform_name}: can't apply forward-mode autodiff (jvp, jacfwd, hessian) to {self.name}, which has "
             f"only rules for reverse mode; give it a rule for forward mode too, as custom_vjp(custom_jvp(f)) has"
         )
+
+
+@final
+@attrs.frozen
+class TangentOperands(Generic[T]):
+    """The operands of a `CustomTangent`, or data of each.
+
+    Attributes:
+        residuals: what the backward rule knows.
+        known: what the program takes besides the tangents.
+        tangents: the operation is linear in these.
+    """
+
+    residuals: tuple[T, ...]
+    known: tuple[T, ...]
+    tangents: tuple[T, ...]
+
+    @property
+    def fixed(self) -> tuple[T, ...]:
+        """All but the tangents."""
+        return (*self.residuals, *self.known)
+
+    @property
+    def of_program(self) -> tuple[T, ...]:
+        """What the program takes."""
+        return (*self.known, *self.tangents)
 
 
 @final
@@ -227,11 +260,17 @@ class CustomTangent(HigherOrder):
         """The program for forward mode, which does not take the residuals."""
         return () if self.program is None else (Region(program=self.program, skipped=self.residuals),)
 
+    def group_operands(self, operands: Sequence[T]) -> TangentOperands[T]:
+        """Returns the operands, or data of each, in groups."""
+        residuals, known, tangents = split_into(operands, self.residuals, self.known - self.residuals)
+        return TangentOperands(tuple(residuals), tuple(known), tuple(tangents))
+
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The results' types."""
-        if self.program is not None and not types_match(types[self.residuals :], self.program.in_types):
+        program_types = self.group_operands(types).of_program
+        if self.program is not None and not types_match(program_types, self.program.in_types):
             raise ProgramError(
                 f"custom_tangent: {self.program.name} takes ({types_text(self.program.in_types)}), "
-                f"got ({types_text(types[self.residuals :])})"
+                f"got ({types_text(program_types)})"
             )
         return self.out_types

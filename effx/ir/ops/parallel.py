@@ -146,6 +146,7 @@ def parallel_map(
     size: int,
     mapped_in: tuple[bool, ...],
     mapped_out: tuple[bool, ...],
+    *,
     axis_name: AxisName,
     devices: tuple[int, ...] | None = None,
     backend: str | None = None,

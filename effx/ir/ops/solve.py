@@ -3,15 +3,19 @@
 The solution is not checked.
 """
 
-from typing import final
+from collections.abc import Sequence
+from typing import TypeVar, final
 
 import attrs
 
 from effx.errors import ProgramError
 from effx.ir.ops.base import types_text
 from effx.ir.ops.control import HigherOrder, types_match
+from effx.ir.ops.groups import split_into
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
+
+T = TypeVar("T")
 
 
 def _check_inputs(op: HigherOrder, role: str, program: Program, types: tuple[ArrayType, ...]) -> None:
@@ -28,9 +32,37 @@ def _check_outputs(op: HigherOrder, role: str, program: Program, types: tuple[Ar
         )
 
 
+class Solve(HigherOrder):
+    """Trait: finds an unknown from constants and an initial value, or right-hand side, of its types.
+
+    Attributes:
+        solve: from constants and initial value to the unknown and auxiliary results.
+        constants: the number of constants.
+    """
+
+    __slots__ = ()
+    solve: Program
+    constants: int
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        """The constants and the initial value."""
+        return self.solve.in_types
+
+    def split_operands(self, operands: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+        """Splits the operands, or data of each, into constants and initial value."""
+        constants, start = split_into(operands, self.constants)
+        return constants, start
+
+    @property
+    def unknown_types(self) -> tuple[ArrayType, ...]:
+        """The types of the unknown."""
+        return tuple(self.split_operands(self.in_types)[1])
+
+
 @final
 @attrs.frozen
-class LinearSolve(HigherOrder):
+class LinearSolve(Solve):
     """The x with A x = b. StableHLO: a call of the solver.
 
     Operands: constants, then b. Results: x, of b's types, then auxiliary results of the solver.
@@ -56,14 +88,9 @@ class LinearSolve(HigherOrder):
         all_programs = (self.solve, self.matvec, self.transpose_matvec, self.transpose_solve)
         return tuple([p for p in all_programs if p is not None])
 
-    @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        """The constants and b."""
-        return self.solve.in_types
-
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The solver's result types."""
-        unknown = self.solve.in_types[self.constants :]
+        unknown = self.unknown_types
         for program in self.programs:
             _check_inputs(self, "a program", program, types)
             _check_outputs(self, "a program", program, unknown)
@@ -72,7 +99,7 @@ class LinearSolve(HigherOrder):
 
 @final
 @attrs.frozen
-class Root(HigherOrder):
+class Root(Solve):
     """The x with f(x) = 0 that a solver finds. StableHLO: a call of the solver.
 
     Operands: constants, then the initial guess. Results: x, of the guess's types, then auxiliary results of
@@ -101,11 +128,6 @@ class Root(HigherOrder):
         return tuple([p for p in all_programs if p is not None])
 
     @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        """The constants and the guess."""
-        return self.solve.in_types
-
-    @property
     def linear(self) -> LinearSolve:
         """The linear solve with the derivative at x: its constants are the root's and x."""
         n = len(self.residual.in_types)
@@ -113,7 +135,7 @@ class Root(HigherOrder):
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The solver's result types."""
-        unknown = self.solve.in_types[self.constants :]
+        unknown = self.unknown_types
         for role, program in (("the solver", self.solve), ("the residual", self.residual)):
             _check_inputs(self, role, program, types)
             _check_outputs(self, role, program, unknown)

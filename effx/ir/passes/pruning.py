@@ -8,7 +8,7 @@ diffrax solve, whose equations for counters and for interpolation nobody differe
 fused kernels to 200, the number that JAX's has.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import TypeAlias, cast
 
@@ -137,40 +137,36 @@ def _prune_cond(e: Equation, op: Cond, live: Bools, final: bool) -> Equation:
 
 
 def _prune_scan(e: Equation, op: Scan, live: list[bool], final: bool) -> Equation:
-    carry, stacked = live[: op.carries], live[op.carries :]
-    before, behind = [False] * op.constants, [False] * (len(e.inputs) - op.constants - op.carries)
+    results, kept_inputs = op.group_results(live), op.group_operands([False] * len(e.inputs))
     while True:  # values that the next carry depends on are live too
-        body, left = prune_program(op.body, [*carry, *stacked], [*before, *carry, *behind], final=final)
-        further = list(left[op.constants : op.constants + op.carries])
-        if further == carry:
+        kept_inputs = attrs.evolve(kept_inputs, carry=results.carry)
+        body, used = prune_program(op.body, results.join(), kept_inputs.join(), final=final)
+        left = op.group_operands(used)
+        if left.carry == results.carry:
             break
-        carry = further
+        results = attrs.evolve(results, carry=left.carry)
     if body is op.body:
         return e
-    smaller = attrs.evolve(
-        op, body=body, constants=_count_true(left[: op.constants]), carries=_count_true(carry)
-    )
-    return _replace_operation(e, smaller, left, [*carry, *stacked])
+    return _replace_operation(e, op.with_body(body, left.select(left)), used, results.join())
 
 
 def _prune_while(e: Equation, op: While, live: list[bool], final: bool) -> Equation:
-    n, carry = op.constants, live
-    condition_inputs = prune_program(op.condition, [True], [False] * len(e.inputs), final=final)[1]
+    carry = tuple(live)
+    tested = op.group_operands(prune_program(op.condition, [True], [False] * len(e.inputs), final=final)[1])
     while True:
-        kept_inputs = [
-            *condition_inputs[:n],
-            *[a or c for a, c in zip(condition_inputs[n:], carry, strict=True)],
-        ]
-        body, left = prune_program(op.body, kept_inputs[n:], kept_inputs, final=final)
-        further = list(left[n:])
-        if further == carry:
+        kept_inputs = attrs.evolve(
+            tested, carry=tuple([a or b for a, b in zip(tested.carry, carry, strict=True)])
+        )
+        body, used = prune_program(op.body, kept_inputs.carry, kept_inputs.join(), final=final)
+        left = op.group_operands(used)
+        if left.carry == carry:
             break
-        carry = further
-    condition = prune_program(op.condition, [True], left, final=final)[0]
+        carry = left.carry
+    condition = prune_program(op.condition, [True], used, final=final)[0]
     if body is op.body and condition is op.condition:
         return e
-    smaller = attrs.evolve(op, condition=condition, body=body, constants=_count_true(left[:n]))
-    return _replace_operation(e, smaller, left, carry)
+    smaller = attrs.evolve(op, condition=condition, body=body, constants=sum(left.constants))
+    return _replace_operation(e, smaller, used, carry)
 
 
 def _prune_parallel_map(e: Equation, op: ParallelMap, live: Bools, final: bool) -> Equation:
@@ -195,7 +191,3 @@ def _prune_to_call(e: Equation, live: Bools) -> Equation:
             return e
     program, left = prune_program(body, live, [False] * len(body.inputs), final=True)
     return e if program is body else _replace_operation(e, Call(program), [*[False] * skipped, *left], live)
-
-
-def _count_true(bools: Iterable[bool]) -> int:
-    return sum([1 for b in bools if b])

@@ -398,7 +398,8 @@ def shard_higher_order(op: HigherOrder, shardings: OperandShardings) -> list[Dim
         ]
     if isinstance(op, Scan):
         body_axes = [mesh_axes_by_dimension(t) for t in op.body.out_types]
-        return [*body_axes[: op.carries], *[((), *cuts) for cuts in body_axes[op.carries :]]]
+        results = op.group_results(body_axes)
+        return [*results.carry, *[((), *cuts) for cuts in results.ys]]
     if isinstance(op, While):
         return [mesh_axes_by_dimension(t) for t in op.body.out_types]
     if isinstance(op, ParallelMap):

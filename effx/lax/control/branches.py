@@ -247,7 +247,12 @@ def _perform_branches(
         if len(used) == len(operands):
             return trace_cached(function_name, function, inputs, types)
         return trace_cached(
-            function_name, function, inputs, types, used, lambda given: ([given[0][i] for i in used], {})
+            function_name,
+            function,
+            inputs,
+            types,
+            static_key=used,
+            arguments=lambda given: ([given[0][i] for i in used], {}),
         )
 
     with diverge_along(index.type.vma):

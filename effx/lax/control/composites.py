@@ -58,8 +58,8 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
             decomposition,
             call_tree(tree),
             array_types(arrays),
-            form,
-            lambda attribute_values: (attribute_values[0], kwargs),
+            static_key=form,
+            arguments=lambda attribute_values: (attribute_values[0], kwargs),
         )
         if trace.program.effects:
             row = ", ".join(map(repr, sorted(trace.program.effects, key=repr)))

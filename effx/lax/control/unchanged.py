@@ -33,10 +33,10 @@ class _Reduced:
 
 def perform_scan(op: Scan, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Performs a loop, but for what it does not change."""
-    reduced = _reduce_loop(op.body, op.constants, op.carries)
+    reduced = _reduce_loop(op)
     if reduced is None:
         return op(*operands)
-    unchanged = sum([1 for i in reduced.results[: op.carries] if i >= 0])
+    unchanged = sum([i >= 0 for i in op.group_results(reduced.results).carry])
     smaller = attrs.evolve(
         op, body=reduced.program, constants=op.constants + unchanged, carries=op.carries - unchanged
     )
@@ -98,22 +98,30 @@ def _collect(
     )
 
 
-def _reduce_loop(body: Program, c: int, n: int) -> _Reduced | None:
-    """Returns a loop's body of c constants and n carries without what it does not change; None if it changes all."""
-    key = ("unchanged", c, n)
-    if key not in body.derived:
-        body.derived[key] = _reduce_loop_uncached(body, c, n)
-    return cast("_Reduced | None", body.derived[key])
+def _reduce_loop(op: Scan) -> _Reduced | None:
+    """Returns a loop's body without what it does not change; None if it changes all."""
+    derived, key = op.body.derived, ("unchanged", op.constants, op.carries)
+    if key not in derived:
+        derived[key] = _reduce_loop_uncached(op)
+    return cast("_Reduced | None", derived[key])
 
 
-def _reduce_loop_uncached(body: Program, c: int, n: int) -> _Reduced | None:
-    slices: dict[Atom, int] = {x: c + n + i for i, x in enumerate(body.inputs[c + n :])}
-    fixed = [i for i in range(n) if body.outputs[i] is body.inputs[c + i]]
-    moving = [i for i in range(n) if i not in fixed]
+def _reduce_loop_uncached(op: Scan) -> _Reduced | None:
+    body = op.body
+    indices, inputs = op.group_operands(range(len(body.inputs))), op.group_operands(body.inputs)
+    outputs_before = op.group_results(body.outputs)
+    slices: dict[Atom, int] = dict(zip(inputs.xs, indices.xs, strict=True))
+    carry = list(zip(indices.carry, inputs.carry, outputs_before.carry, strict=True))
+    fixed = [i for i, x, y in carry if y is x]
+    moving = [i for i, x, y in carry if y is not x]
+    # For each result the input that it is, or -1.
+    unchanged = [
+        *[i if i in fixed else -1 for i in indices.carry],
+        *[slices.get(y, -1) for y in outputs_before.ys],
+    ]
     results: list[int] = []
     outputs: list[Atom] = []
-    for j, x in enumerate(body.outputs):
-        i = c + j if j in fixed else -1 if j < n else slices.get(x, -1)
+    for i, x in zip(unchanged, body.outputs, strict=True):
         if i < 0:
             results.append(~len(outputs))
             outputs.append(x)
@@ -121,12 +129,7 @@ def _reduce_loop_uncached(body: Program, c: int, n: int) -> _Reduced | None:
             results.append(i)
     if len(outputs) == len(results):
         return None
-    order = (
-        *range(c),
-        *[c + i for i in fixed],
-        *[c + i for i in moving],
-        *range(c + n, len(body.inputs)),
-    )
-    inputs = tuple([body.inputs[i] for i in order])
-    program = Program(inputs, body.equations, tuple(outputs), body.name, effect_row(body.equations))
+    order = (*indices.constants, *fixed, *moving, *indices.xs)
+    reordered = tuple([body.inputs[i] for i in order])
+    program = Program(reordered, body.equations, tuple(outputs), body.name, effect_row(body.equations))
     return _Reduced(program, order, tuple(results))

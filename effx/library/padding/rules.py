@@ -382,23 +382,23 @@ def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
 
 @Padding.site_rule(Scan)
 def _(site: Here, op: Scan, *xs: Padded) -> PyTree:
-    handler, k, m = site.handler, op.constants, op.constants + op.carries
+    handler, values, types = site.handler, op.group_operands(xs), op.group_operands(op.body.in_types)
     length, steps = handler.length(op.length), handler.size(op.length)
-    types = op.body.in_types
-    constants = xs[:k]
 
     def step(
         state: tuple[Array, list[Array]], rows: list[Array]
     ) -> tuple[tuple[Array, list[Array]], list[Array]]:
         i, carry = state
-        operands = [Padded(v, t.shape) for v, t in zip([*carry, *rows], types[k:], strict=True)]
-        results = handler.run(lambda *arrays: Call(op.body)(*arrays), *constants, *operands)
-        after = [y.value.astype(v.dtype) for y, v in zip(results[: op.carries], carry, strict=True)]
+        inner = zip([*carry, *rows], [*types.carry, *types.xs], strict=True)
+        operands = [Padded(v, t.shape) for v, t in inner]
+        run = handler.run(lambda *arrays: Call(op.body)(*arrays), *values.constants, *operands)
+        results = op.group_results(run)
+        after = [y.value.astype(v.dtype) for y, v in zip(results.carry, carry, strict=True)]
         if is_symbolic(op.length):
             after = [enp.where(i < length, y, v) for y, v in zip(after, carry, strict=True)]
-        return (i - 1 if op.reverse else i + 1, after), [y.value for y in results[op.carries :]]
+        return (i - 1 if op.reverse else i + 1, after), [y.value for y in results.ys]
 
     first = enp.asarray(steps - 1 if op.reverse else 0, enp.int32)
-    start = (first, [x.value for x in xs[k:m]])
-    (_, last), rows = lax.scan(step, start, [x.value for x in xs[m:]], steps, op.reverse)
+    start = (first, [x.value for x in values.carry])
+    (_, last), rows = lax.scan(step, start, [x.value for x in values.xs], steps, op.reverse)
     return result(site, (*last, *rows))

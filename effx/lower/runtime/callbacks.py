@@ -104,7 +104,9 @@ def host_call(
         target = PARTITIONED_TARGETS[module.platform]
 
     def write_call(operands: Sequence[str]) -> str:
-        return custom_call_text(target, operands, types, wide, {"index": index}, has_side_effect=counts)
+        return custom_call_text(
+            target, operands, types, wide, attributes={"index": index}, has_side_effect=counts
+        )
 
     call = write_call(names)
     if counts and module.partly is not None:
@@ -112,7 +114,9 @@ def host_call(
         mesh, rest = module.partly
         arguments = [f"%p{body.fresh()}" for _ in names]
         region_lines = body.region(lambda: body.block(write_call(arguments), len(wide)), wide, "sdy.return")
-        call = manual_call_text(mesh, rest, names, arguments, types, wide, region_lines)
+        call = manual_call_text(
+            mesh, rest, names, arguments, types=types, out_types=wide, region_lines=region_lines
+        )
     elif counts and module.devices > 1 and not module.axes and not everywhere:
         # A call without results has a sharding as well. A call that does not count is left to the partitioner.
         module.on_first = True
@@ -127,6 +131,7 @@ def manual_call_text(
     axes: Sequence[int],
     operands: Sequence[str],
     arguments: Sequence[str],
+    *,
     types: Sequence[ArrayType],
     out_types: Sequence[ArrayType],
     region_lines: Sequence[str],

@@ -66,7 +66,13 @@ def computation(
     results = [_sharding(p) for p in out_parts]
     cuts = (in_parts, out_parts) if in_parts else None
     main = main_lines(
-        module, program, attributes, results, donated, cuts, [array_literal_text(c) for c in constants]
+        module,
+        program,
+        attributes,
+        results=results,
+        donated=donated,
+        cuts=cuts,
+        constants=[array_literal_text(c) for c in constants],
     )
     name = f"xla_computation_{program.name}"
     text = assemble_module_text(module, name, main, replicas, partition_count([*in_parts, *out_parts]))

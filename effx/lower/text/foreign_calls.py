@@ -163,6 +163,7 @@ def custom_call_text(
     inputs: Sequence[str],
     in_types: Sequence[ArrayType],
     out_types: Sequence[ArrayType],
+    *,
     attributes: Mapping[str, Attribute] | None = None,
     in_layouts: Sequence[Sequence[int] | None] | None = None,
     out_layouts: Sequence[Sequence[int] | None] | None = None,
@@ -191,7 +192,7 @@ def custom_call_text(
     >>> from effx.ir.types import array_type
     >>> import effx
     >>> t = array_type(effx.dtypes.float32, (2,))
-    >>> print(custom_call_text("twice", ["%a"], [t], [t], {"n": 3})[:71])
+    >>> print(custom_call_text("twice", ["%a"], [t], [t], attributes={"n": 3})[:71])
     stablehlo.custom_call @twice(%a) {api_version = 4 : i32, backend_config
     """
     if config is None:

@@ -33,6 +33,7 @@ def module_text(
     program: Program,
     platform: str,
     donated: Sequence[bool] = (),
+    *,
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
@@ -44,9 +45,9 @@ def module_text(
         program,
         platform,
         donated,
-        debug_info,
-        partitioning,
-        memories,
+        debug_info=debug_info,
+        partitioning=partitioning,
+        memories=memories,
         layouts=layouts,
         parts_in_place=parts_in_place,
     )[0]
@@ -56,6 +57,7 @@ def build_module(
     program: Program,
     platform: str,
     donated: Sequence[bool] = (),
+    *,
     debug_info: bool = True,
     partitioning: Partitioning | None = None,
     memories: Memories | None = None,
@@ -122,7 +124,15 @@ def build_module(
                 if layout is not None:
                     entry.append(layout_attribute(layout))
         cuts = (attributes[:], results[:])
-    main = main_lines(module, program, attributes[len(constants) :], results, donated, cuts, constants)
+    main = main_lines(
+        module,
+        program,
+        attributes[len(constants) :],
+        results=results,
+        donated=donated,
+        cuts=cuts,
+        constants=constants,
+    )
     return (
         assemble_module_text(module, f"jit_{program.name}", main, 1, module.devices),
         tuple(module.hosted),
@@ -134,6 +144,7 @@ def main_lines(
     module: Module,
     program: Program,
     attributes: Sequence[list[str]],
+    *,
     results: Sequence[list[str]],
     donated: Sequence[bool],
     cuts: tuple[Sequence[object], Sequence[object]] | None,
@@ -147,8 +158,15 @@ def main_lines(
         constants: the texts of the first inputs' values, which are no arguments.
     """
     _mark_donations(attributes, donated, program.in_types[len(constants) :], program.out_types, cuts)
-    extra = [", ".join(a) for a in attributes], [", ".join(a) for a in results]
-    return function_lines(module, program, "main", "public", *extra, constants)
+    return function_lines(
+        module,
+        program,
+        "main",
+        "public",
+        attributes=[", ".join(a) for a in attributes],
+        result_attributes=[", ".join(a) for a in results],
+        constants=constants,
+    )
 
 
 def _mark_donations(

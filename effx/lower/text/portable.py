@@ -76,7 +76,16 @@ def portable_module(
     else:
         names = [WRAPPED]
         functions, locations = [*written[0], *first.functions], first
-    main = _write_main(program, constants, solution, say, kept_mask, names, len(platforms) > 1, first)
+    main = _write_main(
+        program,
+        constants,
+        solution,
+        say,
+        kept_mask=kept_mask,
+        names=names,
+        indexed=len(platforms) > 1,
+        module=first,
+    )
     name = "".join([c if c.isalnum() or c == "_" else "_" for c in program.name])
     symbolic = "jax.uses_shape_polymorphism = true, " if solution.names else ""
     return "\n".join(
@@ -100,6 +109,7 @@ def _write_main(
     constants: Sequence[ConcreteArray],
     solution: Solution,
     say: Callable[[int], str],
+    *,
     kept_mask: Sequence[bool],
     names: Sequence[str],
     indexed: bool,

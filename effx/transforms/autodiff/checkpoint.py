@@ -27,7 +27,6 @@ from effx.tracing.wrapping import update_wrapper
 from effx.transforms.autodiff.pullbacks import flatten_flags
 from effx.transforms.jit.function import Function
 from effx.transforms.jit.options import (
-    Inline,
     Options,
     match_names_and_numbers,
     parse_argnames,
@@ -169,7 +168,7 @@ def checkpoint(
     signature = function_signature(fun)
     if signature is not None and names:
         numbers, names = match_names_and_numbers("checkpoint", signature, fun, "static", numbers, names)
-    options = Options(numbers, names, (), (), False, Inline.AUTO, None)
+    options = Options(static_argnums=numbers, static_argnames=names)
     _check_prevent_cse(prevent_cse)
     is_protected = prevent_cse is not False
     marked = fun

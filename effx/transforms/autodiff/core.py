@@ -545,7 +545,17 @@ def vjp(
     perturbed = flatten_flags("vjp", "in_nzs", True if in_nzs is None else in_nzs, tree)
     if not any(is_ref):
         arrays = as_arrays("vjp", leaves, (primals, {}))
-        return _vjp(fun, tree, arrays, has_aux, axes, tree, is_ref, saveable, perturbed)
+        return _vjp(
+            fun,
+            tree,
+            arrays,
+            has_aux,
+            axes,
+            public_tree=tree,
+            is_ref=is_ref,
+            saveable=saveable,
+            perturbed=perturbed,
+        )
 
     from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
         RefArguments,
@@ -558,7 +568,15 @@ def vjp(
         arrays = as_arrays("vjp", contents, (args, {}))
         borrowed = functionalize_refs(fun, always_return=True, has_aux=has_aux)
         (result, finals), *others = _vjp(
-            borrowed, inner, arrays, has_aux, axes, tree, is_ref, saveable, perturbed
+            borrowed,
+            inner,
+            arrays,
+            has_aux,
+            axes,
+            public_tree=tree,
+            is_ref=is_ref,
+            saveable=saveable,
+            perturbed=perturbed,
         )
         return (result, *others), finals
 
@@ -574,6 +592,7 @@ def _vjp(
     arrays: list[Array],
     has_aux: bool,
     axes: tuple[Hashable, ...],
+    *,
     public_tree: PyTreeDef,
     is_ref: Sequence[bool],
     saveable: Sequence[bool],

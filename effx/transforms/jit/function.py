@@ -283,15 +283,23 @@ class Function(Generic[P, R]):
 
     def find_trace(self, call: CallArguments) -> tuple[FunctionTrace, TraceVariant]:
         """Returns the trace for the arguments, and stages the function the first time."""
-        trace = trace_cached(
+        trace = self.find_or_stage_trace(call.tree, call.types, call.static)
+        return trace, self.find_variant(trace, call.donated, call.tree)
+
+    def find_or_stage_trace(
+        self, tree: PyTreeDef, types: tuple[ArrayType, ...], static: StaticArguments
+    ) -> FunctionTrace:
+        """Returns the trace for arguments of these structure and types, and stages the function the first time."""
+        static_key, arguments = bind_static_arguments(static)
+        return trace_cached(
             self.transform_name,
             self.fun,
-            call.tree,
-            call.types,
-            *bind_static_arguments(call.static),
-            self.traces,
+            tree,
+            types,
+            static_key=static_key,
+            arguments=arguments,
+            traces=self.traces,
         )
-        return trace, self.find_variant(trace, call.donated, call.tree)
 
     def find_variant(self, trace: FunctionTrace, donated: tuple[bool, ...], tree: PyTreeDef) -> TraceVariant:
         """Returns the variant of a trace for this function's options."""
@@ -625,9 +633,7 @@ class Function(Generic[P, R]):
             tuple([leaf_type(self.transform_name, x) for x in leaves]), dynamic, named
         )
         with isolated():
-            trace = trace_cached(
-                self.transform_name, self.fun, tree, types, *bind_static_arguments(static), self.traces
-            )
+            trace = self.find_or_stage_trace(tree, types, static)
             donated = donation_flags(self.where, self.options, dynamic, named, static, len(types))
             variant = self.find_variant(trace, donated, tree)
         device = self.options.device

@@ -127,17 +127,17 @@ def jit(
     check_function("jit", fun)
     options = make_options(
         fun,
-        static_argnums,
-        static_argnames,
-        donate_argnums,
-        donate_argnames,
-        keep_unused,
-        inline,
-        device,
-        backend,
-        compiler_options,
-        in_shardings,
-        out_shardings,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames,
+        keep_unused=keep_unused,
+        inline=inline,
+        device=device,
+        backend=backend,
+        compiler_options=compiler_options,
+        in_shardings=in_shardings,
+        out_shardings=out_shardings,
     )
     if abstracted_axes is None:
         return Function(fun, options).make_jitted()

@@ -38,17 +38,17 @@ class Inline(Enum):
 
 
 @final
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Options:
     """The options of one jitted function."""
 
-    static_argnums: tuple[int, ...]
-    static_argnames: tuple[str, ...]
-    donate_argnums: tuple[int, ...]
-    donate_argnames: tuple[str, ...]
-    keep_unused: bool
-    inline: Inline
-    device: Device | None
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: Inline = Inline.AUTO
+    device: Device | None = None
     compiler_options: CompilerOptions = ()
     shardings: "JitShardings | None" = None
 
@@ -136,6 +136,7 @@ def parse_argnames(parameter: str, value: "str | Iterable[str] | None") -> tuple
 
 def make_options(
     fun: Callable[..., object],
+    *,
     static_argnums: "int | Iterable[int] | None",
     static_argnames: "str | Iterable[str] | None",
     donate_argnums: "int | Iterable[int] | None",
@@ -159,10 +160,16 @@ def make_options(
     signature = function_signature(fun)
     if signature is not None:
         nums, names = match_names_and_numbers(
-            "jit", signature, fun, "static", nums, names, None in (static_argnums, static_argnames)
+            "jit", signature, fun, "static", nums, names, adds=None in (static_argnums, static_argnames)
         )
         donated, donated_names = match_names_and_numbers(
-            "jit", signature, fun, "donate", donated, donated_names, None in (donate_argnums, donate_argnames)
+            "jit",
+            signature,
+            fun,
+            "donate",
+            donated,
+            donated_names,
+            adds=None in (donate_argnums, donate_argnames),
         )
     elif donated_names:
         raise TransformError(
@@ -182,15 +189,15 @@ def make_options(
     if not isinstance(inline, Inline):
         inline = Inline.JAX_EARLY if inline else Inline.AUTO
     return Options(
-        nums,
-        names,
-        donated,
-        donated_names,
-        keep_unused,
-        inline,
-        bound_device,
-        xla_options,
-        shardings,
+        static_argnums=nums,
+        static_argnames=names,
+        donate_argnums=donated,
+        donate_argnames=donated_names,
+        keep_unused=keep_unused,
+        inline=inline,
+        device=bound_device,
+        compiler_options=xla_options,
+        shardings=shardings,
     )
 
 
@@ -228,6 +235,7 @@ def match_names_and_numbers(
     role: str,
     nums: tuple[int, ...],
     names: tuple[str, ...],
+    *,
     adds: bool = True,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Checks argument numbers and names, and adds the names of numbered arguments and the numbers of named ones.

@@ -454,11 +454,11 @@ class Lowered(CompilationStage):
             order_effects(program),
             self.platform,
             flags,
-            debug_info,
-            assignment.partitioning(program),
-            assignment.memories(program),
-            assignment.nondefault_layouts(program),
-            parts_in_place,
+            debug_info=debug_info,
+            partitioning=assignment.partitioning(program),
+            memories=assignment.memories(program),
+            layouts=assignment.nondefault_layouts(program),
+            parts_in_place=parts_in_place,
         )
 
     def compile(self, compiler_options: "Mapping[str, str | bool | int | float] | None" = None) -> "Compiled":

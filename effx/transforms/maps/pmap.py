@@ -27,7 +27,7 @@ from effx.tracing.arguments import (
     function_signature,
 )
 from effx.transforms.jit.function import Jitted
-from effx.transforms.jit.options import Inline, Options, parse_argnums
+from effx.transforms.jit.options import Options, parse_argnums
 from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, make_mapped_axes
 from effx.transforms.maps.pmap_processes import ParallelFunction
 from effx.tree.registry import flatten
@@ -125,7 +125,7 @@ def pmap(
         None if own_devices is None else tuple([d.id for d in own_devices]),
         backend if own_devices is None else own_devices[0].platform,
     )
-    options = Options(static, (), donated, (), False, Inline.AUTO, None)
+    options = Options(static_argnums=static, donate_argnums=donated)
     function = ParallelFunction(
         parallel.make_function(), options, mapping, parallel.devices, parallel.backend, parallel.make_widened
     )
@@ -227,9 +227,9 @@ class PmapParameters:
             size,
             mapped_in,
             tuple([w is not None for w in out_axes]),
-            self.axis_name,
-            self.devices,
-            self.backend,
+            axis_name=self.axis_name,
+            devices=self.devices,
+            backend=self.backend,
         )
         results = op(*staged.captured, *operands)
         outputs = [

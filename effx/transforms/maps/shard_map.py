@@ -34,7 +34,7 @@ from effx.tracing.arguments import (
 )
 from effx.tracing.wrapping import wraps
 from effx.transforms.jit.function import Function
-from effx.transforms.jit.options import Inline, Options
+from effx.transforms.jit.options import Options
 from effx.transforms.placement.meshes import make_mesh_constraint, manual_axes
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import broadcast_prefix, keystr
@@ -142,7 +142,14 @@ def shard_map(
     def transform(fun: Callable[..., Any]) -> Callable[..., Any]:
         check_function("shard_map", fun)
         return _shard_map(
-            fun, "shard_map", mesh, in_specs, out_specs, frozenset(axis_names), bool(check_vma), _is_spec
+            fun,
+            "shard_map",
+            mesh,
+            in_specs,
+            out_specs,
+            axis_names=frozenset(axis_names),
+            checked=bool(check_vma),
+            is_leaf=_is_spec,
         )
 
     if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
@@ -207,9 +214,9 @@ def smap(
         None,
         in_axes if in_axes is Infer else specs(in_axes),
         specs(out_axes),
-        frozenset([axis_name]),
-        True,
-        _is_spec,
+        axis_names=frozenset([axis_name]),
+        checked=True,
+        is_leaf=_is_spec,
     )
     return cast("Callable[P, R]", mapped_function)
 
@@ -230,6 +237,7 @@ def _shard_map(
     mesh: Mesh | AbstractMesh | None,
     in_specs: Specs,
     out_specs: Specs,
+    *,
     axis_names: frozenset[MeshAxisName],
     checked: bool,
     is_leaf: Callable[[object], bool],
@@ -273,8 +281,7 @@ def _shard_map(
 
     call_mapped.__name__ = shards.name
     call_mapped.__wrapped__ = fun  # type: ignore[attr-defined]  # for signatures and origins
-    options = Options((), (), (), (), False, Inline.AUTO, None)
-    return Function(call_mapped, options, transform_name, wrapped=fun).make_jitted()
+    return Function(call_mapped, Options(), transform_name, wrapped=fun).make_jitted()
 
 
 def _pass_unmapped(
@@ -411,7 +418,16 @@ class ShardMapParameters:
             ]
 
         origin = function_origin(self.fun)
-        staged = stage_replica(run_shard, types, axes, self.name, origin, self.checked, "shard_map", mesh)
+        staged = stage_replica(
+            run_shard,
+            types,
+            axes,
+            self.name,
+            origin,
+            checked=self.checked,
+            transform_name="shard_map",
+            mesh=mesh,
+        )
         op = ParallelMap(
             staged.program,
             axes,
@@ -723,7 +739,9 @@ class Partitioner:
                 y = PCast(name)(y)
             return [y]
 
-        staged = stage_replica(spread, types, self.axes, "terms", "", True, "shard_map", self.mesh)
+        staged = stage_replica(
+            spread, types, self.axes, "terms", "", checked=True, transform_name="shard_map", mesh=self.mesh
+        )
         mesh = self.mesh
         op = ParallelMap(
             staged.program,

@@ -149,7 +149,13 @@ def vmap(
         indices, arrays, axes, size = mapped_inputs
         element = _ElementFunction("vmap", fun, tree, leaves, indices, name)
         results, result_axes = handlers.vmap.evaluate_batch(
-            partial(call_in_transformation, "vmap", element), arrays, axes, size, axis_name, origin, spmd_axes
+            partial(call_in_transformation, "vmap", element),
+            arrays,
+            axes,
+            size,
+            axis_name,
+            origin=origin,
+            spmd_axes=spmd_axes,
         )
         result_out_axes = mapping.output_axes(element.out_tree.unflatten(results))
         outputs: list[PyTree] = [

@@ -14,7 +14,13 @@ def infer_argnums_and_argnames(
     """Returns the numbers and the names of the arguments of one of both kinds; what is given where both are."""
     numbers, names = parse_argnums("argnums", argnums), parse_argnames("argnames", argnames)
     return match_names_and_numbers(
-        "infer_argnums_and_argnames", sig, _unnamed, "static", numbers, names, None in (argnums, argnames)
+        "infer_argnums_and_argnames",
+        sig,
+        _unnamed,
+        "static",
+        numbers,
+        names,
+        adds=None in (argnums, argnames),
     )
 
 

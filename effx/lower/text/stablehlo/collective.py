@@ -131,7 +131,7 @@ def _rows_text(rows: Sequence[Sequence[int]]) -> str:
 
 
 def _emit_reduction(
-    body: Body, head: str, x: str, t: ArrayType, out: ArrayType, attributes: str, combine: str
+    body: Body, head: str, x: str, t: ArrayType, out: ArrayType, *, attributes: str, combine: str
 ) -> str:
     s = array_type(t.dtype).mlir
     return body.line(
@@ -151,7 +151,7 @@ def psum(body: Body, op: PSum, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
     if not axes:
         return x
     groups = _groups_text(body, axes[0], op.groups) if len(axes) == 1 else _groups_of_all(body, axes)
-    return _emit_reduction(body, "all_reduce", x, t, t, groups, "add")
+    return _emit_reduction(body, "all_reduce", x, t, t, attributes=groups, combine="add")
 
 
 @emits(PCast)
@@ -175,7 +175,7 @@ def emit_extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tup
     combine, groups = "maximum" if is_max else "minimum", _groups_text(body, axis, op.groups)
     # Collective runtimes compare floats by `<`, which loses NaN; integers of the same order do not.
     if t.kind != "f" or dtypes.bits(t.dtype) < 16:
-        return _emit_reduction(body, "all_reduce", x, t, t, groups, combine)
+        return _emit_reduction(body, "all_reduce", x, t, t, attributes=groups, combine=combine)
     width = dtypes.bits(t.dtype)
     it = array_type(dtypes.bits_dtype(t.dtype), t.shape)
     mask = array_type(dtypes.bool_, t.shape).mlir
@@ -186,7 +186,7 @@ def emit_extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tup
         f"stablehlo.select {is_nan}, {top}, {_flip_float_order(body, bits, it, width)} : {mask}, {it.mlir}"
     )
     reduced = _flip_float_order(
-        body, _emit_reduction(body, "all_reduce", key, it, it, groups, combine), it, width
+        body, _emit_reduction(body, "all_reduce", key, it, it, attributes=groups, combine=combine), it, width
     )
     return body.line(f"stablehlo.bitcast_convert {reduced} : ({it.mlir}) -> {t.mlir}")
 
@@ -225,7 +225,9 @@ def psum_scatter(body: Body, op: PSumScatter, inputs: tuple[Atom, ...], outputs:
     if axis.size == 1:
         return x
     attributes = f"scatter_dimension = {op.axis} : i64, {_groups_text(body, axis, op.groups)}"
-    return _emit_reduction(body, "reduce_scatter", x, t, outputs[0].type, attributes, "add")
+    return _emit_reduction(
+        body, "reduce_scatter", x, t, outputs[0].type, attributes=attributes, combine="add"
+    )
 
 
 @emits(AllToAll)

@@ -11,6 +11,7 @@ from functools import partial
 
 from effx import dtypes
 from effx.ir.ops.control import Call, Cond, Scan, While, find_platform_branch
+from effx.ir.ops.groups import split_into
 from effx.ir.program import Atom, Var
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, array_type
@@ -80,39 +81,36 @@ def emit_while_loop(
 
 @emits(While)
 def emit_while(body: Body, op: While, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
-    start = [body.name(a) for a in inputs]
-    n = op.constants
     results = emit_while_loop(
         body,
-        start,
+        [body.name(a) for a in inputs],
         op.body.in_types,
         lambda now: body.call_part(op.condition, now, "while/cond")[0],
-        lambda now: (*now[:n], *body.call_part(op.body, now, "while/body")),
+        lambda now: (*op.group_operands(now).constants, *body.call_part(op.body, now, "while/body")),
     )
-    return results[n:]
+    return op.group_operands(results).carry
 
 
 @emits(Scan)
 def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
-    c, n = op.constants, op.constants + op.carries
-    names = [body.name(a) for a in inputs]
-    in_types = [a.type for a in inputs]
-    slices, parts = op.body.in_types[n:], op.body.out_types[op.carries :]
-    stacked = [v.type for v in outputs[op.carries :]]
-    fixed, moving = names[:c], (*names[c:n], *[body.constant(0, t) for t in stacked])
+    names = op.group_operands([body.name(a) for a in inputs])
+    in_types = op.group_operands([a.type for a in inputs])
+    slices = op.group_operands(op.body.in_types).xs
+    parts, stacked = op.group_results(op.body.out_types).ys, op.group_results([v.type for v in outputs]).ys
+    moving = (*names.carry, *[body.constant(0, t) for t in stacked])
 
     def iteration(index: str, now: Names, constants: Names, xs: Names) -> tuple[str, ...]:
         """Writes one step: slices in, body, slices out."""
         rows = [
-            _emit_dynamic_index(body, x, t, s, index)
-            for x, t, s in zip(xs, in_types[n:], slices, strict=True)
+            _emit_dynamic_index(body, x, t, s, index) for x, t, s in zip(xs, in_types.xs, slices, strict=True)
         ]
-        results = body.call_part(op.body, (*constants, *now[: op.carries], *rows), "while/body")
+        before = op.group_results(now)
+        results = op.group_results(body.call_part(op.body, (*constants, *before.carry, *rows), "while/body"))
         ys = [
             emit_terms(body, _emit_dynamic_update(body, y, t, part, r, index), t)
-            for y, t, part, r in zip(now[op.carries :], stacked, results[op.carries :], parts, strict=True)
+            for y, t, part, r in zip(before.ys, stacked, results.ys, parts, strict=True)
         ]
-        return (*results[: op.carries], *ys)
+        return (*results.carry, *ys)
 
     def at(i: int) -> str:
         return body.constant(op.length - 1 - i if op.reverse else i, INDEX)
@@ -135,8 +133,7 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
         m = len(moving)
 
         def step(values: Names) -> Names:
-            i, current = values[0], tuple(values[1 : 1 + m])
-            constants, xs = values[1 + m : 1 + m + c], values[1 + m + c :]
+            (i,), current, constants, xs = split_into(values, 1, m, op.constants)
             for k in range(unroll):
                 current = iteration(shifted(i, k), current, constants, xs)
             following = body.line(f"stablehlo.add {i}, {body.constant(unroll, INDEX)} : {INDEX.mlir}")
@@ -148,11 +145,11 @@ def scan(body: Body, op: Scan, inputs: tuple[Atom, ...], outputs: tuple[Var, ...
                 f"stablehlo.compare LT, {values[0]}, {bound}, SIGNED : ({INDEX.mlir}, {INDEX.mlir}) -> {BOOL.mlir}"
             )
 
-        types = (INDEX, *in_types[c:n], *stacked, *in_types[:c], *in_types[n:])
-        start = (body.constant(0, INDEX), *moving, *fixed, *names[n:])
+        types = (INDEX, *in_types.carry, *stacked, *in_types.constants, *in_types.xs)
+        start = (body.constant(0, INDEX), *moving, *names.constants, *names.xs)
         now = emit_while_loop(body, start, types, more, step)[1 : 1 + m]
     for i in [] if symbolic else range(done, op.length):
-        now = iteration(at(i), now, fixed, names[n:])
+        now = iteration(at(i), now, names.constants, names.xs)
     return now
 
 

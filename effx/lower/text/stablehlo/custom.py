@@ -21,4 +21,4 @@ def custom_tangent(
 ) -> tuple[str, ...]:
     if op.program is None:
         raise op.backward.no_forward_mode()
-    return body.call(op.program, [body.name(a) for a in inputs[op.residuals :]])
+    return body.call(op.program, [body.name(a) for a in op.group_operands(inputs).of_program])

@@ -340,7 +340,9 @@ def _words_to_keys(body: Body, words: str, t: ArrayType) -> str:
     parts = []
     for i in range(2):
         start, limit = (*[0] * t.ndim, i), (*t.shape, i + 1)
-        half = sizes.static_slice(body, both, floats, part, start, limit, [1] * (t.ndim + 1))
+        half = sizes.static_slice(
+            body, both, floats, part, start=start, limit=limit, strides=[1] * (t.ndim + 1)
+        )
         parts.append(sizes.reshape(body, half, part, one))
     return body.line(f"stablehlo.complex {parts[0]}, {parts[1]} : {t.mlir}")
 

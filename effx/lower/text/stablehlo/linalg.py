@@ -89,7 +89,9 @@ def _pad_to_unit(body: Body, x: str, t: ArrayType, axis: int) -> tuple[str, Arra
     out = t.with_shape((*t.shape[:axis], t.shape[axis] + missing, *t.shape[axis + 1 :]))
     none = [0] * t.ndim
     high = [missing if i == axis else 0 for i in range(t.ndim)]
-    return sizes.pad(body, x, t, body.constant(0, array_type(t.dtype)), out, none, high, none), out
+    return sizes.pad(
+        body, x, t, body.constant(0, array_type(t.dtype)), out, low=none, high=high, interior=none
+    ), out
 
 
 def _emit_product(

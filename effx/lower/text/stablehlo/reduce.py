@@ -130,8 +130,8 @@ def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combi
         for _ in range(HALVINGS):
             n = t.shape[axis]
             half = -(-n // 2)  # the element in the middle may be in both
-            first, halved = _emit_axis_slice(body, x, t, axis, 0, half, 1)
-            second, _ = _emit_axis_slice(body, x, t, axis, n - half, n, 1)
+            first, halved = _emit_axis_slice(body, x, t, axis, start=0, limit=half, step=1)
+            second, _ = _emit_axis_slice(body, x, t, axis, start=n - half, limit=n, step=1)
             x, t = body.line(f"stablehlo.{combine} {first}, {second} : {halved.mlir}"), halved
     scalar = array_type(t.dtype)
     out = _reduced_type(t, axes)
@@ -345,19 +345,19 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
     if has_symbolic(t.shape):
-        return _emit_symbolic_scan(body, x, t, op.axis, combine, init, op.reverse)
+        return _emit_symbolic_scan(body, x, t, op.axis, combine, init, backwards=op.reverse)
     if t.shape[op.axis] < 2 or t.size == 0:
         return x
     start = body.constant(init, array_type(t.dtype))
     if t.shape[op.axis] * t.size <= WINDOWED:
-        return _emit_window_scan(body, x, t, op.axis, combine, start, op.reverse)
+        return _emit_window_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if body.module.platform == "tpu" and HAS_SCAN:
-        return _emit_scan_of_tpu(body, x, t, op.axis, combine, start, op.reverse)
+        return _emit_scan_of_tpu(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if body.module.platform in ("cuda", "rocm"):
         # XLA turns the window into blocks of its own: 7 kernels of a million floats become 5 (CUDA 13).
-        return _emit_window_scan(body, x, t, op.axis, combine, start, op.reverse)
+        return _emit_window_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if t.size >= LOOPED:
-        return _emit_block_scan(body, x, t, op.axis, combine, start, op.reverse)
+        return _emit_block_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if not op.reverse:
         return _emit_tree_scan(body, x, t, op.axis, combine, start)
     reversed_input = body.line(f"stablehlo.reverse {x}, dims = [{op.axis}] : {t.mlir}")
@@ -366,23 +366,23 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
 
 
 def _emit_axis_slice(
-    body: Body, x: str, t: ArrayType, axis: int, start: int, limit: int, step: int
+    body: Body, x: str, t: ArrayType, axis: int, *, start: int, limit: int, step: int
 ) -> tuple[str, ArrayType]:
     """Writes a slice along one axis; returns its name and type."""
     size = max(0, -(-(limit - start) // step))
     out = t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
     starts, limits, steps = [0] * t.ndim, list(t.shape), [1] * t.ndim
     starts[axis], limits[axis], steps[axis] = start, limit, step
-    return sizes.static_slice(body, x, t, out, starts, limits, steps), out
+    return sizes.static_slice(body, x, t, out, start=starts, limit=limits, strides=steps), out
 
 
-def _emit_interleaved_pad(body: Body, x: str, t: ArrayType, axis: int, low: int, n: int, init: str) -> str:
+def _emit_interleaved_pad(body: Body, x: str, t: ArrayType, axis: int, *, low: int, n: int, init: str) -> str:
     """Writes every second element of an axis of size n, from `low` on, and the neutral element between."""
     out = t.with_shape((*t.shape[:axis], n, *t.shape[axis + 1 :]))
     m = t.shape[axis]
-    edges = [[0] * t.ndim for _ in range(3)]
-    edges[0][axis], edges[1][axis], edges[2][axis] = low, n - low - (2 * m - 1), 1
-    return sizes.pad(body, x, t, init, out, *edges)
+    before, behind, between = [[0] * t.ndim for _ in range(3)]
+    before[axis], behind[axis], between[axis] = low, n - low - (2 * m - 1), 1
+    return sizes.pad(body, x, t, init, out, low=before, high=behind, interior=between)
 
 
 # Below so many combinations one quadratic reduce_window beats the levels: 15 us against 41 for 1,000
@@ -394,7 +394,7 @@ LOOPED = 512
 
 
 def _emit_window_scan(
-    body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str, backwards: bool = False
+    body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str, *, backwards: bool = False
 ) -> str:
     """Writes for each element the combination of all elements before it (behind it, backwards), itself included."""
     n, scalar = t.shape[axis], array_type(t.dtype).mlir
@@ -416,7 +416,7 @@ HAS_SCAN = version.__version_info__ >= (0, 11)
 
 
 def _emit_scan_of_tpu(
-    body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str, backwards: bool
+    body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str, *, backwards: bool
 ) -> str:
     """Writes CHLO's scan, which the compiler for TPUs makes one or two kernels of; XLA:CPU ends the process on it.
 
@@ -456,7 +456,7 @@ def _spread_over_cache(length: int, width: int) -> int:
 
 
 def _emit_block_scan(
-    body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str, backwards: bool
+    body: Body, x: str, t: ArrayType, axis: int, combine: str, start: str, *, backwards: bool
 ) -> str:
     """Writes a scan in a loop, along all blocks of the axis at once, and combines each with the total before it.
 
@@ -472,7 +472,7 @@ def _emit_block_scan(
     block_shapes, row = t.with_shape((outer, blocks, length, inner)), t.with_shape((outer, blocks, 1, inner))
     x = sizes.reshape(body, x, t, flat)
     if padded is not flat:
-        x = _emit_pad(body, x, flat, padded, 0, padded.shape[1] - n, start)
+        x = _emit_pad(body, x, flat, padded, low=0, high=padded.shape[1] - n, start=start)
     x = sizes.reshape(body, x, padded, block_shapes)
     x, running = _emit_running_combination(
         body,
@@ -491,25 +491,27 @@ def _emit_block_scan(
         )
         # The total before a block: the scan of totals, shifted by one block.
         by = -1 if backwards else 1
-        before = _emit_pad(body, total, totals, totals, by, -by, start)
+        before = _emit_pad(body, total, totals, totals, low=by, high=-by, start=start)
         spread = sizes.broadcast_in_dim(body, before, totals, block_shapes, (0, 1, 3))
         x = body.line(f"stablehlo.{combine} {spread}, {x} : {block_shapes.mlir}")
     x = sizes.reshape(body, x, block_shapes, padded)
     if padded is not flat:
-        x, _ = _emit_axis_slice(body, x, padded, 1, 0, n, 1)
+        x, _ = _emit_axis_slice(body, x, padded, 1, start=0, limit=n, step=1)
     return sizes.reshape(body, x, flat, t)
 
 
-def _emit_pad(body: Body, x: str, t: ArrayType, to: ArrayType, low: int, high: int, start: str) -> str:
-    return sizes.pad(body, x, t, start, to, [0, low, 0], [0, high, 0], [0] * 3)
+def _emit_pad(body: Body, x: str, t: ArrayType, to: ArrayType, *, low: int, high: int, start: str) -> str:
+    return sizes.pad(body, x, t, start, to, low=[0, low, 0], high=[0, high, 0], interior=[0] * 3)
 
 
 def _emit_symbolic_scan(
-    body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar, backwards: bool
+    body: Body, x: str, t: ArrayType, axis: int, combine: str, init: Scalar, *, backwards: bool
 ) -> str:
     """Writes one loop along an axis: it or another one has a symbolic size."""
     row = t.with_shape((*t.shape[:axis], 1, *t.shape[axis + 1 :]))
-    return _emit_running_combination(body, x, body.constant(init, row), t, row, combine, axis, backwards)[0]
+    return _emit_running_combination(
+        body, x, body.constant(init, row), t, row, combine, axis=axis, backwards=backwards
+    )[0]
 
 
 def _emit_running_combination(
@@ -519,6 +521,7 @@ def _emit_running_combination(
     t: ArrayType,
     row: ArrayType,
     combine: str,
+    *,
     axis: int = 2,
     backwards: bool = False,
 ) -> tuple[str, str]:
@@ -557,22 +560,22 @@ def _emit_tree_scan(body: Body, x: str, t: ArrayType, axis: int, combine: str, s
         return x
     if n * t.size <= WINDOWED:
         return _emit_window_scan(body, x, t, axis, combine, start)
-    first, pairs = _emit_axis_slice(body, x, t, axis, 0, n - 1, 2)
-    second, _ = _emit_axis_slice(body, x, t, axis, 1, n, 2)
+    first, pairs = _emit_axis_slice(body, x, t, axis, start=0, limit=n - 1, step=2)
+    second, _ = _emit_axis_slice(body, x, t, axis, start=1, limit=n, step=2)
     paired = body.line(f"stablehlo.{combine} {first}, {second} : {pairs.mlir}")
     # Behind each pair stands the running result; between, one element more than behind the pair before.
     odd = _emit_tree_scan(body, paired, pairs, axis, combine, start)
-    head, one = _emit_axis_slice(body, x, t, axis, 0, 1, 1)
+    head, one = _emit_axis_slice(body, x, t, axis, start=0, limit=1, step=1)
     if n == 2:
         even, even_type = head, one
     else:
-        later, rest = _emit_axis_slice(body, x, t, axis, 2, n, 2)
-        before, _ = _emit_axis_slice(body, odd, pairs, axis, 0, rest.shape[axis], 1)
+        later, rest = _emit_axis_slice(body, x, t, axis, start=2, limit=n, step=2)
+        before, _ = _emit_axis_slice(body, odd, pairs, axis, start=0, limit=rest.shape[axis], step=1)
         tail = body.line(f"stablehlo.{combine} {before}, {later} : {rest.mlir}")
         even_type = t.with_shape((*t.shape[:axis], rest.shape[axis] + 1, *t.shape[axis + 1 :]))
         even = body.line(
             f"stablehlo.concatenate {head}, {tail}, dim = {axis} : ({one.mlir}, {rest.mlir}) -> {even_type.mlir}"
         )
-    left = _emit_interleaved_pad(body, even, even_type, axis, 0, n, start)
-    right = _emit_interleaved_pad(body, odd, pairs, axis, 1, n, start)
+    left = _emit_interleaved_pad(body, even, even_type, axis, low=0, n=n, init=start)
+    right = _emit_interleaved_pad(body, odd, pairs, axis, low=1, n=n, init=start)
     return body.line(f"stablehlo.{combine} {left}, {right} : {t.mlir}")

@@ -63,7 +63,7 @@ def _interleave(body: Body, first: str, second: str, t: ArrayType, out: ArrayTyp
         low, high, interior = [0] * t.ndim, [0] * t.ndim, [0] * t.ndim
         low[axis], high[axis], interior[axis] = i, 1 - i, 1
         flat = sizes.reshape(body, x, stacked, t)
-        spread_out.append(sizes.pad(body, flat, t, zero, out, low, high, interior))
+        spread_out.append(sizes.pad(body, flat, t, zero, out, low=low, high=high, interior=interior))
     index, mask = array_type(dtypes.int32, out.shape), array_type(dtypes.bool_, out.shape).mlir
     counted = sizes.iota(body, index, axis)
     parity = body.line(f"stablehlo.and {counted}, {body.constant(1, index)} : {index.mlir}")
@@ -110,7 +110,9 @@ def concatenate(body: Body, op: s.Concatenate, inputs: Inputs, outputs: Outputs)
 @emits(s.Pad)
 def pad(body: Body, op: s.Pad, inputs: Inputs, outputs: Outputs) -> str:
     x, value = [body.name(a) for a in inputs]
-    return sizes.pad(body, x, inputs[0].type, value, outputs[0].type, op.low, op.high, op.interior)
+    return sizes.pad(
+        body, x, inputs[0].type, value, outputs[0].type, low=op.low, high=op.high, interior=op.interior
+    )
 
 
 @emits(s.Slice)
@@ -120,7 +122,9 @@ def slice_(body: Body, op: s.Slice, inputs: Inputs, outputs: Outputs) -> str:
         axis, whole, t = body.pairs[x]
         if out.shape == (*t.shape[:axis], t.shape[axis] // 2, 1, *t.shape[axis + 1 :]):
             return _every_second(body, whole, t, out, axis, op.start[axis + 1])
-    return sizes.static_slice(body, x, inputs[0].type, out, op.start, op.limit, op.strides)
+    return sizes.static_slice(
+        body, x, inputs[0].type, out, start=op.start, limit=op.limit, strides=op.strides
+    )
 
 
 def _every_second(body: Body, x: str, t: ArrayType, out: ArrayType, axis: int, first: int) -> str:
@@ -128,7 +132,9 @@ def _every_second(body: Body, x: str, t: ArrayType, out: ArrayType, axis: int, f
     half = t.with_shape((*t.shape[:axis], t.shape[axis] // 2, *t.shape[axis + 1 :]))
     starts, steps = [0] * t.ndim, [1] * t.ndim
     starts[axis], steps[axis] = first, 2
-    return sizes.reshape(body, sizes.static_slice(body, x, t, half, starts, t.shape, steps), half, out)
+    return sizes.reshape(
+        body, sizes.static_slice(body, x, t, half, start=starts, limit=t.shape, strides=steps), half, out
+    )
 
 
 @emits(s.DynamicSlice)

@@ -1,0 +1,91 @@
+"""The operands and results of operations that hold programs, in groups by what they are."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from typing import Generic, TypeVar, final
+
+import attrs
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def split_into(values: Sequence[T], *sizes: int) -> list[Sequence[T]]:
+    """Returns parts of these sizes, one after another, and what is left as the last part.
+
+    >>> split_into("abcdef", 1, 2)
+    ['a', 'bc', 'def']
+    """
+    parts: list[Sequence[T]] = []
+    start = 0
+    for size in sizes:
+        parts.append(values[start : start + size])
+        start += size
+    parts.append(values[start:])
+    return parts
+
+
+@final
+@attrs.frozen
+class LoopOperands(Generic[T]):
+    """What a loop takes, in the order of its operands, or data of each.
+
+    Attributes:
+        constants: what is the same in each iteration.
+        carry: what an iteration hands to the next one, before the first.
+        xs: the rest; a scan gives each iteration one slice of it.
+    """
+
+    constants: tuple[T, ...] = ()
+    carry: tuple[T, ...] = ()
+    xs: tuple[T, ...] = ()
+
+    def join(self) -> tuple[T, ...]:
+        """Returns all, in the order of the operands."""
+        return (*self.constants, *self.carry, *self.xs)
+
+    def arrange(self, values: Sequence[U]) -> "LoopOperands[U]":
+        """Returns other values in groups of the same sizes."""
+        constants, carry, xs = split_into(values, len(self.constants), len(self.carry))
+        assert len(xs) == len(self.xs)
+        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+
+    def map(self, function: Callable[[T], U]) -> "LoopOperands[U]":
+        """Returns what a function gives for each."""
+        return self.arrange([function(x) for x in self.join()])
+
+    def select(self, mask: "LoopOperands[bool]") -> "LoopOperands[T]":
+        """Returns those where the mask is true."""
+        return LoopOperands(
+            tuple(compress(self.constants, mask.constants)),
+            tuple(compress(self.carry, mask.carry)),
+            tuple(compress(self.xs, mask.xs)),
+        )
+
+    def pick(self, values: Iterable[T]) -> "LoopOperands[T]":
+        """Returns these of the values, in their order within each group."""
+        chosen = list(values)
+        return LoopOperands(*[tuple([x for x in chosen if x in group]) for group in self.groups])
+
+    @property
+    def groups(self) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
+        """The groups in order."""
+        return self.constants, self.carry, self.xs
+
+
+@final
+@attrs.frozen
+class LoopResults(Generic[T]):
+    """What a loop or its body gives, in the order of the results, or data of each.
+
+    Attributes:
+        carry: what an iteration hands to the next one; of the loop, after the last one.
+        ys: the rest; a scan stacks it.
+    """
+
+    carry: tuple[T, ...]
+    ys: tuple[T, ...] = ()
+
+    def join(self) -> tuple[T, ...]:
+        """Returns all, in the order of the results."""
+        return (*self.carry, *self.ys)
