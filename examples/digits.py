@@ -33,9 +33,7 @@ import effx
 import effx.numpy as enp
 from effx import Array
 from effx.handlers.authoring.boxing import BoxHandler
-from effx.ir.ops.base import Monotone
-from effx.ir.ops.elementwise import Add
-from effx.ir.ops.linalg import DotGeneral
+from effx.handling import ops
 
 PICTURE = Path(__file__).resolve().parent / "out" / "digits.png"
 WIDTHS = (64, 128, 64, 10)
@@ -221,18 +219,18 @@ class Interval(BoxHandler[Bounds]):
         return Bounds(x, x)
 
 
-@Interval.rule(Monotone)  # tanh, exp, floor and all others that never fall
-def _(op: Monotone, x: Bounds) -> Bounds:
+@Interval.rule(ops.Monotone)  # tanh, exp, floor and all others that never fall
+def _(op: ops.Monotone, x: Bounds) -> Bounds:
     return Bounds(op(x.low), op(x.high))
 
 
-@Interval.rule(Add)
-def _(op: Add, x: Bounds, y: Bounds) -> Bounds:
+@Interval.rule(ops.Add)
+def _(op: ops.Add, x: Bounds, y: Bounds) -> Bounds:
     return Bounds(x.low + y.low, x.high + y.high)
 
 
-@Interval.rule(DotGeneral)  # by weights that are known exactly
-def _(op: DotGeneral, x: Bounds, w: Bounds) -> Bounds:
+@Interval.rule(ops.DotGeneral)  # by weights that are known exactly
+def _(op: ops.DotGeneral, x: Bounds, w: Bounds) -> Bounds:
     middle, radius = op((x.low + x.high) / 2, w.low), op((x.high - x.low) / 2, abs(w.low))
     return Bounds(middle - radius, middle + radius)
 

@@ -1,3 +1,4 @@
+from . import ops as ops
 from effx.effects import (
     Effect,
     Frame,
@@ -104,6 +105,7 @@ __all__ = [
     "materialize",
     "named_function",
     "operation_classes",
+    "ops",
     "perform",
     "places",
     "reference_rule",

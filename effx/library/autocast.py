@@ -15,13 +15,7 @@ import effx.numpy as enp
 from effx import Array
 from effx.dtypes import DType
 from effx.errors import DTypeError
-from effx.families.convolution import Convolution
-from effx.handling import Elementwise, InterceptHandler, Site
-from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.compare import Comparison
-from effx.ir.ops.convert import Convert, Copy, ReducePrecision, StopGradient
-from effx.ir.ops.elementwise import Clamp, Complex, IsFinite, Max, Min, NextAfter, Select, Sign
-from effx.ir.ops.linalg import DotGeneral
+from effx.handling import Elementwise, InterceptHandler, Site, ops
 from effx.lazy import list_names
 from effx.library.wrapping import under
 
@@ -58,8 +52,8 @@ class Autocast(InterceptHandler[None]):
         return x.astype(self.dtype) if t.kind == "f" and t.dtype.itemsize > self.dtype.itemsize else x
 
 
-@Autocast.rule(DotGeneral, Convolution)
-def _(site: Site[Autocast, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
+@Autocast.rule(ops.DotGeneral, ops.Convolution)
+def _(site: Site[Autocast, None], op: ops.DotGeneral | ops.Convolution, x: Array, y: Array) -> Array:
     handler = site.handler
     if not handler.narrows(site):
         return op(x, y)
@@ -77,9 +71,9 @@ def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
 
 # These compare, choose, copy or convert, without arithmetic.
 @Autocast.rule(
-    *(Comparison, Select, Clamp, Max, Min, Sign, IsFinite, Convert, ReducePrecision, Copy, StopGradient),
-    *(Identity, NextAfter, Complex),
-)
+    ops.Comparison, ops.Select, ops.Clamp, ops.Max, ops.Min, ops.Sign, ops.IsFinite, ops.Convert, ops.ReducePrecision,
+    ops.Copy, ops.StopGradient, ops.Identity, ops.NextAfter, ops.Complex,
+)  # fmt: skip
 def _(site: Site[Autocast, None], op: Elementwise, *xs: Array) -> Array:
     return op(*xs)
 

@@ -16,8 +16,6 @@ import numpy as np
 import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import TransformError
-from effx.families.convolution import Convolution
-from effx.families.windows import WindowReduction
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -28,16 +26,9 @@ from effx.handling import (
     Program,
     Site,
     array_type,
+    ops,
     places,
 )
-from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.control import HigherOrder
-from effx.ir.ops.convert import Convert, Copy, StopGradient
-from effx.ir.ops.elementwise import Div, IntegerPow, Pow, Rem, Select
-from effx.ir.ops.index import Gather, Scatter
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.reduce import Cumulative, Reduction
-from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice
 from effx.lazy import list_names
 from effx.library.checks import Check, Demand, Rethrow, check
 from effx.library.failures import CheckError, Error, Message, words_in
@@ -69,7 +60,7 @@ class Checkify(InterceptHandler[Error]):
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
         """Makes room for what is checked inside programs."""
-        if isinstance(op, HigherOrder):
+        if isinstance(op, ops.HigherOrder):
             state: Error = frame.state  # type: ignore[assignment]  # the handler's
             frame.state = state.with_room(max([message_words_needed(p) for p in op.programs], default=0))
         return super().otherwise(frame, op, operands)
@@ -133,32 +124,32 @@ def check_nan_in_results(site: Here, op: ArrayOperation, *xs: Array) -> Array:
     return y
 
 
-Checkify.rule(Elementwise, Reduction, Cumulative, WindowReduction, DotGeneral, Convolution)(
-    check_nan_in_results
-)
+Checkify.rule(
+    Elementwise, ops.Reduction, ops.Cumulative, ops.WindowReduction, ops.DotGeneral, ops.Convolution
+)(check_nan_in_results)
 
 
-@Checkify.rule(Select, Convert, Copy, StopGradient, Identity)
+@Checkify.rule(ops.Select, ops.Convert, ops.Copy, ops.StopGradient, ops.Identity)
 def _(site: Here, op: ArrayOperation, *xs: Array) -> Array:
     y: Array = site.forward()  # choosing and copying make no NaN, and may serve to remove them
     return y
 
 
-@Checkify.rule(Div, Rem)
-def _(site: Here, op: Div | Rem, x: Array, y: Array) -> Array:
+@Checkify.rule(ops.Div, ops.Rem)
+def _(site: Here, op: ops.Div | ops.Rem, x: Array, y: Array) -> Array:
     report_error(site, "div", enp.any(y == 0), "division by zero")
     return check_nan_in_results(site, op, x, y)
 
 
-@Checkify.rule(Pow)
-def _(site: Here, op: Pow, x: Array, y: Array) -> Array:
+@Checkify.rule(ops.Pow)
+def _(site: Here, op: ops.Pow, x: Array, y: Array) -> Array:
     if y.type.kind == "f":
         report_error(site, "div", enp.any((x == 0) & (y < 0)), "division by zero")
     return check_nan_in_results(site, op, x, y)
 
 
-@Checkify.rule(IntegerPow)
-def _(site: Here, op: IntegerPow, x: Array) -> Array:
+@Checkify.rule(ops.IntegerPow)
+def _(site: Here, op: ops.IntegerPow, x: Array) -> Array:
     if op.exponent < 0:
         report_error(site, "div", enp.any(x == 0), "division by zero")
     return check_nan_in_results(site, op, x)
@@ -193,15 +184,15 @@ def check_starts_in_range(
         report_error(site, "index", found & (first % len(axes) == i), text, value)
 
 
-@Checkify.rule(Gather)
-def _(site: Here, op: Gather, x: Array, indices: Array) -> Array:
+@Checkify.rule(ops.Gather)
+def _(site: Here, op: ops.Gather, x: Array, indices: Array) -> Array:
     check_starts_in_range(site, x.shape, indices, op.start_index_map, op.slice_sizes)
     y: Array = site.forward()
     return y
 
 
-@Checkify.rule(Scatter)
-def _(site: Here, op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
+@Checkify.rule(ops.Scatter)
+def _(site: Here, op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
     window_axes = [a for a in range(x.ndim) if a not in op.inserted + op.operand_batch]
     window = {a: updates.shape[d] for a, d in zip(window_axes, op.window_dims, strict=True)}
     check_starts_in_range(
@@ -210,10 +201,10 @@ def _(site: Here, op: Scatter, x: Array, indices: Array, updates: Array) -> Arra
     return check_nan_in_results(site, op, x, updates)
 
 
-@Checkify.rule(DynamicSlice, DynamicUpdateSlice)
+@Checkify.rule(ops.DynamicSlice, ops.DynamicUpdateSlice)
 def _(site: Here, op: ArrayOperation, x: Array, *rest: Array) -> Array:
-    sizes = site.result_types[0].shape if isinstance(op, DynamicSlice) else rest[0].shape
-    starts = rest if isinstance(op, DynamicSlice) else rest[1:]
+    sizes = site.result_types[0].shape if isinstance(op, ops.DynamicSlice) else rest[0].shape
+    starts = rest if isinstance(op, ops.DynamicSlice) else rest[1:]
     if starts:
         check_starts_in_range(site, x.shape, enp.stack(starts), range(x.ndim), sizes)
     y: Array = site.forward()

@@ -18,9 +18,9 @@ from effx.handling import (
     jvp_tuple_rule,
     masked_form,
     materialize,
+    ops,
     vmap_tuple_rule,
 )
-from effx.ir.ops.host import Hosted
 from effx.ir.values.array import Operand
 from effx.lazy import list_names
 from effx.library.failures import CheckError, Error, HostData, shown, template
@@ -73,7 +73,7 @@ class Check(TupleOperation):
 
 @final
 @attrs.frozen
-class Demand(Hosted):
+class Demand(ops.Hosted):
     """A bool that must be true, with or without a handler; else as `Check`."""
 
     message: str
@@ -98,7 +98,7 @@ class Demand(Hosted):
 
 @final
 @attrs.frozen
-class Rethrow(Hosted):
+class Rethrow(ops.Hosted):
     """An error that must be none. Operands: the code and the details of an `Error`."""
 
     effects = frozenset({DemandEffect()})

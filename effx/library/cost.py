@@ -17,23 +17,13 @@ import attrs
 
 import effx
 from effx.errors import TransformError, check_function
-from effx.families.attention import FusedAttention, FusedAttentionGradient
-from effx.families.convolution import Convolution
-from effx.families.sort import Sort
-from effx.families.windows import WindowReduction
-from effx.handling import ArrayType, Elementwise, Equation, Place, Program, Structural, Var
-from effx.ir.ops.control import HigherOrder
-from effx.ir.ops.convert import Bitcast, Convert, Copy, OptimizationBarrier, StopGradient
-from effx.ir.ops.index import Scatter
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.reduce import ArgReduction, Cumulative, Reduction
+from effx.handling import ArrayType, Elementwise, Equation, Place, Program, Structural, Var, ops
 from effx.lazy import list_names
 
 __all__ = ["Cost", "Line", "cost"]
 __dir__ = list_names(__all__)
 
-FREE = (Structural, Bitcast, Convert, Copy, OptimizationBarrier, StopGradient)
+FREE = (Structural, ops.Bitcast, ops.Convert, ops.Copy, ops.OptimizationBarrier, ops.StopGradient)
 
 
 def size_of(t: ArrayType) -> int:
@@ -46,28 +36,28 @@ def flops_of(location: Place) -> float:
     op, types, results = location.op, location.types, location.result_types
     if isinstance(op, FREE):
         return 0.0
-    if isinstance(op, DotGeneral):
+    if isinstance(op, ops.DotGeneral):
         contracted = math.prod([types[0].shape[a] for a in op.lhs_contract])
         return 2.0 * math.prod(results[0].shape) * contracted * (4 if types[0].kind == "c" else 1)
-    if isinstance(op, Convolution):
+    if isinstance(op, ops.Convolution):
         # Each element of the result is a sum over the kernel of one of its features.
         features = types[1].shape[op.rhs_axes[0]]
         terms = math.prod(results[0].shape) * math.prod(types[1].shape) / max(features, 1)
         return 2.0 * terms * (4 if types[0].kind == "c" else 1)
-    if isinstance(op, FusedAttention | FusedAttentionGradient):
+    if isinstance(op, ops.FusedAttention | ops.FusedAttentionGradient):
         # Two products of all pairs, and five in the backward pass, which computes the first again.
         (b, t, n, h), s = types[0].shape, types[1].shape[1]
-        return (4.0 if isinstance(op, FusedAttention) else 10.0) * b * t * n * h * s
-    if isinstance(op, WindowReduction):
+        return (4.0 if isinstance(op, ops.FusedAttention) else 10.0) * b * t * n * h * s
+    if isinstance(op, ops.WindowReduction):
         return float(math.prod(results[0].shape) * math.prod(op.window))
-    if isinstance(op, Reduction | ArgReduction | Cumulative):
+    if isinstance(op, ops.Reduction | ops.ArgReduction | ops.Cumulative):
         return float(math.prod(types[0].shape))
-    if isinstance(op, Scatter):
+    if isinstance(op, ops.Scatter):
         return 0.0 if op.combiner == "set" else float(math.prod(types[2].shape))
-    if isinstance(op, Sort):
+    if isinstance(op, ops.Sort):
         n = types[0].shape[op.axis] if types[0].shape else 1
         return math.prod(types[0].shape) * max(math.log2(n), 1.0) if n else 0.0
-    if isinstance(op, Threefry2x32):
+    if isinstance(op, ops.Threefry2x32):
         return 100.0 * math.prod(results[0].shape)  # 20 rounds of add, rotate and xor
     if isinstance(op, Elementwise):
         return float(math.prod(results[0].shape))
@@ -175,7 +165,7 @@ def _list_inside(
 ) -> Iterator[tuple[Place, float]]:
     for e in used_equations(program):
         location = around.at(e)
-        if not isinstance(e.op, HigherOrder):
+        if not isinstance(e.op, ops.HigherOrder):
             yield location, location.repeats * location.share * guess
             continue
         for inner_program in e.op.programs:
@@ -197,7 +187,7 @@ def peak_bytes(program: Program) -> int:
     live = peak = sum([size_of(x.type) for x in program.inputs])
     for i, e in enumerate(equations):
         result_bytes = sum([size_of(v.type) for v in e.outputs])
-        for inner_program in e.op.programs if isinstance(e.op, HigherOrder) else ():
+        for inner_program in e.op.programs if isinstance(e.op, ops.HigherOrder) else ():
             # A program's own peak includes its results, but not what a loop stacks.
             output_bytes = sum([size_of(x.type) for x in inner_program.outputs])
             inside = peak_bytes(inner_program) - sum([size_of(x.type) for x in inner_program.inputs])

@@ -18,15 +18,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import DTypeError, TransformError, check_function
-from effx.families.sort import Sort
-from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, Unary
-from effx.ir.ops import elementwise as e
-from effx.ir.ops import reduce as r
-from effx.ir.ops.convert import Convert, StopGradient
-from effx.ir.ops.custom import CustomRules
-from effx.ir.ops.index import Scatter
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.random import Threefry2x32
+from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, Unary, ops
 from effx.lazy import list_names, old_names
 
 __all__ = ["LaplacianValue", "Laplacians", "laplacian"]
@@ -41,9 +33,9 @@ R = TypeVar("R")
 STRAIGHT: tuple[type[object], ...] = (
     Linear,
     Structural,
-    Convert,
-    *(e.Select, e.Abs, e.Max, e.Min, e.Clamp, e.Rem, e.NextAfter),
-    *(r.ReduceMax, r.ReduceMin, r.CumMax, r.CumMin),
+    ops.Convert,
+    *(ops.Select, ops.Abs, ops.Max, ops.Min, ops.Clamp, ops.Rem, ops.NextAfter),
+    *(ops.ReduceMax, ops.ReduceMin, ops.CumMax, ops.CumMin),
 )
 
 
@@ -92,12 +84,12 @@ class Laplacians(BoxHandler[LaplacianValue]):
             lap = enp.zeros_like(payload.value)
         return LaplacianValue(payload.value, gradient, lap)
 
-    def uses(self, rules: CustomRules) -> bool:
+    def uses(self, rules: ops.CustomRules) -> bool:
         """A user's tangent of a function replaces the function's own."""
         return rules.jvp is not None
 
     def apply_custom(
-        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: ops.CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Pushes by the user's tangent."""
         xs = [self.payload(frame, x) for x in primals]
@@ -191,7 +183,7 @@ def any_operation(op: ArrayOperation, *xs: LaplacianValue) -> LaplacianValue | A
             ]
         ]
 
-    straight = isinstance(op, STRAIGHT) or (type(op) is Scatter and op.combiner != "mul")
+    straight = isinstance(op, STRAIGHT) or (type(op) is ops.Scatter and op.combiner != "mul")
     ((gradient, lap),) = push_derivatives(tangent, [xs[i] for i in active_operands], not straight)
     return LaplacianValue(y, gradient, lap)
 
@@ -214,8 +206,8 @@ def _drop_derivatives(x: Array | None) -> Array:
     return x
 
 
-@Laplacians.rule(Unary, e.IntegerPow)
-def unary(op: Unary | e.IntegerPow, x: LaplacianValue) -> LaplacianValue | Array:
+@Laplacians.rule(Unary, ops.IntegerPow)
+def unary(op: Unary | ops.IntegerPow, x: LaplacianValue) -> LaplacianValue | Array:
     # Elementwise, f' and f'' are arrays of x's shape, and the sum over parameters is one of squares.
     if isinstance(op, STRAIGHT) or x.gradient is None or x.value.type.kind != "f":
         result: LaplacianValue | Array = any_operation(op, x)
@@ -233,8 +225,8 @@ def unary(op: Unary | e.IntegerPow, x: LaplacianValue) -> LaplacianValue | Array
     )
 
 
-@Laplacians.rule(e.Mul, DotGeneral)
-def product(op: e.Mul | DotGeneral, x: LaplacianValue, y: LaplacianValue) -> LaplacianValue:
+@Laplacians.rule(ops.Mul, ops.DotGeneral)
+def product(op: ops.Mul | ops.DotGeneral, x: LaplacianValue, y: LaplacianValue) -> LaplacianValue:
     # lap xy = x lap y + 2 sum dx dy + y lap x
     z = op(x.value, y.value)
     gradient = lap = None
@@ -249,8 +241,8 @@ def product(op: e.Mul | DotGeneral, x: LaplacianValue, y: LaplacianValue) -> Lap
     return LaplacianValue(z, gradient, lap)
 
 
-def _cross_term(op: e.Mul | DotGeneral, dx: Array, dy: Array) -> Array:
-    if isinstance(op, e.Mul):
+def _cross_term(op: ops.Mul | ops.DotGeneral, dx: Array, dy: Array) -> Array:
+    if isinstance(op, ops.Mul):
         return enp.sum(effx.vmap(op)(dx, dy), axis=0)
 
     # The sum over the parameters is one more contraction.
@@ -266,13 +258,15 @@ def _cross_term(op: e.Mul | DotGeneral, dx: Array, dy: Array) -> Array:
     )(dx, dy)
 
 
-@Laplacians.rule(StopGradient)
-def stop_derivatives(op: StopGradient, x: LaplacianValue) -> Array:
+@Laplacians.rule(ops.StopGradient)
+def stop_derivatives(op: ops.StopGradient, x: LaplacianValue) -> Array:
     return op(x.value)
 
 
-@Laplacians.rule(Sort, Threefry2x32)
-def pass_several_results(op: Sort | Threefry2x32, *xs: LaplacianValue) -> tuple[LaplacianValue | Array, ...]:
+@Laplacians.rule(ops.Sort, ops.Threefry2x32)
+def pass_several_results(
+    op: ops.Sort | ops.Threefry2x32, *xs: LaplacianValue
+) -> tuple[LaplacianValue | Array, ...]:
     results: list[LaplacianValue | Array] = list(op(*[x.value for x in xs]))
     active_operands = [i for i, x in enumerate(xs) if x.gradient is not None and x.value.type.kind == "f"]
     if not active_operands:

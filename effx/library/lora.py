@@ -17,11 +17,7 @@ import attrs
 import effx.numpy as enp
 from effx import Array, lax, random, tree
 from effx.errors import DTypeError, ShapeError
-from effx.handling import BoxHandler, Default, Site
-from effx.ir.ops.convert import Convert
-from effx.ir.ops.index import Gather
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.shape import DynamicSlice, Reshape, Slice, Transpose
+from effx.handling import BoxHandler, Default, Site, ops
 from effx.ir.values.array import Operand
 from effx.lazy import list_names
 from effx.library.wrapping import under
@@ -131,41 +127,41 @@ def factors(w: LowRank, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...], 
     return None
 
 
-@Lora.site_rule(DotGeneral)
-def _(site: Site[Lora, None], op: DotGeneral, x: LowRank, y: LowRank) -> Array:
+@Lora.site_rule(ops.DotGeneral)
+def _(site: Site[Lora, None], op: ops.DotGeneral, x: LowRank, y: LowRank) -> Array:
     left, right = site.is_boxed(0), site.is_boxed(1)
     low_rank = factors(y, op.rhs_contract) if right and not left and op.lhs_batch == () else None
     if low_rank is not None:
         first, axes, second, rank = low_rank
         inner = (attrs.evolve(op, rhs_contract=axes)(x.weight, first) * y.scale).astype(second.dtype)
-        last = DotGeneral((inner.ndim - 1,), (rank,), (), (), op.precision, op.preferred)
+        last = ops.DotGeneral((inner.ndim - 1,), (rank,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(inner, second)
     low_rank = factors(x, op.lhs_contract) if left and not right and op.rhs_batch == () else None
     if low_rank is not None:
         first, axes, second, rank = low_rank
         inner = (attrs.evolve(op, lhs_contract=axes)(first, y.weight) * x.scale).astype(second.dtype)
-        last = DotGeneral((rank,), (0,), (), (), op.precision, op.preferred)
+        last = ops.DotGeneral((rank,), (0,), (), (), op.precision, op.preferred)
         return op(x.weight, y.weight) + last(second, inner)
     return op(x.merged() if left else x.weight, y.merged() if right else y.weight)
 
 
-@Lora.rule(Transpose)
-def _(op: Transpose, w: LowRank) -> LowRank | Array:
+@Lora.rule(ops.Transpose)
+def _(op: ops.Transpose, w: LowRank) -> LowRank | Array:
     n, perm = w.inputs, op.perm
     front = perm[:n]
     if not w.scale.ndim and sorted(front) == list(range(n)):
-        b = Transpose((0, *[i - n + 1 for i in perm[n:]]))(w.b)
-        return w.mapped(op(w.weight), Transpose((*front, n))(w.a), b)
+        b = ops.Transpose((0, *[i - n + 1 for i in perm[n:]]))(w.b)
+        return w.mapped(op(w.weight), ops.Transpose((*front, n))(w.a), b)
     m = len(perm) - n
     front = perm[:m]
     if not w.scale.ndim and sorted(front) == list(range(n, len(perm))):
-        a = Transpose((*[i - n + 1 for i in front], 0))(w.b)
-        return w.mapped(op(w.weight), a, Transpose((n, *perm[m:]))(w.a))
+        a = ops.Transpose((*[i - n + 1 for i in front], 0))(w.b)
+        return w.mapped(op(w.weight), a, ops.Transpose((n, *perm[m:]))(w.a))
     return op(w.merged())
 
 
-@Lora.rule(Reshape)
-def _(op: Reshape, w: LowRank) -> LowRank | Array:
+@Lora.rule(ops.Reshape)
+def _(op: ops.Reshape, w: LowRank) -> LowRank | Array:
     shape, size = op.shape, math.prod(w.a.shape[:-1])
     split_axes = [i for i in range(1, len(shape)) if math.prod(shape[:i]) == size]
     if w.scale.ndim or not split_axes or not size:
@@ -174,16 +170,16 @@ def _(op: Reshape, w: LowRank) -> LowRank | Array:
     return w.mapped(op(w.weight), w.a.reshape((*a, r)), w.b.reshape((r, *b)))
 
 
-@Lora.site_rule(Convert)
-def _(site: Site[Lora, None], op: Convert, w: LowRank) -> LowRank | Array:
+@Lora.site_rule(ops.Convert)
+def _(site: Site[Lora, None], op: ops.Convert, w: LowRank) -> LowRank | Array:
     if site.result_types[0].kind != "f":  # rounding is not linear
         return op(w.merged())
     return LowRank(op(w.weight), op(w.a), op(w.b), op(w.scale))
 
 
 # Rows of a weight: indices along its first axis also index a; all columns are selected.
-@Lora.site_rule(Gather)
-def _(site: Site[Lora, None], op: Gather, w: LowRank, where: LowRank) -> Array:
+@Lora.site_rule(ops.Gather)
+def _(site: Site[Lora, None], op: ops.Gather, w: LowRank, where: LowRank) -> Array:
     shape, window = w.weight.shape, site.result_types[0].ndim - 1
     rows = op.start_index_map == op.collapsed == (0,) and op.offset_dims == (window,) and len(shape) == 2
     if not site.is_boxed(0) or not rows or op.slice_sizes[1] != shape[1]:
@@ -192,16 +188,18 @@ def _(site: Site[Lora, None], op: Gather, w: LowRank, where: LowRank) -> Array:
     return op(w.weight, where.weight) + (part * w.scale) @ w.b
 
 
-@Lora.site_rule(DynamicSlice)
-def _(site: Site[Lora, None], op: DynamicSlice, w: LowRank, *starts: LowRank) -> LowRank | Array:
+@Lora.site_rule(ops.DynamicSlice)
+def _(site: Site[Lora, None], op: ops.DynamicSlice, w: LowRank, *starts: LowRank) -> LowRank | Array:
     where, shape = [s.merged() for s in starts], w.weight.shape
     if not site.is_boxed(0) or len(shape) != 2 or op.sizes[1] != shape[1]:
         return op(w.merged(), *where)
-    return LowRank(op(w.weight, *where), DynamicSlice((op.sizes[0], w.a.shape[1]))(w.a, *where), w.b, w.scale)
+    return LowRank(
+        op(w.weight, *where), ops.DynamicSlice((op.sizes[0], w.a.shape[1]))(w.a, *where), w.b, w.scale
+    )
 
 
-@Lora.rule(Slice)
-def _(op: Slice, w: LowRank) -> LowRank | Array:
+@Lora.rule(ops.Slice)
+def _(op: ops.Slice, w: LowRank) -> LowRank | Array:
     shape = w.weight.shape
     if len(shape) != 2 or (op.start[1], op.limit[1], op.strides[1]) != (0, shape[1], 1):
         return op(w.merged())

@@ -18,9 +18,7 @@ import effx
 import effx.numpy as enp
 from effx import Array, lax
 from effx.errors import TransformError, check_function
-from effx.families.convolution import Convolution
-from effx.handling import Frame, InterceptHandler, Site
-from effx.ir.ops.linalg import DotGeneral
+from effx.handling import Frame, InterceptHandler, Site, ops
 from effx.lazy import list_names
 from effx.library.wrapping import under
 
@@ -70,8 +68,8 @@ class OperandNames(InterceptHandler[None]):
     found: dict[str, None] = attrs.field(factory=dict)
 
 
-@OperandNames.rule(DotGeneral, Convolution)
-def _(site: Site[OperandNames, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
+@OperandNames.rule(ops.DotGeneral, ops.Convolution)
+def _(site: Site[OperandNames, None], op: ops.DotGeneral | ops.Convolution, x: Array, y: Array) -> Array:
     site.handler.found.update(dict.fromkeys([n for n, v in named_operands(site, x, y) if v.type.kind == "f"]))
     return op(x, y)
 
@@ -96,8 +94,8 @@ class Calibrate(InterceptHandler[Ranges]):
         return frame.state, result
 
 
-@Calibrate.rule(DotGeneral, Convolution)
-def _(site: Site[Calibrate, Ranges], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
+@Calibrate.rule(ops.DotGeneral, ops.Convolution)
+def _(site: Site[Calibrate, Ranges], op: ops.DotGeneral | ops.Convolution, x: Array, y: Array) -> Array:
     for name, operand in named_operands(site, x, y):
         if operand.type.kind == "f" and operand.size:
             wide = operand.astype(enp.float32)
@@ -133,8 +131,8 @@ class FakeQuantize(InterceptHandler[None]):
         return enp.where(operand_range.low <= operand_range.high, rounded, x)
 
 
-@FakeQuantize.rule(DotGeneral, Convolution)
-def _(site: Site[FakeQuantize, None], op: DotGeneral | Convolution, x: Array, y: Array) -> Array:
+@FakeQuantize.rule(ops.DotGeneral, ops.Convolution)
+def _(site: Site[FakeQuantize, None], op: ops.DotGeneral | ops.Convolution, x: Array, y: Array) -> Array:
     return op(*[site.handler.round_operand(name, operand) for name, operand in named_operands(site, x, y)])
 
 

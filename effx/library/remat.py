@@ -13,8 +13,7 @@ import effx
 from effx import Array, checkpoint_policies
 from effx.ad_checkpoint import checkpoint_name
 from effx.errors import TransformError, check_function
-from effx.handling import InterceptHandler, Operation, Site
-from effx.ir.ops.linalg import DotGeneral
+from effx.handling import InterceptHandler, Operation, Site, ops
 from effx.lazy import list_names
 from effx.library.wrapping import under
 from effx.tree import PyTree
@@ -59,7 +58,7 @@ def _(site: Site[NameSavedResults, None], op: Operation[PyTree], *operands: Arra
 
 def remat(
     fun: Callable[P, R],
-    keep: Kind | Collection[Kind] = DotGeneral,
+    keep: Kind | Collection[Kind] = ops.DotGeneral,
     scopes: Collection[str] = (),
     at_most: float = float("inf"),
     offload: bool = False,

@@ -39,7 +39,7 @@ def under(handler: RunsFunctions, fun: Callable[P, PyTree]) -> Callable[P, PyTre
 
     >>> import attrs, effx, effx.numpy as enp
     >>> from effx.handling import InterceptHandler
-    >>> from effx.ir.ops.elementwise import Sin
+    >>> from effx.handling.ops import Sin
     >>> @attrs.frozen
     ... class Half(InterceptHandler[None]):
     ...     pass

@@ -12,12 +12,12 @@ from effx.handlers.recursion.payloads import payload_handler, recursion
 from effx.handlers.recursion.staging import STATELESS, HandledProgram, align_constants, has_record
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.groups import LoopOperands
-from effx.ir.ops.solve import LinearSolve, Root, Solve
+from effx.ir.ops.solve import LinearSolve, Root, EquationSolution
 from effx.ir.program import Program
 
 
 def stage_programs(
-    frame: Frame, op: Solve, operands: Sequence[Array]
+    frame: Frame, op: EquationSolution, operands: Sequence[Array]
 ) -> tuple[list[HandledProgram], list[Array], list[Array]]:
     """Stages the programs under the handler, with an unknown of one structure for all of them.
 

@@ -19,7 +19,13 @@ from effx.effects import (
     surrounding_scope,
 )
 from effx.errors import TransformError
-from effx.handlers.recursion.layout import ValueLayout, flatten_boxes, layout_types, rebuild_boxes
+from effx.handlers.recursion.layout import (
+    ValueLayout,
+    flatten_boxes,
+    layout_types,
+    rebuild_boxes,
+    split_by_layouts,
+)
 from effx.handlers.recursion.payloads import payload_handler
 from effx.handlers.sharding_types.axes_in_types import diverging_axes
 from effx.handlers.staging.stage import run_program, stage
@@ -110,12 +116,11 @@ class CollectedLayouts:
 
     def rebuild_values(self, leaves: Sequence[Array]) -> dict[str, PyTree]:
         """Rebuilds the values by name."""
+        parts = split_by_layouts(leaves, self.layouts)
         rebuilt: dict[str, PyTree] = {}
-        start = 0
-        for name, layout in zip(self.names, self.layouts, strict=True):
+        for name, layout, part in zip(self.names, self.layouts, parts, strict=True):
             assert layout.tree is not None
-            rebuilt[name] = layout.tree.unflatten(leaves[start : start + len(layout.types)])
-            start += len(layout.types)
+            rebuilt[name] = layout.tree.unflatten(part)
         return rebuilt
 
 

@@ -32,7 +32,7 @@ def _check_outputs(op: HigherOrder, role: str, program: Program, types: tuple[Ar
         )
 
 
-class Solve(HigherOrder):
+class EquationSolution(HigherOrder):
     """Trait: finds an unknown from constants and an initial value, or right-hand side, of its types.
 
     Attributes:
@@ -62,7 +62,7 @@ class Solve(HigherOrder):
 
 @final
 @attrs.frozen
-class LinearSolve(Solve):
+class LinearSolve(EquationSolution):
     """The x with A x = b. StableHLO: a call of the solver.
 
     Operands: constants, then b. Results: x, of b's types, then auxiliary results of the solver.
@@ -99,7 +99,7 @@ class LinearSolve(Solve):
 
 @final
 @attrs.frozen
-class Root(Solve):
+class Root(EquationSolution):
     """The x with f(x) = 0 that a solver finds. StableHLO: a call of the solver.
 
     Operands: constants, then the initial guess. Results: x, of the guess's types, then auxiliary results of

@@ -4,11 +4,7 @@ import math
 
 import effx.numpy as enp
 from effx import Array
-from effx.families.special import Erfc, ErfInv
-from effx.handling import ArrayOperation, Elementwise, Monotone, Unary
-from effx.ir.ops import elementwise as e
-from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.convert import Copy, ReducePrecision, StopGradient
+from effx.handling import ArrayOperation, Elementwise, Monotone, Unary, ops
 from effx.library.intervals.enclosures import (
     LIBRARY_ULPS,
     Here,
@@ -31,11 +27,11 @@ __all__ = ["add", "multiplied"]
 
 # The range of an operation, which no rounding leaves.
 RANGES: dict[type[object], tuple[float, float]] = {
-    e.Exp: (0.0, math.inf),
-    e.Exp2: (0.0, math.inf),
-    e.Expm1: (-1.0, math.inf),
-    e.Tanh: (-1.0, 1.0),
-    e.Logistic: (0.0, 1.0),
+    ops.Exp: (0.0, math.inf),
+    ops.Exp2: (0.0, math.inf),
+    ops.Expm1: (-1.0, math.inf),
+    ops.Tanh: (-1.0, 1.0),
+    ops.Logistic: (0.0, 1.0),
 }
 
 
@@ -48,24 +44,24 @@ def elementwise(op: Elementwise, *xs: Interval) -> Interval:
     return clip_interval(y, *RANGES[type(op)]) if type(op) in RANGES else y
 
 
-@Intervals.rule(e.Floor, e.Ceil, e.RoundAwayFromZero, e.RoundToEven, ReducePrecision, e.Sign)
-@Intervals.rule(e.Max, e.Min, e.Clamp, StopGradient, Copy, Identity)
+@Intervals.rule(ops.Floor, ops.Ceil, ops.RoundAwayFromZero, ops.RoundToEven, ops.ReducePrecision, ops.Sign)
+@Intervals.rule(ops.Max, ops.Min, ops.Clamp, ops.StopGradient, ops.Copy, ops.Identity)
 def without_rounding(op: ArrayOperation, *xs: Interval) -> Interval:
     return increasing(op, *xs)
 
 
-@Intervals.rule(e.Neg)
-def negative(op: e.Neg, x: Interval) -> Interval:
+@Intervals.rule(ops.Neg)
+def negative(op: ops.Neg, x: Interval) -> Interval:
     return arithmetic(op, lambda op, x: Interval(op(x.high), op(x.low)), x, ulps=0.0)
 
 
-@Intervals.rule(e.Add)
-def add(op: e.Add, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.Add)
+def add(op: ops.Add, x: Interval, y: Interval) -> Interval:
     return arithmetic(op, increasing, x, y)
 
 
-@Intervals.site_rule(e.Sub)
-def subtract(site: Here, op: e.Sub, x: Interval, y: Interval) -> Interval:
+@Intervals.site_rule(ops.Sub)
+def subtract(site: Here, op: ops.Sub, x: Interval, y: Interval) -> Interval:
     if is_same(site):
         zero = enp.zeros_like(x.low)
         return Interval(zero, zero)
@@ -95,15 +91,15 @@ def multiplied(op: object, x: Interval, y: Interval) -> Interval:
     return hull_of_values([_product(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
 
 
-@Intervals.site_rule(e.Mul)
-def multiply(site: Here, op: e.Mul, x: Interval, y: Interval) -> Interval:
+@Intervals.site_rule(ops.Mul)
+def multiply(site: Here, op: ops.Mul, x: Interval, y: Interval) -> Interval:
     # One value times itself is a square: it has no other sign.
     square = is_same(site) and x.low.type.kind != "b"
-    return bound_even_function(e.Square(), x) if square else arithmetic(op, multiplied, x, y)
+    return bound_even_function(ops.Square(), x) if square else arithmetic(op, multiplied, x, y)
 
 
-@Intervals.rule(e.Div)
-def divide(op: e.Div, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.Div)
+def divide(op: ops.Div, x: Interval, y: Interval) -> Interval:
     across = (y.low <= 0) & (y.high >= 0)
     one = enp.ones_like(y.low)
     safe = where(across, Interval(one, one), y)
@@ -111,12 +107,12 @@ def divide(op: e.Div, x: Interval, y: Interval) -> Interval:
     return where(across, full_interval(op.infer(x.low.type, y.low.type)), result)
 
 
-def _quotient(op: e.Div, x: Interval, y: Interval) -> Interval:
+def _quotient(op: ops.Div, x: Interval, y: Interval) -> Interval:
     return hull_of_values([op(a, b) for a in (x.low, x.high) for b in (y.low, y.high)])
 
 
-@Intervals.rule(e.Rem)
-def remainder(op: e.Rem, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.Rem)
+def remainder(op: ops.Rem, x: Interval, y: Interval) -> Interval:
     # x rem y has the sign of x and is smaller than both in size. While x / y stays between two integers it is
     # x - n y, which grows with x. Of integers, x rem 0 is x; the least one has no size that fits.
     by, of = magnitude(x).high, magnitude(y).high
@@ -129,40 +125,40 @@ def remainder(op: e.Rem, x: Interval, y: Interval) -> Interval:
     return where((by < 0) | (of < 0), full_interval(a.type), bounds)
 
 
-@Intervals.rule(e.Abs)
-def absolute(op: e.Abs, x: Interval) -> Interval:
+@Intervals.rule(ops.Abs)
+def absolute(op: ops.Abs, x: Interval) -> Interval:
     return arithmetic(op, lambda op, x: magnitude(x), x, ulps=0.0) if x.low.type.kind == "i" else magnitude(x)
 
 
-@Intervals.rule(e.Square, e.Cosh)
-def bound_even_function(op: e.Square | e.Cosh, x: Interval) -> Interval:
+@Intervals.rule(ops.Square, ops.Cosh)
+def bound_even_function(op: ops.Square | ops.Cosh, x: Interval) -> Interval:
     """Functions of |x| that increase with it."""
-    ulps = 1.0 if type(op) is e.Square else LIBRARY_ULPS
+    ulps = 1.0 if type(op) is ops.Square else LIBRARY_ULPS
     y = arithmetic(op, lambda op, x: increasing(op, magnitude(x)), x, ulps=ulps)
-    return Interval(enp.maximum(y.low, 0 if type(op) is e.Square else 1), y.high)
+    return Interval(enp.maximum(y.low, 0 if type(op) is ops.Square else 1), y.high)
 
 
-@Intervals.rule(e.OneMinusSquare)
-def bound_one_minus_square(op: e.OneMinusSquare, x: Interval) -> Interval:
+@Intervals.rule(ops.OneMinusSquare)
+def bound_one_minus_square(op: ops.OneMinusSquare, x: Interval) -> Interval:
     """Decreases with |x|, from 1."""
     y = arithmetic(op, lambda op, x: Interval(op(magnitude(x).high), op(magnitude(x).low)), x, ulps=8.0)
     return Interval(y.low, enp.minimum(y.high, 1))
 
 
-@Intervals.rule(e.IntegerPow)
-def integer_power(op: e.IntegerPow, x: Interval) -> Interval:
+@Intervals.rule(ops.IntegerPow)
+def integer_power(op: ops.IntegerPow, x: Interval) -> Interval:
     n = op.exponent
     if n < 0:
         one = enp.ones_like(x.low)
-        return divide(e.Div(), Interval(one, one), integer_power(e.IntegerPow(-n), x))
+        return divide(ops.Div(), Interval(one, one), integer_power(ops.IntegerPow(-n), x))
     y = arithmetic(
         op, lambda op, x: increasing(op, x if n % 2 else magnitude(x)), x, ulps=2.0 * n.bit_length() + n
     )
     return y if n % 2 else Interval(enp.maximum(y.low, 0), y.high)
 
 
-@Intervals.rule(e.Pow)
-def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.Pow)
+def power(op: ops.Pow, x: Interval, y: Interval) -> Interval:
     # exp(y log |x|): y log |x| is bilinear, so its extremes are at corners. A negative base is defined for
     # integers y only; their parity gives the sign.
     broken = exactly(y) & (y.low != enp.floor(y.low))
@@ -176,8 +172,8 @@ def power(op: e.Pow, x: Interval, y: Interval) -> Interval:
     return where(sign_known, z, Interval(-z.high, z.high))
 
 
-@Intervals.rule(e.Atan2)
-def angle(op: e.Atan2, y: Interval, x: Interval) -> Interval:
+@Intervals.rule(ops.Atan2)
+def angle(op: ops.Atan2, y: Interval, x: Interval) -> Interval:
     # A rectangle without the origin has its extreme angles at corners; one that crosses the cut has all
     # angles.
     bounds = hull_of_values([op(a, b) for a in (y.low, y.high) for b in (x.low, x.high)])
@@ -186,8 +182,8 @@ def angle(op: e.Atan2, y: Interval, x: Interval) -> Interval:
     return outward(where(cut, every, bounds), LIBRARY_ULPS)
 
 
-@Intervals.rule(e.NextAfter)
-def next_after(op: e.NextAfter, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.NextAfter)
+def next_after(op: ops.NextAfter, x: Interval, y: Interval) -> Interval:
     return Interval(op(x.low, enp.minimum(x.low, y.low)), op(x.high, enp.maximum(x.high, y.high)))
 
 
@@ -201,19 +197,19 @@ def _register_monotone(kind: type[Unary], low: float, high: float, falls: bool =
         return outward(y, LIBRARY_ULPS)
 
 
-_register_monotone(e.Log, 0.0, math.inf)
-_register_monotone(e.Log1p, -1.0, math.inf)
-_register_monotone(e.Rsqrt, 0.0, math.inf, falls=True)
-_register_monotone(e.Asin, -1.0, 1.0)
-_register_monotone(e.Acos, -1.0, 1.0, falls=True)
-_register_monotone(e.Acosh, 1.0, math.inf)
-_register_monotone(e.Atanh, -1.0, 1.0)
-_register_monotone(ErfInv, -1.0, 1.0)
-_register_monotone(Erfc, -math.inf, math.inf, falls=True)
+_register_monotone(ops.Log, 0.0, math.inf)
+_register_monotone(ops.Log1p, -1.0, math.inf)
+_register_monotone(ops.Rsqrt, 0.0, math.inf, falls=True)
+_register_monotone(ops.Asin, -1.0, 1.0)
+_register_monotone(ops.Acos, -1.0, 1.0, falls=True)
+_register_monotone(ops.Acosh, 1.0, math.inf)
+_register_monotone(ops.Atanh, -1.0, 1.0)
+_register_monotone(ops.ErfInv, -1.0, 1.0)
+_register_monotone(ops.Erfc, -math.inf, math.inf, falls=True)
 
 
-@Intervals.rule(e.Sqrt)
-def square_root(op: e.Sqrt, x: Interval) -> Interval:
+@Intervals.rule(ops.Sqrt)
+def square_root(op: ops.Sqrt, x: Interval) -> Interval:
     y = outward(increasing(op, clip_interval(x, 0.0, math.inf)))
     return Interval(enp.maximum(y.low, 0.0), y.high)
 
@@ -230,9 +226,9 @@ def _contains_point(x: Interval, offset: float, period: float) -> Array:
     return offset + k * period <= x.high + slack
 
 
-@Intervals.rule(e.Sin, e.Cos)
-def wave(op: e.Sin | e.Cos, x: Interval) -> Interval:
-    peak = math.pi / 2 if type(op) is e.Sin else 0.0
+@Intervals.rule(ops.Sin, ops.Cos)
+def wave(op: ops.Sin | ops.Cos, x: Interval) -> Interval:
+    peak = math.pi / 2 if type(op) is ops.Sin else 0.0
     ends = hull_of_values([op(x.low), op(x.high)])
     # Near a zero the error of the argument's reduction dominates, which is absolute.
     y = outward(ends, LIBRARY_ULPS, enp.full_like(ends.low, 4.0 * float(enp.finfo(ends.low.dtype).eps)))
@@ -240,8 +236,8 @@ def wave(op: e.Sin | e.Cos, x: Interval) -> Interval:
     return Interval(low, enp.where(_contains_point(x, peak, 2 * math.pi), 1.0, enp.minimum(y.high, 1.0)))
 
 
-@Intervals.rule(e.Tan)
-def tangent(op: e.Tan, x: Interval) -> Interval:
+@Intervals.rule(ops.Tan)
+def tangent(op: ops.Tan, x: Interval) -> Interval:
     y = outward(
         increasing(op, x), LIBRARY_ULPS, enp.full_like(x.low, 4.0 * float(enp.finfo(x.low.dtype).eps))
     )

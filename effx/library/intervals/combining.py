@@ -11,11 +11,7 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array
-from effx.handling import ArrayOperation, Operation
-from effx.ir.ops import collective as k
-from effx.ir.ops import elementwise as e
-from effx.ir.ops import reduce as r
-from effx.ir.ops.linalg import DotGeneral
+from effx.handling import ArrayOperation, Operation, ops
 from effx.library.intervals.arithmetic import multiplied
 from effx.library.intervals.enclosures import (
     Interval,
@@ -44,36 +40,36 @@ def widen_sum(op: Operation[Array], y: Interval, x: Interval, terms: int) -> Int
     return outward(y, 1.0, size * ((terms + 1) * float(enp.finfo(y.low.dtype).eps)))
 
 
-@Intervals.rule(r.ReduceSum)
-def total(op: r.ReduceSum, x: Interval) -> Interval:
+@Intervals.rule(ops.ReduceSum)
+def total(op: ops.ReduceSum, x: Interval) -> Interval:
     terms = math.prod([x.low.shape[i] for i in op.axes])
     return widen_sum(op, arithmetic(op, increasing, x, ulps=0.0), x, terms)
 
 
-@Intervals.rule(r.CumSum)
-def running_total(op: r.CumSum, x: Interval) -> Interval:
+@Intervals.rule(ops.CumSum)
+def running_total(op: ops.CumSum, x: Interval) -> Interval:
     return widen_sum(op, arithmetic(op, increasing, x, ulps=0.0), x, x.low.shape[op.axis])
 
 
-@Intervals.rule(r.ReduceMax, r.ReduceMin, r.CumMax, r.CumMin, k.PMax, k.PMin)
+@Intervals.rule(ops.ReduceMax, ops.ReduceMin, ops.CumMax, ops.CumMin, ops.PMax, ops.PMin)
 def extreme(op: ArrayOperation, x: Interval) -> Interval:
     return increasing(op, x)
 
 
-@Intervals.rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor)
-def bits(op: r.Reduction, x: Interval) -> Interval:
-    if x.low.type.kind == "b" and type(op) is not r.ReduceXor:
+@Intervals.rule(ops.ReduceAnd, ops.ReduceOr, ops.ReduceXor)
+def bits(op: ops.Reduction, x: Interval) -> Interval:
+    if x.low.type.kind == "b" and type(op) is not ops.ReduceXor:
         return increasing(op, x)
     known = enp.all(exactly(x), axis=op.axes)
     return where(known, increasing(op, Interval(x.low, x.low)), top(op, (x,)))
 
 
 def _multiply_bounds(x: Interval, y: Interval) -> Interval:
-    return arithmetic(e.Mul(), multiplied, x, y)
+    return arithmetic(ops.Mul(), multiplied, x, y)
 
 
-@Intervals.rule(r.ReduceProd)
-def product(op: r.ReduceProd, x: Interval) -> Interval:
+@Intervals.rule(ops.ReduceProd)
+def product(op: ops.ReduceProd, x: Interval) -> Interval:
     # The two halves are multiplied until one element is left.
     y = _merge_axes_in_front(x, op.axes)
     if y.low.shape[0] == 0:
@@ -105,8 +101,8 @@ def _merge_axes_in_front(x: Interval, axes: tuple[int, ...]) -> Interval:
     return _map(lambda a: enp.reshape(enp.transpose(a, (*axes, *remaining_axes)), (size, *shape)), x)
 
 
-@Intervals.rule(r.CumProd)
-def running_product(op: r.CumProd, x: Interval) -> Interval:
+@Intervals.rule(ops.CumProd)
+def running_product(op: ops.CumProd, x: Interval) -> Interval:
     # Doubling: after each step an element is the product of twice as many (Hillis & Steele 1986).
     y = _map(lambda a: enp.moveaxis(enp.flip(a, op.axis) if op.reverse else a, op.axis, 0), x)
     by, n = 1, y.low.shape[0]
@@ -119,23 +115,23 @@ def running_product(op: r.CumProd, x: Interval) -> Interval:
     return _map(lambda a: enp.flip(a, op.axis), y) if op.reverse else y
 
 
-@Intervals.rule(r.ArgMax, r.ArgMin)
-def bound_arg_reduction(op: r.ArgReduction, x: Interval) -> Interval:
+@Intervals.rule(ops.ArgMax, ops.ArgMin)
+def bound_arg_reduction(op: ops.ArgReduction, x: Interval) -> Interval:
     # The result is between the first and the last index that can be the extreme one.
-    if type(op) is r.ArgMax:
+    if type(op) is ops.ArgMax:
         possible = x.high >= enp.max(x.low, axis=op.axis, keepdims=True)
     else:
         possible = x.low <= enp.min(x.high, axis=op.axis, keepdims=True)
     # Among known values it is the first extreme one.
     point = op(x.low)
     known = enp.all(exactly(x), axis=op.axis)
-    first = r.ArgMax(op.axis, op.index_dtype)
+    first = ops.ArgMax(op.axis, op.index_dtype)
     last = x.low.shape[op.axis] - 1 - first(enp.flip(possible, op.axis))
     return where(known, Interval(point, point), Interval(first(possible), last.astype(point.dtype)))
 
 
-@Intervals.rule(DotGeneral)
-def dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.DotGeneral)
+def dot(op: ops.DotGeneral, x: Interval, y: Interval) -> Interval:
     if x.low.type.kind != "f":
         # Where other operands are integers, real intervals are computed in floats.
         return arithmetic(op, _dot, x, y)
@@ -145,7 +141,7 @@ def dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
     return outward(_dot(op, x, y), 1.0, size * ((3 * terms + 8) * eps))
 
 
-def _dot(op: DotGeneral, x: Interval, y: Interval) -> Interval:
+def _dot(op: ops.DotGeneral, x: Interval, y: Interval) -> Interval:
     if x.low.type.kind == "f" and op.preferred is not None and not enp.issubdtype(op.preferred, enp.floating):
         op = attrs.evolve(op, preferred=None)
     t = op.infer(x.low.type, y.low.type)
@@ -179,15 +175,15 @@ def _midpoint_and_radius(x: Interval) -> tuple[Array, Array]:
     return middle, enp.maximum(middle - x.low, x.high - middle)
 
 
-def _dot_by_elements(op: DotGeneral, x: Interval, y: Interval, shape: tuple[int, ...]) -> Interval:
+def _dot_by_elements(op: ops.DotGeneral, x: Interval, y: Interval, shape: tuple[int, ...]) -> Interval:
     a = _map(lambda v: _to_three_axes(v, op.lhs_batch, op.lhs_contract)[:, :, None, :], x)
     b = _map(lambda v: _to_three_axes(v, op.rhs_batch, op.rhs_contract)[:, None, :, :], y)
     z = multiplied(op, a, b)
     return _map(lambda v: _accumulation_error(v, op).reshape(shape), z)
 
 
-def _accumulation_error(v: Array, op: DotGeneral) -> Array:
-    return r.ReduceSum((3,))(v if op.preferred is None else v.astype(op.preferred))
+def _accumulation_error(v: Array, op: ops.DotGeneral) -> Array:
+    return ops.ReduceSum((3,))(v if op.preferred is None else v.astype(op.preferred))
 
 
 def _to_three_axes(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) -> Array:
@@ -197,13 +193,13 @@ def _to_three_axes(x: Array, batch: tuple[int, ...], contract: tuple[int, ...]) 
     return enp.reshape(enp.transpose(x, (*batch, *free, *contract)), tuple(sizes))
 
 
-@Intervals.rule(k.AllGather, k.AllToAll, k.PPermute)
-def bound_collective(op: k.Collective, x: Interval) -> Interval:
+@Intervals.rule(ops.AllGather, ops.AllToAll, ops.PPermute)
+def bound_collective(op: ops.Collective, x: Interval) -> Interval:
     return increasing(op, x)
 
 
-@Intervals.rule(k.PSum, k.PSumScatter)
-def sum_over_members(op: k.Grouped, x: Interval) -> Interval:
+@Intervals.rule(ops.PSum, ops.PSumScatter)
+def sum_over_members(op: ops.Grouped, x: Interval) -> Interval:
     y = increasing(op, x)
     if y.low.type.kind != "f":
         return where(all_exact(x), y, top(op, (x,)))
@@ -211,6 +207,6 @@ def sum_over_members(op: k.Grouped, x: Interval) -> Interval:
     return outward(y, 1.0, op(magnitude(x).high) * count * float(enp.finfo(y.low.dtype).eps))
 
 
-@Intervals.rule(k.PSumShared)
-def sum_if_shared(op: k.PSumShared, y: Interval, x: Interval) -> Interval:
+@Intervals.rule(ops.PSumShared)
+def sum_if_shared(op: ops.PSumShared, y: Interval, x: Interval) -> Interval:
     return bound_by_default(op, y, x)

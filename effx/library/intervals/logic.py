@@ -2,11 +2,7 @@
 
 import effx.numpy as enp
 from effx.errors import DTypeError
-from effx.handling import ArrayType
-from effx.ir.ops import compare as c
-from effx.ir.ops import elementwise as e
-from effx.ir.ops.convert import Bitcast, Convert
-from effx.ir.ops.random import Threefry2x32
+from effx.handling import ArrayType, ops
 from effx.library.intervals.enclosures import (
     Here,
     Interval,
@@ -25,18 +21,18 @@ from effx.library.intervals.enclosures import (
 __all__ = ["convert", "select"]
 
 
-@Intervals.rule(c.Lt, c.Le)
-def less(op: c.Lt | c.Le, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.Lt, ops.Le)
+def less(op: ops.Lt | ops.Le, x: Interval, y: Interval) -> Interval:
     return Interval(op(x.high, y.low), op(x.low, y.high))
 
 
-@Intervals.rule(c.Gt, c.Ge)
-def greater(op: c.Gt | c.Ge, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.Gt, ops.Ge)
+def greater(op: ops.Gt | ops.Ge, x: Interval, y: Interval) -> Interval:
     return Interval(op(x.low, y.high), op(x.high, y.low))
 
 
-@Intervals.site_rule(c.Eq)
-def equal(site: Here, op: c.Eq, x: Interval, y: Interval) -> Interval:
+@Intervals.site_rule(ops.Eq)
+def equal(site: Here, op: ops.Eq, x: Interval, y: Interval) -> Interval:
     return _equal(site, x, y)
 
 
@@ -45,36 +41,36 @@ def _equal(site: Here, x: Interval, y: Interval) -> Interval:
         true = enp.ones_like(exactly(x))
         return Interval(true, true)
     return Interval(
-        exactly(x) & exactly(y) & c.Eq()(x.low, y.low),
-        (c.Le()(x.low, y.high)) & (c.Le()(y.low, x.high)),
+        exactly(x) & exactly(y) & ops.Eq()(x.low, y.low),
+        (ops.Le()(x.low, y.high)) & (ops.Le()(y.low, x.high)),
     )
 
 
-@Intervals.site_rule(c.Ne)
-def not_equal(site: Here, op: c.Ne, x: Interval, y: Interval) -> Interval:
+@Intervals.site_rule(ops.Ne)
+def not_equal(site: Here, op: ops.Ne, x: Interval, y: Interval) -> Interval:
     same = _equal(site, x, y)
     return Interval(~same.high, ~same.low)
 
 
-@Intervals.rule(e.And, e.Or)
-def both(op: e.And | e.Or, x: Interval, y: Interval) -> Interval:
+@Intervals.rule(ops.And, ops.Or)
+def both(op: ops.And | ops.Or, x: Interval, y: Interval) -> Interval:
     return increasing(op, x, y) if x.low.type.kind == "b" else bound_by_default(op, x, y)
 
 
-@Intervals.rule(e.Not)
-def opposite(op: e.Not, x: Interval) -> Interval:
+@Intervals.rule(ops.Not)
+def opposite(op: ops.Not, x: Interval) -> Interval:
     # The bitwise not of an integer is -x - 1, and of an unsigned one the greatest value less x.
     return Interval(op(x.high), op(x.low))
 
 
-@Intervals.rule(e.IsFinite)
-def is_finite(op: e.IsFinite, x: Interval) -> Interval:
+@Intervals.rule(ops.IsFinite)
+def is_finite(op: ops.IsFinite, x: Interval) -> Interval:
     inside = op(x.low) & op(x.high)
     return Interval(inside, inside | (x.low != x.high))
 
 
-@Intervals.rule(e.Select)
-def select(op: e.Select, which: Interval, *cases: Interval) -> Interval:
+@Intervals.rule(ops.Select)
+def select(op: ops.Select, which: Interval, *cases: Interval) -> Interval:
     first, every = hull(*cases), increasing(op, Interval(which.low, which.low), *cases)
     known, shape = exactly(which), every.low.shape
     if known.shape != shape:
@@ -82,8 +78,8 @@ def select(op: e.Select, which: Interval, *cases: Interval) -> Interval:
     return where(known, every, first)
 
 
-@Intervals.rule(Convert)
-def convert(op: Convert, x: Interval) -> Interval:
+@Intervals.rule(ops.Convert)
+def convert(op: ops.Convert, x: Interval) -> Interval:
     kind = op.infer(x.low.type).kind
     if kind == "c":
         raise DTypeError(
@@ -114,14 +110,14 @@ def _round_outward(y: Interval, source: ArrayType) -> Interval:
     return outward(y)
 
 
-@Intervals.rule(Bitcast)
-def bitcast(op: Bitcast, x: Interval) -> Interval:
+@Intervals.rule(ops.Bitcast)
+def bitcast(op: ops.Bitcast, x: Interval) -> Interval:
     t = op.infer(x.low.type)
     return bound_by_default(op, x) if t.shape == x.low.shape else full_interval(t)
 
 
-@Intervals.rule(Threefry2x32)
-def random_bits(op: Threefry2x32, *xs: Interval) -> tuple[Interval, ...]:
+@Intervals.rule(ops.Threefry2x32)
+def random_bits(op: ops.Threefry2x32, *xs: Interval) -> tuple[Interval, ...]:
     known = exactly(xs[0])
     for x in xs[1:]:
         known = known & exactly(x)

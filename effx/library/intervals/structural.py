@@ -6,10 +6,7 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array
-from effx.families.sort import Sort
-from effx.handling import Structural
-from effx.ir.ops.index import Gather, Scatter
-from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice, Pad
+from effx.handling import Structural, ops
 from effx.library.intervals.enclosures import (
     Interval,
     Intervals,
@@ -26,8 +23,8 @@ from effx.library.intervals.enclosures import (
 __all__ = ["all_exact", "over"]
 
 
-@Intervals.rule(Structural, Pad)
-def move(op: Structural | Pad, *xs: Interval) -> Interval:
+@Intervals.rule(Structural, ops.Pad)
+def move(op: Structural | ops.Pad, *xs: Interval) -> Interval:
     return increasing(op, *xs)
 
 
@@ -49,17 +46,17 @@ def _hull_along_axis(x: Interval, axis: int, known: Array) -> Interval:
     return where(known, x, over(x, (axis,)))
 
 
-@Intervals.rule(DynamicSlice)
-def dynamic_slice(op: DynamicSlice, x: Interval, *starts: Interval) -> Interval:
+@Intervals.rule(ops.DynamicSlice)
+def dynamic_slice(op: ops.DynamicSlice, x: Interval, *starts: Interval) -> Interval:
     for axis, start in enumerate(starts):
         if not is_plain(start) and op.sizes[axis] < x.low.shape[axis]:
             x = _hull_along_axis(x, axis, exactly(start))
     return Interval(*[op(bound, *[s.low for s in starts]) for bound in (x.low, x.high)])
 
 
-@Intervals.rule(DynamicUpdateSlice)
+@Intervals.rule(ops.DynamicUpdateSlice)
 def dynamic_update_slice(
-    op: DynamicUpdateSlice, x: Interval, update: Interval, *starts: Interval
+    op: ops.DynamicUpdateSlice, x: Interval, update: Interval, *starts: Interval
 ) -> Interval:
     start_indices = [s.low for s in starts]
     result = Interval(op(x.low, update.low, *start_indices), op(x.high, update.high, *start_indices))
@@ -73,16 +70,16 @@ def dynamic_update_slice(
     return where(known, result, hull(x, anywhere))
 
 
-@Intervals.rule(Gather)
-def gather(op: Gather, x: Interval, indices: Interval) -> Interval:
+@Intervals.rule(ops.Gather)
+def gather(op: ops.Gather, x: Interval, indices: Interval) -> Interval:
     if not is_plain(indices):
         for k, axis in enumerate(op.start_index_map):
             x = _hull_along_axis(x, axis, enp.all(exactly(indices)[..., k]))
     return Interval(op(x.low, indices.low), op(x.high, indices.low))
 
 
-@Intervals.rule(Scatter)
-def scatter(op: Scatter, x: Interval, indices: Interval, updates: Interval) -> Interval:
+@Intervals.rule(ops.Scatter)
+def scatter(op: ops.Scatter, x: Interval, indices: Interval, updates: Interval) -> Interval:
     if updates.low.size == 0:
         return x
     bounds = _scatter_bounds(op, x, indices.low, updates)
@@ -93,7 +90,7 @@ def scatter(op: Scatter, x: Interval, indices: Interval, updates: Interval) -> I
     )
 
 
-def _scatter_bounds(op: Scatter, x: Interval, scatter_indices: Array, updates: Interval) -> Interval:
+def _scatter_bounds(op: ops.Scatter, x: Interval, scatter_indices: Array, updates: Interval) -> Interval:
     plain = Interval(op(x.low, scatter_indices, updates.low), op(x.high, scatter_indices, updates.high))
     if op.combiner in ("set", "min", "max"):
         return plain
@@ -123,7 +120,7 @@ def _eps(x: Interval) -> float:
     return float(enp.finfo(x.low.dtype).eps)
 
 
-def _fits_in_operand(op: Scatter, x: Interval, updates: Interval) -> Array:
+def _fits_in_operand(op: ops.Scatter, x: Interval, updates: Interval) -> Array:
     # Integers: even if all updates have one index, nothing wraps around.
     if x.low.type.kind == "b":
         return enp.ones_like(enp.all(exactly(x)))
@@ -140,7 +137,7 @@ def _sums(updates: Interval) -> Interval:
     return Interval(enp.sum(enp.minimum(low, 0.0)) * 1.001, enp.sum(enp.maximum(high, 0.0)) * 1.001)
 
 
-def _bounds_at_unknown_indices(op: Scatter, x: Interval, updates: Interval) -> Interval:
+def _bounds_at_unknown_indices(op: ops.Scatter, x: Interval, updates: Interval) -> Interval:
     """Bounds for updates at unknown indices."""
     every = Interval(enp.min(updates.low), enp.max(updates.high))
     if op.combiner == "set":
@@ -164,8 +161,8 @@ def _limits(x: Interval) -> tuple[int, int]:
     return int(enp.iinfo(x.low.dtype).min), int(enp.iinfo(x.low.dtype).max)
 
 
-@Intervals.rule(Sort)
-def sort(op: Sort, *xs: Interval) -> tuple[Interval, ...]:
+@Intervals.rule(ops.Sort)
+def sort(op: ops.Sort, *xs: Interval) -> tuple[Interval, ...]:
     # The k-th smallest element is no less than the k-th smallest lower bound. The order of the other operands
     # is known only where all keys of a row are known.
     key, *rest = xs

@@ -5,16 +5,7 @@ import math
 import attrs
 
 import effx.numpy as enp
-from effx.families.convolution import Convolution
-from effx.families.windows import (
-    ReduceWindowMax,
-    ReduceWindowMin,
-    ReduceWindowSum,
-    WindowArg,
-    WindowArgMax,
-    WindowArgMin,
-    WindowReduction,
-)
+from effx.handling import ops
 from effx.library.intervals.combining import bilinear, widen_sum
 from effx.library.intervals.enclosures import (
     Interval,
@@ -32,8 +23,8 @@ from effx.library.intervals.enclosures import (
 __all__: list[str] = []
 
 
-@Intervals.rule(Convolution)
-def convolution(op: Convolution, x: Interval, kernel: Interval) -> Interval:
+@Intervals.rule(ops.Convolution)
+def convolution(op: ops.Convolution, x: Interval, kernel: Interval) -> Interval:
     if x.low.type.kind != "f":
         if not (is_plain(x) or is_plain(kernel)):
             return top(op, (x, kernel))
@@ -44,25 +35,25 @@ def convolution(op: Convolution, x: Interval, kernel: Interval) -> Interval:
     return outward(bilinear(op, x, kernel), 1.0, size * ((3 * terms + 8) * float(enp.finfo(size.dtype).eps)))
 
 
-@Intervals.rule(ReduceWindowMax, ReduceWindowMin)
-def extreme_of_window(op: WindowReduction, x: Interval) -> Interval:
+@Intervals.rule(ops.ReduceWindowMax, ops.ReduceWindowMin)
+def extreme_of_window(op: ops.WindowReduction, x: Interval) -> Interval:
     return increasing(op, x)
 
 
-@Intervals.rule(ReduceWindowSum)
-def sum_of_window(op: ReduceWindowSum, x: Interval) -> Interval:
+@Intervals.rule(ops.ReduceWindowSum)
+def sum_of_window(op: ops.ReduceWindowSum, x: Interval) -> Interval:
     return widen_sum(op, arithmetic(op, increasing, x, ulps=0.0), x, math.prod(op.window))
 
 
-@Intervals.rule(WindowArgMax, WindowArgMin)
-def label_of_window(op: WindowArg, x: Interval, labels: Interval) -> Interval:
+@Intervals.rule(ops.WindowArgMax, ops.WindowArgMin)
+def label_of_window(op: ops.WindowArg, x: Interval, labels: Interval) -> Interval:
     # Of known elements the label is known; of others it may be any in the window.
     window_parameters = attrs.astuple(op, recurse=False)
     low, high = (
-        ReduceWindowMin(*window_parameters)(labels.low),
-        ReduceWindowMax(*window_parameters)(labels.high),
+        ops.ReduceWindowMin(*window_parameters)(labels.low),
+        ops.ReduceWindowMax(*window_parameters)(labels.high),
     )
     unknown = ~(exactly(x) & exactly(labels))
-    known = ReduceWindowMax(*window_parameters)(unknown.astype(enp.int32)) <= 0
+    known = ops.ReduceWindowMax(*window_parameters)(unknown.astype(enp.int32)) <= 0
     point = op(x.low, labels.low)
     return where(known, Interval(point, point), Interval(low, enp.maximum(low, high)))

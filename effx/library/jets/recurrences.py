@@ -11,11 +11,7 @@ from operator import add
 
 import effx.numpy as enp
 from effx import Array
-from effx.families.sort import Sort
-from effx.handling import Unary
-from effx.ir.ops import elementwise as e
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.random import Threefry2x32
+from effx.handling import Unary, ops
 from effx.library.jets.series import Jet, Jets, padded
 
 __all__ = ["divide", "product"]
@@ -30,17 +26,17 @@ def _broadcast_like(x: Array, like: Array) -> Array:
     return x if x.shape == like.shape else enp.broadcast_to(x, like.shape)
 
 
-@Jets.rule(e.Add, e.Sub)
-def plus(op: e.Add | e.Sub, x: Jet, y: Jet) -> Jet:
+@Jets.rule(ops.Add, ops.Sub)
+def plus(op: ops.Add | ops.Sub, x: Jet, y: Jet) -> Jet:
     z = op(x.primal, y.primal)
     if x.terms and y.terms:
         return Jet(z, tuple([op(a, b) for a, b in zip(x.terms, y.terms, strict=True)]))
-    moved = x.terms if x.terms or type(op) is e.Add else [-b for b in y.terms]
+    moved = x.terms if x.terms or type(op) is ops.Add else [-b for b in y.terms]
     return Jet(z, tuple([_broadcast_like(c, z) for c in moved or y.terms]))
 
 
-@Jets.rule(e.Mul, DotGeneral)
-def product(op: e.Mul | DotGeneral, x: Jet, y: Jet) -> Jet:
+@Jets.rule(ops.Mul, ops.DotGeneral)
+def product(op: ops.Mul | ops.DotGeneral, x: Jet, y: Jet) -> Jet:
     # z_k = sum_i x_i y_{k-i}
     if not y.terms:
         return Jet(op(x.primal, y.primal), tuple([op(c, y.primal) for c in x.terms]))
@@ -51,27 +47,27 @@ def product(op: e.Mul | DotGeneral, x: Jet, y: Jet) -> Jet:
     return Jet(z[0], tuple(z[1:]))
 
 
-@Jets.rule(e.Square)
-def square(op: e.Square, x: Jet) -> Jet:
-    return product(e.Mul(), x, x)
+@Jets.rule(ops.Square)
+def square(op: ops.Square, x: Jet) -> Jet:
+    return product(ops.Mul(), x, x)
 
 
-@Jets.rule(e.IntegerPow)
-def integer_power(op: e.IntegerPow, x: Jet) -> Jet:
+@Jets.rule(ops.IntegerPow)
+def integer_power(op: ops.IntegerPow, x: Jet) -> Jet:
     # By repeated squaring, which is defined for a base of 0.
     n, y, base = abs(op.exponent), Jet(enp.ones_like(x.primal), ()), x
     while n:
         if n % 2:
-            y = product(e.Mul(), y, base)
+            y = product(ops.Mul(), y, base)
         n //= 2
-        base = product(e.Mul(), base, base) if n else base
+        base = product(ops.Mul(), base, base) if n else base
     if op.exponent < 0:
-        y = divide(e.Div(), Jet(enp.ones_like(x.primal), ()), y)
+        y = divide(ops.Div(), Jet(enp.ones_like(x.primal), ()), y)
     return Jet(op(x.primal), padded(y, len(x.terms)).terms)
 
 
-@Jets.rule(e.Div)
-def divide(op: e.Div, x: Jet, y: Jet) -> Jet:
+@Jets.rule(ops.Div)
+def divide(op: ops.Div, x: Jet, y: Jet) -> Jet:
     # z y = x, so z_k y_0 = x_k - sum_{i>0} z_{k-i} y_i
     z = [op(x.primal, y.primal)]
     if not y.terms:
@@ -84,12 +80,12 @@ def divide(op: e.Div, x: Jet, y: Jet) -> Jet:
 
 # Functions with y' = (a + b y + c y^2) x': the operation and (a, b, c).
 FLOWS: dict[type[Unary], tuple[float, float, float]] = {
-    e.Exp: (0.0, 1.0, 0.0),
-    e.Exp2: (0.0, math.log(2.0), 0.0),
-    e.Expm1: (1.0, 1.0, 0.0),
-    e.Tan: (1.0, 0.0, 1.0),
-    e.Tanh: (1.0, 0.0, -1.0),
-    e.Logistic: (0.0, 1.0, -1.0),
+    ops.Exp: (0.0, 1.0, 0.0),
+    ops.Exp2: (0.0, math.log(2.0), 0.0),
+    ops.Expm1: (1.0, 1.0, 0.0),
+    ops.Tan: (1.0, 0.0, 1.0),
+    ops.Tanh: (1.0, 0.0, -1.0),
+    ops.Logistic: (0.0, 1.0, -1.0),
 }
 
 
@@ -108,11 +104,11 @@ def flow(op: Unary, x: Jet) -> Jet:
     return Jet(y[0], tuple(y[1:]))
 
 
-@Jets.rule(e.Sin, e.Cos, e.Sinh, e.Cosh)
-def wave(op: e.Sin | e.Cos | e.Sinh | e.Cosh, x: Jet) -> Jet:
+@Jets.rule(ops.Sin, ops.Cos, ops.Sinh, ops.Cosh)
+def wave(op: ops.Sin | ops.Cos | ops.Sinh | ops.Cosh, x: Jet) -> Jet:
     # s' = c x' and c' = -s x', with a plus for the hyperbolic ones
-    circular = isinstance(op, e.Sin | e.Cos)
-    s, c = ([f(x.primal)] for f in ((e.Sin(), e.Cos()) if circular else (e.Sinh(), e.Cosh())))
+    circular = isinstance(op, ops.Sin | ops.Cos)
+    s, c = ([f(x.primal)] for f in ((ops.Sin(), ops.Cos()) if circular else (ops.Sinh(), ops.Cosh())))
     sign = -1.0 if circular else 1.0
     for k in range(1, len(x.series)):
         moved = [x.series[i] * float(i) for i in range(1, k + 1)]
@@ -120,7 +116,7 @@ def wave(op: e.Sin | e.Cos | e.Sinh | e.Cosh, x: Jet) -> Jet:
         dc = total([m * s[k - i] for i, m in enumerate(moved, 1)]) * (sign / k)
         s.append(ds)
         c.append(dc)
-    y = s if isinstance(op, e.Sin | e.Sinh) else c
+    y = s if isinstance(op, ops.Sin | ops.Sinh) else c
     return Jet(y[0], tuple(y[1:]))
 
 
@@ -133,18 +129,18 @@ def _logarithm(y: Array, x: Jet) -> Jet:
     return Jet(y, tuple(ys[1:]))
 
 
-@Jets.rule(e.Log)
-def logarithm(op: e.Log, x: Jet) -> Jet:
+@Jets.rule(ops.Log)
+def logarithm(op: ops.Log, x: Jet) -> Jet:
     return _logarithm(op(x.primal), x)
 
 
-@Jets.rule(e.Log1p)
-def logarithm_of_one_more(op: e.Log1p, x: Jet) -> Jet:
+@Jets.rule(ops.Log1p)
+def logarithm_of_one_more(op: ops.Log1p, x: Jet) -> Jet:
     return _logarithm(op(x.primal), Jet(x.primal + 1.0, x.terms))
 
 
-@Jets.rule(e.Sqrt)
-def square_root(op: e.Sqrt, x: Jet) -> Jet:
+@Jets.rule(ops.Sqrt)
+def square_root(op: ops.Sqrt, x: Jet) -> Jet:
     # y y = x, so 2 y_0 y_k = x_k - sum_{0<i<k} y_i y_{k-i}
     y = [op(x.primal)]
     for k in range(1, len(x.series)):
@@ -153,8 +149,8 @@ def square_root(op: e.Sqrt, x: Jet) -> Jet:
     return Jet(y[0], tuple(y[1:]))
 
 
-@Jets.rule(e.Pow)
-def power(op: e.Pow, x: Jet, y: Jet) -> Jet:
+@Jets.rule(ops.Pow)
+def power(op: ops.Pow, x: Jet, y: Jet) -> Jet:
     z = op(x.primal, y.primal)
     order = max(len(x.terms), len(y.terms))
     if not y.terms:
@@ -170,20 +166,20 @@ def power(op: e.Pow, x: Jet, y: Jet) -> Jet:
         ]
         w = Jet(coefficients[-1], ())
         for c in reversed(coefficients[:-1]):
-            w = product(e.Mul(), w, step)
+            w = product(ops.Mul(), w, step)
             w = Jet(_broadcast_like(w.primal + c, z), padded(w, order).terms)
         return Jet(z, tuple([_broadcast_like(c, z) for c in w.terms]))
-    w = flow(e.Exp(), product(e.Mul(), y, logarithm(e.Log(), x)))
+    w = flow(ops.Exp(), product(ops.Mul(), y, logarithm(ops.Log(), x)))
     return Jet(z, tuple([_broadcast_like(c, z) for c in w.terms]))
 
 
-def _safe(op: e.Pow, factor: Array, x: Array, y: Array) -> Array:
+def _safe(op: ops.Pow, factor: Array, x: Array, y: Array) -> Array:
     zero = factor == 0.0
     return enp.where(zero, 0.0, factor * op(x, enp.where(zero, 1.0, y)))
 
 
-@Jets.rule(Sort)
-def sort(op: Sort, *xs: Jet) -> tuple[Jet | Array, ...]:
+@Jets.rule(ops.Sort)
+def sort(op: ops.Sort, *xs: Jet) -> tuple[Jet | Array, ...]:
     index_arrays = enp.broadcast_to(
         enp.expand_dims(
             enp.arange(xs[0].primal.shape[op.axis]), [i for i in range(xs[0].primal.ndim) if i != op.axis]
@@ -199,6 +195,6 @@ def sort(op: Sort, *xs: Jet) -> tuple[Jet | Array, ...]:
     )
 
 
-@Jets.rule(Threefry2x32)
-def random_bits(op: Threefry2x32, *xs: Jet) -> tuple[Array, ...]:
+@Jets.rule(ops.Threefry2x32)
+def random_bits(op: ops.Threefry2x32, *xs: Jet) -> tuple[Array, ...]:
     return op(*[x.primal for x in xs])

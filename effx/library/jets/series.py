@@ -14,11 +14,7 @@ import effx
 import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
-from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural
-from effx.ir.ops.convert import Convert, StopGradient
-from effx.ir.ops.custom import CustomRules
-from effx.ir.ops.elementwise import Select
-from effx.ir.ops.index import Scatter
+from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, ops
 
 __all__ = ["Jet", "Jets", "integrated", "padded"]
 
@@ -76,12 +72,12 @@ class Jets(BoxHandler[Jet]):
         """Writes the zeros out."""
         return padded(payload, len(like.terms))
 
-    def uses(self, rules: CustomRules) -> bool:
+    def uses(self, rules: ops.CustomRules) -> bool:
         """A user's tangent of a function replaces the function's own."""
         return rules.jvp is not None
 
     def apply_custom(
-        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: ops.CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Integrates the user's tangent."""
         xs = [self.payload(frame, x) for x in primals]
@@ -162,8 +158,8 @@ def integrated(op: ArrayOperation, *xs: Jet) -> Jet | Array:
 
 @Jets.rule(ArrayOperation)
 def any_operation(op: ArrayOperation, *xs: Jet) -> Jet | Array:
-    adds = type(op) is Scatter and op.combiner == "add"
-    if adds or isinstance(op, Linear | Structural | Select | Convert):
+    adds = type(op) is ops.Scatter and op.combiner == "add"
+    if adds or isinstance(op, Linear | Structural | ops.Select | ops.Convert):
         return linear(op, *xs)
     return integrated(op, *xs)
 
@@ -187,6 +183,6 @@ def _term(x: Jet, k: int) -> Array:
     return x.terms[k] if x.terms else enp.zeros_like(x.primal)
 
 
-@Jets.rule(StopGradient)
-def stop_series(op: StopGradient, x: Jet) -> Array:
+@Jets.rule(ops.StopGradient)
+def stop_series(op: ops.StopGradient, x: Jet) -> Array:
     return op(x.primal)

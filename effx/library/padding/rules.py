@@ -6,22 +6,7 @@ import attrs
 
 import effx.numpy as enp
 from effx import Array, lax
-from effx.families.convolution import Convolution
-from effx.families.fft import Fft
-from effx.families.sort import Sort
-from effx.families.topk import ApproximateTopK, Selection, TopIndices, TopK
-from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
-from effx.handling import Elementwise, Operation, Site
-from effx.ir.ops import convert as c
-from effx.ir.ops import reduce as r
-from effx.ir.ops import shape as s
-from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.compare import Comparison
-from effx.ir.ops.control import Call, Scan
-from effx.ir.ops.index import Gather, Scatter
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.sizes import SizeValue
+from effx.handling import Elementwise, Operation, Site, ops
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.library.padding.handler import Padded, Padding, is_padded, refusal_error
 from effx.tree import PyTree
@@ -46,8 +31,8 @@ def perform_padded(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTree:
 
 # For these each element of the result depends on elements at the same indices only, so not on padding.
 Padding.site_rule(
-    Elementwise, Comparison, c.Convert, c.Copy, c.StopGradient, c.ReducePrecision, Identity, s.BroadcastInDim, s.Transpose,
-    s.Iota, Threefry2x32, c.OptimizationBarrier,
+    Elementwise, ops.Comparison, ops.Convert, ops.Copy, ops.StopGradient, ops.ReducePrecision, ops.Identity,
+    ops.BroadcastInDim, ops.Transpose, ops.Iota, ops.Threefry2x32, ops.OptimizationBarrier,
 )(perform_padded)  # fmt: skip
 
 
@@ -64,8 +49,8 @@ def refuse_without_rule(site: Here, op: Operation[PyTree], *xs: Padded) -> PyTre
     raise refusal_error(op, f"has no rule for padded arrays, got {', '.join(map(repr, types))}")
 
 
-@Padding.site_rule(c.Bitcast)
-def _(site: Here, op: c.Bitcast, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Bitcast)
+def _(site: Here, op: ops.Bitcast, x: Padded) -> PyTree:
     out = site.result_types[0].shape
     # Elements of another width are along the last axis.
     if len(out) != len(x.shape) and has_symbolic((out if len(out) > len(x.shape) else x.shape)[-1:]):
@@ -73,10 +58,10 @@ def _(site: Here, op: c.Bitcast, x: Padded) -> PyTree:
     return perform_padded(site, op, x)
 
 
-@Padding.site_rule(SizeValue)
-def _(site: Here, op: SizeValue, *xs: Padded) -> Padded:
+@Padding.site_rule(ops.SizeValue)
+def _(site: Here, op: ops.SizeValue, *xs: Padded) -> Padded:
     t = site.result_types[0]
-    return Padded(c.Convert(t.dtype, t.weak)(enp.asarray(site.handler.length(op.size))), ())
+    return Padded(ops.Convert(t.dtype, t.weak)(enp.asarray(site.handler.length(op.size))), ())
 
 
 def _lowest(dtype: Any) -> Any:
@@ -94,15 +79,22 @@ def _highest(dtype: Any) -> Any:
 def neutral_element(op: Operation[PyTree], dtype: Any) -> Any:
     """Returns what changes nothing when it is combined with another element."""
     match op:
-        case r.ReduceProd() | r.CumProd():
+        case ops.ReduceProd() | ops.CumProd():
             return 1
-        case r.ReduceMax() | r.CumMax() | r.ArgMax() | ReduceWindowMax() | TopIndices() | TopK():
+        case (
+            ops.ReduceMax()
+            | ops.CumMax()
+            | ops.ArgMax()
+            | ops.ReduceWindowMax()
+            | ops.TopIndices()
+            | ops.TopK()
+        ):
             return _lowest(dtype)
-        case ApproximateTopK():
+        case ops.ApproximateTopK():
             return _highest(dtype) if op.smallest else _lowest(dtype)
-        case r.ReduceMin() | r.CumMin() | r.ArgMin() | ReduceWindowMin():
+        case ops.ReduceMin() | ops.CumMin() | ops.ArgMin() | ops.ReduceWindowMin():
             return _highest(dtype)
-        case r.ReduceAnd():
+        case ops.ReduceAnd():
             if dtype == enp.bool_:
                 return True
             return -1 if enp.issubdtype(dtype, enp.signedinteger) else enp.iinfo(dtype).max
@@ -110,32 +102,32 @@ def neutral_element(op: Operation[PyTree], dtype: Any) -> Any:
             return 0
 
 
-@Padding.site_rule(r.Reduction)
-def _(site: Here, op: r.Reduction, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Reduction)
+def _(site: Here, op: ops.Reduction, x: Padded) -> PyTree:
     return result(site, op(site.handler.filled(x, op.axes, neutral_element(op, x.value.dtype))))
 
 
-@Padding.site_rule(r.ArgReduction)
-def _(site: Here, op: r.ArgReduction, x: Padded) -> PyTree:
+@Padding.site_rule(ops.ArgReduction)
+def _(site: Here, op: ops.ArgReduction, x: Padded) -> PyTree:
     return result(site, op(site.handler.filled(x, (op.axis,), neutral_element(op, x.value.dtype))))
 
 
-@Padding.site_rule(r.Cumulative)
-def _(site: Here, op: r.Cumulative, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Cumulative)
+def _(site: Here, op: ops.Cumulative, x: Padded) -> PyTree:
     return result(
         site,
         op(site.handler.filled(x, (op.axis,), neutral_element(op, x.value.dtype)) if op.reverse else x.value),
     )
 
 
-@Padding.site_rule(TopIndices, Selection)
-def _(site: Here, op: TopIndices | Selection, x: Padded) -> PyTree:
+@Padding.site_rule(ops.TopIndices, ops.Selection)
+def _(site: Here, op: ops.TopIndices | ops.Selection, x: Padded) -> PyTree:
     kept = site.handler.filled(x, (len(x.shape) - 1,), neutral_element(op, x.value.dtype))
     return result(site, site.handler.fixed(op)(kept))
 
 
-@Padding.site_rule(Sort)
-def _(site: Here, op: Sort, *xs: Padded) -> PyTree:
+@Padding.site_rule(ops.Sort)
+def _(site: Here, op: ops.Sort, *xs: Padded) -> PyTree:
     kept = site.handler.inside(xs[0].shape, (op.axis,))
     values = [x.value for x in xs]
     if kept is None:
@@ -145,15 +137,15 @@ def _(site: Here, op: Sort, *xs: Padded) -> PyTree:
     return result(site, attrs.evolve(op, num_keys=op.num_keys + 1)(beyond, *values)[1:])
 
 
-@Padding.site_rule(DotGeneral)
-def _(site: Here, op: DotGeneral, x: Padded, y: Padded) -> PyTree:
+@Padding.site_rule(ops.DotGeneral)
+def _(site: Here, op: ops.DotGeneral, x: Padded, y: Padded) -> PyTree:
     handler = site.handler
     # Both, since zero times NaN is NaN.
     return result(site, op(handler.filled(x, op.lhs_contract, 0), handler.filled(y, op.rhs_contract, 0)))
 
 
-@Padding.site_rule(Fft)
-def _(site: Here, op: Fft, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Fft)
+def _(site: Here, op: ops.Fft, x: Padded) -> PyTree:
     if has_symbolic(x.shape[len(x.shape) - len(op.lengths) :]) or has_symbolic(op.lengths):
         raise refusal_error(op, "of a padded axis has no meaning that one compilation could have")
     return perform_padded(site, op, x)
@@ -167,8 +159,8 @@ def take_along_axis(x: Array, take_indices: Array, axis: int) -> Array:
     return enp.take(x, take_indices, axis, mode="clip")
 
 
-@Padding.site_rule(s.Reshape)
-def _(site: Here, op: s.Reshape, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Reshape)
+def _(site: Here, op: ops.Reshape, x: Padded) -> PyTree:
     handler, out = site.handler, site.result_types[0].shape
     if not is_padded(*site.types, *site.result_types) or _keeps_padding_last(x.shape, out):
         return perform_padded(site, op, x)
@@ -218,8 +210,8 @@ def _keeps_padding_last(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return a == b or not (has_symbolic(a[1:]) or has_symbolic(b[1:]))
 
 
-@Padding.site_rule(s.Reverse)
-def _(site: Here, op: s.Reverse, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Reverse)
+def _(site: Here, op: ops.Reverse, x: Padded) -> PyTree:
     y = x.value
     for axis in op.axes:
         if is_symbolic(x.shape[axis]):
@@ -229,8 +221,8 @@ def _(site: Here, op: s.Reverse, x: Padded) -> PyTree:
     return result(site, y)
 
 
-@Padding.site_rule(s.Slice)
-def _(site: Here, op: s.Slice, x: Padded) -> PyTree:
+@Padding.site_rule(ops.Slice)
+def _(site: Here, op: ops.Slice, x: Padded) -> PyTree:
     handler, y, out = site.handler, x.value, site.result_types[0].shape
     for axis, (a, k, n) in enumerate(zip(op.start, op.strides, out, strict=True)):
         count, there = handler.size(n), y.shape[axis]
@@ -241,8 +233,8 @@ def _(site: Here, op: s.Slice, x: Padded) -> PyTree:
     return result(site, y)
 
 
-@Padding.site_rule(s.Concatenate)
-def _(site: Here, op: s.Concatenate, *xs: Padded) -> PyTree:
+@Padding.site_rule(ops.Concatenate)
+def _(site: Here, op: ops.Concatenate, *xs: Padded) -> PyTree:
     handler, t = site.handler, site.result_types[0]
     if not is_symbolic(t.shape[op.axis]):
         return perform_padded(site, op, *xs)
@@ -257,12 +249,12 @@ def _(site: Here, op: s.Concatenate, *xs: Padded) -> PyTree:
     return result(site, y)
 
 
-@Padding.site_rule(s.Pad)
-def _(site: Here, op: s.Pad, x: Padded, value: Padded) -> PyTree:
+@Padding.site_rule(ops.Pad)
+def _(site: Here, op: ops.Pad, x: Padded, value: Padded) -> PyTree:
     return result(site, pad_operand(site.handler, op, x, value.value, site.result_types[0].shape))
 
 
-def pad_operand(handler: Padding, op: s.Pad, x: Padded, value: Array, out: tuple[int, ...]) -> Array:
+def pad_operand(handler: Padding, op: ops.Pad, x: Padded, value: Array, out: tuple[int, ...]) -> Array:
     """Returns an array with a value at the edges and between its elements."""
     y = x.value
     for axis, (low, inner, n, m) in enumerate(zip(op.low, op.interior, x.shape, out, strict=True)):
@@ -286,8 +278,8 @@ def pad_operand(handler: Padding, op: s.Pad, x: Padded, value: Array, out: tuple
     return y
 
 
-@Padding.site_rule(s.DynamicSlice)
-def _(site: Here, op: s.DynamicSlice, x: Padded, *starts: Padded) -> PyTree:
+@Padding.site_rule(ops.DynamicSlice)
+def _(site: Here, op: ops.DynamicSlice, x: Padded, *starts: Padded) -> PyTree:
     handler, y = site.handler, x.value
     for axis, (size, n, start) in enumerate(zip(op.sizes, x.shape, starts, strict=True)):
         last = handler.length(n) - handler.length(size)
@@ -296,8 +288,8 @@ def _(site: Here, op: s.DynamicSlice, x: Padded, *starts: Padded) -> PyTree:
     return result(site, y)
 
 
-@Padding.site_rule(s.DynamicUpdateSlice)
-def _(site: Here, op: s.DynamicUpdateSlice, x: Padded, update: Padded, *starts: Padded) -> PyTree:
+@Padding.site_rule(ops.DynamicUpdateSlice)
+def _(site: Here, op: ops.DynamicUpdateSlice, x: Padded, update: Padded, *starts: Padded) -> PyTree:
     handler, block = site.handler, update.value
     sizes = x.value.shape
     inside: Array | None = None
@@ -313,8 +305,8 @@ def _(site: Here, op: s.DynamicUpdateSlice, x: Padded, update: Padded, *starts: 
     return result(site, block.astype(x.value.dtype) if inside is None else enp.where(inside, block, x.value))
 
 
-@Padding.site_rule(Gather)
-def _(site: Here, op: Gather, x: Padded, indices: Padded) -> PyTree:
+@Padding.site_rule(ops.Gather)
+def _(site: Here, op: ops.Gather, x: Padded, indices: Padded) -> PyTree:
     handler, starts = site.handler, indices.value
     bounds = [handler.length(x.shape[a]) - handler.length(op.slice_sizes[a]) for a in op.start_index_map]
     if any([is_symbolic(x.shape[a]) for a in op.start_index_map]):
@@ -322,8 +314,8 @@ def _(site: Here, op: Gather, x: Padded, indices: Padded) -> PyTree:
     return result(site, handler.fixed(op)(x.value, starts))
 
 
-@Padding.site_rule(Scatter)
-def _(site: Here, op: Scatter, x: Padded, indices: Padded, updates: Padded) -> PyTree:
+@Padding.site_rule(ops.Scatter)
+def _(site: Here, op: ops.Scatter, x: Padded, indices: Padded, updates: Padded) -> PyTree:
     handler, starts = site.handler, indices.value
     removed = (*op.inserted, *op.operand_batch)
     window = [updates.shape[i] for i in op.window_dims]
@@ -343,21 +335,21 @@ def _(site: Here, op: Scatter, x: Padded, indices: Padded, updates: Padded) -> P
 # --- windows ----------------------------------------------------------------------------------------------
 
 
-@Padding.site_rule(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin)
-def _(site: Here, op: WindowReduction, x: Padded) -> PyTree:
+@Padding.site_rule(ops.ReduceWindowSum, ops.ReduceWindowMax, ops.ReduceWindowMin)
+def _(site: Here, op: ops.WindowReduction, x: Padded) -> PyTree:
     handler, fill = site.handler, neutral_element(op, x.value.dtype)
     if not has_symbolic((*op.low, *op.high)):
         return result(site, handler.fixed(op)(handler.filled(x, range(len(x.shape)), fill)))
     interior = tuple([n - 1 for n in op.base_dilation])
-    around = s.Pad(op.low, op.high, interior)
+    around = ops.Pad(op.low, op.high, interior)
     out = around.infer(site.types[0], site.types[0].with_shape(())).shape
     y = pad_operand(handler, around, x, enp.asarray(fill, x.value.dtype), out)
     none, ones = (0,) * len(op.low), (1,) * len(op.low)
     return result(site, attrs.evolve(op, low=none, high=none, base_dilation=ones)(y))
 
 
-@Padding.site_rule(Convolution)
-def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
+@Padding.site_rule(ops.Convolution)
+def _(site: Here, op: ops.Convolution, lhs: Padded, rhs: Padded) -> PyTree:
     handler = site.handler
     along = op.lhs_axes[1:]
     if has_symbolic([n for i, n in enumerate(rhs.shape) if i != op.rhs_axes[0]]):
@@ -369,7 +361,7 @@ def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
     low, high, interior = ([0] * len(lhs.shape) for _ in range(3))
     for i, axis in enumerate(op.lhs_axes[2:]):
         low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
-    around = s.Pad(tuple(low), tuple(high), tuple(interior))
+    around = ops.Pad(tuple(low), tuple(high), tuple(interior))
     out = around.infer(site.types[0], site.types[0].with_shape(())).shape
     padded = Padded(handler.filled(lhs, along, 0), lhs.shape)
     y = pad_operand(handler, around, padded, enp.zeros((), lhs.value.dtype), out)
@@ -380,8 +372,8 @@ def _(site: Here, op: Convolution, lhs: Padded, rhs: Padded) -> PyTree:
 # --- loops ------------------------------------------------------------------------------------------------
 
 
-@Padding.site_rule(Scan)
-def _(site: Here, op: Scan, *xs: Padded) -> PyTree:
+@Padding.site_rule(ops.Scan)
+def _(site: Here, op: ops.Scan, *xs: Padded) -> PyTree:
     handler, values, types = site.handler, op.group_operands(xs), op.group_operands(op.body.in_types)
     length, steps = handler.length(op.length), handler.size(op.length)
 
@@ -391,7 +383,7 @@ def _(site: Here, op: Scan, *xs: Padded) -> PyTree:
         i, carry = state
         inner = zip([*carry, *rows], [*types.carry, *types.xs], strict=True)
         operands = [Padded(v, t.shape) for v, t in inner]
-        run = handler.run(lambda *arrays: Call(op.body)(*arrays), *values.constants, *operands)
+        run = handler.run(lambda *arrays: ops.Call(op.body)(*arrays), *values.constants, *operands)
         results = op.group_results(run)
         after = [y.value.astype(v.dtype) for y, v in zip(results.carry, carry, strict=True)]
         if is_symbolic(op.length):

@@ -14,8 +14,7 @@ import attrs
 import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
-from effx.handling import BoxHandler, Frame
-from effx.ir.ops.custom import CustomRules
+from effx.handling import BoxHandler, Frame, ops
 
 __all__ = ["Dependence", "Dependences", "Interactions", "broadcast_set", "every_one", "union"]
 
@@ -86,12 +85,12 @@ class Dependences(BoxHandler[Dependence, Array]):
         """The interactions of both."""
         return a | b
 
-    def uses(self, rules: CustomRules) -> bool:
+    def uses(self, rules: ops.CustomRules) -> bool:
         """A user's derivative of a function replaces the function's own."""
         return self.ruled and (rules.jvp is not None or rules.vjp is not None)
 
     def apply_custom(
-        self, frame: Frame, rules: CustomRules, constants: Sequence[Array], primals: Sequence[Array]
+        self, frame: Frame, rules: ops.CustomRules, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[Array, ...] | None:
         """Takes the sets of the user's tangent; with a rule for reverse mode only, all inputs."""
         plain = attrs.evolve(self, ruled=False)

@@ -8,18 +8,7 @@ import attrs
 import effx
 import effx.numpy as enp
 from effx import Array
-from effx.families.convolution import Convolution
-from effx.families.sort import Sort
-from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
-from effx.handling import ArrayOperation, Elementwise, Linear, Site, Structural
-from effx.ir.ops import collective as k
-from effx.ir.ops import elementwise as e
-from effx.ir.ops import reduce as r
-from effx.ir.ops import shape as s
-from effx.ir.ops.convert import Convert, StopGradient
-from effx.ir.ops.index import Gather, Scatter
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.random import Threefry2x32
+from effx.handling import ArrayOperation, Elementwise, Linear, Site, Structural, ops
 from effx.library.sparsity.dependence import Dependence, Dependences, broadcast_set, every_one, refuse, union
 
 __all__ = ["interact"]
@@ -27,8 +16,10 @@ __all__ = ["interact"]
 Here: TypeAlias = Site[Dependences, Array]
 
 # Elementwise operations whose derivative is zero almost everywhere, or whose second one is.
-FLAT = (e.Floor, e.Ceil, e.RoundAwayFromZero, e.RoundToEven, StopGradient)
-STRAIGHT = (Linear, Structural, Convert, e.Select, e.Abs, e.Max, e.Min, e.Clamp, e.Rem, e.NextAfter)
+FLAT = (ops.Floor, ops.Ceil, ops.RoundAwayFromZero, ops.RoundToEven, ops.StopGradient)
+STRAIGHT = (
+    Linear, Structural, ops.Convert, ops.Select, ops.Abs, ops.Max, ops.Min, ops.Clamp, ops.Rem, ops.NextAfter,
+)  # fmt: skip
 
 
 def interact(site: Here, a: Array, b: Array) -> None:
@@ -47,7 +38,7 @@ def _is_flat(site: Here) -> bool:
     return (
         site.result_types[0].kind not in "fc"
         or isinstance(site.op, FLAT)
-        or (isinstance(site.op, e.Sign) and site.types[0].kind != "c")
+        or (isinstance(site.op, ops.Sign) and site.types[0].kind != "c")
     )
 
 
@@ -66,7 +57,7 @@ def elementwise(site: Here, op: Elementwise, *xs: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     on = union([site.handler.sets(x) for x in xs], site.result_types[0].shape)
-    if not isinstance(op, STRAIGHT) and not (isinstance(op, e.IntegerPow) and op.exponent in (0, 1)):
+    if not isinstance(op, STRAIGHT) and not (isinstance(op, ops.IntegerPow) and op.exponent in (0, 1)):
         interact(site, on, on)
     return Dependence(None, on)
 
@@ -77,8 +68,8 @@ def _where_nonzero(x: Dependence, on: Array, shape: tuple[int, ...]) -> Array:
     return on if x.value is None else on & (enp.broadcast_to(x.value, shape) != 0)[..., None]
 
 
-@Dependences.site_rule(e.Mul)
-def product(site: Here, op: e.Mul, x: Dependence, y: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Mul)
+def product(site: Here, op: ops.Mul, x: Dependence, y: Dependence) -> Dependence:
     shape, sets = site.result_types[0].shape, site.handler.sets
     if _is_flat(site):
         return _no_dependence(site)[0]
@@ -87,8 +78,8 @@ def product(site: Here, op: e.Mul, x: Dependence, y: Dependence) -> Dependence:
     return Dependence(None, a | b)
 
 
-@Dependences.site_rule(e.Div)
-def quotient(site: Here, op: e.Div, x: Dependence, y: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Div)
+def quotient(site: Here, op: ops.Div, x: Dependence, y: Dependence) -> Dependence:
     shape, sets = site.result_types[0].shape, site.handler.sets
     if _is_flat(site):
         return _no_dependence(site)[0]
@@ -98,8 +89,8 @@ def quotient(site: Here, op: e.Div, x: Dependence, y: Dependence) -> Dependence:
     return Dependence(None, combined)
 
 
-@Dependences.site_rule(e.Select)
-def select(site: Here, op: e.Select, which: Dependence, *cases: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Select)
+def select(site: Here, op: ops.Select, which: Dependence, *cases: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     shape = site.result_types[0].shape
@@ -110,8 +101,8 @@ def select(site: Here, op: e.Select, which: Dependence, *cases: Dependence) -> D
     return Dependence(None, op(chosen, *sets))
 
 
-@Dependences.site_rule(s.BroadcastInDim, s.Reshape, s.Transpose, s.Reverse)
-@Dependences.site_rule(s.Concatenate, s.Pad, s.Slice)
+@Dependences.site_rule(ops.BroadcastInDim, ops.Reshape, ops.Transpose, ops.Reverse)
+@Dependences.site_rule(ops.Concatenate, ops.Pad, ops.Slice)
 def move(site: Here, op: ArrayOperation, *xs: Dependence) -> Dependence:
     return Dependence(None, effx.vmap(op, in_axes=-1, out_axes=-1)(*[site.handler.sets(x) for x in xs]))
 
@@ -121,8 +112,8 @@ def _dependence_at_unknown_index(on: Array, axis: int) -> Array:
     return enp.broadcast_to(enp.any(on, axis=axis, keepdims=True), on.shape)
 
 
-@Dependences.site_rule(Gather)
-def gather(site: Here, op: Gather, x: Dependence, indices: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Gather)
+def gather(site: Here, op: ops.Gather, x: Dependence, indices: Dependence) -> Dependence:
     on, index_values = site.handler.sets(x), indices.value
     if index_values is None:
         index_values = enp.zeros(indices.shape, site.types[1].dtype)
@@ -131,8 +122,8 @@ def gather(site: Here, op: Gather, x: Dependence, indices: Dependence) -> Depend
     return Dependence(None, effx.vmap(lambda v: op(v, index_values), in_axes=-1, out_axes=-1)(on))
 
 
-@Dependences.site_rule(s.DynamicSlice)
-def dynamic_slice(site: Here, op: s.DynamicSlice, x: Dependence, *starts: Dependence) -> Dependence:
+@Dependences.site_rule(ops.DynamicSlice)
+def dynamic_slice(site: Here, op: ops.DynamicSlice, x: Dependence, *starts: Dependence) -> Dependence:
     on = site.handler.sets(x)
     start_values: list[Array] = []
     for axis, (start, t) in enumerate(zip(starts, site.types[1:], strict=True)):
@@ -142,9 +133,9 @@ def dynamic_slice(site: Here, op: s.DynamicSlice, x: Dependence, *starts: Depend
     return Dependence(None, effx.vmap(lambda v: op(v, *start_values), in_axes=-1, out_axes=-1)(on))
 
 
-@Dependences.site_rule(s.DynamicUpdateSlice)
+@Dependences.site_rule(ops.DynamicUpdateSlice)
 def dynamic_update_slice(
-    site: Here, op: s.DynamicUpdateSlice, x: Dependence, update: Dependence, *starts: Dependence
+    site: Here, op: ops.DynamicUpdateSlice, x: Dependence, update: Dependence, *starts: Dependence
 ) -> Dependence:
     on, new = site.handler.sets(x), site.handler.sets(update)
     start_values = [start.value for start in starts if start.value is not None]
@@ -153,8 +144,10 @@ def dynamic_update_slice(
     return Dependence(None, effx.vmap(lambda v, u: op(v, u, *start_values), in_axes=-1, out_axes=-1)(on, new))
 
 
-@Dependences.site_rule(Scatter)
-def scatter(site: Here, op: Scatter, x: Dependence, indices: Dependence, updates: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Scatter)
+def scatter(
+    site: Here, op: ops.Scatter, x: Dependence, indices: Dependence, updates: Dependence
+) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     on, new, index_values = site.handler.sets(x), site.handler.sets(updates), indices.value
@@ -173,37 +166,37 @@ def scatter(site: Here, op: Scatter, x: Dependence, indices: Dependence, updates
     return Dependence(None, effx.vmap(placed, in_axes=-1, out_axes=-1)(on, new))
 
 
-@Dependences.site_rule(r.Reduction)
-def reduction(site: Here, op: r.Reduction, x: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Reduction)
+def reduction(site: Here, op: ops.Reduction, x: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     on = enp.any(site.handler.sets(x), axis=op.axes)
-    if isinstance(op, r.ReduceProd):
+    if isinstance(op, ops.ReduceProd):
         interact(site, on, on)
     return Dependence(None, on)
 
 
-@Dependences.site_rule(r.Cumulative)
-def cumulative(site: Here, op: r.Cumulative, x: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Cumulative)
+def cumulative(site: Here, op: ops.Cumulative, x: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     on = site.handler.sets(x)
-    if isinstance(op, r.CumProd):
+    if isinstance(op, ops.CumProd):
         row = enp.any(on, axis=op.axis)
         interact(site, row, row)
-    return Dependence(None, r.CumMax(op.axis, op.reverse)(on))
+    return Dependence(None, ops.CumMax(op.axis, op.reverse)(on))
 
 
-@Dependences.site_rule(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin)
-def window(site: Here, op: WindowReduction, x: Dependence) -> Dependence:
+@Dependences.site_rule(ops.ReduceWindowSum, ops.ReduceWindowMax, ops.ReduceWindowMin)
+def window(site: Here, op: ops.WindowReduction, x: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
-    counting = ReduceWindowSum(*attrs.astuple(op, recurse=False))
+    counting = ops.ReduceWindowSum(*attrs.astuple(op, recurse=False))
     return Dependence(None, effx.vmap(counting, in_axes=-1, out_axes=-1)(_counts(site.handler.sets(x))) > 0)
 
 
-@Dependences.site_rule(DotGeneral)
-def dot(site: Here, op: DotGeneral, x: Dependence, y: Dependence) -> Dependence:
+@Dependences.site_rule(ops.DotGeneral)
+def dot(site: Here, op: ops.DotGeneral, x: Dependence, y: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     if x.on is not None and y.on is not None:
@@ -212,8 +205,8 @@ def dot(site: Here, op: DotGeneral, x: Dependence, y: Dependence) -> Dependence:
     return _bilinear(site, attrs.evolve(op, preferred=None), x, y)
 
 
-@Dependences.site_rule(Convolution)
-def convolution(site: Here, op: Convolution, x: Dependence, y: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Convolution)
+def convolution(site: Here, op: ops.Convolution, x: Dependence, y: Dependence) -> Dependence:
     if _is_flat(site):
         return _no_dependence(site)[0]
     if x.on is not None and y.on is not None:
@@ -221,7 +214,9 @@ def convolution(site: Here, op: Convolution, x: Dependence, y: Dependence) -> De
     return _bilinear(site, attrs.evolve(op, preferred=None), x, y)
 
 
-def _bilinear(site: Here, counting: DotGeneral | Convolution, x: Dependence, y: Dependence) -> Dependence:
+def _bilinear(
+    site: Here, counting: ops.DotGeneral | ops.Convolution, x: Dependence, y: Dependence
+) -> Dependence:
     """Returns the sets of sums of products: those of each term whose other factor is not known to be zero."""
     on = enp.zeros((*site.result_types[0].shape, site.handler.size), bool)
     if x.on is not None:
@@ -247,8 +242,8 @@ def _contract_dependence(on: Array, batch: tuple[int, ...], contract: tuple[int,
     return rows.reshape((math.prod(rows.shape[:-1]), rows.shape[-1]))
 
 
-@Dependences.site_rule(Sort)
-def sort(site: Here, op: Sort, *xs: Dependence) -> tuple[Dependence, ...]:
+@Dependences.site_rule(ops.Sort)
+def sort(site: Here, op: ops.Sort, *xs: Dependence) -> tuple[Dependence, ...]:
     return tuple(
         [
             Dependence(None, _dependence_at_unknown_index(site.handler.sets(x), op.axis) & (t.kind in "fc"))
@@ -257,11 +252,11 @@ def sort(site: Here, op: Sort, *xs: Dependence) -> tuple[Dependence, ...]:
     )
 
 
-@Dependences.site_rule(Threefry2x32)
-def random_bits(site: Here, op: Threefry2x32, *xs: Dependence) -> tuple[Dependence, ...]:
+@Dependences.site_rule(ops.Threefry2x32)
+def random_bits(site: Here, op: ops.Threefry2x32, *xs: Dependence) -> tuple[Dependence, ...]:
     return _no_dependence(site)
 
 
-@Dependences.site_rule(k.Collective)
-def collective(site: Here, op: k.Collective, *xs: Dependence) -> Dependence:
+@Dependences.site_rule(ops.Collective)
+def collective(site: Here, op: ops.Collective, *xs: Dependence) -> Dependence:
     raise refuse(op.name)

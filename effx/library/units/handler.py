@@ -8,28 +8,7 @@ import numpy as np
 
 import effx.numpy as enp
 from effx import Array
-from effx.families.accuracy import Accurate
-from effx.families.attention import FusedAttention, FusedAttentionGradient, FusedAttentionTangent
-from effx.families.bit_generators import RngBitGenerator, RngUniform
-from effx.families.convolution import Convolution
-from effx.families.fft import Fft
-from effx.families.platform import PlatformIndex
-from effx.families.ragged import GroupedMatmul, GroupedOuter
-from effx.families.sort import Sort
-from effx.families.topk import Selection, TopIndices
-from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowArg
-from effx.handling import BoxHandler, Elementwise, Operation, Site, Structural
-from effx.ir.ops import elementwise as e
-from effx.ir.ops import reduce as r
-from effx.ir.ops.checkpoint import Identity
-from effx.ir.ops.collective import AxisIndex, Collective
-from effx.ir.ops.compare import Comparison
-from effx.ir.ops.convert import Bitcast, Convert, Copy, ReducePrecision, StopGradient
-from effx.ir.ops.index import Gather, Scatter
-from effx.ir.ops.linalg import DotGeneral
-from effx.ir.ops.random import Threefry2x32
-from effx.ir.ops.shape import Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad
-from effx.ir.ops.sizes import SizeValue
+from effx.handling import BoxHandler, Elementwise, Operation, Site, Structural, ops
 from effx.ir.values.array import Operand
 from effx.library.units.unit import ANY, ONE, Unit, UnitError
 from effx.tree import PyTree
@@ -112,8 +91,8 @@ def perform_with_unit(op: Operation[PyTree], xs: tuple[Quantity, ...], unit: Uni
 
 
 @Units.rule(
-    Elementwise, r.CumProd, r.ReduceAnd, r.ReduceOr, r.ReduceXor, Bitcast, Threefry2x32, RngBitGenerator, Iota,
-    AxisIndex, PlatformIndex, SizeValue,
+    Elementwise, ops.CumProd, ops.ReduceAnd, ops.ReduceOr, ops.ReduceXor, ops.Bitcast, ops.Threefry2x32,
+    ops.RngBitGenerator, ops.Iota, ops.AxisIndex, ops.PlatformIndex, ops.SizeValue,
 )  # fmt: skip
 def require_plain_numbers(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     """The rule of operations on plain numbers: exp, sin, bits and most others."""
@@ -124,12 +103,12 @@ def require_plain_numbers(op: Operation[PyTree], *xs: Quantity) -> PyTree:
 
 
 KEEPING: tuple[Kind, ...] = (
-    *(e.Add, e.Sub, e.Max, e.Min, e.Clamp, e.Rem, e.Neg, e.Abs, e.Floor, e.Ceil, e.RoundToEven),
-    *(e.RoundAwayFromZero, e.Real, e.Imag, e.Conj, e.Complex, e.NextAfter, Convert, Copy, ReducePrecision),
-    *(StopGradient, Identity, Concatenate, Pad, r.ReduceSum, r.ReduceMax, r.ReduceMin, r.CumSum, r.CumMax),
-    *(ReduceWindowSum, ReduceWindowMax, ReduceWindowMin),
-    *(r.CumMin, Structural, Collective, Fft, RngUniform),
-)
+    ops.Add, ops.Sub, ops.Max, ops.Min, ops.Clamp, ops.Rem, ops.Neg, ops.Abs, ops.Floor, ops.Ceil, ops.RoundToEven,
+    ops.RoundAwayFromZero, ops.Real, ops.Imag, ops.Conj, ops.Complex, ops.NextAfter, ops.Convert, ops.Copy,
+    ops.ReducePrecision, ops.StopGradient, ops.Identity, ops.Concatenate, ops.Pad, ops.ReduceSum, ops.ReduceMax,
+    ops.ReduceMin, ops.CumSum, ops.CumMax, ops.ReduceWindowSum, ops.ReduceWindowMax, ops.ReduceWindowMin, ops.CumMin,
+    Structural, ops.Collective, ops.Fft, ops.RngUniform,
+)  # fmt: skip
 
 
 @Units.rule(*KEEPING)
@@ -137,30 +116,30 @@ def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     return perform_with_unit(op, xs, shared_unit(op.name, *xs))
 
 
-@Units.rule(Comparison, e.Sign, e.IsFinite, r.ArgReduction, e.Atan2, TopIndices)
+@Units.rule(ops.Comparison, ops.Sign, ops.IsFinite, ops.ArgReduction, ops.Atan2, ops.TopIndices)
 def _(op: Operation[PyTree], *xs: Quantity) -> PyTree:
     shared_unit(op.name, *xs)
     return perform_with_unit(op, xs, ONE)
 
 
-@Units.rule(Selection)
-def _(op: Selection, x: Quantity) -> tuple[Quantity, Quantity]:
+@Units.rule(ops.Selection)
+def _(op: ops.Selection, x: Quantity) -> tuple[Quantity, Quantity]:
     values, indices = op(x.value)
     return Quantity(values, x.unit), Quantity(indices, ONE)
 
 
-@Units.rule(WindowArg)
-def _(op: WindowArg, x: Quantity, labels: Quantity) -> Quantity:
+@Units.rule(ops.WindowArg)
+def _(op: ops.WindowArg, x: Quantity, labels: Quantity) -> Quantity:
     return Quantity(op(x.value, labels.value), ONE)
 
 
-@Units.rule(e.Mul, DotGeneral, Convolution)
-def _(op: e.Mul | DotGeneral | Convolution, x: Quantity, y: Quantity) -> Quantity:
+@Units.rule(ops.Mul, ops.DotGeneral, ops.Convolution)
+def _(op: ops.Mul | ops.DotGeneral | ops.Convolution, x: Quantity, y: Quantity) -> Quantity:
     return Quantity(op(x.value, y.value), x.unit.times(y.unit))
 
 
-@Units.rule(GroupedMatmul, GroupedOuter)
-def _(op: GroupedMatmul | GroupedOuter, x: Quantity, y: Quantity, bounds: Quantity) -> Quantity:
+@Units.rule(ops.GroupedMatmul, ops.GroupedOuter)
+def _(op: ops.GroupedMatmul | ops.GroupedOuter, x: Quantity, y: Quantity, bounds: Quantity) -> Quantity:
     return Quantity(op(x.value, y.value, bounds.value), x.unit.times(y.unit))
 
 
@@ -171,15 +150,15 @@ def require_plain_logits(op: Operation[PyTree], query: Quantity, key: Quantity, 
             raise UnitError(f"{op.name}: the softmax takes plain numbers, got {unit}")
 
 
-@Units.rule(FusedAttention)
-def _(op: FusedAttention, query: Quantity, key: Quantity, value: Quantity, *others: Quantity) -> PyTree:
+@Units.rule(ops.FusedAttention)
+def _(op: ops.FusedAttention, query: Quantity, key: Quantity, value: Quantity, *others: Quantity) -> PyTree:
     require_plain_logits(op, query, key, *others)
     means, *sums = op(*[x.value for x in (query, key, value, *others)])
     return Quantity(means, value.unit), *[Quantity(y, ONE) for y in sums]
 
 
-@Units.rule(FusedAttentionGradient)
-def _(op: FusedAttentionGradient, *xs: Quantity) -> PyTree:
+@Units.rule(ops.FusedAttentionGradient)
+def _(op: ops.FusedAttentionGradient, *xs: Quantity) -> PyTree:
     query, key, value, *others = xs
     require_plain_logits(op, query, key, *others[:-3])
     of_values = xs[-1].unit
@@ -188,8 +167,8 @@ def _(op: FusedAttentionGradient, *xs: Quantity) -> PyTree:
     return tuple([Quantity(y, unit) for y, unit in zip(op(*[x.value for x in xs]), units, strict=False)])
 
 
-@Units.rule(FusedAttentionTangent)
-def _(op: FusedAttentionTangent, *xs: Quantity) -> Quantity:
+@Units.rule(ops.FusedAttentionTangent)
+def _(op: ops.FusedAttentionTangent, *xs: Quantity) -> Quantity:
     query, key, value = xs[:3]
     known = len(xs) - len(op.by)
     require_plain_logits(op, query, key, *xs[3 : known - 2])
@@ -198,16 +177,16 @@ def _(op: FusedAttentionTangent, *xs: Quantity) -> Quantity:
     return Quantity(op(*[x.value for x in xs]), shared_unit(op.name, *parts))
 
 
-@Units.rule(e.Div)
-def _(op: e.Div, x: Quantity, y: Quantity) -> Quantity:
+@Units.rule(ops.Div)
+def _(op: ops.Div, x: Quantity, y: Quantity) -> Quantity:
     return Quantity(op(x.value, y.value), x.unit.times(y.unit, -1))
 
 
 POWERS: dict[Kind, Fraction] = {
-    e.Square: Fraction(2),
-    e.Sqrt: Fraction(1, 2),
-    e.Rsqrt: Fraction(-1, 2),
-    e.Cbrt: Fraction(1, 3),
+    ops.Square: Fraction(2),
+    ops.Sqrt: Fraction(1, 2),
+    ops.Rsqrt: Fraction(-1, 2),
+    ops.Cbrt: Fraction(1, 3),
 }
 
 
@@ -216,19 +195,19 @@ def _(op: Operation[PyTree], x: Quantity) -> Quantity:
     return Quantity(op(x.value), x.unit.to(POWERS[type(op)]))
 
 
-@Units.rule(Accurate)
-def _(op: Accurate, x: Quantity) -> PyTree:
+@Units.rule(ops.Accurate)
+def _(op: ops.Accurate, x: Quantity) -> PyTree:
     power = POWERS.get(type(op.plain))
     return require_plain_numbers(op, x) if power is None else Quantity(op(x.value), x.unit.to(power))
 
 
-@Units.rule(e.IntegerPow)
-def _(op: e.IntegerPow, x: Quantity) -> Quantity:
+@Units.rule(ops.IntegerPow)
+def _(op: ops.IntegerPow, x: Quantity) -> Quantity:
     return Quantity(op(x.value), x.unit.to(op.exponent))
 
 
-@Units.site_rule(e.Pow)
-def _(site: Site[Units, None], op: e.Pow, x: Quantity, y: Quantity) -> Quantity:
+@Units.site_rule(ops.Pow)
+def _(site: Site[Units, None], op: ops.Pow, x: Quantity, y: Quantity) -> Quantity:
     shared_unit("pow", y, Quantity(y.value, ONE))
     known = site.constants[1]
     values = set() if known is None else set(known.ravel().tolist())
@@ -239,36 +218,36 @@ def _(site: Site[Units, None], op: e.Pow, x: Quantity, y: Quantity) -> Quantity:
     return Quantity(op(x.value, y.value), ONE)
 
 
-@Units.rule(r.ReduceProd)
-def _(op: r.ReduceProd, x: Quantity) -> Quantity:
+@Units.rule(ops.ReduceProd)
+def _(op: ops.ReduceProd, x: Quantity) -> Quantity:
     count = int(np.prod([x.value.shape[a] for a in op.axes]))
     return Quantity(op(x.value), x.unit.to(count))
 
 
-@Units.rule(e.Select)
-def _(op: e.Select, which: Quantity, *cases: Quantity) -> PyTree:
+@Units.rule(ops.Select)
+def _(op: ops.Select, which: Quantity, *cases: Quantity) -> PyTree:
     return perform_with_unit(op, (which, *cases), shared_unit("select", *cases))
 
 
-@Units.rule(Gather, DynamicSlice)
+@Units.rule(ops.Gather, ops.DynamicSlice)
 def _(op: Operation[PyTree], x: Quantity, *where: Quantity) -> PyTree:
     shared_unit(f"{op.name}: indices", *where, *[Quantity(w.value, ONE) for w in where])
     return perform_with_unit(op, (x, *where), x.unit)
 
 
-@Units.rule(Scatter)
-def _(op: Scatter, x: Quantity, where: Quantity, updates: Quantity) -> PyTree:
+@Units.rule(ops.Scatter)
+def _(op: ops.Scatter, x: Quantity, where: Quantity, updates: Quantity) -> PyTree:
     if op.combiner == "mul":  # by plain numbers: elements not updated keep their unit
         shared_unit("scatter: factors", updates, Quantity(updates.value, ONE))
         return perform_with_unit(op, (x, where, updates), x.unit)
     return perform_with_unit(op, (x, where, updates), shared_unit("scatter", x, updates))
 
 
-@Units.rule(DynamicUpdateSlice)
-def _(op: DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantity) -> PyTree:
+@Units.rule(ops.DynamicUpdateSlice)
+def _(op: ops.DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantity) -> PyTree:
     return perform_with_unit(op, (x, update, *where), shared_unit(op.name, x, update))
 
 
-@Units.rule(Sort)
-def _(op: Sort, *xs: Quantity) -> tuple[Quantity, ...]:
+@Units.rule(ops.Sort)
+def _(op: ops.Sort, *xs: Quantity) -> tuple[Quantity, ...]:
     return tuple([Quantity(y, x.unit) for x, y in zip(xs, op(*[x.value for x in xs]), strict=True)])
