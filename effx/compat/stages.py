@@ -78,7 +78,7 @@ def add_attributes() -> None:
     Traced.jaxpr = property(lambda traced: close_program(traced.program))  # type: ignore[method-assign,assignment]  # a view
     # A hijax primitive of arrays is an operation of its own here, so that there is nothing to lower.
     Traced.lojax = property(lambda traced: traced)  # type: ignore[attr-defined]  # new
-    RecordedPushforward.args = property(lambda push: (close_program(push.program),))  # type: ignore[attr-defined]  # new
+    RecordedPushforward.args = property(lambda push: (close_program(push.derivative.program),))  # type: ignore[attr-defined]  # new
     ArgInfo._aval = property(lambda info: array_type(info.dtype, info.shape))  # type: ignore[attr-defined]  # new
     Box.mat = property(lambda box: box.type.mat)  # type: ignore[attr-defined]  # new
     Compiled._executable = property(_describe_executable)  # type: ignore[attr-defined]  # new

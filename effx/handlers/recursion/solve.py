@@ -12,7 +12,7 @@ from effx.handlers.recursion.payloads import payload_handler, recursion
 from effx.handlers.recursion.staging import STATELESS, HandledProgram, align_constants, has_record
 from effx.handlers.staging.stage import run_program
 from effx.ir.ops.groups import LoopOperands
-from effx.ir.ops.solve import LinearSolve, Root, EquationSolution
+from effx.ir.ops.solve import EquationSolution, LinearSolve, Root
 from effx.ir.program import Program
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final, overload
 
 import attrs
@@ -270,46 +271,66 @@ def _tangent_result(y: Array, t: Array | None) -> PyTree:
 
 @final
 @attrs.frozen(eq=False)
-class RecordedPushforward:
-    """A recorded derivative as a function of residuals and tangents.
+class FunctionType:
+    """The structures and types of a function's arguments and result.
 
     Attributes:
-        program: takes the residuals, then tangents, in which it is linear; returns the tangents of the
-            dependent results.
-        in_types, out_types: of all primals and results.
-        dependent: for each result whether it has a tangent.
-        in_tree, out_tree: the structures of the primals and the result.
-        perturbed: for each primal whether it may have a tangent.
+        in_tree, out_tree: the structures of the arguments and the result.
+        in_types, out_types: the types of their leaves.
+    """
+
+    in_tree: PyTreeDef
+    in_types: tuple[ArrayType, ...]
+    out_tree: PyTreeDef
+    out_types: tuple[ArrayType, ...]
+
+
+@final
+@attrs.frozen(eq=False)
+class RecordedDerivative:
+    """A function's derivative at a point, or a linear function, as a linear program.
+
+    Attributes:
+        program: takes residuals, then the tangents of inputs, in which it is linear; returns those of dependent results.
+        type: the function's.
+        dependent: for each result whether it depends on the inputs.
+        perturbed: for each input whether it may have a tangent.
     """
 
     program: Program
-    in_types: tuple[ArrayType, ...]
-    out_types: tuple[ArrayType, ...]
+    type: FunctionType
     dependent: tuple[bool, ...]
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
     perturbed: tuple[bool, ...]
+
+
+@final
+@attrs.frozen(eq=False)
+class RecordedPushforward:
+    """A recorded derivative as a function of residuals and tangents."""
+
+    derivative: RecordedDerivative
 
     def __call__(self, residuals: tuple[Array, ...], *tangents: PyTree) -> Any:
         """Applies the derivative."""
+        derivative, function = self.derivative, self.derivative.type
         leaves, tree = flatten(tangents)
-        if tree != self.in_tree:
+        if tree != function.in_tree:
             raise TreeError(
-                f"linearize: the structure of the tangents is {tree}, that of the primals {self.in_tree}"
+                f"linearize: the structure of the tangents is {tree}, that of the primals {function.in_tree}"
             )
-        checked = [_check_tangent("linearize", t, x) for t, x in zip(self.in_types, leaves, strict=True)]
+        checked = [_check_tangent("linearize", t, x) for t, x in zip(function.in_types, leaves, strict=True)]
         active = [
             zeros(t) if m is None else m
-            for t, m, is_perturbed in zip(self.in_types, checked, self.perturbed, strict=True)
+            for t, m, is_perturbed in zip(function.in_types, checked, derivative.perturbed, strict=True)
             if is_perturbed and t.kind in "fc"
         ]
-        results = iter(run_program(self.program, [*residuals, *active]))
-        return self.out_tree.unflatten(
+        results = iter(run_program(derivative.program, [*residuals, *active]))
+        return function.out_tree.unflatten(
             [
                 float0_zeros(t)
                 if t.kind not in "fc"
                 else finalize_result(next(results) if is_dependent else zeros(t))
-                for t, is_dependent in zip(self.out_types, self.dependent, strict=True)
+                for t, is_dependent in zip(function.out_types, derivative.dependent, strict=True)
             ]
         )
 
@@ -321,44 +342,31 @@ class RecordedPullback:
 
     Attributes:
         transform_name: the transformation, for errors.
-        program: takes the residuals, then the inputs or their tangents, in which it is linear; returns the
-            dependent results or theirs.
-        in_types, out_types: of all inputs and results.
-        dependent: for each result whether it depends on the inputs.
-        in_tree, out_tree: the structures of the inputs and the result.
-        perturbed: for each input whether it may have a tangent.
-        is_derivative: whether the program maps tangents, which integers do not have; else it is the function itself.
+        derivative: what is transposed.
+        is_derivative: whether its program maps tangents, which integers do not have; else it is the function itself.
     """
 
     transform_name: str
-    program: Program
-    in_types: tuple[ArrayType, ...]
-    out_types: tuple[ArrayType, ...]
-    dependent: tuple[bool, ...]
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
-    perturbed: tuple[bool, ...]
+    derivative: RecordedDerivative
     is_derivative: bool = True
 
     def __call__(self, residuals: tuple[Array, ...], cotangent: PyTree) -> Any:
         """Applies the transpose."""
+        derivative, function = self.derivative, self.derivative.type
         leaves, tree = flatten(cotangent)
-        if tree != self.out_tree:
+        if tree != function.out_tree:
             raise TreeError(
-                f"{self.transform_name}: the structure of the cotangent is {tree}, that of the result {self.out_tree}"
+                f"{self.transform_name}: the structure of the cotangent is {tree}, that of the result {function.out_tree}"
             )
         out_cts = [
             _check_tangent(self.transform_name, t, ct, self.is_derivative)
-            for t, ct in zip(self.out_types, leaves, strict=True)
+            for t, ct in zip(function.out_types, leaves, strict=True)
         ]
-        dependent_cts = [ct for ct, is_dependent in zip(out_cts, self.dependent, strict=True) if is_dependent]
-        in_cts = iter(
-            call_in_transformation(
-                "transpose", partial(handlers.transpose.pull_back, self.program, residuals), dependent_cts
-            )
-        )
+        pull_back = partial(handlers.transpose.pull_back, derivative.program, residuals)
+        dependent_cts = list(compress(out_cts, derivative.dependent))
+        in_cts = iter(call_in_transformation("transpose", pull_back, dependent_cts))
         results: list[PyTree] = []
-        for t, is_perturbed in zip(self.in_types, self.perturbed, strict=True):
+        for t, is_perturbed in zip(function.in_types, derivative.perturbed, strict=True):
             if t.kind not in "fc" and self.is_derivative:
                 results.append(float0_zeros(t))
                 continue
@@ -366,7 +374,7 @@ class RecordedPullback:
             if ct is None:
                 ct = with_type_sharding(zeros(t), cotangent_type(t).explicit_sharding)
             results.append(finalize_result(ct))
-        return self.in_tree.unflatten(results)
+        return function.in_tree.unflatten(results)
 
 
 @final
@@ -452,28 +460,15 @@ def linearize(
     check_function("linearize", fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
-    flat = FunctionWithAuxiliary("linearize", fun, tree, has_aux)
     perturbed = flatten_flags("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
-    active = [is_perturbed and x.type.kind in "fc" for x, is_perturbed in zip(arrays, perturbed, strict=True)]
-    outputs, linear, dependent = handlers.linearize.linearize(
-        partial(call_in_transformation, "jvp", flat), arrays, active, function_origin(fun)
-    )
-    out_tree = flat.out_tree
-    n = out_tree.num_leaves
-    main_linear = _drop_auxiliary_outputs(linear, dependent, n)
-    push = RecordedPushforward(
-        drop_unneeded(main_linear.program, final=False),  # unneeded operations may lack a forward rule
-        types_of(arrays),
-        types_of(outputs[:n]),
-        tuple(dependent[:n]),
-        tree,
-        out_tree,
-        tuple(perturbed),
-    )
-    results = flat.rebuild_result(outputs)
-    f_jvp = Partial(push, main_linear.residuals)
-    vars(f_jvp)["out_nzs"] = unflatten_flags(out_tree, push.dependent)
-    return (results, f_jvp, flat.rebuild_auxiliary(outputs)) if has_aux else (results, f_jvp)
+    recording = record_derivative("linearize", fun, arrays, tree, perturbed, has_aux)
+    program = drop_unneeded(
+        recording.derivative.program, final=False
+    )  # what is unneeded may lack a forward rule
+    push = RecordedPushforward(attrs.evolve(recording.derivative, program=program))
+    f_jvp = Partial(push, recording.residuals)
+    vars(f_jvp)["out_nzs"] = unflatten_flags(push.derivative.type.out_tree, push.derivative.dependent)
+    return recording.return_with(f_jvp)
 
 
 def types_of(arrays: Sequence[Array]) -> tuple[ArrayType, ...]:
@@ -598,43 +593,64 @@ def _vjp(
     saveable: Sequence[bool],
     perturbed: Sequence[bool],
 ) -> tuple[PyTree, ...]:
-    flat, outputs, linear, dependent = record_linearization("vjp", fun, arrays, tree, perturbed, has_aux)
-    out_tree = flat.out_tree
-    n = out_tree.num_leaves
-    types, is_dependent = types_of(arrays), tuple(dependent[:n])
-    pull = RecordedPullback(
-        "vjp", linear.program, types, types_of(outputs[:n]), is_dependent, tree, out_tree, tuple(perturbed)
+    recording = record_derivative("vjp", fun, arrays, tree, perturbed, has_aux)
+    pull, function = RecordedPullback("vjp", recording.derivative), recording.derivative.type
+    info = PullbackInfo(
+        name=recording.flat.name,
+        apply=SummedPullback(pull, axes) if axes else pull,
+        needs_primals=bool(axes),
+        residual_sources=residual_sources(arrays, recording.residuals),
+        in_types=function.in_types,
+        in_tree=public_tree,
+        is_ref=tuple(is_ref),
+        out_tree=function.out_tree,
+        dependent=recording.derivative.dependent,
     )
-    results = flat.rebuild_result(outputs)
-    form = PullbackInfo(
-        flat.name,
-        SummedPullback(pull, axes) if axes else pull,
-        bool(axes),
-        residual_sources(arrays, linear.residuals),
-        types,
-        public_tree,
-        tuple(is_ref),
-        out_tree,
-        is_dependent,
-    )
-    f_vjp = make_pullback(form, arrays, linear.residuals, saveable)
-    return (results, f_vjp, flat.rebuild_auxiliary(outputs)) if has_aux else (results, f_vjp)
+    return recording.return_with(make_pullback(info, arrays, recording.residuals, saveable))
 
 
-def record_linearization(
+@final
+@attrs.frozen(eq=False)
+class Recording:
+    """What a call of a function and the recording of its derivative gave.
+
+    Attributes:
+        flat: the function.
+        outputs: the arrays of its result, and of auxiliary data.
+        derivative: of the result.
+        residuals: what the derivative's program takes first.
+    """
+
+    flat: FunctionWithAuxiliary
+    outputs: list[Array]
+    derivative: RecordedDerivative
+    residuals: tuple[Array, ...]
+
+    def return_with(self, derivative: PyTree) -> tuple[PyTree, ...]:
+        """Returns the result, a form of the derivative, and auxiliary data if there are some."""
+        results = self.flat.rebuild_result(self.outputs), derivative
+        return (*results, self.flat.rebuild_auxiliary(self.outputs)) if self.flat.has_aux else results
+
+
+def record_derivative(
     function_name: str,
     fun: Callable[..., object],
     arrays: list[Array],
     tree: PyTreeDef,
     perturbed: Sequence[bool],
     has_aux: bool,
-) -> tuple[FunctionWithAuxiliary, list[Array], LinearProgram, list[bool]]:
+) -> Recording:
+    """Calls a function and records its derivative by the floating arguments that are perturbed."""
     flat = FunctionWithAuxiliary(function_name, fun, tree, has_aux)
     active = [is_perturbed and x.type.kind in "fc" for is_perturbed, x in zip(perturbed, arrays, strict=True)]
     outputs, linear, dependent = handlers.linearize.linearize(
         partial(call_in_transformation, "jvp", flat), arrays, active, function_origin(fun)
     )
-    return flat, outputs, _drop_auxiliary_outputs(linear, dependent, flat.out_tree.num_leaves), dependent
+    n = flat.out_tree.num_leaves
+    linear = _drop_auxiliary_outputs(linear, dependent, n)
+    function_type = FunctionType(tree, types_of(arrays), flat.out_tree, types_of(outputs[:n]))
+    derivative = RecordedDerivative(linear.program, function_type, tuple(dependent[:n]), tuple(perturbed))
+    return Recording(flat, outputs, derivative, linear.residuals)
 
 
 @overload
@@ -681,15 +697,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
             f"linear_transpose: all primals and results must be floating or complex, or all integers, got "
             f"({types_text(tuple(types))}) -> ({types_text(types_of(results))})"
         )
-    pull = RecordedPullback(
-        "linear_transpose",
-        linear.program,
-        tuple(types),
-        types_of(results),
-        tuple(dependent),
-        tree,
-        flat.out_tree,
-        (True,) * len(types),
-        is_derivative=False,
-    )
+    function_type = FunctionType(tree, tuple(types), flat.out_tree, types_of(results))
+    derivative = RecordedDerivative(linear.program, function_type, tuple(dependent), (True,) * len(types))
+    pull = RecordedPullback("linear_transpose", derivative, is_derivative=False)
     return Partial(pull, linear.residuals)

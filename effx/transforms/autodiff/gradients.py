@@ -10,7 +10,7 @@ from effx.errors import DTypeError, RefError, RefGivenError, ShapeError, check_f
 from effx.ir.types import ArrayType
 from effx.tracing.arguments import as_arrays, callable_name, select_arguments
 from effx.tracing.wrapping import wraps
-from effx.transforms.autodiff.core import RecordedPullback, SummedPullback, record_linearization, types_of
+from effx.transforms.autodiff.core import RecordedPullback, SummedPullback, record_derivative
 from effx.transforms.maps.mapped_axes import parse_axis_names
 from effx.tree.registry import PyTree, flatten
 
@@ -149,34 +149,24 @@ def _value_and_grad(
             _check_input(name, x.type, holomorphic, allow_int)
 
         perturbed = (True,) * len(arrays)
-        flat, outputs, linear, dependent = record_linearization(
-            "grad", function, arrays, tree, perturbed, has_aux
-        )
-        n = flat.out_tree.num_leaves
-        if n != 1 or outputs[0].type.shape:
-            got = ", ".join(repr(y.type) for y in outputs[:n])
+        recording = record_derivative("grad", function, arrays, tree, perturbed, has_aux)
+        residuals, types = recording.residuals, recording.derivative.type.out_types
+        if len(types) != 1 or types[0].shape:
+            got = ", ".join(map(repr, types))
             raise ShapeError(f"grad: {name} must return a scalar, got {got or 'nothing'}; use vjp or jacrev")
-        y = outputs[0]
-        _check_output(name, y.type, holomorphic)
-        seed = scalar(1, y.type.dtype, y.type.weak)
-        depends = tuple(dependent[:1])
-        pull = RecordedPullback(
-            "grad", linear.program, types_of(arrays), (y.type,), depends, tree, leaf_structure, perturbed
-        )
+        (t,) = types
+        _check_output(name, t, holomorphic)
+        seed = recording.derivative.type.out_tree.unflatten([scalar(1, t.dtype, t.weak)])
+        pull = RecordedPullback("grad", recording.derivative)
         gradients = (
-            SummedPullback(pull, axes)(linear.residuals, tuple(arrays), seed)
-            if axes
-            else pull(linear.residuals, seed)
+            SummedPullback(pull, axes)(residuals, tuple(arrays), seed) if axes else pull(residuals, seed)
         )
         result = gradients if isinstance(argnums, Sequence) else gradients[0]
-        value = flat.rebuild_result(outputs)
-        return ((value, flat.rebuild_auxiliary(outputs)) if has_aux else value), result
+        value, _, *auxiliary = recording.return_with(None)
+        return ((value, *auxiliary) if has_aux else value), result
 
     value_and_gradient.argnums = argnums  # type: ignore[attr-defined]  # for ValueAndGradient
     return value_and_gradient
-
-
-leaf_structure = flatten(0)[1]
 
 
 def _check_input(name: str, t: ArrayType, holomorphic: bool, allow_int: bool) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import ParamSpec, TypeVar, cast, overload
+from typing import ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from effx.errors import check_function
 from effx.transforms.jit.function import Function, JitDecorator, Jitted
@@ -15,40 +15,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class JitOptions(TypedDict, total=False):
+    """The options of `jit`, for functions that pass them on."""
+
+    in_shardings: PyTree
+    out_shardings: PyTree
+    static_argnums: int | Iterable[int] | None
+    static_argnames: str | Iterable[str] | None
+    donate_argnums: int | Iterable[int] | None
+    donate_argnames: str | Iterable[str] | None
+    keep_unused: bool
+    inline: bool | Inline
+    device: object
+    backend: str | None
+    compiler_options: Mapping[str, str | bool | int | float] | None
+    abstracted_axes: PyTree
+
+
 @overload
-def jit(
-    fun: Callable[P, R],
-    *,
-    in_shardings: PyTree = None,
-    out_shardings: PyTree = None,
-    static_argnums: "int | Iterable[int] | None" = None,
-    static_argnames: "str | Iterable[str] | None" = None,
-    donate_argnums: "int | Iterable[int] | None" = None,
-    donate_argnames: "str | Iterable[str] | None" = None,
-    keep_unused: bool = False,
-    inline: bool | Inline = False,
-    device: object = None,
-    backend: str | None = None,
-    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
-    abstracted_axes: PyTree = None,
-) -> Jitted[P, R]: ...
+def jit(fun: Callable[P, R], **options: Unpack[JitOptions]) -> Jitted[P, R]: ...
 @overload
-def jit(
-    fun: None = None,
-    *,
-    in_shardings: PyTree = None,
-    out_shardings: PyTree = None,
-    static_argnums: "int | Iterable[int] | None" = None,
-    static_argnames: "str | Iterable[str] | None" = None,
-    donate_argnums: "int | Iterable[int] | None" = None,
-    donate_argnames: "str | Iterable[str] | None" = None,
-    keep_unused: bool = False,
-    inline: bool | Inline = False,
-    device: object = None,
-    backend: str | None = None,
-    compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
-    abstracted_axes: PyTree = None,
-) -> "JitDecorator": ...
+def jit(fun: None = None, **options: Unpack[JitOptions]) -> JitDecorator: ...
 def jit(
     fun: Callable[P, R] | None = None,
     *,
