@@ -15,7 +15,7 @@ from effx.ir.catalogue import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 # What stands between an operation class and `Operation` and is a matter of effx's own files.
-OWN = {"Grouped", "PositiveBinary", "UnitIntervalElementwise"}
+OWN = {"PositiveBinary", "UnitIntervalElementwise"}
 
 
 def find_bases(kind: type[Operation[object]]) -> set[str]:

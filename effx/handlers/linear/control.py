@@ -191,9 +191,8 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], must_run_once: bool) -> Op
         parts.linear, inputs=tuple([linear_inputs[x] for x in sources.join()]), derived={}
     )
     # What the known part computes for it, in this order.
-    computed: dict[Source, Residual] = {
-        x: Residual(j) for j, x in enumerate((*hoisted, *forwarded.carry, *stacked))
-    }
+    passed: tuple[Source, ...] = (*hoisted, *forwarded.carry, *stacked)
+    computed = {x: Residual(j) for j, x in enumerate(passed)}
     return OperationParts(
         known=known_part if computed or is_needed(parts.known) else None,
         known_operands=known.join(),

@@ -167,11 +167,11 @@ def recur_parallel_map(frame: Frame, op: ParallelMap, operands: Sequence[Array])
     _merge_replica_states(frame, states, state, op)
     # A row for each replica.
     collect_values(frame, [_merge_axes(x, len(op.axes)) for x in collected], handled.collected)
-    parts = split_by_layouts(leaves_out, handled.results)
+    leaves_of_results = split_by_layouts(leaves_out, handled.results)
     return tuple(
         [
             _rebuild_result(frame, op, xs, layout, cut)
-            for xs, layout, cut in zip(parts, handled.results, op.cuts_out, strict=True)
+            for xs, layout, cut in zip(leaves_of_results, handled.results, op.cuts_out, strict=True)
         ]
     )
 

@@ -97,6 +97,7 @@ from effx.ir.ops.collective import (
     AxisIndex as AxisIndex,
     Collective as Collective,
     CollectiveReduction as CollectiveReduction,
+    Grouped as Grouped,
     PCast as PCast,
     PMax as PMax,
     PMin as PMin,

@@ -487,7 +487,7 @@ def _emit_block_scan(
         totals = t.with_shape((outer, blocks, inner))
         running = sizes.reshape(body, running, row, totals)
         total = (_emit_window_scan if blocks * totals.size <= WINDOWED else _emit_block_scan)(
-            body, running, totals, 1, combine, start, backwards
+            body, running, totals, 1, combine, start, backwards=backwards
         )
         # The total before a block: the scan of totals, shifted by one block.
         by = -1 if backwards else 1
