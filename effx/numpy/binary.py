@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from effx import dtypes
 from effx.array import Array, arithmetic, operators, reducing
+from effx.array.declared import Declaration, bind_two_by_position
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, scalar
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -59,34 +60,21 @@ def _promote_integers(x: Operand, y: Operand) -> tuple[Array, Array]:
     return (convert(a, dtypes.int32), convert(b, dtypes.int32)) if a.type.kind == "b" else (a, b)
 
 
-@make_ufunc(0, reducing.sum, reducing.cumsum, "add")
-def add(x: Operand, y: Operand, /) -> Array:
-    """The sum `x + y`; or of booleans.
+_OF_TWO = {"x": "Operand", "y": "Operand", "return": "Array"}
+declare_promoted = Declaration(bind_two_by_position(perform_promoted), _OF_TWO)
+declare_ordered = Declaration(bind_two_by_position(perform_promoted_ordered), _OF_TWO)
 
-    >>> int(add(1, 2))
-    3
-    """
-    return perform_promoted(arithmetic.ADD, x, y)
-
-
-@make_ufunc(associative=False)
-def subtract(x: Operand, y: Operand, /) -> Array:
-    """The difference `x - y`.
-
-    >>> int(subtract(1, 2))
-    -1
-    """
-    return perform_promoted(arithmetic.SUB, x, y)
-
-
-@make_ufunc(1, reducing.prod, reducing.cumprod, "multiply")
-def multiply(x: Operand, y: Operand, /) -> Array:
-    """The product `x * y`; and of booleans.
-
-    >>> int(multiply(2, 3))
-    6
-    """
-    return perform_promoted(arithmetic.MUL, x, y)
+add = make_ufunc(0, reducing.sum, reducing.cumsum, "add")(
+    declare_promoted(arithmetic.ADD, "The sum `x + y`; or of booleans.", "int(add(1, 2))", "3")
+)
+subtract = make_ufunc(associative=False)(
+    declare_promoted(arithmetic.SUB, "The difference `x - y`.", "int(subtract(1, 2))", "-1", name="subtract")
+)
+multiply = make_ufunc(1, reducing.prod, reducing.cumprod, "multiply")(
+    declare_promoted(
+        arithmetic.MUL, "The product `x * y`; and of booleans.", "int(multiply(2, 3))", "6", name="multiply"
+    )
+)
 
 
 def true_divide(x: Operand, y: Operand, /) -> Array:
@@ -172,24 +160,16 @@ def float_power(x: Operand, y: Operand, /) -> Array:
     return perform(arithmetic.POW, tuple(arithmetic.promote_inexact(x, y)))
 
 
-@make_ufunc(None, reducing.max, reducing.cummax, "max")
-def maximum(x: Operand, y: Operand, /) -> Array:
-    """The larger one; NaN if one is NaN.
-
-    >>> int(maximum(2, 3))
-    3
-    """
-    return perform_promoted_ordered(arithmetic.MAX, x, y)
-
-
-@make_ufunc(None, reducing.min, reducing.cummin, "min")
-def minimum(x: Operand, y: Operand, /) -> Array:
-    """The smaller one; NaN if one is NaN.
-
-    >>> int(minimum(2, 3))
-    2
-    """
-    return perform_promoted_ordered(arithmetic.MIN, x, y)
+maximum = make_ufunc(None, reducing.max, reducing.cummax, "max")(
+    declare_ordered(
+        arithmetic.MAX, "The larger one; NaN if one is NaN.", "int(maximum(2, 3))", "3", name="maximum"
+    )
+)
+minimum = make_ufunc(None, reducing.min, reducing.cummin, "min")(
+    declare_ordered(
+        arithmetic.MIN, "The smaller one; NaN if one is NaN.", "int(minimum(2, 3))", "2", name="minimum"
+    )
+)
 
 
 def fmax(x1: Operand, x2: Operand) -> Array:
@@ -386,34 +366,21 @@ def nextafter(x: Operand, y: Operand, /) -> Array:
     return perform(_NEXT_AFTER, tuple(arithmetic.promote_inexact(x, y)))
 
 
-@make_ufunc(-1)
-def bitwise_and(x: Operand, y: Operand, /) -> Array:
-    """The bits set in both.
-
-    >>> int(bitwise_and(6, 3))
-    2
-    """
-    return perform_promoted(arithmetic.AND, x, y)
-
-
-@make_ufunc(0)
-def bitwise_or(x: Operand, y: Operand, /) -> Array:
-    """The bits set in one or both.
-
-    >>> int(bitwise_or(6, 3))
-    7
-    """
-    return perform_promoted(arithmetic.OR, x, y)
-
-
-@make_ufunc(0)
-def bitwise_xor(x: Operand, y: Operand, /) -> Array:
-    """The bits set in exactly one.
-
-    >>> int(bitwise_xor(6, 3))
-    5
-    """
-    return perform_promoted(arithmetic.XOR, x, y)
+bitwise_and = make_ufunc(-1)(
+    declare_promoted(
+        arithmetic.AND, "The bits set in both.", "int(bitwise_and(6, 3))", "2", name="bitwise_and"
+    )
+)
+bitwise_or = make_ufunc(0)(
+    declare_promoted(
+        arithmetic.OR, "The bits set in one or both.", "int(bitwise_or(6, 3))", "7", name="bitwise_or"
+    )
+)
+bitwise_xor = make_ufunc(0)(
+    declare_promoted(
+        arithmetic.XOR, "The bits set in exactly one.", "int(bitwise_xor(6, 3))", "5", name="bitwise_xor"
+    )
+)
 
 
 def invert(x: Operand, /) -> Array:

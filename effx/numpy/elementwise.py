@@ -7,10 +7,11 @@ weak types stay weak.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from effx import dtypes
 from effx.array import Array, arithmetic
+from effx.array.declared import Declaration, bind_one_by_position
 from effx.array.promotion import as_operand, convert, scalar
 from effx.array.reducing import refuse_out
 from effx.effects import perform
@@ -24,7 +25,11 @@ from effx.numpy.ufuncs import make_ufunc
 from effx.transforms.jit.jit import jit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from effx.array import Operand
+    from effx.ir.ops.base import Unary
+    from effx.numpy.signatures import InexactFunction
 
 __all__ = [
     "abs",
@@ -84,195 +89,61 @@ __all__ = [
 
 _COMPLEX = e.Complex()
 
+# Functions that turn integers into floats, and keep other dtypes and shapes.
+declare_inexact = Declaration(
+    cast("Callable[[Unary], InexactFunction]", bind_one_by_position(arithmetic.unary)),
+    {"x": "Operand", "return": "Array"},
+)
 
-@typed_as_inexact
-def sqrt(x: Operand, /) -> Array:
-    """The square root; NaN below 0 for real numbers.
-
-    >>> float(sqrt(4.0))
-    2.0
-    """
-    return arithmetic.unary(exponential.SQRT, x)
-
-
-@typed_as_inexact
-def cbrt(x: Operand, /) -> Array:
-    """The real cube root.
-
-    >>> float(cbrt(-8.0))
-    -2.0
-    """
-    return arithmetic.unary(exponential.CBRT, x)
-
-
-@typed_as_inexact
-def exp(x: Operand, /) -> Array:
-    """Returns e to the power x.
-
-    >>> float(exp(0.0))
-    1.0
-    """
-    return arithmetic.unary(exponential.EXP, x)
-
-
-@typed_as_inexact
-def exp2(x: Operand, /) -> Array:
-    """2 to the power x.
-
-    >>> float(exp2(3.0))
-    8.0
-    """
-    return arithmetic.unary(exponential.EXP2, x)
-
-
-@typed_as_inexact
-def expm1(x: Operand, /) -> Array:
-    """Returns exp(x) - 1, exact near 0.
-
-    >>> float(expm1(0.0))
-    0.0
-    """
-    return arithmetic.unary(exponential.EXPM1, x)
-
-
-@typed_as_inexact
-def log(x: Operand, /) -> Array:
-    """The natural logarithm.
-
-    >>> float(log(1.0))
-    0.0
-    """
-    return arithmetic.unary(exponential.LOG, x)
-
-
-@typed_as_inexact
-def log1p(x: Operand, /) -> Array:
-    """Returns log(1 + x), exact near 0.
-
-    >>> float(log1p(0.0))
-    0.0
-    """
-    return arithmetic.unary(exponential.LOG1P, x)
-
-
-@typed_as_inexact
-def sin(x: Operand, /) -> Array:
-    """The sine of x radians.
-
-    >>> float(sin(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.SIN, x)
-
-
-@typed_as_inexact
-def cos(x: Operand, /) -> Array:
-    """The cosine of x radians.
-
-    >>> float(cos(0.0))
-    1.0
-    """
-    return arithmetic.unary(trigonometric.COS, x)
-
-
-@typed_as_inexact
-def tan(x: Operand, /) -> Array:
-    """The tangent of x radians.
-
-    >>> float(tan(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.TAN, x)
-
-
-@typed_as_inexact
-def arcsin(x: Operand, /) -> Array:
-    """The inverse sine, in radians from -pi/2 to pi/2.
-
-    >>> float(arcsin(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.ASIN, x)
-
-
-@typed_as_inexact
-def arccos(x: Operand, /) -> Array:
-    """The inverse cosine, in radians from 0 to pi.
-
-    >>> float(arccos(1.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.ACOS, x)
-
-
-@typed_as_inexact
-def arctan(x: Operand, /) -> Array:
-    """The inverse tangent, in radians from -pi/2 to pi/2.
-
-    >>> float(arctan(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.ATAN, x)
-
-
-@typed_as_inexact
-def sinh(x: Operand, /) -> Array:
-    """The hyperbolic sine.
-
-    >>> float(sinh(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.SINH, x)
-
-
-@typed_as_inexact
-def cosh(x: Operand, /) -> Array:
-    """The hyperbolic cosine.
-
-    >>> float(cosh(0.0))
-    1.0
-    """
-    return arithmetic.unary(trigonometric.COSH, x)
-
-
-@typed_as_inexact
-def tanh(x: Operand, /) -> Array:
-    """The hyperbolic tangent.
-
-    >>> float(tanh(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.TANH, x)
-
-
-@typed_as_inexact
-def arcsinh(x: Operand, /) -> Array:
-    """The inverse hyperbolic sine.
-
-    >>> float(arcsinh(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.ASINH, x)
-
-
-@typed_as_inexact
-def arccosh(x: Operand, /) -> Array:
-    """The inverse hyperbolic cosine; NaN below 1 for real numbers.
-
-    >>> float(arccosh(1.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.ACOSH, x)
-
-
-@typed_as_inexact
-def arctanh(x: Operand, /) -> Array:
-    """The inverse hyperbolic tangent.
-
-    >>> float(arctanh(0.0))
-    0.0
-    """
-    return arithmetic.unary(trigonometric.ATANH, x)
+sqrt = declare_inexact(
+    exponential.SQRT, "The square root; NaN below 0 for real numbers.", "float(sqrt(4.0))", "2.0"
+)
+cbrt = declare_inexact(exponential.CBRT, "The real cube root.", "float(cbrt(-8.0))", "-2.0")
+exp = declare_inexact(exponential.EXP, "Returns e to the power x.", "float(exp(0.0))", "1.0")
+exp2 = declare_inexact(exponential.EXP2, "2 to the power x.", "float(exp2(3.0))", "8.0")
+expm1 = declare_inexact(exponential.EXPM1, "Returns exp(x) - 1, exact near 0.", "float(expm1(0.0))", "0.0")
+log = declare_inexact(exponential.LOG, "The natural logarithm.", "float(log(1.0))", "0.0")
+log1p = declare_inexact(exponential.LOG1P, "Returns log(1 + x), exact near 0.", "float(log1p(0.0))", "0.0")
+sin = declare_inexact(trigonometric.SIN, "The sine of x radians.", "float(sin(0.0))", "0.0")
+cos = declare_inexact(trigonometric.COS, "The cosine of x radians.", "float(cos(0.0))", "1.0")
+tan = declare_inexact(trigonometric.TAN, "The tangent of x radians.", "float(tan(0.0))", "0.0")
+arcsin = declare_inexact(
+    trigonometric.ASIN,
+    "The inverse sine, in radians from -pi/2 to pi/2.",
+    "float(arcsin(0.0))",
+    "0.0",
+    name="arcsin",
+)
+arccos = declare_inexact(
+    trigonometric.ACOS,
+    "The inverse cosine, in radians from 0 to pi.",
+    "float(arccos(1.0))",
+    "0.0",
+    name="arccos",
+)
+arctan = declare_inexact(
+    trigonometric.ATAN,
+    "The inverse tangent, in radians from -pi/2 to pi/2.",
+    "float(arctan(0.0))",
+    "0.0",
+    name="arctan",
+)
+sinh = declare_inexact(trigonometric.SINH, "The hyperbolic sine.", "float(sinh(0.0))", "0.0")
+cosh = declare_inexact(trigonometric.COSH, "The hyperbolic cosine.", "float(cosh(0.0))", "1.0")
+tanh = declare_inexact(trigonometric.TANH, "The hyperbolic tangent.", "float(tanh(0.0))", "0.0")
+arcsinh = declare_inexact(
+    trigonometric.ASINH, "The inverse hyperbolic sine.", "float(arcsinh(0.0))", "0.0", name="arcsinh"
+)
+arccosh = declare_inexact(
+    trigonometric.ACOSH,
+    "The inverse hyperbolic cosine; NaN below 1 for real numbers.",
+    "float(arccosh(1.0))",
+    "0.0",
+    name="arccosh",
+)
+arctanh = declare_inexact(
+    trigonometric.ATANH, "The inverse hyperbolic tangent.", "float(arctanh(0.0))", "0.0", name="arctanh"
+)
 
 
 asin, acos, atan = arcsin, arccos, arctan

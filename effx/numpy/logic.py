@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
+from effx.array.declared import Declaration, bind_two_by_position
 from effx.array.promotion import (
     as_operand,
     as_operand_or_list,
@@ -32,8 +33,11 @@ from effx.numpy.ufuncs import make_ufunc
 
 if TYPE_CHECKING:
     from effx.array import Number, Operand
+    from effx.ir.ops.base import Elementwise
     from effx.ir.values.array import bool_
     from effx.ir.values.described import SupportsArray
+
+    Comparing = Callable[[Operand, Operand], Array[bool_, *tuple[Any, ...]]]
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "equal", "greater", "greater_equal", "isclose", "iscomplex",
@@ -42,59 +46,40 @@ __all__ = [
     "signbit", "where",
 ]  # fmt: skip
 
+_COMPARING = {"x": "Operand", "y": "Operand", "return": "Array[bool_, *tuple[Any, ...]]"}
+declare_equality = Declaration(
+    cast("Callable[[Elementwise], Comparing]", bind_two_by_position(perform_promoted)), _COMPARING
+)
+declare_comparison = Declaration(
+    cast("Callable[[Elementwise], Comparing]", bind_two_by_position(perform_promoted_ordered)), _COMPARING
+)
 
-def equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
-    """Whether `x == y`, element by element.
-
-    >>> bool(equal(1, 1.0))
-    True
-    """
-    return perform_promoted(arithmetic.EQ, x, y)
-
-
-def not_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
-    """Whether `x != y`, element by element.
-
-    >>> bool(not_equal(1, 2))
-    True
-    """
-    return perform_promoted(arithmetic.NE, x, y)
-
-
-def less(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
-    """Whether `x < y`, element by element.
-
-    >>> bool(less(1, 2))
-    True
-    """
-    return perform_promoted_ordered(arithmetic.LT, x, y)
-
-
-def less_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
-    """Whether `x <= y`, element by element.
-
-    >>> bool(less_equal(1, 1))
-    True
-    """
-    return perform_promoted_ordered(arithmetic.LE, x, y)
-
-
-def greater(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
-    """Whether `x > y`, element by element.
-
-    >>> bool(greater(1, 2))
-    False
-    """
-    return perform_promoted_ordered(arithmetic.GT, x, y)
-
-
-def greater_equal(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
-    """Whether `x >= y`, element by element.
-
-    >>> bool(greater_equal(1, 1))
-    True
-    """
-    return perform_promoted_ordered(arithmetic.GE, x, y)
+equal = declare_equality(
+    arithmetic.EQ, "Whether `x == y`, element by element.", "bool(equal(1, 1.0))", "True", name="equal"
+)
+not_equal = declare_equality(
+    arithmetic.NE, "Whether `x != y`, element by element.", "bool(not_equal(1, 2))", "True", name="not_equal"
+)
+less = declare_comparison(
+    arithmetic.LT, "Whether `x < y`, element by element.", "bool(less(1, 2))", "True", name="less"
+)
+less_equal = declare_comparison(
+    arithmetic.LE,
+    "Whether `x <= y`, element by element.",
+    "bool(less_equal(1, 1))",
+    "True",
+    name="less_equal",
+)
+greater = declare_comparison(
+    arithmetic.GT, "Whether `x > y`, element by element.", "bool(greater(1, 2))", "False", name="greater"
+)
+greater_equal = declare_comparison(
+    arithmetic.GE,
+    "Whether `x >= y`, element by element.",
+    "bool(greater_equal(1, 1))",
+    "True",
+    name="greater_equal",
+)
 
 
 def to_bool(x: Operand, function_name: str) -> Array:

@@ -9,7 +9,8 @@ from effx.dtypes import DTypeLike
 from effx.errors import DTypeError
 from effx.families.mulhi import Mulhi
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import perform_binary, perform_ordered, perform_unary, typed_as_unary
+from effx.lax.declared import declare_binary, declare_unary
+from effx.lax.operands import perform_binary, perform_ordered, perform_unary
 
 __all__ = [
     "RoundingMethod", "abs", "add", "ceil", "div", "floor", "is_finite", "max", "min", "mul", "mulhi", "neg",
@@ -24,100 +25,16 @@ IS_FINITE = e.IsFinite()
 NEXT_AFTER = e.NextAfter()
 ROUND_AWAY_FROM_ZERO = e.RoundAwayFromZero()
 
-
-@typed_as_unary
-def neg(x: Operand) -> Array:
-    """Returns -x; unsigned integers wrap around.
-
-    Args:
-        x: integer, floating or complex, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> neg(2.0)
-    Array(-2., dtype=float32, weak_type=True)
-    """
-    return perform_unary(arithmetic.NEG, x)
-
-
-@typed_as_unary
-def sign(x: Operand) -> Array:
-    """Returns -1, 0 or 1 by the sign of x; of complex x, x / abs(x). NaN for NaN.
-
-    Args:
-        x: integer, floating or complex, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> sign(-2.5)
-    Array(-1., dtype=float32, weak_type=True)
-    """
-    return perform_unary(arithmetic.SIGN, x)
-
-
-@typed_as_unary
-def floor(x: Operand) -> Array:
-    """Returns the largest integers not above x.
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> floor(-1.5)
-    Array(-2., dtype=float32, weak_type=True)
-    """
-    return perform_unary(arithmetic.FLOOR, x)
-
-
-@typed_as_unary
-def ceil(x: Operand) -> Array:
-    """Returns the smallest integers not below x.
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> ceil(-1.5)
-    Array(-1., dtype=float32, weak_type=True)
-    """
-    return perform_unary(CEIL, x)
-
-
-@typed_as_unary
-def square(x: Operand) -> Array:
-    """Returns x * x.
-
-    Args:
-        x: integer, floating or complex, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> square(3.0)
-    Array(9., dtype=float32, weak_type=True)
-    """
-    return perform_unary(SQUARE, x)
+neg = declare_unary(arithmetic.NEG, "Returns -x; unsigned integers wrap around.", "neg(2.0)", "-2.")
+sign = declare_unary(
+    arithmetic.SIGN,
+    "Returns -1, 0 or 1 by the sign of x; of complex x, x / abs(x). NaN for NaN.",
+    "sign(-2.5)",
+    "-1.",
+)
+floor = declare_unary(arithmetic.FLOOR, "Returns the largest integers not above x.", "floor(-1.5)", "-2.")
+ceil = declare_unary(CEIL, "Returns the smallest integers not below x.", "ceil(-1.5)", "-1.")
+square = declare_unary(SQUARE, "Returns x * x.", "square(3.0)", "9.")
 
 
 def abs(x: Operand) -> Array:
@@ -156,42 +73,8 @@ def is_finite(x: Operand) -> Array:
     return perform_unary(IS_FINITE, x)
 
 
-def add(x: Operand, y: Operand) -> Array:
-    """Returns x + y; of booleans, x or y.
-
-    Args:
-        x, y: any, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> add(1.0, 2.0)
-    Array(3., dtype=float32, weak_type=True)
-    """
-    return perform_binary(arithmetic.ADD, x, y)
-
-
-def sub(x: Operand, y: Operand) -> Array:
-    """Returns x - y.
-
-    Args:
-        x, y: integer, floating or complex, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> sub(1.0, 2.0)
-    Array(-1., dtype=float32, weak_type=True)
-    """
-    return perform_binary(arithmetic.SUB, x, y)
+add = declare_binary(arithmetic.ADD, "Returns x + y; of booleans, x or y.", "add(1.0, 2.0)", "3.")
+sub = declare_binary(arithmetic.SUB, "Returns x - y.", "sub(1.0, 2.0)", "-1.")
 
 
 def mul(x: Operand, y: Operand, *, out_dtype: DTypeLike | None = None) -> Array:
@@ -217,44 +100,16 @@ def mul(x: Operand, y: Operand, *, out_dtype: DTypeLike | None = None) -> Array:
     return perform_binary(arithmetic.MUL, *[convert(as_operand(v, "mul"), dtype) for v in (x, y)])
 
 
-def div(x: Operand, y: Operand) -> Array:
-    """Returns x / y; integers truncate toward zero.
-
-    Integers divided by zero give -1, and the smallest integer divided by -1 gives itself.
-
-    Args:
-        x, y: integer, floating or complex, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> div(-7, 2)
-    Array(-3, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.DIV, x, y)
-
-
-def rem(x: Operand, y: Operand) -> Array:
-    """Returns the remainder of x / y, with the sign of x.
-
-    Args:
-        x, y: integer or floating, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> rem(-7, 2)
-    Array(-1, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.REM, x, y)
+div = declare_binary(
+    arithmetic.DIV,
+    "Returns x / y; integers truncate toward zero.",
+    "div(-7, 2)",
+    "-3",
+    details="Integers divided by zero give -1, and the smallest integer divided by -1 gives itself.",
+)
+rem = declare_binary(
+    arithmetic.REM, "Returns the remainder of x / y, with the sign of x.", "rem(-7, 2)", "-1"
+)
 
 
 def max(x: Operand, y: Operand) -> Array:
@@ -347,23 +202,12 @@ def round(x: Operand, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM
     return perform_unary(op, x)
 
 
-@typed_as_unary
-def one_minus_square(x: Operand) -> Array:
-    """Returns 1 - x², as the product (1 - x)(1 + x), which loses no digits near 1.
-
-    Args:
-        x: a number of any dtype but bool, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> one_minus_square(0.5)
-    Array(0.75, dtype=float32, weak_type=True)
-    """
-    return perform_unary(ONE_MINUS_SQUARE, x)
+one_minus_square = declare_unary(
+    ONE_MINUS_SQUARE,
+    "Returns 1 - x², as the product (1 - x)(1 + x), which loses no digits near 1.",
+    "one_minus_square(0.5)",
+    "0.75",
+)
 
 
 def mulhi(x: Operand, y: Operand, /) -> Array:

@@ -1,8 +1,8 @@
 """Logical and bitwise operations, shifts and counts of bits."""
 
-from effx.array import Array, Operand, arithmetic
+from effx.array import arithmetic
 from effx.ir.ops import elementwise as e
-from effx.lax.operands import perform_binary, perform_unary, typed_as_unary
+from effx.lax.declared import declare_binary, declare_unary
 
 __all__ = [
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "population_count", "shift_left",
@@ -12,173 +12,43 @@ __all__ = [
 POPULATION_COUNT = e.PopulationCount()
 COUNT_LEADING_ZEROS = e.CountLeadingZeros()
 
-
-@typed_as_unary
-def bitwise_not(x: Operand) -> Array:
-    """Returns logical not of booleans, bitwise not of integers.
-
-    Args:
-        x: integer or boolean, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> bitwise_not(5)
-    Array(-6, dtype=int32, weak_type=True)
-    """
-    return perform_unary(arithmetic.NOT, x)
-
-
-@typed_as_unary
-def population_count(x: Operand) -> Array:
-    """Returns the number of bits that are 1.
-
-    Args:
-        x: integer, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> population_count(7)
-    Array(3, dtype=int32, weak_type=True)
-    """
-    return perform_unary(POPULATION_COUNT, x)
-
-
-@typed_as_unary
-def clz(x: Operand) -> Array:
-    """Returns the number of leading bits that are 0.
-
-    Args:
-        x: integer, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> clz(1)
-    Array(31, dtype=int32, weak_type=True)
-    """
-    return perform_unary(COUNT_LEADING_ZEROS, x)
-
-
-def bitwise_and(x: Operand, y: Operand) -> Array:
-    """Returns logical or bitwise and.
-
-    Args:
-        x, y: integer or boolean, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> bitwise_and(6, 3)
-    Array(2, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.AND, x, y)
-
-
-def bitwise_or(x: Operand, y: Operand) -> Array:
-    """Returns logical or bitwise or.
-
-    Args:
-        x, y: integer or boolean, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> bitwise_or(6, 3)
-    Array(7, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.OR, x, y)
-
-
-def bitwise_xor(x: Operand, y: Operand) -> Array:
-    """Returns logical or bitwise exclusive or.
-
-    Args:
-        x, y: integer or boolean, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> bitwise_xor(6, 3)
-    Array(5, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.XOR, x, y)
-
-
-def shift_left(x: Operand, y: Operand) -> Array:
-    """Returns x shifted left by y bits; 0 if y is not below the width.
-
-    Args:
-        x, y: integer, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> shift_left(1, 4)
-    Array(16, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.SHIFT_LEFT, x, y)
-
-
-def shift_right_arithmetic(x: Operand, y: Operand) -> Array:
-    """Returns x shifted right by y bits, the sign bit repeated.
-
-    Args:
-        x, y: integer, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> shift_right_arithmetic(-8, 1)
-    Array(-4, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.SHIFT_RIGHT, x, y)
-
-
-def shift_right_logical(x: Operand, y: Operand) -> Array:
-    """Returns x shifted right by y bits, zeros shifted in.
-
-    Args:
-        x, y: integer, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-    Returns:
-        An array of the operands' dtype and shape.
-
-    Raises:
-        DTypeError: dtypes differ or are of another kind.
-        ShapeError: shapes differ.
-
-    >>> shift_right_logical(8, 1)
-    Array(4, dtype=int32, weak_type=True)
-    """
-    return perform_binary(arithmetic.SHIFT_RIGHT_LOGICAL, x, y)
+bitwise_not = declare_unary(
+    arithmetic.NOT,
+    "Returns logical not of booleans, bitwise not of integers.",
+    "bitwise_not(5)",
+    "-6",
+    name="bitwise_not",
+)
+population_count = declare_unary(
+    POPULATION_COUNT, "Returns the number of bits that are 1.", "population_count(7)", "3"
+)
+clz = declare_unary(
+    COUNT_LEADING_ZEROS, "Returns the number of leading bits that are 0.", "clz(1)", "31", name="clz"
+)
+bitwise_and = declare_binary(
+    arithmetic.AND, "Returns logical or bitwise and.", "bitwise_and(6, 3)", "2", name="bitwise_and"
+)
+bitwise_or = declare_binary(
+    arithmetic.OR, "Returns logical or bitwise or.", "bitwise_or(6, 3)", "7", name="bitwise_or"
+)
+bitwise_xor = declare_binary(
+    arithmetic.XOR, "Returns logical or bitwise exclusive or.", "bitwise_xor(6, 3)", "5", name="bitwise_xor"
+)
+shift_left = declare_binary(
+    arithmetic.SHIFT_LEFT,
+    "Returns x shifted left by y bits; 0 if y is not below the width.",
+    "shift_left(1, 4)",
+    "16",
+)
+shift_right_arithmetic = declare_binary(
+    arithmetic.SHIFT_RIGHT,
+    "Returns x shifted right by y bits, the sign bit repeated.",
+    "shift_right_arithmetic(-8, 1)",
+    "-4",
+)
+shift_right_logical = declare_binary(
+    arithmetic.SHIFT_RIGHT_LOGICAL,
+    "Returns x shifted right by y bits, zeros shifted in.",
+    "shift_right_logical(8, 1)",
+    "4",
+)

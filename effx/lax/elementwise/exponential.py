@@ -7,6 +7,7 @@ from effx.array.promotion import as_operand, convert
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
 from effx.lax.accuracy import Accuracy, perform_with_accuracy, typed_as_accurate_unary
+from effx.lax.declared import declare_accurate_unary
 from effx.lax.operands import check_int, perform_binary, perform_unary, typed_as_unary
 
 __all__ = [
@@ -24,25 +25,7 @@ RSQRT = e.Rsqrt()
 CBRT = e.Cbrt()
 LOGISTIC = e.Logistic()
 
-
-@typed_as_accurate_unary
-def exp(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns e to the power x.
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> exp(0.0)
-    Array(1., dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(EXP, x, accuracy)
+exp = declare_accurate_unary(EXP, "Returns e to the power x.", "exp(0.0)", "1.")
 
 
 @typed_as_accurate_unary
@@ -66,144 +49,17 @@ def exp2(x: Operand, *, accuracy: Accuracy = None) -> Array:
     return perform_with_accuracy(EXP2, x, accuracy)
 
 
-@typed_as_accurate_unary
-def expm1(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns exp(x) - 1, exact for x near 0.
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> expm1(0.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(EXPM1, x, accuracy)
-
-
-@typed_as_accurate_unary
-def log(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns the natural logarithm; -inf at 0, NaN for negative real x.
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> log(1.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(LOG, x, accuracy)
-
-
-@typed_as_accurate_unary
-def log1p(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns log(1 + x), exact for x near 0.
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> log1p(0.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(LOG1P, x, accuracy)
-
-
-@typed_as_accurate_unary
-def sqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns the square root; NaN for negative real x.
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> sqrt(4.0)
-    Array(2., dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(SQRT, x, accuracy)
-
-
-@typed_as_accurate_unary
-def rsqrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns 1 / sqrt(x).
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> rsqrt(4.0)
-    Array(0.5, dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(RSQRT, x, accuracy)
-
-
-@typed_as_accurate_unary
-def cbrt(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns the real cube root.
-
-    Args:
-        x: floating, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> cbrt(8.0)
-    Array(2., dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(CBRT, x, accuracy)
-
-
-@typed_as_accurate_unary
-def logistic(x: Operand, *, accuracy: Accuracy = None) -> Array:
-    """Returns 1 / (1 + exp(-x)), without overflow.
-
-    Args:
-        x: floating or complex, of any shape.
-        accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> logistic(0.0)
-    Array(0.5, dtype=float32, weak_type=True)
-    """
-    return perform_with_accuracy(LOGISTIC, x, accuracy)
+expm1 = declare_accurate_unary(EXPM1, "Returns exp(x) - 1, exact for x near 0.", "expm1(0.0)", "0.")
+log = declare_accurate_unary(
+    LOG, "Returns the natural logarithm; -inf at 0, NaN for negative real x.", "log(1.0)", "0."
+)
+log1p = declare_accurate_unary(LOG1P, "Returns log(1 + x), exact for x near 0.", "log1p(0.0)", "0.")
+sqrt = declare_accurate_unary(SQRT, "Returns the square root; NaN for negative real x.", "sqrt(4.0)", "2.")
+rsqrt = declare_accurate_unary(RSQRT, "Returns 1 / sqrt(x).", "rsqrt(4.0)", "0.5")
+cbrt = declare_accurate_unary(CBRT, "Returns the real cube root.", "cbrt(8.0)", "2.")
+logistic = declare_accurate_unary(
+    LOGISTIC, "Returns 1 / (1 + exp(-x)), without overflow.", "logistic(0.0)", "0.5"
+)
 
 
 def integer_pow(x: Operand, y: int) -> Array:

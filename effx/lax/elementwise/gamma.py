@@ -4,7 +4,8 @@ from effx.array import Array, Operand
 from effx.effects import perform
 from effx.families.gamma import Digamma, Lgamma, Polygamma, Zeta
 from effx.families.incomplete import Betainc, Igamma, Igammac, IgammaGradA, RandomGammaGrad
-from effx.lax.operands import fit_operands, perform_binary, perform_unary, typed_as_unary
+from effx.lax.declared import declare_unary
+from effx.lax.operands import fit_operands, perform_binary
 
 __all__ = [
     "betainc", "digamma", "igamma", "igamma_grad_a", "igammac", "lgamma", "polygamma", "random_gamma_grad", "zeta",
@@ -13,43 +14,18 @@ __all__ = [
 LGAMMA, DIGAMMA, POLYGAMMA, ZETA, BETAINC = Lgamma(), Digamma(), Polygamma(), Zeta(), Betainc()
 IGAMMA, IGAMMAC, IGAMMA_GRAD_A, RANDOM_GAMMA_GRAD = Igamma(), Igammac(), IgammaGradA(), RandomGammaGrad()
 
-
-@typed_as_unary
-def lgamma(x: Operand) -> Array:
-    """Returns the logarithm of abs(gamma(x)); infinite at 0 and at negative integers.
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> lgamma(3.0).round(4)
-    Array(0.6931, dtype=float32, weak_type=True)
-    """
-    return perform_unary(LGAMMA, x)
-
-
-@typed_as_unary
-def digamma(x: Operand) -> Array:
-    """Returns the slope of lgamma; -infinity at 0 and NaN at negative integers.
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> digamma(1.0).round(4)
-    Array(-0.5772, dtype=float32, weak_type=True)
-    """
-    return perform_unary(DIGAMMA, x)
+lgamma = declare_unary(
+    LGAMMA,
+    "Returns the logarithm of abs(gamma(x)); infinite at 0 and at negative integers.",
+    "lgamma(3.0).round(4)",
+    "0.6931",
+)
+digamma = declare_unary(
+    DIGAMMA,
+    "Returns the slope of lgamma; -infinity at 0 and NaN at negative integers.",
+    "digamma(1.0).round(4)",
+    "-0.5772",
+)
 
 
 def polygamma(m: Operand, x: Operand) -> Array:

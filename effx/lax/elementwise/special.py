@@ -4,30 +4,15 @@ from effx.array import Array, Operand
 from effx.families.bessel import BesselI0e, BesselI1e
 from effx.families.special import Erf, Erfc, ErfInv
 from effx.lax.accuracy import Accuracy, perform_with_accuracy, typed_as_accurate_unary
-from effx.lax.operands import perform_unary, typed_as_unary
+from effx.lax.declared import declare_unary
 
 __all__ = ["bessel_i0e", "bessel_i1e", "erf", "erf_inv", "erfc"]
 
 ERF, ERFC, ERF_INV, I0E, I1E = Erf(), Erfc(), ErfInv(), BesselI0e(), BesselI1e()
 
-
-@typed_as_unary
-def erf(x: Operand) -> Array:
-    """Returns the error function 2 / sqrt(pi) * integral of exp(-t^2) from 0 to x.
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> erf(0.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return perform_unary(ERF, x)
+erf = declare_unary(
+    ERF, "Returns the error function 2 / sqrt(pi) * integral of exp(-t^2) from 0 to x.", "erf(0.0)", "0."
+)
 
 
 @typed_as_accurate_unary
@@ -51,60 +36,16 @@ def erfc(x: Operand, *, accuracy: Accuracy = None) -> Array:
     return perform_with_accuracy(ERFC, x, accuracy)
 
 
-@typed_as_unary
-def erf_inv(x: Operand) -> Array:
-    """Returns the number whose error function is x; infinite at -1 and 1, NaN outside.
-
-    Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011.
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> erf_inv(0.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return perform_unary(ERF_INV, x)
-
-
-@typed_as_unary
-def bessel_i0e(x: Operand) -> Array:
-    """Returns exp(-abs(x)) times the modified Bessel function I0(x).
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> bessel_i0e(0.0)
-    Array(1., dtype=float32, weak_type=True)
-    """
-    return perform_unary(I0E, x)
-
-
-@typed_as_unary
-def bessel_i1e(x: Operand) -> Array:
-    """Returns exp(-abs(x)) times the modified Bessel function I1(x).
-
-    Args:
-        x: floating, of any shape.
-
-    Returns:
-        An array of x's dtype and shape.
-
-    Raises:
-        DTypeError: x has another dtype.
-
-    >>> bessel_i1e(0.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return perform_unary(I1E, x)
+erf_inv = declare_unary(
+    ERF_INV,
+    "Returns the number whose error function is x; infinite at -1 and 1, NaN outside.",
+    "erf_inv(0.0)",
+    "0.",
+    details='Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011.',
+)
+bessel_i0e = declare_unary(
+    I0E, "Returns exp(-abs(x)) times the modified Bessel function I0(x).", "bessel_i0e(0.0)", "1."
+)
+bessel_i1e = declare_unary(
+    I1E, "Returns exp(-abs(x)) times the modified Bessel function I1(x).", "bessel_i1e(0.0)", "0."
+)
