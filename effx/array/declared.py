@@ -47,14 +47,9 @@ def declare_function(
     code = template.__code__
     if code.co_names:
         raise TypeError(f"{name}: the template reads globals: {', '.join(code.co_names)}")
-    function = FunctionType(
-        code.replace(co_name=name, co_qualname=name),
-        find_loading_module(),
-        name,
-        template.__defaults__,
-        template.__closure__,
-    )
-    function.__kwdefaults__ = dict(template.__kwdefaults__ or {})
+    code = code.replace(co_name=name, co_qualname=name)
+    function = FunctionType(code, find_loading_module(), name, template.__defaults__, template.__closure__)
+    function.__kwdefaults__ = template.__kwdefaults__
     function.__annotations__ = dict(annotations)
     function.__doc__ = documentation
     return function
@@ -68,26 +63,25 @@ def find_loading_module() -> dict[str, object]:
     return frame.f_globals
 
 
-def bind_one(perform: Callable[[T, X], R]) -> Callable[[T], Callable[[X], R]]:
+def bind_x(perform: Callable[Concatenate[T, P], R]) -> Callable[[T], Callable[P, R]]:
     """Returns what makes of an operation the function of `x` that performs it."""
-    return lambda operation: lambda x: perform(operation, x)
+    act: Callable[..., R] = perform
+    return cast("Callable[[T], Callable[P, R]]", lambda operation: lambda x: act(operation, x))
 
 
-def bind_one_by_position(perform: Callable[[T, X], R]) -> Callable[[T], Callable[[X], R]]:
-    """Returns what makes of an operation the function of one positional operand that performs it."""
+def bind_x_and_y(perform: Callable[Concatenate[T, P], R]) -> Callable[[T], Callable[P, R]]:
+    """Returns what makes of an operation the function of `x` and `y` that performs it."""
+    act: Callable[..., R] = perform
+    return cast("Callable[[T], Callable[P, R]]", lambda operation: lambda x, y: act(operation, x, y))
+
+
+def bind_one(perform: Callable[[T, X], R]) -> Callable[[T], Callable[[X], R]]:
+    """Returns what makes of an operation the function of one operand without a name that performs it."""
     return lambda operation: lambda x, /: perform(operation, x)
 
 
-def bind_two(perform: Callable[Concatenate[T, P], R]) -> Callable[[T], Callable[P, R]]:
-    """Returns what makes of an operation the function of `x` and `y` that performs it."""
-    perform_loosely: Callable[..., R] = perform
-    return cast(
-        "Callable[[T], Callable[P, R]]", lambda operation: lambda x, y: perform_loosely(operation, x, y)
-    )
-
-
-def bind_two_by_position(perform: Callable[[T, X, Y], R]) -> Callable[[T], Callable[[X, Y], R]]:
-    """Returns what makes of an operation the function of two positional operands that performs it."""
+def bind_two(perform: Callable[[T, X, Y], R]) -> Callable[[T], Callable[[X, Y], R]]:
+    """Returns what makes of an operation the function of two operands without names that performs it."""
     return lambda operation: lambda x, y, /: perform(operation, x, y)
 
 
@@ -104,7 +98,7 @@ def describe_kinds(operation: Elementwise) -> str:
     names = [name for kind, name in _KINDS.items() if kind in operation.kinds]
     if len(names) == len(_KINDS):
         return "any"
-    return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
 @final

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import cast
 
 from effx.array import Array, Operand
-from effx.array.declared import Declaration, bind_one, bind_two
+from effx.array.declared import Declaration, bind_x, bind_x_and_y
 from effx.handling import Unary
 from effx.ir.ops.base import Elementwise
 from effx.lax.accuracy import Accuracy, AccurateFunction, perform_with_accuracy
@@ -19,32 +19,17 @@ def _show_number(value: str) -> str:
     return f"Array({value}, dtype={dtype}, weak_type=True)"
 
 
-_UNARY = """Args:
-    x: {kinds}, of any shape.
+def _write_sections(operands: str, result: str, errors: str) -> str:
+    return f"Args:\n    {operands}\n\nReturns:\n    {result}\n\nRaises:\n    {errors}"
 
-Returns:
-    An array of x's dtype and shape.
 
-Raises:
-    DTypeError: x has another dtype."""
-
-_ACCURATE_UNARY = _UNARY.replace(
-    "\n\nReturns:",
-    """
-    accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one.
-
-Returns:""",
+_ONE = "x: {kinds}, of any shape."
+_ACCURACY = (
+    "accuracy: which the results must have: a `Tolerance`, or an `AccuracyMode`; None for the usual one."
 )
-
-_BINARY = """Args:
-    x, y: {kinds}, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat.
-
-Returns:
-    An array of the operands' dtype and shape.
-
-Raises:
-    DTypeError: dtypes differ or are of another kind.
-    ShapeError: shapes differ."""
+_TWO = "x, y: {kinds}, of one dtype; of one shape, or one a scalar. Axes of size 1 repeat."
+_KEEPS_TYPE = "An array of x's dtype and shape.", "DTypeError: x has another dtype."
+_DIFFERENT = "DTypeError: dtypes differ or are of another kind.\n    ShapeError: shapes differ."
 
 
 def _bind_accurate(
@@ -55,9 +40,9 @@ def _bind_accurate(
 
 # Functions of one operand that keep its dtype and shape.
 declare_unary = Declaration(
-    cast("Callable[[Elementwise], UnaryFunction]", bind_one(perform_unary)),
+    cast("Callable[[Elementwise], UnaryFunction]", bind_x(perform_unary)),
     {"x": Operand, "return": Array},
-    _UNARY,
+    _write_sections(_ONE, *_KEEPS_TYPE),
     _show_number,
 )
 
@@ -65,18 +50,23 @@ declare_unary = Declaration(
 declare_accurate_unary = Declaration(
     cast("Callable[[Unary], AccurateFunction]", _bind_accurate(perform_with_accuracy)),
     {"x": Operand, "accuracy": Accuracy, "return": Array},
-    _ACCURATE_UNARY,
+    _write_sections(f"{_ONE}\n    {_ACCURACY}", *_KEEPS_TYPE),
     _show_number,
 )
 
+_TYPES_OF_TWO = {"x": Operand, "y": Operand, "return": Array}
+
 # Functions of two operands of one dtype that keep it.
 declare_binary = Declaration(
-    bind_two(perform_binary), {"x": Operand, "y": Operand, "return": Array}, _BINARY, _show_number
+    bind_x_and_y(perform_binary),
+    _TYPES_OF_TWO,
+    _write_sections(_TWO, "An array of the operands' dtype and shape.", _DIFFERENT),
+    _show_number,
 )
 
 declare_comparison = Declaration(
-    bind_two(perform_binary),
-    {"x": Operand, "y": Operand, "return": Array},
-    _BINARY.replace("An array of the operands' dtype and shape.", "A boolean array of the common shape."),
+    bind_x_and_y(perform_binary),
+    _TYPES_OF_TWO,
+    _write_sections(_TWO, "A boolean array of the common shape.", _DIFFERENT),
     _show_number,
 )

@@ -6,10 +6,11 @@ choose the variance by the number of inputs ("fan in") and outputs ("fan out").
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Concatenate, Literal, ParamSpec, Protocol, cast
 
 from effx import dtypes, random
 from effx.array import Array, Operand
+from effx.array.declared import declare_function
 from effx.array.promotion import as_operand, broadcast_to, convert, scalar
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
@@ -21,6 +22,8 @@ from effx.random.arguments import ShapeLike, check_sizes
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 COMPLEX, COS, LOG1P, SIN, SQRT = e.Complex(), e.Cos(), e.Log1p(), e.Sin(), e.Sqrt()
+
+P = ParamSpec("P")
 
 Axes = int | Sequence[int]
 Mode = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
@@ -340,115 +343,73 @@ def delta_orthogonal(
     return _make_initializer(draw, dtype)
 
 
-def glorot_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
-) -> Initializer:
-    """Returns an initializer to truncated normal numbers of mean 0 and variance 2 / (inputs + outputs).
-
-    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
-    AISTATS 2010.
-
-    Args:
-        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
-        batch_axis: axes that are neither, nor belong to a receptive field.
-        dtype: the default dtype.
-
-    >>> glorot_normal()(random.PRNGKey(0), (4, 2)).shape
-    (4, 2)
-    """
-    return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+GLOROT = """Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+AISTATS 2010."""
+HE = 'He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.'
+LECUN = 'LeCun, Bottou, Orr, Müller, "Efficient backprop", 1998.'
 
 
-def glorot_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
-) -> Initializer:
-    """Returns an initializer to uniform numbers of mean 0 and variance 2 / (inputs + outputs).
-
-    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
-    AISTATS 2010.
+def _declare_scaling(
+    make: Callable[Concatenate[float, Mode, Distribution, P], Initializer],
+    name: str,
+    scale: float,
+    mode: Mode,
+    distribution: Distribution,
+    variance: str,
+    source: str,
+) -> Callable[P, Initializer]:
+    """Declares the function that scales by the number of inputs or outputs as an author advises.
 
     Args:
-        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
-        batch_axis: axes that are neither, nor belong to a receptive field.
-        dtype: the default dtype.
-
-    >>> glorot_uniform()(random.PRNGKey(0), (4, 2)).shape
-    (4, 2)
+        make: `variance_scaling`.
+        name: the function's.
+        scale, mode, distribution: of `make`.
+        variance: the variance that they mean, as a formula.
+        source: where the author says so.
     """
-    return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
+    documentation = f"""Returns an initializer to {distribution.replace("_", " ")} numbers of mean 0 and variance {variance}.
+
+Source: {source}
+
+Args:
+    in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
+    batch_axis: axes that are neither, nor belong to a receptive field.
+    dtype: the default dtype.
+
+>>> {name}()(random.PRNGKey(0), (4, 2)).shape
+(4, 2)
+"""
+    annotations = {
+        "in_axis": Axes, "out_axis": Axes, "batch_axis": Axes, "dtype": "DTypeLike | None", "return": Initializer,
+    }  # fmt: skip
+    act: Callable[..., Initializer] = make
+    function = declare_function(
+        lambda in_axis=-2, out_axis=-1, batch_axis=(), dtype=None: act(
+            scale, mode, distribution, in_axis, out_axis, batch_axis, dtype
+        ),
+        name,
+        annotations,
+        documentation,
+    )
+    return cast("Callable[P, Initializer]", function)
 
 
-def he_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
-) -> Initializer:
-    """Returns an initializer to truncated normal numbers of mean 0 and variance 2 / inputs.
-
-    Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
-
-    Args:
-        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
-        batch_axis: axes that are neither, nor belong to a receptive field.
-        dtype: the default dtype.
-
-    >>> he_normal()(random.PRNGKey(0), (4, 2)).shape
-    (4, 2)
-    """
-    return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
-
-
-def he_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
-) -> Initializer:
-    """Returns an initializer to uniform numbers of mean 0 and variance 2 / inputs.
-
-    Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
-
-    Args:
-        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
-        batch_axis: axes that are neither, nor belong to a receptive field.
-        dtype: the default dtype.
-
-    >>> he_uniform()(random.PRNGKey(0), (4, 2)).shape
-    (4, 2)
-    """
-    return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
-
-
-def lecun_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
-) -> Initializer:
-    """Returns an initializer to truncated normal numbers of mean 0 and variance 1 / inputs.
-
-    Source: LeCun, Bottou, Orr, Müller, "Efficient backprop", 1998.
-
-    Args:
-        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
-        batch_axis: axes that are neither, nor belong to a receptive field.
-        dtype: the default dtype.
-
-    >>> lecun_normal()(random.PRNGKey(0), (4, 2)).shape
-    (4, 2)
-    """
-    return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
-
-
-def lecun_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: "DTypeLike | None" = None
-) -> Initializer:
-    """Returns an initializer to uniform numbers of mean 0 and variance 1 / inputs.
-
-    Source: LeCun, Bottou, Orr, Müller, "Efficient backprop", 1998.
-
-    Args:
-        in_axis, out_axis: the weights' axes, or several, of inputs and outputs.
-        batch_axis: axes that are neither, nor belong to a receptive field.
-        dtype: the default dtype.
-
-    >>> lecun_uniform()(random.PRNGKey(0), (4, 2)).shape
-    (4, 2)
-    """
-    return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
-
+glorot_normal = _declare_scaling(
+    variance_scaling, "glorot_normal", 1.0, "fan_avg", "truncated_normal", "2 / (inputs + outputs)", GLOROT
+)
+glorot_uniform = _declare_scaling(
+    variance_scaling, "glorot_uniform", 1.0, "fan_avg", "uniform", "2 / (inputs + outputs)", GLOROT
+)
+he_normal = _declare_scaling(
+    variance_scaling, "he_normal", 2.0, "fan_in", "truncated_normal", "2 / inputs", HE
+)
+he_uniform = _declare_scaling(variance_scaling, "he_uniform", 2.0, "fan_in", "uniform", "2 / inputs", HE)
+lecun_normal = _declare_scaling(
+    variance_scaling, "lecun_normal", 1.0, "fan_in", "truncated_normal", "1 / inputs", LECUN
+)
+lecun_uniform = _declare_scaling(
+    variance_scaling, "lecun_uniform", 1.0, "fan_in", "uniform", "1 / inputs", LECUN
+)
 
 xavier_normal = glorot_normal
 xavier_uniform = glorot_uniform

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from effx import dtypes
 from effx.array import Array, arithmetic, operators, reducing
-from effx.array.declared import Declaration, bind_two_by_position
+from effx.array.declared import Declaration, bind_two
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, scalar
 from effx.effects import perform
 from effx.errors import DTypeError
@@ -61,8 +61,8 @@ def _promote_integers(x: Operand, y: Operand) -> tuple[Array, Array]:
 
 
 _OF_TWO = {"x": "Operand", "y": "Operand", "return": "Array"}
-declare_promoted = Declaration(bind_two_by_position(perform_promoted), _OF_TWO)
-declare_ordered = Declaration(bind_two_by_position(perform_promoted_ordered), _OF_TWO)
+declare_promoted = Declaration(bind_two(perform_promoted), _OF_TWO)
+declare_ordered = Declaration(bind_two(perform_promoted_ordered), _OF_TWO)
 
 add = make_ufunc(0, reducing.sum, reducing.cumsum, "add")(
     declare_promoted(arithmetic.ADD, "The sum `x + y`; or of booleans.", "int(add(1, 2))", "3")

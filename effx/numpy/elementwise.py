@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from effx import dtypes
 from effx.array import Array, arithmetic
-from effx.array.declared import Declaration, bind_one_by_position
+from effx.array.declared import Declaration, bind_one
 from effx.array.promotion import as_operand, convert, scalar
 from effx.array.reducing import refuse_out
 from effx.effects import perform
@@ -91,7 +91,7 @@ _COMPLEX = e.Complex()
 
 # Functions that turn integers into floats, and keep other dtypes and shapes.
 declare_inexact = Declaration(
-    cast("Callable[[Unary], InexactFunction]", bind_one_by_position(arithmetic.unary)),
+    cast("Callable[[Unary], InexactFunction]", bind_one(arithmetic.unary)),
     {"x": "Operand", "return": "Array"},
 )
 

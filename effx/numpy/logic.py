@@ -10,7 +10,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing
-from effx.array.declared import Declaration, bind_two_by_position
+from effx.array.declared import Declaration, bind_two
 from effx.array.promotion import (
     as_operand,
     as_operand_or_list,
@@ -48,10 +48,10 @@ __all__ = [
 
 _COMPARING = {"x": "Operand", "y": "Operand", "return": "Array[bool_, *tuple[Any, ...]]"}
 declare_equality = Declaration(
-    cast("Callable[[Elementwise], Comparing]", bind_two_by_position(perform_promoted)), _COMPARING
+    cast("Callable[[Elementwise], Comparing]", bind_two(perform_promoted)), _COMPARING
 )
 declare_comparison = Declaration(
-    cast("Callable[[Elementwise], Comparing]", bind_two_by_position(perform_promoted_ordered)), _COMPARING
+    cast("Callable[[Elementwise], Comparing]", bind_two(perform_promoted_ordered)), _COMPARING
 )
 
 equal = declare_equality(
