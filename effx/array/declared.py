@@ -8,14 +8,13 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar, cast, final
 import attrs
 
 from effx.ir.ops.base import Elementwise
+from effx.ir.values.array import Operand
 
 E = TypeVar("E", bound=Elementwise)
 F = TypeVar("F")
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-X = TypeVar("X")
-Y = TypeVar("Y")
 
 
 def declare_function(
@@ -75,12 +74,12 @@ def bind_x_and_y(perform: Callable[Concatenate[T, P], R]) -> Callable[[T], Calla
     return cast("Callable[[T], Callable[P, R]]", lambda operation: lambda x, y: act(operation, x, y))
 
 
-def bind_one(perform: Callable[[T, X], R]) -> Callable[[T], Callable[[X], R]]:
+def bind_one(perform: Callable[[T, Operand], R]) -> Callable[[T], Callable[[Operand], R]]:
     """Returns what makes of an operation the function of one operand without a name that performs it."""
     return lambda operation: lambda x, /: perform(operation, x)
 
 
-def bind_two(perform: Callable[[T, X, Y], R]) -> Callable[[T], Callable[[X, Y], R]]:
+def bind_two(perform: Callable[[T, Operand, Operand], R]) -> Callable[[T], Callable[[Operand, Operand], R]]:
     """Returns what makes of an operation the function of two operands without names that performs it."""
     return lambda operation: lambda x, y, /: perform(operation, x, y)
 

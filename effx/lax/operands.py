@@ -9,7 +9,7 @@ from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to, scalar
 from effx.effects import perform
 from effx.errors import ConcretizationError, ConversionError, ShapeError
-from effx.ir.ops.base import ArrayOperation, Elementwise
+from effx.ir.ops.base import Elementwise
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Number, Numeric
@@ -45,7 +45,7 @@ def perform_unary(op: Elementwise, x: Operand) -> Array:
     return perform(op, (array,))
 
 
-def perform_binary(op: ArrayOperation, x: Operand, y: Operand) -> Array:
+def perform_binary(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs an operation on two operands."""
     if isinstance(x, Array) and isinstance(y, Array):
         s, t = x.type.shape, y.type.shape
