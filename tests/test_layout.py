@@ -120,6 +120,26 @@ def test_jax_is_not_imported(path: Path) -> None:
         assert "jaxlib" not in roots
 
 
+# What is not core may take what NumPy's or JAX's function takes; in the core these have a public signature.
+ROOMS = frozenset(
+    {"ir", "handlers", "lower", "tracing", "program_cache", "transforms", "array", "effects.py"}
+)
+PUBLIC_SIGNATURES = frozenset({"sum", "prod", "take", "custom_call", "xla_computation", "vmap"})
+
+
+@modules
+def test_few_positional_parameters(path: Path) -> None:
+    """No function of the core takes more than six parameters by position: a call says what each further one is."""
+    if path.relative_to(PACKAGE).parts[0] not in ROOMS:
+        return
+    long = []
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.FunctionDef) and node.name not in PUBLIC_SIGNATURES:
+            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")]
+            long += [f"line {node.lineno}: {node.name}"] if len(names) > 6 else []
+    assert not long
+
+
 # Modules that import by a name which is no literal import, each for a reason; what stands above is reached by effx.ports.
 IMPORT_BY_STRING = {
     "effx.lazy": "a namespace loads the module that its stub names when a name of it is asked for",

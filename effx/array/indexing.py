@@ -203,7 +203,7 @@ def plan_index(
             continue
         n = t.shape[axis]
         shape.append(n)
-        entries.append(_resolve_entry(part, n, axis, x, mode, wraps, is_written))
+        entries.append(_resolve_entry(part, n, axis, x, mode=mode, wraps=wraps, is_written=is_written))
         axis += 1
     return IndexPlan(tuple(shape), entries, ellipses[0] if ellipses and not fill else None)
 
@@ -229,7 +229,7 @@ def _leaves(part: "Sequence[object]") -> "Iterator[object]":
 
 
 def _resolve_entry(
-    part: Any, n: int, axis: int, x: Array, mode: str | None, wraps: bool, is_written: bool
+    part: Any, n: int, axis: int, x: Array, *, mode: str | None, wraps: bool, is_written: bool
 ) -> Entry:
     if isinstance(part, MaskIndices):
         if part.size not in (n, 0):  # as in NumPy, a mask of size 0 takes nothing of an axis of any size
@@ -826,6 +826,7 @@ def take(
     axis: int | None = None,
     mode: str | None = None,
     fill_value: Operand | None = None,
+    *,
     ordered: bool = False,
     unique: bool = False,
 ) -> Array:

@@ -238,6 +238,7 @@ def var(
     dtype: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
+    *,
     where: Operand | None = None,
     around: Operand | None = None,
 ) -> Array:
@@ -280,6 +281,7 @@ def std(
     dtype: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
+    *,
     where: Operand | None = None,
     around: Operand | None = None,
 ) -> Array:
@@ -291,7 +293,9 @@ def std(
     )
     # The square of a deviation of 16 bits overflows where its root does not.
     wide = accumulation_dtype(result)
-    return convert(perform(e.Sqrt(), (var(x, axis, wide, ddof, keepdims, where, around),)), result)
+    return convert(
+        perform(e.Sqrt(), (var(x, axis, wide, ddof, keepdims, where=where, around=around),)), result
+    )
 
 
 def _arg_reduction(

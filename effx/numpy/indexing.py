@@ -56,7 +56,9 @@ def take(
     """
     refuse_out("take", out)
     x, which = as_operand(a, "take"), as_operand(indices, "take")
-    return indexing.take(x, which, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
+    return indexing.take(
+        x, which, axis, mode, fill_value, ordered=bool(indices_are_sorted), unique=bool(unique_indices)
+    )
 
 
 def take_along_axis(

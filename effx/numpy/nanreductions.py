@@ -207,7 +207,7 @@ def nanvar(
     """
     refuse_out("nanvar", out)
     x, present = _count_present(a, "nanvar", where)
-    return reducing.var(x, axis, dtype, ddof, keepdims, present, mean)
+    return reducing.var(x, axis, dtype, ddof, keepdims, where=present, around=mean)
 
 
 def nanstd(
@@ -228,7 +228,7 @@ def nanstd(
     """
     refuse_out("nanstd", out)
     x, present = _count_present(a, "nanstd", where)
-    return reducing.std(x, axis, dtype, ddof, keepdims, present, mean)
+    return reducing.std(x, axis, dtype, ddof, keepdims, where=present, around=mean)
 
 
 def nancumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:

@@ -286,7 +286,7 @@ def var(
     """
     refuse_out("var", out)
     free = _resolve_ddof("var", ddof, correction)
-    return reducing.var(as_operand(a, "var"), axis, dtype, free, keepdims, where, mean)
+    return reducing.var(as_operand(a, "var"), axis, dtype, free, keepdims, where=where, around=mean)
 
 
 def std(
@@ -308,7 +308,7 @@ def std(
     """
     refuse_out("std", out)
     free = _resolve_ddof("std", ddof, correction)
-    return reducing.std(as_operand(a, "std"), axis, dtype, free, keepdims, where, mean)
+    return reducing.std(as_operand(a, "std"), axis, dtype, free, keepdims, where=where, around=mean)
 
 
 def _resolve_ddof(function_name: str, ddof: float, correction: float | None) -> float:

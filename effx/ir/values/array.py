@@ -625,7 +625,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
             return methods.numpy.var(
                 self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
             )
-        return methods.reducing.var(self, axis, dtype, ddof, keepdims, where)
+        return methods.reducing.var(self, axis, dtype, ddof, keepdims, where=where)
 
     @overload
     def std(
@@ -666,7 +666,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
             return methods.numpy.std(
                 self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
             )
-        return methods.reducing.std(self, axis, dtype, ddof, keepdims, where)
+        return methods.reducing.std(self, axis, dtype, ddof, keepdims, where=where)
 
     @overload
     def max(
@@ -867,7 +867,13 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         """Elements along an axis by index."""
         methods.reducing.refuse_out("take", out)
         return methods.indexing.take(
-            self, indices, axis, mode, fill_value, bool(indices_are_sorted), bool(unique_indices)
+            self,
+            indices,
+            axis,
+            mode,
+            fill_value,
+            ordered=bool(indices_are_sorted),
+            unique=bool(unique_indices),
         )
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array[DT, *tuple[Any, ...]]:

@@ -69,10 +69,10 @@ def parallel_map(
             levels.ops,
             names,
             out_types,
-            nested_grid(op, module.devices),
-            range(len(levels.sizes)),
-            (levels.cuts_in, levels.cuts_out),
-            (levels.operands, levels.results),
+            grid=nested_grid(op, module.devices),
+            axis_numbers=range(len(levels.sizes)),
+            cuts=(levels.cuts_in, levels.cuts_out),
+            at=(levels.operands, levels.results),
         )
     sizes = tuple([n for _, n in op.mesh])
     if not module.replicated and prod(sizes) != module.devices:
@@ -87,10 +87,10 @@ def parallel_map(
         (op,),
         names,
         out_types,
-        sizes,
-        mesh_axis_numbers(op),
-        (op.cuts_in, op.cuts_out),
-        (range(len(names)), range(len(out_types))),
+        grid=sizes,
+        axis_numbers=mesh_axis_numbers(op),
+        cuts=(op.cuts_in, op.cuts_out),
+        at=(range(len(names)), range(len(out_types))),
     )
 
 
@@ -111,6 +111,7 @@ def _emit_manual_computation(
     ops: Sequence[ParallelMap],
     names: Sequence[str],
     out_types: Sequence[ArrayType],
+    *,
     grid: tuple[int, ...],
     axis_numbers: Sequence[int],
     cuts: tuple[Cuts, Cuts],
