@@ -52,17 +52,15 @@ def test_regions_fit_the_types(case: Case) -> None:
     # What an equation defines is more than what its solver does.
     assert bool(op.regions) is not isinstance(op, LinearSolve | Root)
     for region in op.regions:
-        constants, carry, rest = region.split_operands(types)
-        given = (*constants, *carry, *rest)
-        assert (len(constants), len(carry)) == (region.constants, region.carries)
-        assert [t.with_shape(t.shape[s:]) for t, s in zip(given, region.stacked_in, strict=True)] == list(
-            region.program.in_types
-        )
+        operands = region.group_operands(types)
+        assert (len(operands.constants), len(operands.carry)) == (region.constants, region.carries)
+        slices = zip(operands.join(), region.stacked_in, strict=True)
+        assert [t.with_shape(t.shape[s:]) for t, s in slices] == list(region.program.in_types)
         results = op.infer(*types)
         assert [t.with_shape(t.shape[s:]) for t, s in zip(results, region.stacked_out, strict=True)] == list(
             region.program.out_types
         )
-        assert region.condition is None or region.condition.in_types == (*constants, *carry)
+        assert region.condition is None or region.condition.in_types == (*operands.constants, *operands.carry)
 
 
 def test_parser_takes_the_class_that_attrs_made() -> None:
