@@ -9,11 +9,12 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.indexing import count_up, iota_along_axis
-from effx.array.promotion import as_operand, convert, scalar, size_scalar, to_host_array
+from effx.array.promotion import as_operand, convert, size_scalar, to_host_array
 from effx.array.shaping import expand_dims, moveaxis, normalize_axis, to_shape
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 from effx.lax.products import Precision
 from effx.lazy import list_names
 from effx.numpy.elementwise import floor, sinc

@@ -10,11 +10,12 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Number, Operand, arithmetic, indexing, reducing
-from effx.array.promotion import as_operand, scalar, to_host_array
+from effx.array.promotion import as_operand, to_host_array
 from effx.array.shaping import concatenate, reshape
 from effx.errors import ConcretizationError, DTypeError, ShapeError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, highest_value, lowest_value
+from effx.ir.values.scalars import scalar
 from effx.lax.control.associative import associative_scan
 from effx.lax.index import GatherScatterMode
 from effx.lax.operands import check_int

@@ -14,7 +14,6 @@ from effx.array.promotion import (
     promote,
     promote_dtypes,
     promote_factors,
-    scalar,
 )
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
@@ -27,6 +26,7 @@ from effx.ir.ops.linalg import PRESETS, DotGeneral, Precision
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.values.array import Array, Operand
+from effx.ir.values.scalars import scalar
 
 ADD, SUB, MUL, DIV, REM = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Rem()
 AND, OR, XOR, NOT = e.And(), e.Or(), e.Xor(), e.Not()

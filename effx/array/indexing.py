@@ -25,10 +25,8 @@ from effx.array.promotion import (
     broadcast_shapes,
     broadcast_to,
     convert,
-    int_range,
     promote_dtypes,
     refuse_mixed_dtypes,
-    scalar,
     to_host_array,
     zeros,
 )
@@ -49,6 +47,7 @@ from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.sizes.division import maximum, minimum
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, HostData, Index, Operand
+from effx.ir.values.scalars import int_range, scalar
 
 MODES = ("promise_in_bounds", "clip", "fill", "drop", "wrap")
 

@@ -7,7 +7,7 @@ import math
 
 from effx import dtypes
 from effx.array.prefixes import combine_prefixes
-from effx.array.promotion import broadcast_arrays, scalar
+from effx.array.promotion import broadcast_arrays
 from effx.array.shaping import reshape, transpose
 from effx.effects import perform
 from effx.ir.ops import compare as c
@@ -17,6 +17,7 @@ from effx.ir.ops.base import Elementwise
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import BroadcastInDim, Reverse
 from effx.ir.values.array import Array
+from effx.ir.values.scalars import scalar
 
 EQ, NE, GE, LE = c.Eq(), c.Ne(), c.Ge(), c.Le()
 AND, OR, NOT, SELECT = e.And(), e.Or(), e.Not(), e.Select()

@@ -17,6 +17,7 @@ from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array, HostData, Number, Operand
 from effx.ir.values.boxes import Box, HostArray
+from effx.ir.values.scalars import int_range, scalar
 from effx.ports import array_methods
 
 if TYPE_CHECKING:
@@ -24,47 +25,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-_INT_RANGE: dict[DType, tuple[int, int]] = {}
-
-
-def int_range(dtype: DType) -> tuple[int, int]:
-    """Returns the least and the greatest number of a dtype of integers."""
-    entry = _INT_RANGE.get(dtype)
-    if entry is None:
-        info = dtypes.iinfo(dtype)
-        entry = _INT_RANGE[dtype] = (int(info.min), int(info.max))
-    return entry
-
-
-def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
-    """Returns a rank-0 host array of `dtype`.
-
-    Raises:
-        OverflowError: an int that does not fit the dtype.
-    """
-    if type(value) is int and dtypes.is_integer(dtype):
-        low, high = int_range(dtype)
-        if not low <= value <= high:
-            check_fits("", value, dtype)
-    return HostArray(value, array_type(dtype, (), weak))
-
-
-def check_fits(function_name: str, value: int, dtype: DType) -> None:
-    """Refuses an int that a dtype of integers cannot hold.
-
-    Args:
-        function_name: the function that takes the int, "" for an operator.
-        value: the int.
-        dtype: of integers.
-
-    Raises:
-        OverflowError: it does not fit.
-    """
-    low, high = int_range(dtype)
-    if not low <= value <= high:
-        where = f"{function_name}: " if function_name else ""
-        raise OverflowError(f"{where}python int {value} is out of bounds for {dtypes.short_name(dtype)}")
 
 
 def wrap_integer(value: int, dtype: DType) -> int:

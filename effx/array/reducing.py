@@ -10,7 +10,7 @@ from effx import dtypes
 from effx.array import ordering
 from effx.array.arithmetic import inexact_dtype, real
 from effx.array.arithmetic import where as select_where
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, scalar, size_scalar
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
@@ -20,6 +20,7 @@ from effx.ir.ops import reduce as r
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Array, Operand
+from effx.ir.values.scalars import scalar
 
 Axis = int | Sequence[int] | None
 

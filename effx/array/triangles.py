@@ -3,9 +3,10 @@
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import where
-from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.promotion import broadcast_to, convert
 from effx.ir.ops.shape import Iota
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import scalar
 
 
 def band_mask(shape: Shape, k: int | Array, test: str = "GE") -> Array:

@@ -13,11 +13,12 @@ from typing import Protocol
 from effx import lax, random
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.shaping import concatenate, expand_dims, normalize_axis, reshape
 from effx.errors import ShapeError, TransformError
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 from effx.lazy import list_names
 from effx.nn import (
     elu,

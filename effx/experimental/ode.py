@@ -16,10 +16,11 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import absolute, clip, maximum, minimum, where
-from effx.array.promotion import as_operand, convert, scalar, zeros
+from effx.array.promotion import as_operand, convert, zeros
 from effx.array.shaping import concatenate
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.flatten_util import ravel_pytree
+from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import scan
 from effx.lax.convert import stop_gradient

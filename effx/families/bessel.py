@@ -10,10 +10,11 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.families.gamma import decompose_in_wide_floats
 from effx.handling import Atom, Body, Unary, Var, decomposes, emits, reference_rule, tangent_of
 from effx.ir.ops import elementwise as e
+from effx.ir.values.scalars import scalar
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
 __all__ = ["BesselI0e", "BesselI1e", "bessel", "scaled_bessel"]

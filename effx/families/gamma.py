@@ -12,7 +12,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.errors import TransformError
 from effx.families import gamma_formulas as formulas
 from effx.families import zeta_formulas
@@ -30,6 +30,7 @@ from effx.handling import (
     tangent_of,
 )
 from effx.ir.sizes.dimensions import has_symbolic
+from effx.ir.values.scalars import scalar
 from effx.lower.text.emit import ACCELERATORS, emits_form
 from effx.transforms.autodiff.core import jvp
 from effx.transforms.custom.custom_derivatives import custom_jvp

@@ -14,7 +14,7 @@ from typing import final
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import horner, maximum, minimum, where
-from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.promotion import broadcast_to, convert
 from effx.families.gamma import GAMMA, Digamma, Lgamma, decompose_in_wide_floats, forward_slope
 from effx.families.gamma_formulas import (
     STIRLING_FROM,
@@ -32,6 +32,7 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Singleton, elementwise_type
 from effx.ir.ops.control import Cond, While
 from effx.ir.ops.reduce import ReduceOr
+from effx.ir.values.scalars import scalar
 from effx.transforms.autodiff.core import jvp
 
 __all__ = [

@@ -4,10 +4,10 @@ from typing import final
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import scalar
 from effx.handling import Binary, decomposes
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
+from effx.ir.values.scalars import scalar
 
 __all__ = ["Mulhi"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic
 from effx.array.indexing import gather_along_axis
-from effx.array.promotion import broadcast_to, convert, scalar, zeros
+from effx.array.promotion import broadcast_to, convert, zeros
 from effx.array.shaping import concatenate, expand_dims, moveaxis, reshape
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
@@ -47,6 +47,7 @@ from effx.ir.passes.sharding_propagation import (
     OperandShardings,
     sharding_rule,
 )
+from effx.ir.values.scalars import scalar
 from effx.lower.text.emit import ACCELERATORS, emits_form
 
 __all__ = ["GroupedMatmul", "GroupedOuter"]

@@ -11,10 +11,10 @@ import numpy as np
 
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.array.promotion import scalar
 from effx.handling import Body, Monotone, Unary, decomposes, emits, reference_rule, tangent_of
 from effx.ir.ops.elementwise import Clamp, Exp
 from effx.ir.program import Atom, Var
+from effx.ir.values.scalars import scalar
 
 __all__ = ["Erf", "ErfInv", "Erfc", "scaled_erfc"]
 

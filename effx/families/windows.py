@@ -15,7 +15,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.indexing import gather_along_axis
-from effx.array.promotion import scalar, zeros
+from effx.array.promotion import zeros
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, NoRuleError, ShapeError
 from effx.families.convolution import count_positions, dilated_size
@@ -46,6 +46,7 @@ from effx.ir.passes.sharding_rules import merge_operand_axes
 from effx.ir.program import Scalar
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import highest_value, lowest_value
+from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
 from effx.lower.text.stablehlo.reduce import ORDER, choosing_region, loses_nan, symmetric_pair_lines
 

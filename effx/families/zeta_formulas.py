@@ -6,12 +6,13 @@ from collections.abc import Callable
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import horner, minimum, where
-from effx.array.promotion import broadcast_arrays, convert, scalar
+from effx.array.promotion import broadcast_arrays, convert
 from effx.families import gamma_formulas
 from effx.handlers.staging.stage import stage
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.control import Cond
 from effx.ir.ops.reduce import ReduceOr
+from effx.ir.values.scalars import scalar
 
 EXP, LOG, POW, SQRT, FLOOR, SIN, ABS = e.Exp(), e.Log(), e.Pow(), e.Sqrt(), e.Floor(), e.Sin(), e.Abs()
 SHIFT = 10

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.errors import DTypeError, IndexingError, ShapeError
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 from effx.lax.control.closures import check_callable
 from effx.lax.control.loops import while_loop
 from effx.lax.index import (

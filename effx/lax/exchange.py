@@ -9,7 +9,7 @@ import numpy as np
 from effx import dtypes, tree
 from effx.array import Array, HostArray, Operand, arithmetic
 from effx.array.indexing import getitem
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
 from effx.errors import DTypeError, ShapeError, TransformError
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
@@ -18,6 +18,7 @@ from effx.ir.ops.elementwise import Select
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Reshape
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 from effx.lax.collective import bool_to_int, mapped_mesh
 from effx.lax.named_axes import (
     AxisNames,

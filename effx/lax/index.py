@@ -12,13 +12,14 @@ import attrs
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import resolve_fill_value
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import reshape, size_vector
 from effx.errors import IndexingError, ShapeError
 from effx.ir.ops import index as i
 from effx.ir.ops.elementwise import Clamp
 from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.types import ArrayType, Shape
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import adapt_operands, int_tuple
 
 __all__ = [

@@ -6,7 +6,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis, reshape
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -16,6 +16,7 @@ from effx.ir.ops import shape as s
 from effx.ir.ops.convert import StopGradient
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 from effx.lax.control.branches import platform_dependent
 from effx.lax.control.scans import scan
 from effx.lax.operands import check_int

@@ -6,7 +6,7 @@ from typing import Protocol, cast, overload
 from effx import dtypes
 from effx.array import Array, Operand, ordering
 from effx.array.operators import is_complex
-from effx.array.promotion import as_operand, broadcast_to, scalar
+from effx.array.promotion import as_operand, broadcast_to
 from effx.effects import perform
 from effx.errors import ConcretizationError, ConversionError, ShapeError
 from effx.ir.ops.base import Elementwise
@@ -14,6 +14,7 @@ from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Number, Numeric
 from effx.ir.values.holding import A, OfOperand
+from effx.ir.values.scalars import scalar
 
 # What a number may become: an int any number, a float only a floating or complex one.
 _NUMBERS: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}

@@ -5,8 +5,9 @@ from functools import partial
 from operator import index
 
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, scalar, zeros
+from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, zeros
 from effx.errors import ShapeError
+from effx.ir.values.scalars import scalar
 from effx.lax.control.scans import scan
 from effx.lax.shape import concatenate, expand_dims
 from effx.transforms.custom.custom_derivatives import custom_jvp

@@ -3,11 +3,12 @@
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import getitem
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.reduce import ReduceMax
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.values.scalars import scalar
 from effx.lax.exchange import all_gather, all_to_all
 from effx.lax.named_axes import AxisNames, Groups, axis_names, resolve_index_groups
 from effx.lax.shape import iota

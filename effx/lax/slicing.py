@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, convert, promote_dtypes, scalar
+from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import shape as s
 from effx.ir.types import ArrayType
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import adapt_operands, check_int, int_tuple, resolve_axis
 
 __all__ = [

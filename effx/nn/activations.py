@@ -9,7 +9,7 @@ import math
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import promote_inexact, to_inexact, where
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.shaping import normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -17,6 +17,7 @@ from effx.families.special import Erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.shape import Slice
+from effx.ir.values.scalars import scalar
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 

@@ -9,12 +9,13 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import resolve_precision, where
 from effx.array.indexing import count_up
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import expand_dims, reshape, transpose
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.attention import FusedAttention, least_logit
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.linalg import DotGeneral
+from effx.ir.values.scalars import scalar
 from effx.nn.exponentials import logsumexp, softmax
 from effx.nn.streaming import AttentionPairs, attend_in_blocks
 

@@ -23,13 +23,13 @@ from effx.array.promotion import (
     convert,
     promote_dtypes,
     refuse_mixed_dtypes,
-    scalar,
 )
 from effx.array.shaping import normalize_axes, reshape
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.reduce import ReduceMax
+from effx.ir.values.scalars import scalar
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit
 

@@ -11,13 +11,14 @@ from typing import Concatenate, Literal, ParamSpec, Protocol, cast
 from effx import dtypes, random
 from effx.array import Array, Operand
 from effx.array.declared import declare_function
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.errors import ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import scalar
 from effx.random.arguments import ShapeLike, check_sizes
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 

@@ -14,7 +14,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import minimum, resolve_precision, where
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert
 from effx.array.shaping import moveaxis, reshape, transpose
 from effx.dtypes import DType, DTypeLike
 from effx.errors import DTypeError, OptionError, ShapeError
@@ -22,6 +22,7 @@ from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Pad
 from effx.ir.types import ArrayType
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import int_tuple
 from effx.lax.products import DotDimensionNumbers, dot_general
 from effx.nn.scaled import scaled_matmul

@@ -12,7 +12,7 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, arithmetic
 from effx.array.arithmetic import resolve_precision, where
-from effx.array.promotion import broadcast_to, convert, scalar, to_host_array
+from effx.array.promotion import broadcast_to, convert, to_host_array
 from effx.array.reducing import max as maximum
 from effx.array.reducing import sum as total
 from effx.array.shaping import moveaxis, reshape, transpose
@@ -20,6 +20,7 @@ from effx.effects import perform
 from effx.ir.ops.convert import StopGradient
 from effx.ir.ops.elementwise import Exp, Log
 from effx.ir.ops.linalg import DotGeneral
+from effx.ir.values.scalars import scalar
 from effx.transforms.autodiff.checkpoint import checkpoint
 
 BLOCK = 128

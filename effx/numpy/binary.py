@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from effx import dtypes
 from effx.array import Array, arithmetic, operators, reducing
 from effx.array.declared import Declaration, bind_two
-from effx.array.promotion import as_operand, broadcast_arrays, convert, promote, scalar
+from effx.array.promotion import as_operand, broadcast_arrays, convert, promote
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
+from effx.ir.values.scalars import scalar
 from effx.numpy.ufuncs import make_ufunc
 from effx.transforms.custom.custom_derivatives import custom_jvp
 from effx.transforms.jit.jit import jit

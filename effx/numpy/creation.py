@@ -10,7 +10,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray, arithmetic, shaping
-from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, size_scalar, to_host_array
+from effx.array.promotion import as_operand, broadcast_to, convert, size_scalar, to_host_array
 from effx.dtypes import DType, DTypeLike
 from effx.effects import Frame, current_frame, perform
 from effx.errors import BackendError, DTypeError, ShapeError
@@ -20,6 +20,7 @@ from effx.handlers.staging.stage import Stage, make_literal
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import check_fits
 from effx.lower.placement.concrete import device_put, place_computed_data, place_on_device
 from effx.numpy.signatures import typed_as_creation, typed_as_like
 from effx.tracing.arguments import finalize_result

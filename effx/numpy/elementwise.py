@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, cast
 from effx import dtypes
 from effx.array import Array, arithmetic
 from effx.array.declared import Declaration, bind_one
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert
 from effx.array.reducing import refuse_out
 from effx.effects import perform
 from effx.errors import DTypeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.values.scalars import scalar
 from effx.lax.elementwise import exponential, trigonometric
 from effx.numpy.creation import returnable_operand
 from effx.numpy.signatures import typed_as_inexact, typed_as_numeric, typed_as_real, typed_as_type_preserving

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from effx import dtypes
 from effx.array import Array, arithmetic
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert
 from effx.array.reducing import refuse_out
 from effx.errors import DTypeError
 from effx.ir.ops.convert import Bitcast
+from effx.ir.values.scalars import scalar
 from effx.numpy.binary import copysign
 from effx.numpy.elementwise import trunc
 from effx.numpy.logic import isfinite, isinf

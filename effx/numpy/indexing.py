@@ -11,10 +11,11 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import as_operand, convert, int_range, promote_dtypes, scalar
+from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.reducing import refuse_out
 from effx.errors import DTypeError, IndexingError, ShapeError
 from effx.ir.sizes.dimensions import is_symbolic
+from effx.ir.values.scalars import int_range, scalar
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_constant, make_filled
 from effx.numpy.known import bound_indices, known_data

@@ -19,13 +19,13 @@ from effx.array.promotion import (
     promote,
     promote_dtypes,
     refuse_mixed_dtypes,
-    scalar,
 )
 from effx.array.reducing import refuse_out
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.values.scalars import scalar
 from effx.numpy.binary import is_negative, perform_promoted, perform_promoted_ordered
 from effx.numpy.indexing import nonzero
 from effx.numpy.signatures import typed_as_predicate

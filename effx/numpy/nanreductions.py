@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from effx.array import Array, arithmetic, reducing
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.reducing import refuse_out
 from effx.dtypes import DTypeLike
 from effx.effects import perform
+from effx.ir.values.scalars import scalar
 from effx.numpy.logic import isnan
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, arithmetic, shaping, triangles
-from effx.array.promotion import as_operand, broadcast_to, check_fits, convert, scalar, size_scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, size_scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
 from effx.errors import BackendError, ConcretizationError, DTypeError, OptionError, ShapeError
@@ -22,6 +22,7 @@ from effx.ir.ops.shape import Iota
 from effx.ir.sizes.dimensions import is_size, is_symbolic
 from effx.ir.sizes.division import maximum
 from effx.ir.types import array_type
+from effx.ir.values.scalars import check_fits, scalar
 from effx.lax.operands import check_count, check_int
 from effx.numpy.creation import is_recorded, make_constant, to_device
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding

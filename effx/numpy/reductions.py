@@ -12,14 +12,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, reducing, shaping
 from effx.array.arithmetic import to_inexact, where
-from effx.array.promotion import (
-    as_operand,
-    broadcast_to,
-    convert,
-    promote_dtypes,
-    refuse_mixed_dtypes,
-    scalar,
-)
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
@@ -27,6 +20,7 @@ from effx.errors import ShapeError
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, Dims, F
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import check_int
 from effx.transforms.custom.custom_derivatives import custom_jvp
 

@@ -17,6 +17,7 @@ from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import check_count, check_int
 from effx.numpy.creation import returnable_operand
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
@@ -412,7 +413,7 @@ def resize(a: Operand, new_shape: Any) -> Array:
     shape = shaping.to_shape("resize", new_shape)
     size = int(np.prod(shape, dtype=np.int64))
     if size == 0 or x.type.size == 0:
-        return promotion.broadcast_to(promotion.scalar(0, x.type.dtype, x.type.weak), shape)
+        return promotion.broadcast_to(scalar(0, x.type.dtype, x.type.weak), shape)
     return shaping.reshape(tile(x, -(-size // x.type.size))[:size], shape)
 
 
@@ -488,10 +489,8 @@ def diagflat(v: Operand, k: int = 0) -> Array:
     on = Iota(t, 1)() - Iota(t, 0)() == k
     low, high = (k, 0) if k >= 0 else (0, -k)
     row = shaping.expand_dims(_pad_edges(a, low, high), 0)
-    return arithmetic.where(
-        on, promotion.broadcast_to(row, (n, n)), promotion.scalar(0, a.type.dtype, a.type.weak)
-    )
+    return arithmetic.where(on, promotion.broadcast_to(row, (n, n)), scalar(0, a.type.dtype, a.type.weak))
 
 
 def _pad_edges(a: Array, low: int, high: int) -> Array:
-    return Pad((low,), (high,), (0,))(a, promotion.scalar(0, a.type.dtype, a.type.weak)) if low or high else a
+    return Pad((low,), (high,), (0,))(a, scalar(0, a.type.dtype, a.type.weak)) if low or high else a

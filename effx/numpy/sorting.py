@@ -10,20 +10,14 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
-from effx.array.promotion import (
-    as_operand,
-    broadcast_to,
-    convert,
-    promote_dtypes,
-    refuse_mixed_dtypes,
-    scalar,
-)
+from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DType
 from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Reverse
 from effx.ir.sizes.dimensions import is_symbolic
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_filled
 from effx.numpy.known import known_data

@@ -14,7 +14,6 @@ from effx.array.promotion import (
     convert,
     promote_dtypes,
     refuse_mixed_dtypes,
-    scalar,
     size_scalar,
 )
 from effx.array.shaping import normalize_axes, normalize_axis
@@ -23,6 +22,7 @@ from effx.errors import DTypeError, OptionError, ShapeError
 from effx.families.sort import Sort
 from effx.ir.ops import elementwise as e
 from effx.ir.sizes.division import maximum
+from effx.ir.values.scalars import scalar
 from effx.numpy.indexing import take
 from effx.numpy.logic import isnan
 from effx.numpy.sorting import sort

@@ -8,13 +8,14 @@ import math
 from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.families.special import Erf, Erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import Iota
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import scalar
 from effx.random.floats import exponential_floats, normal_floats
 from effx.random.generators import split_key
 

@@ -3,13 +3,14 @@
 from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import inexact_dtype, where
-from effx.array.promotion import as_operand, broadcast_to, convert, convert_whole_float, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, convert_whole_float
 from effx.array.shaping import moveaxis, normalize_axis, reshape
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
 from effx.errors import DTypeError, OptionError, ShapeError
 from effx.ir.ops import elementwise as e
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import element_count
 from effx.lax.sorting import top_k
 from effx.random.arguments import (

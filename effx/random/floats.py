@@ -10,13 +10,14 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_arrays, broadcast_to, convert, scalar
+from effx.array.promotion import as_operand, broadcast_arrays, broadcast_to, convert
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.families.special import Erf, Erfc, ErfInv, scaled_erfc
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 from effx.lax.control.branches import cond
 from effx.random.generators import random_bits, select_key, split_key
 from effx.random.threefry import unsigned_dtype

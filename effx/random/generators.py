@@ -10,7 +10,6 @@ All functions here are staged within the functions that use them.
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import scalar
 from effx.array.shaping import reshape, stack
 from effx.effects import perform
 from effx.families.bit_generators import RngBitGenerator
@@ -18,6 +17,7 @@ from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import Xor
 from effx.ir.ops.shape import Slice
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import element_count
 from effx.random.threefry import threefry_bits, threefry_fold, threefry_split, unsigned_dtype
 

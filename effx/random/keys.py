@@ -12,7 +12,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand, convert, convert_whole_float, scalar
+from effx.array.promotion import as_operand, convert, convert_whole_float
 from effx.array.shaping import concatenate, stack
 from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
@@ -21,6 +21,7 @@ from effx.flags import debug_key_reuse, default_prng_impl, enable_custom_prng, e
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 from effx.lower.placement.concrete import place_on_device
 from effx.random.arguments import check_key, check_sizes, mark_keys_used
 from effx.random.generators import IMPLEMENTATIONS, fold_words, key_data_words, split_key

@@ -7,7 +7,7 @@ from operator import index
 from effx import dtypes
 from effx.array import Array, Operand, indexing, reducing
 from effx.array.arithmetic import where
-from effx.array.promotion import as_operand, broadcast_to, convert, convert_whole_float, scalar
+from effx.array.promotion import as_operand, broadcast_to, convert, convert_whole_float
 from effx.array.shaping import normalize_axis, reshape
 from effx.errors import DTypeError, ShapeError
 from effx.families.sort import Sort
@@ -16,6 +16,7 @@ from effx.ir.ops.sizes import SizeValue
 from effx.ir.sizes.bounds import bounds
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import element_count
 from effx.lax.sorting import top_k
 from effx.numpy.sorting import searchsorted

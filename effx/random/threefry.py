@@ -9,7 +9,7 @@ All functions here are staged within the functions that use them.
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar, size_scalar
+from effx.array.promotion import convert, size_scalar
 from effx.array.shaping import concatenate, reshape, stack, transpose
 from effx.dtypes import DType
 from effx.effects import perform
@@ -20,6 +20,7 @@ from effx.ir.ops.shape import BroadcastInDim, Iota, Slice
 from effx.ir.sizes.dimensions import has_symbolic, is_symbolic
 from effx.ir.sizes.division import maximum
 from effx.ir.types import Shape, array_type
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import element_count
 
 ADD, MUL, OR, XOR, AND = e.Add(), e.Mul(), e.Or(), e.Xor(), e.And()

@@ -8,7 +8,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, reducing, triangles
 from effx.array.arithmetic import absolute, imag, real, where
-from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.promotion import broadcast_to, convert
 from effx.array.shaping import concatenate, expand_dims, matrix_transpose
 from effx.errors import DTypeError, ShapeError
 from effx.families.linalg.matrices import (
@@ -56,6 +56,7 @@ from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_leading_axes
+from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
 from effx.lower.text.foreign_calls import custom_call_text
 from effx.lower.text.stablehlo.control import BOOL, INDEX, Names, emit_while_loop

@@ -12,7 +12,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, reducing, triangles
 from effx.array.arithmetic import conj, matmul, where
-from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.promotion import broadcast_to, convert
 from effx.array.shaping import matrix_transpose, moveaxis, reshape
 from effx.effects import Operation
 from effx.errors import DTypeError, ShapeError
@@ -33,6 +33,7 @@ from effx.handling import (
 )
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_leading_axes
+from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
 from effx.lower.text.foreign_calls import STRINGS, custom_call_text, string_text
 

@@ -8,7 +8,7 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, triangles
 from effx.array.arithmetic import imag
-from effx.array.promotion import convert, scalar, zeros
+from effx.array.promotion import convert, zeros
 from effx.array.shaping import concatenate, expand_dims, matrix_transpose
 from effx.errors import DTypeError, NoRuleError, ShapeError
 from effx.families.linalg.lu import permute_rows
@@ -46,6 +46,7 @@ from effx.handling import (
 )
 from effx.ir.ops.base import Singleton, check_arity
 from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
+from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
 from effx.lower.text.emit import emits_form
 

@@ -10,7 +10,7 @@ Source: Golub and Van Loan, "Matrix Computations", 4th edition, 7.5 and 7.6.
 from effx import dtypes
 from effx.array import Array, reducing
 from effx.array.arithmetic import absolute, imag, maximum, real, where
-from effx.array.promotion import broadcast_to, convert, scalar, zeros
+from effx.array.promotion import broadcast_to, convert, zeros
 from effx.array.shaping import expand_dims
 from effx.array.triangles import triu
 from effx.families.linalg.matrices import adjoint, diagonal, eye, multiply
@@ -26,6 +26,7 @@ from effx.handlers.staging.stage import stage
 from effx.ir.ops.control import While
 from effx.ir.ops.elementwise import And, Sqrt
 from effx.ir.ops.shape import Pad
+from effx.ir.values.scalars import scalar
 
 __all__ = ["compute_eigenvectors", "normalize_columns", "reduce_to_schur"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from effx import dtypes
 from effx.array import Array, reducing
 from effx.array.arithmetic import absolute, conj, imag, real, where
-from effx.array.promotion import broadcast_to, convert, scalar, zeros
+from effx.array.promotion import broadcast_to, convert, zeros
 from effx.array.shaping import expand_dims, reshape
 from effx.array.triangles import tril, triu
 from effx.families.linalg.matrices import adjoint, diagonal, make_hermitian, multiply, real_type
@@ -20,6 +20,7 @@ from effx.handling import array_type
 from effx.ir.ops.control import While
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import Iota, Reverse
+from effx.ir.values.scalars import scalar
 
 __all__ = [
     "Carry",

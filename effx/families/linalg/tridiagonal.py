@@ -5,7 +5,7 @@ from typing import final
 import numpy as np
 
 from effx.array import Array
-from effx.array.promotion import broadcast_to, scalar
+from effx.array.promotion import broadcast_to
 from effx.array.shaping import concatenate, expand_dims
 from effx.errors import ShapeError
 from effx.families.linalg.matrices import (
@@ -34,6 +34,7 @@ from effx.handling import (
     transpose_rule,
 )
 from effx.ir.ops.base import Singleton, check_arity, types_text
+from effx.ir.values.scalars import scalar
 from effx.lower.text.emit import emit_form, emits_form
 
 __all__ = ["TridiagonalSolve"]

@@ -9,7 +9,7 @@ import math
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.effects import perform
 from effx.handlers.jvp.handler import (
     Tangent,
@@ -31,6 +31,7 @@ from effx.ir.ops.random import Threefry2x32
 from effx.ir.ops.shape import Iota
 from effx.ir.ops.sharding import Constrain, Move, Release
 from effx.ir.ops.sizes import SizeValue
+from effx.ir.values.scalars import scalar
 
 ADD, SUB, MUL, DIV, NEG = e.Add(), e.Sub(), e.Mul(), e.Div(), e.Neg()
 SELECT, SIN, COS, STOP = e.Select(), e.Sin(), e.Cos(), v.StopGradient()

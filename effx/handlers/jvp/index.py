@@ -6,7 +6,6 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import scalar
 from effx.errors import NoRuleError
 from effx.handlers.jvp.handler import Tangent, rule, zeros_like
 from effx.ir.ops import compare as c
@@ -15,6 +14,7 @@ from effx.ir.ops.convert import Convert
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.shape import BroadcastInDim, Iota, Reshape
 from effx.ir.types import ArrayType, array_type
+from effx.ir.values.scalars import scalar
 
 MUL, ADD, DIV, SELECT = e.Mul(), e.Add(), e.Div(), e.Select()
 

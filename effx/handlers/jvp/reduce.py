@@ -6,7 +6,6 @@ from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.indexing import gather_along_axis, iota_along_axis
 from effx.array.prefixes import combine_prefixes, slice_axis
-from effx.array.promotion import scalar
 from effx.array.shaping import transpose
 from effx.handlers.jvp.handler import Tangent, rule
 from effx.ir.ops import compare as c
@@ -16,6 +15,7 @@ from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Pad, Reshape, Reverse, Slice
 from effx.ir.sizes.dimensions import is_symbolic
+from effx.ir.values.scalars import scalar
 
 MUL, DIV, ADD = e.Mul(), e.Div(), e.Add()
 

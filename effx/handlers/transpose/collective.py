@@ -10,13 +10,14 @@ transpose of the sum broadcasts it, and vice versa (`match_cotangent_axes` in
 """
 
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.dtypes import int32
 from effx.handlers.transpose.handler import Cotangent, Operand, known_value, rule
 from effx.ir.ops import collective as k
 from effx.ir.ops.elementwise import Mul
 from effx.ir.ops.shape import DynamicSlice, Reshape
 from effx.ir.passes.partial_sums import type_sums
+from effx.ir.values.scalars import scalar
 
 
 @rule(k.PSum)

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.types import ArrayType
+from effx.ir.values.scalars import scalar
 
 MUL, DIV, NEG, SELECT = e.Mul(), e.Div(), e.Neg(), e.Select()
 

@@ -2,13 +2,14 @@
 
 from effx.array import Array
 from effx.array.arithmetic import clip, where
-from effx.array.promotion import scalar, zeros
+from effx.array.promotion import zeros
 from effx.array.shaping import size_vector
 from effx.handlers.jvp.index import gather_like
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops.index import Gather, Scatter
 from effx.ir.ops.reduce import ReduceAnd
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.values.scalars import scalar
 
 
 @rule(Gather)

@@ -12,7 +12,7 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import scalar, zeros
+from effx.array.promotion import zeros
 from effx.handlers.staging.parallel_maps import bind_replica_axes
 from effx.handlers.staging.stage import run_program, stage
 from effx.handlers.transpose.control import TransposedProgram, expand_cotangents, known_mask, stage_transpose
@@ -22,6 +22,7 @@ from effx.ir.ops.compare import Eq
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.parallel import Cuts, ParallelMap
 from effx.ir.program import Program
+from effx.ir.values.scalars import scalar
 
 
 @rule(ParallelMap)

@@ -1,11 +1,12 @@
 """Transposes of operations that move elements."""
 
 from effx.array import Array
-from effx.array.promotion import scalar, zeros
+from effx.array.promotion import zeros
 from effx.handlers.transpose.handler import Cotangent, LinearOperand, Operand, known_value, rule
 from effx.ir.ops import shape as s
 from effx.ir.ops.elementwise import Sub
 from effx.ir.ops.reduce import ReduceSum
+from effx.ir.values.scalars import scalar
 
 
 @rule(s.BroadcastInDim)

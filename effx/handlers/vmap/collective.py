@@ -7,7 +7,6 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Box, HostArray
-from effx.array.promotion import scalar
 from effx.array.shaping import moveaxis
 from effx.effects import handle
 from effx.errors import ShapeError
@@ -31,6 +30,7 @@ from effx.ir.ops.index import Gather
 from effx.ir.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Iota, Reshape, Transpose
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 
 Values = tuple[Array, ...]
 Axes = tuple[Axis, ...]

@@ -7,7 +7,6 @@ import attrs
 
 from effx import dtypes
 from effx.array import Array, Box
-from effx.array.promotion import scalar
 from effx.effects import Frame, handle, use_frame
 from effx.errors import NoRuleError
 from effx.handlers.recursion import branches, while_loops
@@ -36,6 +35,7 @@ from effx.ir.ops.reduce import ReduceOr
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.program import Program, Staged
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 
 SELECT = Select()
 BOOL = array_type(dtypes.bool_)

@@ -6,7 +6,6 @@ from typing import cast
 import attrs
 
 from effx.array import Array, Box
-from effx.array.promotion import scalar
 from effx.dtypes import int32
 from effx.effects import Frame
 from effx.errors import EscapedBoxError, active_source
@@ -19,6 +18,7 @@ from effx.handlers.vmap.handler import Vmap, evaluate_batch, move_to_front, valu
 from effx.ir.ops.custom import Batch, BatchRule, CustomCall, CustomRules
 from effx.ir.ops.shape import DynamicSlice, Iota, Reshape
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 
 
 @custom_rule(Vmap)

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar, final, overload
 import attrs
 
 from effx.array import Array, Box
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
 from effx.effects import Effect, Frame, Operation, RuleTable, handle
 from effx.flags import check_tracer_leaks
@@ -22,6 +22,7 @@ from effx.ir.ops.custom import Batch, CustomRules
 from effx.ir.ops.reduce import ReduceSum
 from effx.ir.ops.shape import BroadcastInDim, Pad, Reshape, Slice
 from effx.ir.types import ArrayType, Shape
+from effx.ir.values.scalars import scalar
 from effx.tree.registry import PyTree, flatten
 
 A = TypeVar("A", bound=ArrayOperation)

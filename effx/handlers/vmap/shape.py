@@ -4,7 +4,7 @@ from math import prod
 
 from effx import dtypes
 from effx.array import Array
-from effx.array.promotion import convert, scalar
+from effx.array.promotion import convert
 from effx.handlers.vmap.handler import Axis, Vmap, insert_entry, materialize, move_to_front, rule, shift_axes
 from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
@@ -24,6 +24,7 @@ from effx.ir.ops.shape import (
 )
 from effx.ir.ops.sizes import SizeValue
 from effx.ir.types import Shape
+from effx.ir.values.scalars import scalar
 
 Values = tuple[Array, ...]
 Axes = tuple[Axis, ...]

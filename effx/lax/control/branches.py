@@ -7,13 +7,14 @@ from typing_extensions import TypeVarTuple, Unpack
 
 from effx import dtypes, flags
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert
 from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError
 from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import align_constants
 from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Platforms
+from effx.ir.values.scalars import scalar
 from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
 from effx.lax.control.unchanged import perform_branches
 from effx.lax.elementwise.choose import clamp

@@ -8,7 +8,7 @@ import numpy as np
 
 from effx import dtypes, flags
 from effx.array import Array, Box, Operand
-from effx.array.promotion import as_operand, convert, scalar
+from effx.array.promotion import as_operand, convert
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.handlers.evaluate.interpreter import iterate
 from effx.handlers.recursion.staging import align_constants, cache_on_program
@@ -19,6 +19,7 @@ from effx.ir.ops.compare import Lt
 from effx.ir.ops.control import Call, Cond, Scan, While
 from effx.ir.program import Program
 from effx.ir.types import INVARIANT, ArrayType
+from effx.ir.values.scalars import scalar
 from effx.lax.control.closures import (
     Loose,
     array_types,

@@ -1,9 +1,10 @@
 """Complex numbers: their parts, and making them."""
 
 from effx.array import Array, Operand, arithmetic
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
 from effx.effects import perform
 from effx.ir.ops import elementwise as e
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import perform_binary, perform_unary
 
 __all__ = ["complex", "conj", "imag", "real"]

@@ -4,13 +4,14 @@ from operator import index
 
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, shaping
-from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.promotion import broadcast_to, convert
 from effx.dtypes import real_dtype
 from effx.errors import ShapeError
 from effx.families.linalg.matrices import adjoint, check_matrix, multiply
 from effx.families.linalg.qr import Qr
 from effx.ir.ops.shape import Iota
 from effx.ir.types import array_type
+from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import while_loop
 from effx.lax.elementwise.arithmetic import max as maximum
 from effx.lax.elementwise.exponential import cbrt, sqrt

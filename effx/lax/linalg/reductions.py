@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from effx.array import Array, Operand, shaping
 from effx.array.arithmetic import where
-from effx.array.promotion import scalar
 from effx.array.shaping import matrix_transpose
 from effx.errors import BackendError, DTypeError, ShapeError
 from effx.families.linalg.matrices import adjoint, check_matrix, diagonal, multiply
@@ -12,6 +11,7 @@ from effx.families.linalg.qr import HouseholderProduct, Qr
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.tridiagonal import TridiagonalSolve
 from effx.ir.ops.shape import Pad
+from effx.ir.values.scalars import scalar
 from effx.lax.linalg.operands import widen_operands
 from effx.lax.linalg.perturbed import solve_perturbed
 

@@ -6,7 +6,7 @@ from typing import Literal, overload
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing, shaping, triangles
 from effx.array.arithmetic import absolute, conj, where
-from effx.array.promotion import broadcast_to, convert, scalar
+from effx.array.promotion import broadcast_to, convert
 from effx.array.triangles import band_mask
 from effx.errors import ShapeError
 from effx.families.linalg.eigen import Svd
@@ -15,6 +15,7 @@ from effx.families.linalg.matrices import adjoint, check_matrix, multiply
 from effx.families.linalg.qr import Qr
 from effx.ir.ops.elementwise import Ceil, Log
 from effx.ir.ops.shape import Pad
+from effx.ir.values.scalars import scalar
 from effx.lax import linalg
 from effx.lax.control.loops import fori_loop
 from effx.lax.convert import stop_gradient

@@ -13,8 +13,9 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import absolute, maximum, to_inexact, where
-from effx.array.promotion import as_operand, convert, scalar, to_host_array, zeros
+from effx.array.promotion import as_operand, convert, to_host_array, zeros
 from effx.errors import DTypeError, OptionError, ShapeError
+from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.numpy.linalg.norms import norm
 from effx.numpy.linear import dot, outer

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import absolute, where
-from effx.array.promotion import as_operand, scalar
+from effx.array.promotion import as_operand
+from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import while_loop
 from effx.numpy.elementwise import sqrt
 from effx.numpy.linear import dot

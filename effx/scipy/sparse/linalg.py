@@ -13,10 +13,11 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import absolute, conj, real, where
-from effx.array.promotion import as_operand, convert, promote_dtypes, scalar, zeros
+from effx.array.promotion import as_operand, convert, promote_dtypes, zeros
 from effx.array.reducing import sum as total
 from effx.errors import DTypeError, OptionError, ShapeError, TreeError
 from effx.flatten_util import ravel_pytree
+from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import fori_loop, while_loop
 from effx.lax.control.solves import custom_linear_solve
 from effx.lax.linalg import qr, triangular_solve

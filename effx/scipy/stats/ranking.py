@@ -7,9 +7,10 @@ from effx import dtypes
 from effx.array import Array, Operand, reducing
 from effx.array.arithmetic import inexact_dtype, to_inexact, where
 from effx.array.indexing import take_along_axis
-from effx.array.promotion import as_operand, broadcast_to, convert, scalar, to_host_array
+from effx.array.promotion import as_operand, broadcast_to, convert, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, reshape
 from effx.errors import DTypeError, OptionError
+from effx.ir.values.scalars import scalar
 from effx.lax.elementwise.exponential import sqrt
 from effx.lax.shape import iota
 from effx.lazy import list_names

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
-from effx.array.promotion import scalar
 from effx.errors import DTypeError, RefError, RefGivenError, ShapeError, check_function
 from effx.ir.types import ArrayType
+from effx.ir.values.scalars import scalar
 from effx.tracing.arguments import as_arrays, callable_name, select_arguments
 from effx.tracing.wrapping import wraps
 from effx.transforms.autodiff.core import RecordedPullback, SummedPullback, record_derivative
