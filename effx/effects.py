@@ -611,6 +611,10 @@ class isolated(use_frame):
         super().__init__(None)
 
 
+# Says of an operation class whether a rule that is registered for one of its bases holds for it.
+Condition = Callable[[type[Operation[object]]], bool]
+
+
 class ResolvedRules(dict[type[Operation[object]], F | None]):
     """A cache of a table's rules by operation class; a missing one is looked up."""
 
@@ -638,7 +642,8 @@ class RuleTable(Generic[F]):
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
-        self._registered: dict[type[Operation[object]], F] = {}
+        # Each rule with the condition for the subclasses that it holds for; None for all of them.
+        self._registered: dict[type[Operation[object]], tuple[F, Condition | None]] = {}
         self._resolved: ResolvedRules[F] = ResolvedRules(self._resolve)
         # Called for each handled operation: a method in C.
         self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
@@ -647,15 +652,20 @@ class RuleTable(Generic[F]):
         if base is not None:
             base._children.append(self)
 
-    def register(self, *kinds: type[Operation[object]]) -> Callable[[F], F]:
+    def register(self, *kinds: type[Operation[object]], where: "Condition | None" = None) -> Callable[[F], F]:
         """Registers the decorated function for operation classes, base classes or traits.
 
         Registering one class twice in a table replaces the earlier rule.
+
+        Args:
+            kinds: the classes.
+            where: says for which of their subclasses the rule holds, by default for all; others are looked up as if it
+                were not there.
         """
 
         def register(rule: F) -> F:
             for kind in kinds:
-                self._registered[kind] = rule
+                self._registered[kind] = rule, where
             self._clear_resolved()
             return rule
 
@@ -663,7 +673,7 @@ class RuleTable(Generic[F]):
 
     def own_rules(self) -> dict[type[Operation[object]], F]:
         """Returns the rules of this table alone."""
-        return dict(self._registered)
+        return {kind: rule for kind, (rule, _) in self._registered.items()}
 
     def _clear_resolved(self) -> None:
         self._resolved.clear()
@@ -671,16 +681,19 @@ class RuleTable(Generic[F]):
             child._clear_resolved()
 
     def _resolve(self, kind: type[Operation[object]]) -> F | None:
+        found = self._find_with_origin(kind)
+        return None if found is None else found[1]
+
+    def _find_with_origin(self, kind: type[Operation[object]]) -> tuple[type[Operation[object]], F] | None:
         # The most specific class wins; between a table and its base, the table itself.
-        tables: list[RuleTable[F]] = []
-        table: RuleTable[F] | None = self
-        while table is not None:
-            tables.append(table)
-            table = table._base
         for base in self.lineage(kind):
-            for table in tables:
+            table: RuleTable[F] | None = self
+            while table is not None:
                 if base in table._registered:
-                    return table._registered[base]
+                    rule, where = table._registered[base]
+                    if where is None or where(kind):
+                        return base, rule
+                table = table._base
         return None
 
     def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
@@ -689,13 +702,8 @@ class RuleTable(Generic[F]):
 
     def origin(self, kind: type[Operation[object]]) -> type[Operation[object]] | None:
         """Returns the class or trait whose rule applies to `kind`; None if there is none."""
-        for base in self.lineage(kind):
-            table: RuleTable[F] | None = self
-            while table is not None:
-                if base in table._registered:
-                    return base
-                table = table._base
-        return None
+        found = self._find_with_origin(kind)
+        return None if found is None else found[0]
 
 
 # Decompositions of operations whose classes do not define `decompose`.

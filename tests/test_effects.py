@@ -178,6 +178,23 @@ def test_rule_tables() -> None:
     assert child.find(Count) is None
 
 
+def test_a_rule_may_hold_for_some_subclasses() -> None:
+    """For others the rules of further bases, and of the table's base, are found as if it were not there."""
+    table: RuleTable[str] = RuleTable("t")
+    child: RuleTable[str] = RuleTable("child", table)
+    table.register(Trait)("by trait")
+    table.register(Base)("by base")
+    child.register(Base, where=lambda kind: kind is Base)("for the base alone")
+    assert (child.find(Base), child.origin(Base)) == ("for the base alone", Base)
+    assert (child.find(Derived), child.origin(Derived)) == ("by base", Base)
+    table.register(Base, where=lambda kind: kind is Base)("for the base alone")
+    assert (table.find(Derived), table.origin(Derived)) == ("by trait", Trait)
+    assert (child.find(Derived), child.origin(Derived)) == ("by trait", Trait)
+    assert child.own_rules() == {Base: "for the base alone"}
+    child.register(Base)("for all")
+    assert child.find(Derived) == "for all"
+
+
 def test_decompose_has_no_silent_default() -> None:
     assert not Count.can_decompose()
     with pytest.raises(errors.NoRuleError) as caught:
