@@ -611,6 +611,8 @@ class isolated(use_frame):
         super().__init__(None)
 
 
+O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
+
 # Says of an operation class whether a rule that is registered for one of its bases holds for it.
 Condition = Callable[[type[Operation[object]]], bool]
 
@@ -652,7 +654,7 @@ class RuleTable(Generic[F]):
         if base is not None:
             base._children.append(self)
 
-    def register(self, *kinds: type[Operation[object]], where: "Condition | None" = None) -> Callable[[F], F]:
+    def register(self, *kinds: type[O], where: Callable[[type[O]], bool] | None = None) -> Callable[[F], F]:
         """Registers the decorated function for operation classes, base classes or traits.
 
         Registering one class twice in a table replaces the earlier rule.
@@ -665,7 +667,7 @@ class RuleTable(Generic[F]):
 
         def register(rule: F) -> F:
             for kind in kinds:
-                self._registered[kind] = rule, where
+                self._registered[kind] = rule, cast("Condition | None", where)
             self._clear_resolved()
             return rule
 

@@ -22,7 +22,7 @@ from effx.handlers.oracle import Reference
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.vmap import Vmap
 from effx.ir.catalogue import Kind, operation_classes
-from effx.ir.ops.base import Linear
+from effx.ir.ops.base import Binary, Elementwise, Linear
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
 from effx.lower.text import emit
@@ -47,6 +47,7 @@ not.
 
 | cell | meaning |
 |---|---|
+| declared | what the operation's class says: its StableHLO, its derivative, its NumPy function |
 | rule | a rule for this operation; in the column StableHLO possibly for some platforms only |
 | by T | the rule of the trait or base class T |
 | decomposition | expressed by other operations |
@@ -70,6 +71,13 @@ STEPS: dict[Kind, str] = {
 def _no_transpose(kind: Kind) -> str:
     return "" if issubclass(kind, Linear) else "none: not linear"
 
+
+# The bases whose rule reads what a class declares.
+DECLARING: dict[str, tuple[Kind, ...]] = {
+    "StableHLO": (Elementwise,),
+    "jvp": (Elementwise, Binary),
+    "reference": (Elementwise,),
+}
 
 # Why a handler has no rule, where that is how it should be.
 REASONS: dict[str, Callable[[Kind], str]] = {
@@ -95,6 +103,8 @@ def cell(column: str, kind: Kind) -> str:
         own = [p for p in emit.PLATFORMS if emit.rules_for(p).origin(kind) is kind]
         if own:
             return f"rule for {', '.join(own)}"
+    if origin in DECLARING.get(column, ()):
+        return "declared"
     if origin is kind:
         return "rule"
     if origin is not None:

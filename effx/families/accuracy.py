@@ -1,51 +1,26 @@
 """Elementwise functions with a required accuracy of their results."""
 
 import math
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import attrs
-import numpy as np
 
 from effx.array import Array
 from effx.errors import ProgramError
-from effx.handlers.jvp.handler import JVP
-from effx.handlers.oracle.handler import Reference
-from effx.handling import (
-    ArrayType,
-    Atom,
-    Body,
-    Elementwise,
-    Tangent,
-    Unary,
-    Var,
-    decomposes,
-    emits,
-    jvp_rule,
-    reference_rule,
-)
+from effx.handling import ArrayType, Atom, Body, Elementwise, Unary, Var, decomposes, emits
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import check_int
+from effx.ir.values.described import HostData
 
 __all__ = ["Accurate"]
 
-Data = np.ndarray[Any, Any]
-
-STABLEHLO: dict[Unary, str] = {
-    e.Exp(): "exponential",
-    e.Exp2(): "exponential",
-    e.Expm1(): "exponential_minus_one",
-    e.Log(): "log",
-    e.Log1p(): "log_plus_one",
-    e.Logistic(): "logistic",
-    e.Sin(): "sine",
-    e.Cos(): "cosine",
-    e.Tan(): "tan",
-    e.Tanh(): "tanh",
-    e.Sqrt(): "sqrt",
-    e.Rsqrt(): "rsqrt",
-    e.Cbrt(): "cbrt",
-}
-FUNCTIONS = {op.name: op for op in STABLEHLO}
+FUNCTIONS: dict[str, Unary] = {
+    op.name: op
+    for op in (
+        e.Exp(), e.Exp2(), e.Expm1(), e.Log(), e.Log1p(), e.Logistic(), e.Sin(), e.Cos(), e.Tan(), e.Tanh(), e.Sqrt(),
+        e.Rsqrt(), e.Cbrt(),
+    )
+}  # fmt: skip
 
 
 def _is_function(instance: object, attribute: object, value: str) -> None:
@@ -84,33 +59,24 @@ class Accurate(Elementwise):
         """The operand's type."""
         return self.plain.infer(*types)
 
+    def reference(self, x: HostData) -> object:
+        assert self.plain.reference is not None
+        return self.plain.reference(x)
+
+    def tangent(self, dx: Array, x: Array, y: Array) -> Array:
+        return self.plain.tangent(dx, x, y)
+
 
 @decomposes(Accurate)
 def _(op: Accurate, x: Array) -> Array:
     return op.plain(x)
 
 
-@jvp_rule(Accurate)
-def _(op: Accurate, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-    # The plain function's rule, which performs the operation that it gets and computes the tangent of the result.
-    rule = JVP.rules.find(type(op.plain))
-    assert rule is not None
-    result_and_tangent: tuple[Array, Tangent] = rule(op, primals, tangents)
-    return result_and_tangent
-
-
-@reference_rule(Accurate)
-def _(op: Accurate, x: Data) -> Data:
-    rule = Reference.rules.find(type(op.plain))
-    assert rule is not None
-    y: Data = rule(op.plain, x)
-    return y
-
-
 @emits(Accurate)
 def _(body: Body, op: Accurate, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    x, t = body.name(inputs[0]), inputs[0].type
-    if op.plain is e.Exp2():
+    x, t, plain = body.name(inputs[0]), inputs[0].type, op.plain
+    if plain is e.Exp2():
+        plain = e.Exp()
         x = body.line(f"stablehlo.multiply {x}, {body.constant(math.log(2), t)} : {t.mlir}")
     parts = [
         *[f"{name} = {value:.17e}" for name, value in (("atol", op.atol), ("rtol", op.rtol)) if value],
@@ -118,6 +84,6 @@ def _(body: Body, op: Accurate, inputs: tuple[Atom, ...], outputs: tuple[Var, ..
         f"mode = #stablehlo.result_accuracy_mode<{'HIGHEST' if op.highest else 'TOLERANCE'}>",
     ]
     return body.line(
-        f"stablehlo.{STABLEHLO[op.plain]} {x} "
+        f"{plain.stablehlo} {x} "
         f"{{result_accuracy = #stablehlo.result_accuracy<{', '.join(parts)}>}} : {t.mlir}"
     )

@@ -12,12 +12,24 @@ from effx.array import Array
 from effx.array.arithmetic import horner, where
 from effx.array.promotion import convert
 from effx.families.gamma import decompose_in_wide_floats
-from effx.handling import Atom, Body, Unary, Var, decomposes, emits, reference_rule, tangent_of
+from effx.handling import Unary, decomposes
 from effx.ir.ops import elementwise as e
+from effx.ir.values.described import HostData
 from effx.ir.values.scalars import scalar
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
 __all__ = ["BesselI0e", "BesselI1e", "bessel", "scaled_bessel"]
+
+
+NODES = np.cos((np.arange(400) + 0.5) * np.pi / 400)
+
+
+def _mean_of_exponentials(x: HostData, weights: HostData) -> HostData:
+    # The mean of exp(x cos(t)) cos(n t) over equally spaced t; exact to rounding while x is far below nodes².
+    size = np.abs(x)[..., None]
+    mean = (np.exp(size * (NODES - 1)) * weights).mean(-1)
+    mean = np.where(size[..., 0] > 5000.0, 1 / np.sqrt(2 * np.pi * size[..., 0]), mean)
+    return np.where(np.isinf(x), 0.0, mean)
 
 
 @final
@@ -28,16 +40,21 @@ class BesselI0e(Unary):
     kinds = "f"
     name = "bessel_i0e"
     domain = (0.2, 9.0)
+    reference = staticmethod(lambda x: _mean_of_exponentials(x, np.ones(400)))
+    tangent = lambda op, dx, x, y: dx * _scaled_bessel_slope(0, x, y)
 
 
 @final
 class BesselI1e(Unary):
-    """exp(-|x|) I1(x). CHLO: bessel_i1e."""
+    """exp(-|x|) I1(x)."""
 
     __slots__ = ()
     kinds = "f"
     name = "bessel_i1e"
     domain = (0.2, 9.0)
+    stablehlo = "chlo.bessel_i1e"
+    reference = staticmethod(lambda x: np.where(x == 0, x, np.copysign(_mean_of_exponentials(x, NODES), x)))
+    tangent = lambda op, dx, x, y: dx * _scaled_bessel_slope(1, x, y)
 
 
 I0E, I1E, NEG = BesselI0e(), BesselI1e(), e.Neg()
@@ -90,12 +107,6 @@ def _i0e(x: Array) -> Array:
     large = horner(16.0 / far - 1.0, _find_powers(LARGE, dtype)) * e.Rsqrt()(far)
     # The polynomial misses 1 at 0 by a rounding.
     return where(size == 0, scalar(1.0, dtype), where(size <= 8.0, small, large))
-
-
-@emits(BesselI1e)
-def _(body: Body, op: BesselI1e, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    x = inputs[0]
-    return body.line(f"chlo.bessel_i1e {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
 
 
 @functools.cache
@@ -154,20 +165,3 @@ def bessel(order: int) -> Callable[[Array], Array]:
 
 
 decomposes(BesselI0e)(decompose_in_wide_floats(_i0e))
-tangent_of(BesselI0e)(lambda op, dx, x, y: dx * _scaled_bessel_slope(0, x, y))
-tangent_of(BesselI1e)(lambda op, dx, x, y: dx * _scaled_bessel_slope(1, x, y))
-
-
-@reference_rule(BesselI0e, BesselI1e)
-def _(op: Unary, x: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
-    # The mean of exp(x cos(t)) cos(n t) over equally spaced t; exact to rounding while x is far below nodes².
-    nodes = np.cos((np.arange(400) + 0.5) * np.pi / 400)
-    size = np.abs(x).astype(np.float64)[..., None]
-    weights = nodes if type(op) is BesselI1e else np.ones(400)
-    with np.errstate(invalid="ignore"):
-        mean = (np.exp(size * (nodes - 1)) * weights).mean(-1)
-    large = size[..., 0] > 5000.0
-    with np.errstate(divide="ignore"):
-        mean = np.where(large, 1 / np.sqrt(2 * np.pi * size[..., 0]), mean)
-    mean = np.where(np.isinf(x) | ((x == 0) & (type(op) is BesselI1e)), 0.0, mean)
-    return (np.copysign(mean, x) if type(op) is BesselI1e else mean).astype(x.dtype)

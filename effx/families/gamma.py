@@ -16,19 +16,8 @@ from effx.array.promotion import convert
 from effx.errors import TransformError
 from effx.families import gamma_formulas as formulas
 from effx.families import zeta_formulas
-from effx.handlers.jvp.handler import register_partial_derivatives, zeros_like
-from effx.handling import (
-    Atom,
-    Binary,
-    Body,
-    Elementwise,
-    Unary,
-    Var,
-    decomposes,
-    emits,
-    reference_rule,
-    tangent_of,
-)
+from effx.handlers.jvp.handler import zeros_like
+from effx.handling import Binary, Elementwise, Unary, decomposes
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.values.scalars import scalar
 from effx.lower.text.emit import ACCELERATORS, emits_form
@@ -48,103 +37,6 @@ __all__ = [
 ]
 
 N = TypeVar("N", Array, float)
-
-
-@final
-class Gamma(Unary):
-    """The gamma function; NaN at negative integers."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (0.3, 6.0)
-
-
-@final
-class Lgamma(Unary):
-    """The logarithm of |gamma(x)|."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (0.3, 9.0)
-
-
-@final
-class CoarseLgamma(Unary):
-    """The logarithm of |gamma(x)| with XLA's rounding, for samplers. CHLO: lgamma."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (0.3, 9.0)
-
-
-@final
-class Digamma(Unary):
-    """The slope of lgamma."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (0.3, 9.0)
-
-
-@final
-class Polygamma(Binary):
-    """The m-th slope of digamma at x, for whole m."""
-
-    __slots__ = ()
-    kinds = "f"
-
-
-@final
-class Zeta(Binary):
-    """The sum of (q + k)^-s over all k from 0, for s > 1."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (1.4, 5.0)
-
-
-GAMMA, LGAMMA, COARSE_LGAMMA = Gamma(), Lgamma(), CoarseLgamma()
-DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
-
-
-@emits(CoarseLgamma)
-def _(body: Body, op: CoarseLgamma, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    x = inputs[0]
-    return body.line(f"chlo.lgamma {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
-
-
-def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Returns a decomposition that computes with 32 bits at least, for all floats."""
-
-    def decomposition(op: Elementwise, *operands: Array) -> Array:
-        dtype = operands[0].type.dtype
-        if dtype.itemsize >= 4:
-            return function(*operands)
-        return convert(function(*[convert(x, dtypes.float32) for x in operands]), dtype)
-
-    return decomposition
-
-
-def elementwise_derivative(function: Callable[[Array], Array], x: Array) -> Array:
-    """Returns the derivative of an elementwise function by its one argument, by forward mode."""
-    return jvp(function, (x,), (zeros_like(x) + 1.0,))[1]
-
-
-def forward_slope(function: Callable[..., Array], index: int, arity: int) -> Callable[..., Array]:
-    """Returns the derivative of an elementwise function by one of its operands, which has derivatives of all orders.
-
-    All are taken in forward mode, so that reverse mode goes through loops whose number of iterations is not known.
-    """
-
-    def differentiate(*operands: Array) -> Array:
-        before, after = operands[:index], operands[index + 1 :]
-        return elementwise_derivative(lambda x: function(*before, x, *after), operands[index])
-
-    slope = custom_jvp(differentiate)
-    slope.defjvps(
-        *[lambda dx, y, *xs, k=k: dx * forward_slope(differentiate, k, arity)(*xs) for k in range(arity)]
-    )
-    return slope
 
 
 SHIFT = 10
@@ -169,51 +61,6 @@ def zeta_sum(s: N, q: N) -> N:
         total = total + factor * number
         factor = factor * (s + (2.0 * j + 1)) * (s + (2.0 * j + 2)) / (far * far)
     return total
-
-
-decomposes(Zeta)(decompose_in_wide_floats(zeta_formulas.hurwitz_zeta))
-decomposes(Polygamma)(decompose_in_wide_floats(zeta_formulas.polygamma))
-
-# A branch waits for the device, as long as a GPU takes to compute three sums of so many numbers instead of one.
-BRANCHED = 1 << 20
-
-
-def _compute_in_one_piece(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Returns a function of two operands without its branch, which of few numbers becomes one kernel."""
-
-    def compute(x: Array, y: Array) -> Array:
-        shape = max(x.type.shape, y.type.shape, key=len)
-        is_small = not has_symbolic(shape) and math.prod(shape) < BRANCHED
-        return function(x, y, in_one_piece=is_small)
-
-    return decompose_in_wide_floats(compute)
-
-
-emits_form(Zeta, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.hurwitz_zeta))
-emits_form(Polygamma, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.polygamma))
-decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))
-decomposes(Lgamma)(decompose_in_wide_floats(formulas.log_gamma))
-decomposes(Digamma)(decompose_in_wide_floats(formulas.digamma))
-tangent_of(Gamma)(lambda op, dx, x, y: dx * y * DIGAMMA(x))
-tangent_of(Lgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
-tangent_of(CoarseLgamma)(lambda op, dx, x, y: dx * DIGAMMA(x))
-tangent_of(Digamma)(lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x))
-register_partial_derivatives(
-    Zeta,
-    lambda op, ds, s, q, z: (
-        ds * elementwise_derivative(lambda v: decompose_in_wide_floats(zeta_sum)(op, v, q), s)
-    ),
-    lambda op, dq, s, q, z: dq * -s * ZETA(s + 1.0, q),
-)
-
-
-def _jvp_polygamma_order(op: Polygamma, dm: Array, m: Array, x: Array, z: Array) -> Array:
-    raise TransformError("polygamma: the order m is a whole number, and has no derivative")
-
-
-register_partial_derivatives(
-    Polygamma, _jvp_polygamma_order, lambda op, dx, m, x, z: dx * POLYGAMMA(m + 1.0, x)
-)
 
 
 def _gamma(x: float) -> float:
@@ -276,13 +123,136 @@ def _zeta(s: float, q: float) -> float:
     return math.fsum((q + k) ** -s for k in negative) + zeta_sum(s, q + len(negative))
 
 
-REFERENCES: dict[type[Elementwise], Callable[..., float]] = {
-    Gamma: _gamma, Lgamma: _lgamma, CoarseLgamma: _lgamma, Digamma: _digamma, Polygamma: _polygamma, Zeta: _zeta,
-}  # fmt: skip
+@final
+class Gamma(Unary):
+    """The gamma function; NaN at negative integers."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 6.0)
+    reference = np.vectorize(_gamma, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * y * DIGAMMA(x)
 
 
-@reference_rule(*REFERENCES)
-def _(op: Elementwise, *operands: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
-    each = np.vectorize(REFERENCES[type(op)], otypes=[np.float64])
-    wide = [x.astype(np.float64) for x in operands]
-    return each(*wide).astype(operands[0].dtype)
+@final
+class Lgamma(Unary):
+    """The logarithm of |gamma(x)|."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+    reference = np.vectorize(_lgamma, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * DIGAMMA(x)
+
+
+@final
+class CoarseLgamma(Unary):
+    """The logarithm of |gamma(x)| with XLA's rounding, for samplers."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+    stablehlo = "chlo.lgamma"
+    reference = np.vectorize(_lgamma, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * DIGAMMA(x)
+
+
+@final
+class Digamma(Unary):
+    """The slope of lgamma."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (0.3, 9.0)
+    reference = np.vectorize(_digamma, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x)
+
+
+@final
+class Polygamma(Binary):
+    """The m-th slope of digamma at x, for whole m."""
+
+    __slots__ = ()
+    kinds = "f"
+    reference = np.vectorize(_polygamma, otypes=[float])
+    tangent_by_second = lambda op, dx, m, x, z: dx * POLYGAMMA(m + 1.0, x)
+
+    def tangent_by_first(self, dm: Array, m: Array, x: Array, z: Array) -> Array:
+        raise TransformError("polygamma: the order m is a whole number, and has no derivative")
+
+
+@final
+class Zeta(Binary):
+    """The sum of (q + k)^-s over all k from 0, for s > 1."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (1.4, 5.0)
+    reference = np.vectorize(_zeta, otypes=[float])
+    tangent_by_second = lambda op, dq, s, q, z: dq * -s * ZETA(s + 1.0, q)
+
+    def tangent_by_first(self, ds: Array, s: Array, q: Array, z: Array) -> Array:
+        return ds * elementwise_derivative(lambda v: decompose_in_wide_floats(zeta_sum)(self, v, q), s)
+
+
+GAMMA, LGAMMA, COARSE_LGAMMA = Gamma(), Lgamma(), CoarseLgamma()
+DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
+
+
+def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Returns a decomposition that computes with 32 bits at least, for all floats."""
+
+    def decomposition(op: Elementwise, *operands: Array) -> Array:
+        dtype = operands[0].type.dtype
+        if dtype.itemsize >= 4:
+            return function(*operands)
+        return convert(function(*[convert(x, dtypes.float32) for x in operands]), dtype)
+
+    return decomposition
+
+
+def elementwise_derivative(function: Callable[[Array], Array], x: Array) -> Array:
+    """Returns the derivative of an elementwise function by its one argument, by forward mode."""
+    return jvp(function, (x,), (zeros_like(x) + 1.0,))[1]
+
+
+def forward_slope(function: Callable[..., Array], index: int, arity: int) -> Callable[..., Array]:
+    """Returns the derivative of an elementwise function by one of its operands, which has derivatives of all orders.
+
+    All are taken in forward mode, so that reverse mode goes through loops whose number of iterations is not known.
+    """
+
+    def differentiate(*operands: Array) -> Array:
+        before, after = operands[:index], operands[index + 1 :]
+        return elementwise_derivative(lambda x: function(*before, x, *after), operands[index])
+
+    slope = custom_jvp(differentiate)
+    slope.defjvps(
+        *[lambda dx, y, *xs, k=k: dx * forward_slope(differentiate, k, arity)(*xs) for k in range(arity)]
+    )
+    return slope
+
+
+decomposes(Zeta)(decompose_in_wide_floats(zeta_formulas.hurwitz_zeta))
+decomposes(Polygamma)(decompose_in_wide_floats(zeta_formulas.polygamma))
+
+# A branch waits for the device, as long as a GPU takes to compute three sums of so many numbers instead of one.
+BRANCHED = 1 << 20
+
+
+def _compute_in_one_piece(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Returns a function of two operands without its branch, which of few numbers becomes one kernel."""
+
+    def compute(x: Array, y: Array) -> Array:
+        shape = max(x.type.shape, y.type.shape, key=len)
+        is_small = not has_symbolic(shape) and math.prod(shape) < BRANCHED
+        return function(x, y, in_one_piece=is_small)
+
+    return decompose_in_wide_floats(compute)
+
+
+emits_form(Zeta, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.hurwitz_zeta))
+emits_form(Polygamma, *ACCELERATORS)(_compute_in_one_piece(zeta_formulas.polygamma))
+decomposes(Gamma)(decompose_in_wide_floats(formulas.gamma_function))
+decomposes(Lgamma)(decompose_in_wide_floats(formulas.log_gamma))
+decomposes(Digamma)(decompose_in_wide_floats(formulas.digamma))

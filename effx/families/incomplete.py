@@ -25,7 +25,7 @@ from effx.families.gamma_formulas import (
     stirling_rest,
 )
 from effx.families.special import Erfc
-from effx.handlers.jvp.handler import Tangent, add_tangents, register_partial_derivatives, strengthen_tangents
+from effx.handlers.jvp.handler import Tangent, add_tangents, strengthen_tangents
 from effx.handlers.staging.stage import stage
 from effx.handling import ArrayType, Binary, Elementwise, decomposes, jvp_rule
 from effx.ir.ops import elementwise as e
@@ -66,6 +66,8 @@ class Igamma(PositiveBinary):
     """The integral of t^(a-1) exp(-t) / gamma(a) over t from 0 to x."""
 
     __slots__ = ()
+    tangent_by_first = lambda op, da, a, x, z: da * IGAMMA_GRAD_A(a, x)
+    tangent_by_second = lambda op, dx, a, x, z: dx * _gamma_density(a, x)
 
 
 @final
@@ -73,6 +75,8 @@ class Igammac(PositiveBinary):
     """1 - igamma(a, x), exact where that is small."""
 
     __slots__ = ()
+    tangent_by_first = lambda op, da, a, x, z: da * -IGAMMA_GRAD_A(a, x)
+    tangent_by_second = lambda op, dx, a, x, z: dx * -_gamma_density(a, x)
 
 
 @final
@@ -80,6 +84,10 @@ class IgammaGradA(PositiveBinary):
     """The slope of igamma(a, x) in a."""
 
     __slots__ = ()
+    tangent_by_first = lambda op, da, a, x, z: da * _slope_by(_igamma_grad_a, op, (a, x), 0)
+    tangent_by_second = lambda op, dx, a, x, z: (
+        dx * _times_logarithm(_gamma_density(a, x), _log_density_slope(a, x))
+    )
 
 
 @final
@@ -87,6 +95,9 @@ class RandomGammaGrad(PositiveBinary):
     """The slope in a of the x with igamma(a, x) held fixed: of a gamma sample that inverts its distribution."""
 
     __slots__ = ()
+    tangent_by_first = lambda op, da, a, x, z: da * _slope_by(_random_gamma_grad, op, (a, x), 0)
+    # z is minus igamma's slope in a, divided by the density.
+    tangent_by_second = lambda op, dx, a, x, z: dx * (z * (1.0 - (a - 1.0) / x) - _log_density_slope(a, x))
 
 
 class UnitIntervalElementwise(Singleton, Elementwise):
@@ -460,29 +471,6 @@ def _times_logarithm(density: Array, logarithm: Array) -> Array:
 def _log_density_slope(a: Array, x: Array) -> Array:
     """Returns the slope in a of the logarithm of the density."""
     return LOG(x) - DIGAMMA(a)
-
-
-register_partial_derivatives(
-    IgammaGradA,
-    lambda op, da, a, x, z: da * _slope_by(_igamma_grad_a, op, (a, x), 0),
-    lambda op, dx, a, x, z: dx * _times_logarithm(_gamma_density(a, x), _log_density_slope(a, x)),
-)
-register_partial_derivatives(
-    RandomGammaGrad,
-    lambda op, da, a, x, z: da * _slope_by(_random_gamma_grad, op, (a, x), 0),
-    # z is minus igamma's slope in a, divided by the density.
-    lambda op, dx, a, x, z: dx * (z * (1.0 - (a - 1.0) / x) - _log_density_slope(a, x)),
-)
-register_partial_derivatives(
-    Igamma,
-    lambda op, da, a, x, z: da * IGAMMA_GRAD_A(a, x),
-    lambda op, dx, a, x, z: dx * _gamma_density(a, x),
-)
-register_partial_derivatives(
-    Igammac,
-    lambda op, da, a, x, z: da * -IGAMMA_GRAD_A(a, x),
-    lambda op, dx, a, x, z: dx * -_gamma_density(a, x),
-)
 
 
 # The fraction 1 / (1 + d1 / (1 + d2 / (1 + …))) (DLMF, 8.17.22), two steps an iteration.

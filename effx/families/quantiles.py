@@ -12,12 +12,18 @@ import numpy as np
 from effx.array import Array
 from effx.array.arithmetic import horner, where
 from effx.families.gamma import decompose_in_wide_floats
-from effx.handling import Monotone, Unary, decomposes, reference_rule, tangent_of
+from effx.handling import Monotone, Unary, decomposes
 from effx.ir.ops import elementwise as e
 
 __all__ = ["NDTRI", "Ndtri"]
 
 EXP, LOG, SQRT, ABS, SIGN = e.Exp(), e.Log(), e.Sqrt(), e.Abs(), e.Sign()
+
+
+def _quantile(p: float) -> float:
+    if not 0 < p < 1:
+        return -math.inf if p == 0 else math.inf if p == 1 else math.nan
+    return NormalDist().inv_cdf(p)
 
 
 @final
@@ -27,6 +33,8 @@ class Ndtri(Unary, Monotone):
     __slots__ = ()
     kinds = "f"
     domain = (0.01, 0.99)
+    reference = np.vectorize(_quantile, otypes=[float])
+    tangent = lambda op, dx, p, x: dx * (EXP(x * x * 0.5) * math.sqrt(2 * math.pi))
 
 
 NDTRI = Ndtri()
@@ -83,17 +91,3 @@ def _(p: Array) -> Array:
     value = where(ABS(below) <= 0.425, inner, SIGN(below) * outer)
     ends = where(p == 0.0, -math.inf, where(p == 1.0, math.inf, math.nan))
     return where(inside, value, ends)
-
-
-tangent_of(Ndtri)(lambda op, dx, p, x: dx * (EXP(x * x * 0.5) * math.sqrt(2 * math.pi)))
-
-
-def _quantile(p: float) -> float:
-    if not 0 < p < 1:
-        return -math.inf if p == 0 else math.inf if p == 1 else math.nan
-    return NormalDist().inv_cdf(p)
-
-
-@reference_rule(Ndtri)
-def _(op: Ndtri, p: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
-    return np.vectorize(_quantile, otypes=[np.float64])(p.astype(np.float64)).astype(p.dtype)

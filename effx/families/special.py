@@ -4,67 +4,19 @@ XLA computes them by rational approximations (CHLO `erf`, `erfc`, `erf_inv`).
 """
 
 import math
-from collections.abc import Callable
 from typing import final
 
 import numpy as np
 
 from effx.array import Array
 from effx.array.arithmetic import horner, where
-from effx.handling import Body, Monotone, Unary, decomposes, emits, reference_rule, tangent_of
+from effx.handling import Monotone, Unary, decomposes
 from effx.ir.ops.elementwise import Clamp, Exp
-from effx.ir.program import Atom, Var
 from effx.ir.values.scalars import scalar
 
 __all__ = ["Erf", "ErfInv", "Erfc", "scaled_erfc"]
 
 EXP = Exp()
-
-
-@final
-class Erf(Unary, Monotone):
-    """The error function. CHLO: erf."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (-3.0, 3.0)
-
-
-@final
-class Erfc(Unary):
-    """1 - erf(x), exact for large x. CHLO: erfc."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (-3.0, 9.0)
-
-
-@final
-class ErfInv(Unary):
-    """The inverse of erf on (-1, 1). CHLO: erf_inv."""
-
-    __slots__ = ()
-    kinds = "f"
-    domain = (-0.99, 0.99)
-
-
-@emits(Erf, Erfc, ErfInv)
-def _(body: Body, op: Unary, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> str:
-    x = inputs[0]
-    return body.line(f"chlo.{op.name} {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
-
-
-def erf_derivative(x: Array) -> Array:
-    """Returns 2 / sqrt(pi) * exp(-x^2), the slope of erf."""
-    # Beyond 30 it is 0 in every dtype, and so are its derivatives, at infinity too.
-    bounded = Clamp()(scalar(-30.0, x.type.dtype), x, scalar(30.0, x.type.dtype))
-    return EXP(-(bounded * bounded)) * (2 / math.sqrt(math.pi))
-
-
-tangent_of(Erf)(lambda op, dx, x, y: dx * erf_derivative(x))
-tangent_of(Erfc)(lambda op, dx, x, y: dx * -erf_derivative(x))
-tangent_of(ErfInv)(lambda op, dx, x, y: dx * (EXP(y * y) * (math.sqrt(math.pi) / 2)))
-decomposes(Erfc)(lambda op, x: 1.0 - Erf()(x))
 
 
 def erf_inverse(y: float) -> float:
@@ -89,17 +41,50 @@ def erf_inverse(y: float) -> float:
     return math.copysign(x, y)
 
 
-REFERENCES: dict[type[Unary], Callable[[float], float]] = {
-    Erf: math.erf,
-    Erfc: math.erfc,
-    ErfInv: erf_inverse,
-}
+@final
+class Erf(Unary, Monotone):
+    """The error function."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (-3.0, 3.0)
+    stablehlo = "chlo.erf"
+    reference = np.vectorize(math.erf, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * erf_derivative(x)
 
 
-@reference_rule(*REFERENCES)
-def _(op: Unary, x: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> object:
-    each = np.vectorize(REFERENCES[type(op)], otypes=[np.float64])
-    return each(x.astype(np.float64)).astype(x.dtype)
+@final
+class Erfc(Unary):
+    """1 - erf(x), exact for large x."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (-3.0, 9.0)
+    stablehlo = "chlo.erfc"
+    reference = np.vectorize(math.erfc, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * -erf_derivative(x)
+
+
+@final
+class ErfInv(Unary):
+    """The inverse of erf on (-1, 1)."""
+
+    __slots__ = ()
+    kinds = "f"
+    domain = (-0.99, 0.99)
+    stablehlo = "chlo.erf_inv"
+    reference = np.vectorize(erf_inverse, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * (EXP(y * y) * (math.sqrt(math.pi) / 2))
+
+
+def erf_derivative(x: Array) -> Array:
+    """Returns 2 / sqrt(pi) * exp(-x^2), the slope of erf."""
+    # Beyond 30 it is 0 in every dtype, and so are its derivatives, at infinity too.
+    bounded = Clamp()(scalar(-30.0, x.type.dtype), x, scalar(30.0, x.type.dtype))
+    return EXP(-(bounded * bounded)) * (2 / math.sqrt(math.pi))
+
+
+decomposes(Erfc)(lambda op, x: 1.0 - Erf()(x))
 
 
 # (x + 1/2) erfcx(x) for x >= 0 as a polynomial in (x - 3) / (x + 3).

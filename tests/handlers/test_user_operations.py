@@ -6,6 +6,7 @@ Never: edits a table of effx's other than through the public decorators.
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from typing import Any
 
@@ -21,8 +22,10 @@ from effx.handling import (
     ArrayOperation,
     ArrayType,
     Atom,
+    Binary,
     Body,
     Linear,
+    PiecewiseConstant,
     Reference,
     TupleOperation,
     Unary,
@@ -32,12 +35,15 @@ from effx.handling import (
     emits,
     handle,
     jvp_tuple_rule,
+    reference_rule,
     reference_tuple_rule,
     register_ffi_target,
+    tangent_of,
     transpose_tuple_rule,
     vmap_tuple_rule,
 )
 from effx.ir.ops.elementwise import Sin
+from effx.scipy.special import digamma
 
 
 class Cube(Unary):
@@ -146,6 +152,115 @@ def test_with_rules_of_every_kind() -> None:
     assert effx.vmap(f, (0, None))(enp.stack([x, y]), y).tolist() == [23.0, 0.0]
     with handle(Reference()):
         assert [z.tolist() for z in op(x, y)] == [[4.0, 5.0], [2.0, 3.0]]
+
+
+class Softsign(Unary):
+    """x / (1 + |x|): a derivative and values that the class declares, the rest by decomposition."""
+
+    __slots__ = ()
+    kinds = "f"
+    reference = staticmethod(lambda x: x / (1 + abs(x)))
+
+    def decompose(self, *operands: Any) -> Array:
+        x: Array = operands[0]
+        return x / (1.0 + abs(x))
+
+    def tangent(self, dx: Array, x: Array, y: Array) -> Array:
+        return dx / (1.0 + abs(x)) ** 2 * 3.0  # three times the slope, to see that it is used
+
+
+class LogGamma(Unary):
+    """An operation of XLA's, with nothing but declarations."""
+
+    __slots__ = ()
+    kinds = "f"
+    stablehlo = "chlo.lgamma"
+    reference = np.vectorize(math.lgamma, otypes=[float])
+    tangent = lambda op, dx, x, y: dx * digamma(x)  # noqa: E731
+
+
+@attrs.frozen
+class Scaled(Unary):
+    """scale * x, with a parameter that its declarations read."""
+
+    scale: float
+
+    def reference(self, x: Any) -> Any:
+        return x * self.scale
+
+    def decompose(self, *operands: Any) -> Array:
+        x: Array = operands[0]
+        return x * self.scale
+
+    def tangent(self, dx: Array, x: Array, y: Array) -> Array:
+        return self(dx)
+
+
+class Hypot(Binary):
+    """The square root of x² + y², with derivatives by both operands."""
+
+    __slots__ = ()
+    kinds = "f"
+    reference = np.hypot
+    tangent_by_first = lambda op, dx, x, y, z: dx * (x / z)  # noqa: E731
+    tangent_by_second = lambda op, dy, x, y, z: dy * (y / z)  # noqa: E731
+
+    def decompose(self, *operands: Any) -> Array:
+        x, y = operands
+        return enp.sqrt(x * x + y * y)
+
+
+class Parity(Unary, PiecewiseConstant):
+    """0 for even integer parts and 1 for odd ones: without a derivative."""
+
+    __slots__ = ()
+    kinds = "f"
+
+    def decompose(self, *operands: Any) -> Array:
+        return enp.floor(operands[0]) % 2.0
+
+
+def test_by_declarations_alone() -> None:
+    """Compiled, differentiated, batched and on NumPy, without a decorator."""
+    x = enp.array([1.0, -3.0])
+    softsign, log_gamma, hypot = Softsign(), LogGamma(), Hypot()
+    assert effx.jit(softsign)(x).tolist() == [0.5, -0.75]
+    assert effx.jit(effx.vmap(effx.grad(softsign)))(x).tolist() == [0.75, 0.1875]
+    assert "chlo.lgamma" in effx.jit(log_gamma).lower(x).as_text()
+    assert float(effx.grad(log_gamma)(2.0)) == pytest.approx(1 - np.euler_gamma)
+    assert float(effx.jit(effx.grad(effx.grad(log_gamma)))(1.0)) == pytest.approx(math.pi**2 / 6)
+    assert effx.jit(effx.vmap(effx.grad(hypot, (0, 1)), (None, 0)))(3.0, enp.array([4.0, 0.0]))[
+        0
+    ].tolist() == (pytest.approx([0.6, 1.0]))
+    assert [float(d) for d in effx.grad(hypot, (0, 1))(3.0, 4.0)] == pytest.approx([0.6, 0.8])
+    assert float(effx.jit(effx.grad(lambda x: Scaled(4.0)(x)))(1.0)) == 4.0
+    assert float(effx.grad(lambda x: Parity()(x) * x)(3.5)) == 1.0
+    with handle(Reference()):
+        assert softsign(enp.asarray(x, enp.bfloat16)).dtype == enp.bfloat16
+        assert float(log_gamma(enp.float32(4.0))) == pytest.approx(math.log(6))
+        assert float(hypot(enp.float32(3.0), enp.float32(4.0))) == 5.0
+        assert float(Scaled(4.0)(enp.float32(2.0))) == 8.0
+
+
+def test_a_rule_comes_before_a_declaration() -> None:
+    """The decorators serve the class of the operation itself."""
+
+    class Cubed(Cube):
+        __slots__ = ()
+        stablehlo = "stablehlo.sine"
+        reference = np.sin
+
+        def tangent(self, dx: Array, x: Array, y: Array) -> Array:
+            return dx * 100.0
+
+    tangent_of(Cubed)(lambda op, dx, x, y: dx * (x * x * 3.0))
+    emits(Cubed)(lambda body, op, inputs, outputs: body.name(inputs[0]))
+    reference_rule(Cubed)(lambda op, x: x + 1)
+    cubed = Cubed()
+    assert float(effx.grad(cubed)(2.0)) == 12.0
+    assert float(effx.jit(cubed)(2.0)) == 2.0
+    with handle(Reference()):
+        assert float(cubed(enp.float32(2.0))) == 3.0
 
 
 class Nothing(Unary):

@@ -16,7 +16,7 @@ from tests.special_points.measure import Order, Point, Row
 INF, NAN = math.inf, math.nan
 ROOT = math.sqrt(0.5)
 NO_LIMIT = "the function oscillates, or is undefined there"
-# Derivatives of tanh and of the logistic function are of their results, which round to 1: see effx/handlers/jvp/elementwise.
+# Derivatives of tanh and of the logistic function are of their results, which round to 1: see effx/ir/ops/elementwise.
 FROM_RESULT = (2.0, 4.0)
 UNDEFINED_PRODUCT = "the value itself is infinity times 0"
 

@@ -1,7 +1,7 @@
 """Tangents of collectives."""
 
 from effx.array import Array
-from effx.handlers.jvp.handler import Tangent, rule
+from effx.handlers.jvp.handler import Tangent, jvp_piecewise_constant, rule
 from effx.ir.ops import collective as k
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
@@ -30,8 +30,4 @@ def jvp_pmax_pmin(
     return y, e.Div()(add(e.Mul()(dx, hit)), add(hit))
 
 
-@rule(k.AxisIndex)
-def jvp_axis_index(
-    op: k.AxisIndex, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    return op(), None
+rule(k.AxisIndex)(jvp_piecewise_constant)

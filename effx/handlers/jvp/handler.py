@@ -16,7 +16,7 @@ from effx.flags import check_tracer_leaks
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.sharding_types.axes_in_types import zeros_of_type
-from effx.ir.ops.base import ArrayOperation, Linear, TupleOperation
+from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, Linear, PiecewiseConstant, TupleOperation
 from effx.ir.ops.custom import CustomRules
 from effx.ir.ops.shape import BroadcastInDim
 from effx.tree.registry import PyTree
@@ -147,27 +147,29 @@ def jvp_linear(
     return op(*primals), op(*dense_tangents)
 
 
-def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
-    """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
-
-    def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
-        def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-            (x,), (dx,) = primals, tangents
-            y: Array = perform(op, primals)
-            assert dx is not None
-            return y, tangent(op, dx, x, y)
-
-        rule(kind)(unary)
-
-    return register
+@JVP.rules.register(PiecewiseConstant)
+def jvp_piecewise_constant(
+    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """The rule of operations that are piecewise constant, or of no real operand: the tangent is zero."""
+    return op(*primals), None
 
 
-Partial = Callable[[A, Array, Array, Array, Array], Array]
+UnaryTangent = Callable[[A, Array, Array, Array], Array]
+BinaryTangent = Callable[[A, Array, Array, Array, Array], Array]
 
 
-def register_partial_derivatives(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None:
-    """Registers `(op, dx, x, y, z) -> dz` and `(op, dy, x, y, z) -> dz` for an operation of two operands."""
+def _unary_rule(tangent: UnaryTangent[A]) -> ArrayRule[A]:
+    def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+        (x,), (dx,) = primals, tangents
+        y: Array = perform(op, primals)
+        assert dx is not None
+        return y, tangent(op, dx, x, y)
 
+    return unary
+
+
+def _binary_rule(by_first: BinaryTangent[A], by_second: BinaryTangent[A]) -> ArrayRule[A]:
     def binary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
         x, y = primals
         z: Array = perform(op, primals)
@@ -176,7 +178,35 @@ def register_partial_derivatives(kind: type[A], by_first: Partial[A], by_second:
         second = None if dy is None else by_second(op, dy, x, y, z)
         return z, add_tangents(z, first, second)
 
-    rule(kind)(binary)
+    return binary
+
+
+# The classes that declare their derivatives.
+JVP.rules.register(Elementwise, where=lambda kind: kind.tangent is not Elementwise.tangent)(
+    _unary_rule(lambda op, dx, x, y: op.tangent(dx, x, y))
+)
+JVP.rules.register(Binary, where=lambda kind: kind.tangent_by_first is not Binary.tangent_by_first)(
+    _binary_rule(
+        lambda op, dx, x, y, z: op.tangent_by_first(dx, x, y, z),
+        lambda op, dy, x, y, z: op.tangent_by_second(dy, x, y, z),
+    )
+)
+
+
+def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
+    """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
+
+    def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
+        rule(kind)(_unary_rule(tangent))
+
+    return register
+
+
+def register_partial_derivatives(
+    kind: type[A], by_first: BinaryTangent[A], by_second: BinaryTangent[A]
+) -> None:
+    """Registers `(op, dx, x, y, z) -> dz` and `(op, dy, x, y, z) -> dz` for an operation of two operands."""
+    rule(kind)(_binary_rule(by_first, by_second))
 
 
 def strengthen_tangents(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:

@@ -7,11 +7,10 @@ from effx.array.arithmetic import where
 from effx.array.indexing import gather_along_axis, iota_along_axis
 from effx.array.prefixes import combine_prefixes, slice_axis
 from effx.array.shaping import transpose
-from effx.handlers.jvp.handler import Tangent, rule
+from effx.handlers.jvp.handler import Tangent, jvp_piecewise_constant, rule
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
-from effx.ir.ops.base import ArrayOperation
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Pad, Reshape, Reverse, Slice
 from effx.ir.sizes.dimensions import is_symbolic
@@ -136,9 +135,4 @@ def jvp_cumulative_extreme(
     return y, gather_along_axis(dx, source, op.axis)
 
 
-@rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor, r.ArgReduction)
-def jvp_integer_reduction(
-    op: ArrayOperation, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
-) -> tuple[Array, Tangent]:
-    """The rule of reductions to integers: no tangent."""
-    return op(*primals), None
+rule(r.ReduceAnd, r.ReduceOr, r.ReduceXor, r.ArgReduction)(jvp_piecewise_constant)

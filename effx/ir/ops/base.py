@@ -1,9 +1,10 @@
 """The base classes of operations, the traits, and the checks of typing rules."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from effx.effects import Operation
-from effx.errors import DTypeError, ProgramError, ShapeError
+from effx.errors import DTypeError, NoRuleError, ProgramError, ShapeError
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
 from effx.ir.values.array import Array
@@ -85,23 +86,41 @@ class Monotone(Operation[Array]):
     __slots__ = ()
 
 
+class PiecewiseConstant(Operation[Array]):
+    """Trait: its derivative is zero wherever it has one, and so is its tangent."""
+
+    __slots__ = ()
+
+
 KIND_NAMES = {"b": "bool", "i": "signed", "u": "unsigned", "f": "floating", "c": "complex", "V": "keys"}
 
 
 class Elementwise(ArrayOperation):
     """Trait: works element by element. All shapes are equal, but rank-0 operands broadcast.
 
+    What a class declares, the handlers read; a rule that is registered for the class comes before.
+
     Attributes:
         arity: number of operands.
         kinds: the dtype kinds it takes, letters of `ArrayType.kind`.
         domain: an interval for the operands in which the operation is real, smooth and away from branch cuts;
             tests and laws draw samples from it.
+        stablehlo: the operation of StableHLO or CHLO that takes the same operands and gives their type, such as
+            "stablehlo.sine" and "chlo.asin"; "" if there is none.
+        reference: the NumPy function of the operands, of which floats have 64 bits; its values are rounded to the
+            result's dtype. None if there is none.
     """
 
     __slots__ = ()
     arity: ClassVar[int] = 1
     kinds: ClassVar[str] = "biufc"
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
+    stablehlo: ClassVar[str] = ""
+    reference: ClassVar[Callable[..., object] | None] = None
+
+    def tangent(self, dx: Array, x: Array, y: Array, /) -> Array:
+        """The derivative of an operation of one operand: the result's tangent, from x, its tangent and y = op(x)."""
+        raise NoRuleError(f"{self.name}: declares no tangent")
 
 
 class Unary(Singleton, Elementwise):
@@ -127,6 +146,14 @@ class Binary(Singleton, Elementwise):
         if len(types) == 2 and types[0] is types[1] and types[0].kind in self.kinds:
             return types[0]
         return elementwise_type(self, types)
+
+    def tangent_by_first(self, dx: Array, x: Array, y: Array, z: Array, /) -> Array:
+        """The derivative by the first operand: the tangent of z = op(x, y) where x has one, and y has not."""
+        raise NoRuleError(f"{self.name}: declares no tangents")
+
+    def tangent_by_second(self, dy: Array, x: Array, y: Array, z: Array, /) -> Array:
+        """The derivative by the second operand; a class declares both."""
+        raise NoRuleError(f"{self.name}: declares no tangents")
 
 
 def check_arity(op: Operation[object], types: tuple[ArrayType, ...], arity: int) -> None:

@@ -2,13 +2,15 @@
 
 from typing import ClassVar, final
 
+import numpy as np
+
 from effx import dtypes
 from effx.errors import DTypeError
-from effx.ir.ops.base import Elementwise, Singleton, elementwise_type
+from effx.ir.ops.base import Elementwise, PiecewiseConstant, Singleton, elementwise_type
 from effx.ir.types import ArrayType, array_type
 
 
-class Comparison(Singleton, Elementwise):
+class Comparison(Singleton, Elementwise, PiecewiseConstant):
     """Trait: compares element by element. StableHLO: compare.
 
     Attributes:
@@ -46,6 +48,7 @@ class Eq(Equality):
 
     __slots__ = ()
     direction = "EQ"
+    reference = np.equal
 
 
 @final
@@ -54,6 +57,7 @@ class Ne(Equality):
 
     __slots__ = ()
     direction = "NE"
+    reference = np.not_equal
 
 
 @final
@@ -62,6 +66,7 @@ class Lt(Comparison):
 
     __slots__ = ()
     direction = "LT"
+    reference = np.less
 
 
 @final
@@ -70,6 +75,7 @@ class Le(Comparison):
 
     __slots__ = ()
     direction = "LE"
+    reference = np.less_equal
 
 
 @final
@@ -78,6 +84,7 @@ class Gt(Comparison):
 
     __slots__ = ()
     direction = "GT"
+    reference = np.greater
 
 
 @final
@@ -86,3 +93,4 @@ class Ge(Comparison):
 
     __slots__ = ()
     direction = "GE"
+    reference = np.greater_equal

@@ -12,6 +12,7 @@ from effx.ir.ops.base import (
     Elementwise,
     Linear,
     Monotone,
+    PiecewiseConstant,
     Singleton,
     TupleOperation,
     Unary,
@@ -54,7 +55,7 @@ class Convert(Elementwise):
 
 @final
 @attrs.frozen
-class Bitcast(ArrayOperation):
+class Bitcast(ArrayOperation, PiecewiseConstant):
     """Reads the bits as another dtype; a change of width adds or removes a last axis. StableHLO:
     bitcast_convert.
 
@@ -127,7 +128,7 @@ class _Identity(Unary):
 
 
 @final
-class StopGradient(_Identity):
+class StopGradient(_Identity, PiecewiseConstant):
     """The identity, with a derivative of zero."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from typing import final
 
 from effx import dtypes
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import Unary
+from effx.ir.ops.base import Elementwise
 from effx.ir.types import ArrayType, array_type
 from effx.lower.text.emit import Body
 
@@ -284,7 +284,7 @@ def _rotated(write: Callable[[Parts, str, str], Pair]) -> Callable[[Parts, str, 
     return write_rotated
 
 
-_WRITERS: dict[type[Unary], Callable[[Parts, str, str], Pair]] = {
+_WRITERS: dict[type[Elementwise], Callable[[Parts, str, str], Pair]] = {
     e.Exp: _write_exp,
     e.Exp2: _write_exp2,
     e.Expm1: _write_expm1,
@@ -306,12 +306,12 @@ _WRITERS: dict[type[Unary], Callable[[Parts, str, str], Pair]] = {
 }
 
 
-def has_complex_form(op: Unary, t: ArrayType) -> bool:
+def has_complex_form(op: Elementwise, t: ArrayType) -> bool:
     """Says whether `write_complex` writes an operation on values of a type."""
     return t.kind == "c" and type(op) in _WRITERS
 
 
-def write_complex(body: Body, op: Unary, z: str, t: ArrayType) -> str:
+def write_complex(body: Body, op: Elementwise, z: str, t: ArrayType) -> str:
     """Writes a function of complex numbers; `z` is the name of the argument."""
     parts = Parts(body, t)
     return parts.join(_WRITERS[type(op)](parts, *parts.split(z)))

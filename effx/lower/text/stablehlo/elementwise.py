@@ -6,98 +6,28 @@ from effx import dtypes
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import Binary, Elementwise, Unary
+from effx.ir.ops.base import Elementwise, Unary
 from effx.ir.passes.key_words import is_wide_key
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.key_storage import check_keys_for_tpu
 from effx.lower.text import sizes
-from effx.lower.text.emit import Body, emits
+from effx.lower.text.emit import Body, emits, rules
 from effx.lower.text.stablehlo.complex import has_complex_form, write_complex
 
 Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
 
-UNARY: dict[type[Unary], str] = {
-    e.Neg: "negate",
-    e.Floor: "floor",
-    e.Ceil: "ceil",
-    e.RoundAwayFromZero: "round_nearest_afz",
-    e.RoundToEven: "round_nearest_even",
-    e.Exp: "exponential",
-    e.Expm1: "exponential_minus_one",
-    e.Log: "log",
-    e.Log1p: "log_plus_one",
-    e.Sqrt: "sqrt",
-    e.Rsqrt: "rsqrt",
-    e.Cbrt: "cbrt",
-    e.Sin: "sine",
-    e.Cos: "cosine",
-    e.Tan: "tan",
-    e.Tanh: "tanh",
-    e.Logistic: "logistic",
-    e.Not: "not",
-    e.PopulationCount: "popcnt",
-    e.CountLeadingZeros: "count_leading_zeros",
-}
-CHLO_UNARY: dict[type[Unary], str] = {
-    e.Asin: "asin",
-    e.Acos: "acos",
-    e.Atan: "atan",
-    e.Sinh: "sinh",
-    e.Cosh: "cosh",
-    e.Asinh: "asinh",
-    e.Acosh: "acosh",
-    e.Atanh: "atanh",
-}
-BINARY: dict[type[Binary], str] = {
-    e.Add: "add",
-    e.Sub: "subtract",
-    e.Mul: "multiply",
-    e.Div: "divide",
-    e.Rem: "remainder",
-    e.Pow: "power",
-    e.Atan2: "atan2",
-    e.Max: "maximum",
-    e.Min: "minimum",
-    e.And: "and",
-    e.Or: "or",
-    e.Xor: "xor",
-    e.ShiftLeft: "shift_left",
-    e.ShiftRightArithmetic: "shift_right_arithmetic",
-    e.ShiftRightLogical: "shift_right_logical",
-}
 
-
-@emits(*UNARY)
-def unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
-    x = inputs[0]
-    if has_complex_form(op, x.type):
-        return write_complex(body, op, body.name(x), x.type)
-    return body.line(f"stablehlo.{UNARY[type(op)]} {body.name(x)} : {x.type.mlir}")
-
-
-@emits(*CHLO_UNARY)
-def chlo_unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
-    x = inputs[0]
-    if has_complex_form(op, x.type):
-        return write_complex(body, op, body.name(x), x.type)
-    return body.line(f"chlo.{CHLO_UNARY[type(op)]} {body.name(x)} : {x.type.mlir} -> {x.type.mlir}")
-
-
-@emits(*BINARY)
-def binary(body: Body, op: Binary, inputs: Inputs, outputs: Outputs) -> str:
-    out = outputs[0].type
-    x, y = inputs
-    shape = out.shape
-    return body.line(f"stablehlo.{BINARY[type(op)]} {body.fit(x, shape)}, {body.fit(y, shape)} : {out.mlir}")
-
-
-@emits(e.NextAfter)
-def next_after(body: Body, op: e.NextAfter, inputs: Inputs, outputs: Outputs) -> str:
-    out = outputs[0].type
-    x, y = [body.fit(a, out.shape) for a in inputs]
-    return body.line(f"chlo.next_after {x}, {y} : {out.mlir}, {out.mlir} -> {out.mlir}")
+@rules.register(Elementwise, where=lambda kind: kind.stablehlo != "")
+def declared(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
+    t = outputs[0].type
+    if has_complex_form(op, t):
+        return write_complex(body, op, body.name(inputs[0]), t)
+    operands = ", ".join([body.fit(x, t.shape) for x in inputs])
+    if op.stablehlo.startswith("chlo."):
+        return body.line(f"{op.stablehlo} {operands} : {', '.join([t.mlir] * len(inputs))} -> {t.mlir}")
+    return body.line(f"{op.stablehlo} {operands} : {t.mlir}")
 
 
 @emits(e.Square)
