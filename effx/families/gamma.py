@@ -131,7 +131,7 @@ class Gamma(Unary):
     kinds = "f"
     domain = (0.3, 6.0)
     reference = np.vectorize(_gamma, otypes=[float])
-    tangent = lambda op, dx, x, y: dx * y * DIGAMMA(x)
+    tangent = lambda op, dx, x, y: dx * y * Digamma()(x)
 
 
 @final
@@ -142,7 +142,7 @@ class Lgamma(Unary):
     kinds = "f"
     domain = (0.3, 9.0)
     reference = np.vectorize(_lgamma, otypes=[float])
-    tangent = lambda op, dx, x, y: dx * DIGAMMA(x)
+    tangent = lambda op, dx, x, y: dx * Digamma()(x)
 
 
 @final
@@ -154,7 +154,7 @@ class CoarseLgamma(Unary):
     domain = (0.3, 9.0)
     stablehlo = "chlo.lgamma"
     reference = np.vectorize(_lgamma, otypes=[float])
-    tangent = lambda op, dx, x, y: dx * DIGAMMA(x)
+    tangent = lambda op, dx, x, y: dx * Digamma()(x)
 
 
 @final
@@ -165,7 +165,7 @@ class Digamma(Unary):
     kinds = "f"
     domain = (0.3, 9.0)
     reference = np.vectorize(_digamma, otypes=[float])
-    tangent = lambda op, dx, x, y: dx * POLYGAMMA(scalar(1.0, x.type.dtype), x)
+    tangent = lambda op, dx, x, y: dx * Polygamma()(scalar(1.0, x.type.dtype), x)
 
 
 @final
@@ -175,7 +175,7 @@ class Polygamma(Binary):
     __slots__ = ()
     kinds = "f"
     reference = np.vectorize(_polygamma, otypes=[float])
-    tangent_by_second = lambda op, dx, m, x, z: dx * POLYGAMMA(m + 1.0, x)
+    tangent_by_second = lambda op, dx, m, x, z: dx * Polygamma()(m + 1.0, x)
 
     def tangent_by_first(self, dm: Array, m: Array, x: Array, z: Array) -> Array:
         raise TransformError("polygamma: the order m is a whole number, and has no derivative")
@@ -189,14 +189,14 @@ class Zeta(Binary):
     kinds = "f"
     domain = (1.4, 5.0)
     reference = np.vectorize(_zeta, otypes=[float])
-    tangent_by_second = lambda op, dq, s, q, z: dq * -s * ZETA(s + 1.0, q)
+    tangent_by_second = lambda op, dq, s, q, z: dq * -s * Zeta()(s + 1.0, q)
 
     def tangent_by_first(self, ds: Array, s: Array, q: Array, z: Array) -> Array:
         return ds * elementwise_derivative(lambda v: decompose_in_wide_floats(zeta_sum)(self, v, q), s)
 
 
 GAMMA, LGAMMA, COARSE_LGAMMA = Gamma(), Lgamma(), CoarseLgamma()
-DIGAMMA, POLYGAMMA, ZETA = Digamma(), Polygamma(), Zeta()
+DIGAMMA = Digamma()
 
 
 def decompose_in_wide_floats(function: Callable[..., Array]) -> Callable[..., Array]:

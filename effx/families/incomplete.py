@@ -66,7 +66,7 @@ class Igamma(PositiveBinary):
     """The integral of t^(a-1) exp(-t) / gamma(a) over t from 0 to x."""
 
     __slots__ = ()
-    tangent_by_first = lambda op, da, a, x, z: da * IGAMMA_GRAD_A(a, x)
+    tangent_by_first = lambda op, da, a, x, z: da * IgammaGradA()(a, x)
     tangent_by_second = lambda op, dx, a, x, z: dx * _gamma_density(a, x)
 
 
@@ -75,7 +75,7 @@ class Igammac(PositiveBinary):
     """1 - igamma(a, x), exact where that is small."""
 
     __slots__ = ()
-    tangent_by_first = lambda op, da, a, x, z: da * -IGAMMA_GRAD_A(a, x)
+    tangent_by_first = lambda op, da, a, x, z: da * -IgammaGradA()(a, x)
     tangent_by_second = lambda op, dx, a, x, z: dx * -_gamma_density(a, x)
 
 
@@ -127,8 +127,7 @@ class BetaincGradA(UnitIntervalElementwise):
     __slots__ = ()
 
 
-IGAMMA, IGAMMAC, IGAMMA_GRAD_A, RANDOM_GAMMA_GRAD = Igamma(), Igammac(), IgammaGradA(), RandomGammaGrad()
-BETAINC, BETAINC_GRAD_A = Betainc(), BetaincGradA()
+BETAINC_GRAD_A = BetaincGradA()
 
 
 Step = Callable[..., list[Array]]

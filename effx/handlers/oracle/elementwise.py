@@ -15,7 +15,7 @@ from effx.ir.ops.checkpoint import Identity
 from effx.ir.types import array_type
 
 
-@Reference.rules.register(Elementwise, where=lambda kind: kind.reference is not None)
+@Reference.rules.register(Elementwise, where=lambda kind: kind.reference is not Elementwise.reference)
 def declared(op: Elementwise, *operands: Data) -> Data:
     assert op.reference is not None
     values = op.reference(*[widen_floats(x) for x in operands])
@@ -40,7 +40,8 @@ def select(op: e.Select, which: Data, *cases: Data) -> Data:
 @rule(c.Equality)
 def equality(op: c.Equality, x: Data, y: Data) -> Data:
     if not dtypes.is_key(x.dtype):
-        return declared(op, x, y)
+        values: Data = declared(op, x, y)
+        return values
     words = [bitcast(v.Bitcast(dtypes.uint32), key) for key in (x, y)]
     differ = np.not_equal(*words).any(axis=-1)
     return np.asarray(differ if type(op) is c.Ne else ~differ)

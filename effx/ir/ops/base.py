@@ -105,10 +105,8 @@ class Elementwise(ArrayOperation):
         kinds: the dtype kinds it takes, letters of `ArrayType.kind`.
         domain: an interval for the operands in which the operation is real, smooth and away from branch cuts;
             tests and laws draw samples from it.
-        stablehlo: the operation of StableHLO or CHLO that takes the same operands and gives their type, such as
+        stablehlo: the operation of StableHLO or CHLO that takes the same operands and gives the same result, such as
             "stablehlo.sine" and "chlo.asin"; "" if there is none.
-        reference: the NumPy function of the operands, of which floats have 64 bits; its values are rounded to the
-            result's dtype. None if there is none.
     """
 
     __slots__ = ()
@@ -116,7 +114,14 @@ class Elementwise(ArrayOperation):
     kinds: ClassVar[str] = "biufc"
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
     stablehlo: ClassVar[str] = ""
-    reference: ClassVar[Callable[..., object] | None] = None
+
+    @property
+    def reference(self) -> Callable[..., object] | None:
+        """The NumPy function of the operands, of which floats have 64 bits; its values are rounded to the result's dtype.
+
+        A class declares it as an attribute or as a method; None if there is none.
+        """
+        return None
 
     def tangent(self, dx: Array, x: Array, y: Array, /) -> Array:
         """The derivative of an operation of one operand: the result's tangent, from x, its tangent and y = op(x)."""

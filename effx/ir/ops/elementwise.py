@@ -745,17 +745,19 @@ class ComplexPart(Singleton, Elementwise, Linear):
 
 @final
 class Real(ComplexPart):
-    """The real part. StableHLO: real."""
+    """The real part."""
 
     __slots__ = ()
+    stablehlo = "stablehlo.real"
     reference = staticmethod(np.real)
 
 
 @final
 class Imag(ComplexPart):
-    """The imaginary part. StableHLO: imag."""
+    """The imaginary part."""
 
     __slots__ = ()
+    stablehlo = "stablehlo.imag"
     reference = staticmethod(np.imag)
 
 
@@ -784,10 +786,11 @@ class Complex(Singleton, Elementwise, Linear):
 
 @final
 class IsFinite(Singleton, Elementwise, PiecewiseConstant):
-    """True where x is neither NaN nor infinite. StableHLO: is_finite."""
+    """True where x is neither NaN nor infinite."""
 
     __slots__ = ()
     kinds = "f"
+    stablehlo = "stablehlo.is_finite"
     reference = np.isfinite
 
     def infer(self, *types: ArrayType) -> ArrayType:
@@ -840,6 +843,13 @@ class Clamp(Singleton, Elementwise):
         return array_type(t.dtype, t.shape, types[1].weak)
 
 
-# What derivatives perform most.
-ADD, SUB, MUL, DIV, NEG = Add(), Sub(), Mul(), Div(), Neg()
-SELECT, SIN, COS, ONE_MINUS_SQUARE = Select(), Sin(), Cos(), OneMinusSquare()
+# What derivatives perform most; annotated, since classes above read them.
+ADD: Add = Add()
+SUB: Sub = Sub()
+MUL: Mul = Mul()
+DIV: Div = Div()
+NEG: Neg = Neg()
+SELECT: Select = Select()
+SIN: Sin = Sin()
+COS: Cos = Cos()
+ONE_MINUS_SQUARE: OneMinusSquare = OneMinusSquare()

@@ -19,15 +19,20 @@ Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
 
 
-@rules.register(Elementwise, where=lambda kind: kind.stablehlo != "")
+@rules.register(Elementwise, where=lambda kind: kind.stablehlo != "")  # type: ignore[arg-type]  # the table holds rules of all operations
 def declared(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
     t = outputs[0].type
     if has_complex_form(op, t):
         return write_complex(body, op, body.name(inputs[0]), t)
     operands = ", ".join([body.fit(x, t.shape) for x in inputs])
+    keeps_type = inputs[0].type.dtype == t.dtype
+    given = t if keeps_type else array_type(inputs[0].type.dtype, t.shape)
+    form = ", ".join([given.mlir] * len(inputs))
     if op.stablehlo.startswith("chlo."):
-        return body.line(f"{op.stablehlo} {operands} : {', '.join([t.mlir] * len(inputs))} -> {t.mlir}")
-    return body.line(f"{op.stablehlo} {operands} : {t.mlir}")
+        form = f"{form} -> {t.mlir}"
+    else:
+        form = t.mlir if keeps_type else f"({form}) -> {t.mlir}"
+    return body.line(f"{op.stablehlo} {operands} : {form}")
 
 
 @emits(e.Square)
@@ -107,13 +112,13 @@ def integer_pow(body: Body, op: e.IntegerPow, inputs: Inputs, outputs: Outputs) 
     return body.line(f"stablehlo.divide {one}, {result} : {t.mlir}") if op.exponent < 0 else result
 
 
-@emits(e.Abs, e.Real, e.Imag)
-def complex_to_real(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
+@emits(e.Abs)
+def abs_(body: Body, op: e.Abs, inputs: Inputs, outputs: Outputs) -> str:
     x, out = inputs[0], outputs[0]
     if x.type.kind == "u":
         return body.name(x)  # StableHLO has no abs of unsigned integers
-    name = body.line(f"stablehlo.{op.name} {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
-    if type(op) is not e.Abs or x.type.kind != "c":
+    name = body.line(f"stablehlo.abs {body.name(x)} : ({x.type.mlir}) -> {out.type.mlir}")
+    if x.type.kind != "c":
         return name
     # XLA returns NaN for an infinite number with a NaN part; its absolute value is infinite all the same.
     t, mask = out.type.mlir, array_type(dtypes.bool_, out.type.shape).mlir
@@ -142,12 +147,6 @@ def conj(body: Body, op: e.Conj, inputs: Inputs, outputs: Outputs) -> str:
     im = body.line(f"stablehlo.imag {x} : ({t.mlir}) -> {part}")
     negated = body.line(f"stablehlo.negate {im} : {part}")
     return body.line(f"stablehlo.complex {re}, {negated} : {t.mlir}")
-
-
-@emits(e.IsFinite)
-def is_finite(body: Body, op: e.IsFinite, inputs: Inputs, outputs: Outputs) -> str:
-    x = inputs[0]
-    return body.line(f"stablehlo.is_finite {body.name(x)} : ({x.type.mlir}) -> {outputs[0].type.mlir}")
 
 
 @emits(e.Select)
