@@ -242,6 +242,20 @@ def test_by_declarations_alone() -> None:
         assert float(Scaled(4.0)(enp.float32(2.0))) == 8.0
 
 
+def test_half_a_declaration_is_an_error() -> None:
+    """A derivative by one operand alone is not taken for zero by the other."""
+
+    class Half(Binary):
+        __slots__ = ()
+        kinds = "f"
+        stablehlo = "stablehlo.multiply"
+        tangent_by_second = lambda op, dy, x, y, z: dy * x  # noqa: E731
+
+    assert float(effx.grad(Half(), 1)(3.0, 4.0)) == 3.0
+    with pytest.raises(NoRuleError, match=r"^half: declares no tangent by the first operand"):
+        effx.grad(Half())(3.0, 4.0)
+
+
 def test_a_rule_comes_before_a_declaration() -> None:
     """The decorators serve the class of the operation itself."""
 

@@ -154,11 +154,11 @@ class Binary(Singleton, Elementwise):
 
     def tangent_by_first(self, dx: Array, x: Array, y: Array, z: Array, /) -> Array:
         """The derivative by the first operand: the tangent of z = op(x, y) where x has one, and y has not."""
-        raise NoRuleError(f"{self.name}: declares no tangents")
+        raise NoRuleError(f"{self.name}: declares no tangent by the first operand")
 
     def tangent_by_second(self, dy: Array, x: Array, y: Array, z: Array, /) -> Array:
         """The derivative by the second operand; a class declares both."""
-        raise NoRuleError(f"{self.name}: declares no tangents")
+        raise NoRuleError(f"{self.name}: declares no tangent by the second operand")
 
 
 def check_arity(op: Operation[object], types: tuple[ArrayType, ...], arity: int) -> None:
