@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pickle
 import types
 from collections.abc import Callable, Sequence
 
@@ -118,6 +119,25 @@ def functions(name: str, *kinds: str) -> list[tuple[str, Callable[..., effx.Arra
             function = getattr(module(name), method)
             found.append((method, function, list(inspect.signature(function).parameters)))
     return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_are_those_of_their_module(name: str) -> None:
+    """Each has its name, module, example and signature, is pickled by name, and is what an error of its call names."""
+    for method in module(name).__all__:
+        function = getattr(module(name), method)
+        assert (function.__module__, function.__qualname__) == (f"effx.scipy.stats.{name}", method)
+        assert f'>>> f"{{float({method}(' in function.__doc__
+        assert pickle.loads(pickle.dumps(function)) is function
+        signature = inspect.signature(function)
+        assert signature.return_annotation is effx.Array
+        first, *rest = signature.parameters.values()
+        assert first.default is inspect.Parameter.empty
+        assert [p.name for p in rest if p.default is not inspect.Parameter.empty] == [
+            p.name for p in rest if p.name in ("loc", "scale")
+        ]
+        with pytest.raises(TypeError, match=rf"^{method}\(\) missing \d required positional argument"):
+            function()
 
 
 def grid(row: Row, points: Sequence[float], dtype: str = "f8") -> list[np.ndarray]:

@@ -3,14 +3,28 @@
 from effx.array import Array, Operand
 from effx.array.arithmetic import where
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily, weighted_log, weighted_log1p
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import (
+    Arguments,
+    DistributionFamily,
+    take_k_p_loc,
+    weighted_log,
+    weighted_log1p,
+)
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 __dir__ = list_names(__all__)
 
+
+def take_k_p_alone(k: Operand, p: Operand) -> Arguments:
+    return (k, p), 0, 1
+
+
+def take_q_p_alone(q: Operand, p: Operand) -> Arguments:
+    return (q, p), 0, 1
+
+
 BERNOULLI = DistributionFamily(
-    "bernoulli", lambda p: (0.0, 1.0), lambda p: (p >= 0.0) & (p <= 1.0), 0.0, True
+    "bernoulli", take_k_p_loc, lambda p: (0.0, 1.0), lambda p: (p >= 0.0) & (p <= 1.0), 0.0, True
 )
 
 
@@ -24,41 +38,12 @@ def quantile(q: Array, p: Array) -> Array:
     return where(q == 0.0, -1.0, where(q <= 1.0 - p, 0.0, 1.0))
 
 
-@jit
-def logpmf(k: Operand, p: Operand, loc: Operand = 0) -> Array:
-    """log(p) where k is 1, log(1 - p) where it is 0.
-
-    >>> f"{float(logpmf(1, 0.3)):.4f}"
-    '-1.2040'
-    """
-    return BERNOULLI.log_mass(log_probability, k, p, loc=loc)
-
-
-@jit
-def pmf(k: Operand, p: Operand, loc: Operand = 0) -> Array:
-    """P where k is 1, 1 - p where it is 0.
-
-    >>> f"{float(pmf(1, 0.3)):.4f}"
-    '0.3000'
-    """
-    return BERNOULLI.mass(log_probability, k, p, loc=loc)
-
-
-@jit
-def cdf(k: Operand, p: Operand) -> Array:
-    """0 below 0, 1 - p below 1, and 1 from there on.
-
-    >>> f"{float(cdf(0, 0.3)):.4f}"
-    '0.7000'
-    """
-    return BERNOULLI.lower_probability(lambda k, p: 1.0 - p, k, p)
-
-
-@jit
-def ppf(q: Operand, p: Operand) -> Array:
-    """The inverse of `cdf`: the least integer whose cdf is at least q; as SciPy's, -1 where q is 0.
-
-    >>> f"{float(ppf(0.9, 0.3)):.4f}"
-    '1.0000'
-    """
-    return BERNOULLI.quantile(quantile, q, p)
+# fmt: off
+logpmf = BERNOULLI.declare("logpmf", log_probability,
+    "log(p) where k is 1, log(1 - p) where it is 0.", "1, 0.3", "-1.2040")
+pmf = BERNOULLI.declare("pmf", log_probability, "p where k is 1, 1 - p where it is 0.", "1, 0.3", "0.3000")
+cdf = BERNOULLI.declare_with(take_k_p_alone, "cdf", lambda k, p: 1.0 - p,
+    "0 below 0, 1 - p below 1, and 1 from there on.", "0, 0.3", "0.7000")
+ppf = BERNOULLI.declare_with(take_q_p_alone, "ppf", quantile,
+    "The inverse of `cdf`: the least integer whose cdf is at least q; as SciPy's, -1 where q is 0.", "0.9, 0.3", "1.0000")
+# fmt: on

@@ -2,7 +2,7 @@
 
 import math
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_arrays
 from effx.families.gamma_formulas import STIRLING_FROM, stirling_rest
@@ -11,13 +11,20 @@ from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.gamma import betainc
 from effx.lazy import list_names
 from effx.scipy.special.betas import log_beta
-from effx.scipy.stats.families import DistributionFamily, log_of_probability, weighted_log, weighted_log1p
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import (
+    DistributionFamily,
+    log_of_probability,
+    take_x_a_b_loc_scale,
+    weighted_log,
+    weighted_log1p,
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 __dir__ = list_names(__all__)
 
-BETA = DistributionFamily("beta", lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0) & (b > 0.0))
+BETA = DistributionFamily(
+    "beta", take_x_a_b_loc_scale, lambda a, b: (0.0, 1.0), lambda a, b: (a > 0.0) & (b > 0.0)
+)
 
 
 def log_density(y: Array, a: Array, b: Array) -> Array:
@@ -48,65 +55,16 @@ def lower_and_upper(y: Array, a: Array, b: Array) -> tuple[Array, Array]:
     return where(small, value, rest), where(small, rest, value)
 
 
-@jit
-def logpdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """(a - 1) log(y) + (b - 1) log(1 - y) - log(B(a, b)) - log(scale).
-
-    >>> f"{float(logpdf(0.3, 2.0, 3.0)):.4f}"
-    '0.5676'
-    """
-    return BETA.log_mass(log_density, x, a, b, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """y^(a - 1) (1 - y)^(b - 1) / B(a, b) / scale.
-
-    >>> f"{float(pdf(0.3, 2.0, 3.0)):.4f}"
-    '1.7640'
-    """
-    return BETA.mass(log_density, x, a, b, loc=loc, scale=scale)
-
-
-@jit
-def cdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The regularised incomplete beta function, `effx.scipy.special.betainc(a, b, y)`.
-
-    >>> f"{float(cdf(0.3, 2.0, 3.0)):.4f}"
-    '0.3483'
-    """
-    return BETA.lower_probability(lambda *xs: lower_and_upper(*xs)[0], x, a, b, loc=loc, scale=scale)
-
-
-@jit
-def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """Its complement.
-
-    >>> f"{float(sf(0.3, 2.0, 3.0)):.4f}"
-    '0.6517'
-    """
-    return BETA.upper_probability(lambda *xs: lower_and_upper(*xs)[1], x, a, b, loc=loc, scale=scale)
-
-
-@jit
-def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`, -infinity where that underflows.
-
-    >>> f"{float(logcdf(0.01, 2.0, 3.0)):.4f}"
-    '-7.4320'
-    """
-    return BETA.log_lower_probability(
-        lambda *xs: log_of_probability(*lower_and_upper(*xs)), x, a, b, loc=loc, scale=scale
-    )
-
-
-@jit
-def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`, -infinity where that underflows.
-
-    >>> f"{float(logsf(0.99, 2.0, 3.0)):.4f}"
-    '-12.4367'
-    """
-    return BETA.log_upper_probability(
-        lambda *xs: log_of_probability(*reversed(lower_and_upper(*xs))), x, a, b, loc=loc, scale=scale
-    )
+# fmt: off
+logpdf = BETA.declare("logpdf", log_density,
+    "(a - 1) log(y) + (b - 1) log(1 - y) - log(B(a, b)) - log(scale).", "0.3, 2.0, 3.0", "0.5676")
+pdf = BETA.declare("pdf", log_density,
+    "y^(a - 1) (1 - y)^(b - 1) / B(a, b) / scale.", "0.3, 2.0, 3.0", "1.7640")
+cdf = BETA.declare("cdf", lambda *xs: lower_and_upper(*xs)[0],
+    "The regularised incomplete beta function, `effx.scipy.special.betainc(a, b, y)`.", "0.3, 2.0, 3.0", "0.3483")
+sf = BETA.declare("sf", lambda *xs: lower_and_upper(*xs)[1], "Its complement.", "0.3, 2.0, 3.0", "0.6517")
+logcdf = BETA.declare("logcdf", lambda *xs: log_of_probability(*lower_and_upper(*xs)),
+    "The logarithm of `cdf`, -infinity where that underflows.", "0.01, 2.0, 3.0", "-7.4320")
+logsf = BETA.declare("logsf", lambda *xs: log_of_probability(*reversed(lower_and_upper(*xs))),
+    "The logarithm of `sf`, -infinity where that underflows.", "0.99, 2.0, 3.0", "-12.4367")
+# fmt: on

@@ -5,14 +5,19 @@ from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import log1p
 from effx.lazy import list_names
 from effx.scipy.special.betas import log_beta
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import Arguments, DistributionFamily
 
 __all__ = ["logpmf", "pmf"]
 __dir__ = list_names(__all__)
 
+
+def take_k_n_a_b_loc(k: Operand, n: Operand, a: Operand, b: Operand, loc: Operand = 0) -> Arguments:
+    return (k, n, a, b), loc, 1
+
+
 BETA_BINOMIAL = DistributionFamily(
     "betabinom",
+    take_k_n_a_b_loc,
     lambda n, a, b: (0.0, n),
     lambda n, a, b: (n >= 0.0) & (floor(n) == n) & (a > 0.0) & (b > 0.0),
     0.0,
@@ -27,21 +32,9 @@ def log_probability(k: Array, n: Array, a: Array, b: Array) -> Array:
     return chosen + log_beta(k + a, rest + b) - log_beta(a, b)
 
 
-@jit
-def logpmf(k: Operand, n: Operand, a: Operand, b: Operand, loc: Operand = 0) -> Array:
-    """The logarithm of `pmf`.
-
-    >>> f"{float(logpmf(2, 5, 1.5, 2.0)):.4f}"
-    '-1.5459'
-    """
-    return BETA_BINOMIAL.log_mass(log_probability, k, n, a, b, loc=loc)
-
-
-@jit
-def pmf(k: Operand, n: Operand, a: Operand, b: Operand, loc: Operand = 0) -> Array:
-    """comb(n, k) B(k + a, n - k + b) / B(a, b).
-
-    >>> f"{float(pmf(2, 5, 1.5, 2.0)):.4f}"
-    '0.2131'
-    """
-    return BETA_BINOMIAL.mass(log_probability, k, n, a, b, loc=loc)
+# fmt: off
+logpmf = BETA_BINOMIAL.declare("logpmf", log_probability,
+    "The logarithm of `pmf`.", "2, 5, 1.5, 2.0", "-1.5459")
+pmf = BETA_BINOMIAL.declare("pmf", log_probability,
+    "comb(n, k) B(k + a, n - k + b) / B(a, b).", "2, 5, 1.5, 2.0", "0.2131")
+# fmt: on

@@ -2,18 +2,23 @@
 
 import math
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.trigonometric import atan2, tan
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily, log1p_square, log_of_probability
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import (
+    DistributionFamily,
+    log1p_square,
+    log_of_probability,
+    take_q_loc_scale,
+    take_x_loc_scale,
+)
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 __dir__ = list_names(__all__)
 
-CAUCHY = DistributionFamily("cauchy")
+CAUCHY = DistributionFamily("cauchy", take_x_loc_scale)
 
 
 def log_density(y: Array) -> Array:
@@ -43,81 +48,14 @@ def quantile(p: Array) -> Array:
     return where(middle, slope, 1.0 / where(middle, 1.0, where(p == 1.0, 0.0, slope)))
 
 
-@jit
-def logpdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """-log(pi scale (1 + y²)).
-
-    >>> f"{float(logpdf(0.0)):.4f}"
-    '-1.1447'
-    """
-    return CAUCHY.log_mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """1 / (pi scale (1 + y²)).
-
-    >>> f"{float(pdf(0.0)):.4f}"
-    '0.3183'
-    """
-    return CAUCHY.mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """arctan(y) / pi + 1/2.
-
-    >>> f"{float(cdf(1.0)):.4f}"
-    '0.7500'
-    """
-    return CAUCHY.lower_probability(lambda y: upper_tail(-y), x, loc=loc, scale=scale)
-
-
-@jit
-def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """1/2 - arctan(y) / pi.
-
-    >>> f"{float(sf(1.0)):.4f}"
-    '0.2500'
-    """
-    return CAUCHY.upper_probability(upper_tail, x, loc=loc, scale=scale)
-
-
-@jit
-def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    >>> f"{float(logcdf(-1e6)):.4f}"
-    '-14.9602'
-    """
-    return CAUCHY.log_lower_probability(lambda y: log_upper_tail(-y), x, loc=loc, scale=scale)
-
-
-@jit
-def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`.
-
-    >>> f"{float(logsf(1e6)):.4f}"
-    '-14.9602'
-    """
-    return CAUCHY.log_upper_probability(log_upper_tail, x, loc=loc, scale=scale)
-
-
-@jit
-def ppf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `cdf`, tan(pi (q - 1/2)) in the standard form.
-
-    >>> f"{float(ppf(0.75)):.4f}"
-    '1.0000'
-    """
-    return CAUCHY.quantile(quantile, q, loc=loc, scale=scale)
-
-
-@jit
-def isf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `sf`.
-
-    >>> f"{float(isf(0.25)):.4f}"
-    '1.0000'
-    """
-    return CAUCHY.quantile(lambda p: -quantile(p), q, loc=loc, scale=scale, function_name="isf")
+# fmt: off
+logpdf = CAUCHY.declare("logpdf", log_density, "-log(pi scale (1 + y²)).", "0.0", "-1.1447")
+pdf = CAUCHY.declare("pdf", log_density, "1 / (pi scale (1 + y²)).", "0.0", "0.3183")
+cdf = CAUCHY.declare("cdf", lambda y: upper_tail(-y), "arctan(y) / pi + 1/2.", "1.0", "0.7500")
+sf = CAUCHY.declare("sf", upper_tail, "1/2 - arctan(y) / pi.", "1.0", "0.2500")
+logcdf = CAUCHY.declare("logcdf", lambda y: log_upper_tail(-y), "The logarithm of `cdf`.", "-1e6", "-14.9602")
+logsf = CAUCHY.declare("logsf", log_upper_tail, "The logarithm of `sf`.", "1e6", "-14.9602")
+ppf = CAUCHY.declare_with(take_q_loc_scale, "ppf", quantile,
+    "The inverse of `cdf`, tan(pi (q - 1/2)) in the standard form.", "0.75", "1.0000")
+isf = CAUCHY.declare_with(take_q_loc_scale, "isf", lambda p: -quantile(p), "The inverse of `sf`.", "0.25", "1.0000")
+# fmt: on

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable
-from typing import final
+from types import FunctionType
+from typing import Generic, ParamSpec, TypeAlias, cast, final
 
 import attrs
 
@@ -14,8 +15,55 @@ from effx.lax.convert import optimization_barrier
 from effx.lax.elementwise.arithmetic import floor
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.scipy.operands import cast_like, real_floats
+from effx.tracing.wrapping import wraps
+from effx.transforms.jit.function import Jitted
+from effx.transforms.jit.jit import jit
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")
 Standard = Callable[..., Array]  # of the standard form: of y and the parameters
+# Of a call: the number and the distribution's parameters; loc; scale.
+Arguments: TypeAlias = tuple[tuple[Operand, ...], Operand, Operand]
+
+# The values under and over the support of what is neither a density nor its logarithm.
+_OUTSIDE = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}
+
+
+def take_x_loc_scale(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
+    """The arguments of functions without other parameters."""
+    return (x,), loc, scale
+
+
+def take_q_loc_scale(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
+    """Those of their quantiles."""
+    return (q,), loc, scale
+
+
+def take_p_loc_scale(p: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
+    """Those of their quantiles, by another name that SciPy has for some."""
+    return (p,), loc, scale
+
+
+def take_x_a_b_loc_scale(
+    x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1
+) -> Arguments:
+    """Those of functions with two parameters of shape."""
+    return (x, a, b), loc, scale
+
+
+def take_x_df_loc_scale(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
+    """Those of functions with degrees of freedom."""
+    return (x, df), loc, scale
+
+
+def take_k_p_loc(k: Operand, p: Operand, loc: Operand = 0) -> Arguments:
+    """Those of functions of integers with a probability."""
+    return (k, p), loc, 1
+
+
+def take_k_n_p_loc(k: Operand, n: Operand, p: Operand, loc: Operand = 0) -> Arguments:
+    """Those of functions of n trials with a probability."""
+    return (k, n, p), loc, 1
 
 
 def real_line(*parameters: Array) -> tuple[Operand, Operand]:
@@ -35,7 +83,7 @@ def all_allowed(*parameters: Array) -> bool:
 
 @final
 @attrs.frozen
-class DistributionFamily:
+class DistributionFamily(Generic[P]):
     """A family of distributions.
 
     A function of the standard form is computed inside of the support only. Elsewhere it gets `inner` for y, so that
@@ -43,7 +91,8 @@ class DistributionFamily:
     is NaN or a parameter is not allowed, the result is NaN.
 
     Attributes:
-        name: for errors.
+        name: of its module, and for errors.
+        arguments: takes the arguments of its functions, by their names.
         support: gives the ends of the support of y from the parameters.
         allowed: returns which parameters are valid; must be false where one is NaN.
         inner: a y in the support.
@@ -52,108 +101,90 @@ class DistributionFamily:
     """
 
     name: str
+    arguments: Callable[P, Arguments]
     support: Callable[..., tuple[Operand, Operand]] = real_line
     allowed: Callable[..., Operand] = all_allowed
     inner: float = 0.5
     whole: bool = False
     strong: tuple[str, ...] = ()
 
-    def log_mass(
-        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
-    ) -> Array:
-        """Returns the logarithm of the density, or of the probability of an integer."""
-        value, first = self._values(
-            "logpmf" if self.whole else "logpdf", of, x, parameters, loc, scale, -math.inf, -math.inf, True
-        )
-        return cast_like(first, value)
+    def declare(
+        self, function_name: str, standard: Standard, formula: str, at: str, value: str
+    ) -> Jitted[P, Array]:
+        """Makes a function of the distributions.
 
-    def mass(
-        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
-    ) -> Array:
-        """Returns the density, or the probability of an integer, from the function of its logarithm."""
-        value, first = self._values(
-            "pmf" if self.whole else "pdf", of, x, parameters, loc, scale, -math.inf, -math.inf, True
-        )
-        return cast_like(first, exp(value))
-
-    def lower_probability(
-        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
-    ) -> Array:
-        """Returns the probability of numbers up to x."""
-        value, first = self._values("cdf", of, x, parameters, loc, scale, 0.0, 1.0)
-        return cast_like(first, value)
-
-    def upper_probability(
-        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
-    ) -> Array:
-        """Returns the probability of numbers above x."""
-        value, first = self._values("sf", of, x, parameters, loc, scale, 1.0, 0.0)
-        return cast_like(first, value)
-
-    def log_lower_probability(
-        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
-    ) -> Array:
-        """Returns the logarithm of the probability of numbers up to x."""
-        value, first = self._values("logcdf", of, x, parameters, loc, scale, -math.inf, 0.0)
-        return cast_like(first, value)
-
-    def log_upper_probability(
-        self, of: Standard, x: Operand, *parameters: Operand, loc: Operand = 0, scale: Operand = 1
-    ) -> Array:
-        """Returns the logarithm of the probability of numbers above x."""
-        value, first = self._values("logsf", of, x, parameters, loc, scale, 0.0, -math.inf)
-        return cast_like(first, value)
-
-    def quantile(
-        self,
-        of: Standard,
-        q: Operand,
-        *parameters: Operand,
-        loc: Operand = 0,
-        scale: Operand = 1,
-        function_name: str = "ppf",
-    ) -> Array:
-        """Returns the number at a probability q, NaN where that is none."""
-        (p, *rest, loc, scale), first = real_floats(
-            f"{self.name}.{function_name}", q, *parameters, loc, scale
-        )
-        first = convert(first, first.type.dtype, first.type.weak and function_name not in self.strong)
-        defined = (p >= 0.0) & (p <= 1.0) & (scale > 0.0) & self.allowed(*rest)
-        quantiles = of(where(defined, p, 0.5), *rest) * scale + loc
-        return cast_like(first, where(defined, quantiles, math.nan))
-
-    def _values(
-        self,
-        function_name: str,
-        of: Standard,
-        x: Operand,
-        parameters: tuple[Operand, ...],
-        loc: Operand,
-        scale: Operand,
-        under: float,
-        over: float,
-        mass: bool = False,
-    ) -> tuple[Array, Array]:
-        """Returns the values of a function, `under` and `over` outside of the support, and what has the dtype.
-
-        `mass` is True for logarithms of densities, which are those of the standard form divided by the scale.
+        Args:
+            function_name: "logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf" or "isf"; of integers "logpmf" and "pmf".
+            standard: the function in the standard form; its logarithm for "pdf" and "pmf".
+            formula: what it computes, for its docstring.
+            at, value: arguments, and the value there to four digits, for the example in its docstring.
         """
-        (x, *rest, loc, scale), first = real_floats(
-            f"{self.name}.{function_name}", x, *parameters, loc, scale
-        )
-        first = convert(first, first.type.dtype, first.type.weak and function_name not in self.strong)
+        return self.declare_with(self.arguments, function_name, standard, formula, at, value)
+
+    def declare_with(
+        self,
+        arguments: Callable[Q, Arguments],
+        function_name: str,
+        standard: Standard,
+        formula: str,
+        at: str,
+        value: str,
+    ) -> Jitted[Q, Array]:
+        """Makes a function with other arguments than the family's; otherwise like `declare`."""
+        template = cast("FunctionType", arguments)
+        # What users see: a name and parameters, also in Python's errors of calls.
+        shown = FunctionType(template.__code__, template.__globals__, function_name, template.__defaults__)
+        shown.__module__, shown.__qualname__ = f"effx.scipy.stats.{self.name}", function_name
+        shown.__annotations__ = {**template.__annotations__, "return": Array}
+        shown.__doc__ = f'{formula}\n\n>>> f"{{float({function_name}({at})):.4f}}"\n{value!r}\n'
+        evaluate = self.quantile if function_name in ("ppf", "isf") else self.evaluate
+
+        @jit
+        @wraps(shown)
+        def function(*args: Q.args, **kwargs: Q.kwargs) -> Array:
+            operands, loc, scale = shown(*args, **kwargs)
+            return evaluate(function_name, standard, *operands, loc=loc, scale=scale)
+
+        return function
+
+    def evaluate(
+        self, function_name: str, standard: Standard, *operands: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the values of a function that `declare` makes.
+
+        A logarithm of a density is that of the standard form divided by the scale.
+        """
+        (x, *rest, loc, scale), first = self._promote(function_name, *operands, loc, scale)
         y = (x - loc) / scale
         defined = (y == y) & (scale > 0.0) & self.allowed(*rest)
         low, high = self.support(*rest)
-        if mass:
+        is_mass = function_name.endswith(("pdf", "pmf"))
+        if is_mass:
             inside = (y >= low) & (y <= high) & (absolute(y) < math.inf)
             inside = inside & (floor(y) == y) if self.whole else inside
         else:
             y = floor(y) if self.whole else y
             inside = (y >= low if self.whole else y > low) & (y < high)
-        value = of(where(inside, y, self.inner), *rest)
-        value = value - log(scale) if mass else value
-        return where(defined, where(inside, value, where(y >= high, over, under)), math.nan), first
+        value = standard(where(inside, y, self.inner), *rest)
+        value = value - log(scale) if is_mass else value
+        under, over = (-math.inf, -math.inf) if is_mass else _OUTSIDE[function_name]
+        value = where(defined, where(inside, value, where(y >= high, over, under)), math.nan)
+        return cast_like(first, exp(value) if function_name in ("pdf", "pmf") else value)
+
+    def quantile(
+        self, function_name: str, standard: Standard, *operands: Operand, loc: Operand = 0, scale: Operand = 1
+    ) -> Array:
+        """Returns the number at a probability, NaN where that is none."""
+        (p, *rest, loc, scale), first = self._promote(function_name, *operands, loc, scale)
+        defined = (p >= 0.0) & (p <= 1.0) & (scale > 0.0) & self.allowed(*rest)
+        quantiles = standard(where(defined, p, 0.5), *rest) * scale + loc
+        return cast_like(first, where(defined, quantiles, math.nan))
+
+    def _promote(self, function_name: str, *operands: Operand) -> tuple[list[Array], Array]:
+        """Returns the operands as floats, and one whose dtype the result has."""
+        arrays, first = real_floats(f"{self.name}.{function_name}", *operands)
+        is_weak = first.type.weak and function_name not in self.strong
+        return arrays, convert(first, first.type.dtype, is_weak)
 
 
 def apply_each(of: Callable[[Array], Array], *operands: Array) -> list[Array]:

@@ -10,13 +10,17 @@ from effx.families.gamma import GAMMA
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac, lgamma
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import Arguments, DistributionFamily
 
 __all__ = ["cdf", "logpdf", "pdf"]
 __dir__ = list_names(__all__)
 
-GENERALISED = DistributionFamily("gennorm", allowed=lambda beta: beta > 0.0)
+
+def take_x_beta(x: Operand, beta: Operand) -> Arguments:
+    return (x, beta), 0, 1
+
+
+GENERALISED = DistributionFamily("gennorm", take_x_beta, allowed=lambda beta: beta > 0.0)
 
 
 def power(x: Array, beta: Array) -> Array:
@@ -43,31 +47,11 @@ def lower(x: Array, beta: Array) -> Array:
     return where(zero, line, where(x < 0.0, half, 1.0 - half))
 
 
-@jit
-def logpdf(x: Operand, beta: Operand) -> Array:
-    """log(beta / 2) - abs(x)^beta - log(gamma(1 / beta)).
-
-    >>> f"{float(logpdf(1.0, 3.0)):.4f}"
-    '-1.5800'
-    """
-    return GENERALISED.log_mass(log_density, x, beta)
-
-
-@jit
-def pdf(x: Operand, beta: Operand) -> Array:
-    """Beta exp(-abs(x)^beta) / (2 gamma(1 / beta)).
-
-    >>> f"{float(pdf(1.0, 3.0)):.4f}"
-    '0.2060'
-    """
-    return GENERALISED.mass(log_density, x, beta)
-
-
-@jit
-def cdf(x: Operand, beta: Operand) -> Array:
-    """gammaincc(1 / beta, abs(x)^beta) / 2 for negative x, and 1 minus this for others.
-
-    >>> f"{float(cdf(1.0, 3.0)):.4f}"
-    '0.9521'
-    """
-    return GENERALISED.lower_probability(lower, x, beta)
+# fmt: off
+logpdf = GENERALISED.declare("logpdf", log_density,
+    "log(beta / 2) - abs(x)^beta - log(gamma(1 / beta)).", "1.0, 3.0", "-1.5800")
+pdf = GENERALISED.declare("pdf", log_density,
+    "beta exp(-abs(x)^beta) / (2 gamma(1 / beta)).", "1.0, 3.0", "0.2060")
+cdf = GENERALISED.declare("cdf", lower,
+    "gammaincc(1 / beta, abs(x)^beta) / 2 for negative x, and 1 minus this for others.", "1.0, 3.0", "0.9521")
+# fmt: on

@@ -2,16 +2,17 @@
 
 import math
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.lax.elementwise.exponential import log
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily, weighted_log1p
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import DistributionFamily, take_k_p_loc, weighted_log1p
 
 __all__ = ["logpmf", "pmf"]
 __dir__ = list_names(__all__)
 
-GEOMETRIC = DistributionFamily("geom", lambda p: (1.0, math.inf), lambda p: (p > 0.0) & (p <= 1.0), 1.0, True)
+GEOMETRIC = DistributionFamily(
+    "geom", take_k_p_loc, lambda p: (1.0, math.inf), lambda p: (p > 0.0) & (p <= 1.0), 1.0, True
+)
 
 
 def log_probability(k: Array, p: Array) -> Array:
@@ -19,21 +20,7 @@ def log_probability(k: Array, p: Array) -> Array:
     return weighted_log1p(k - 1.0, -p) + log(p)
 
 
-@jit
-def logpmf(k: Operand, p: Operand, loc: Operand = 0) -> Array:
-    """(k - 1) log(1 - p) + log(p).
-
-    >>> f"{float(logpmf(2, 0.3)):.4f}"
-    '-1.5606'
-    """
-    return GEOMETRIC.log_mass(log_probability, k, p, loc=loc)
-
-
-@jit
-def pmf(k: Operand, p: Operand, loc: Operand = 0) -> Array:
-    """(1 - p)^(k - 1) p.
-
-    >>> f"{float(pmf(2, 0.3)):.4f}"
-    '0.2100'
-    """
-    return GEOMETRIC.mass(log_probability, k, p, loc=loc)
+# fmt: off
+logpmf = GEOMETRIC.declare("logpmf", log_probability, "(k - 1) log(1 - p) + log(p).", "2, 0.3", "-1.5606")
+pmf = GEOMETRIC.declare("pmf", log_probability, "(1 - p)^(k - 1) p.", "2, 0.3", "0.2100")
+# fmt: on

@@ -3,18 +3,17 @@
 import math
 
 from effx import dtypes
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.array.arithmetic import minimum, where
 from effx.lax.elementwise.exponential import exp, expm1, log
 from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import DistributionFamily, take_p_loc_scale, take_x_loc_scale
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 __dir__ = list_names(__all__)
 
-GUMBEL = DistributionFamily("gumbel_r")
+GUMBEL = DistributionFamily("gumbel_r", take_x_loc_scale)
 
 
 def log_density(y: Array) -> Array:
@@ -50,71 +49,13 @@ def log_upper(y: Array) -> Array:
     return where(large, -y, log1mexp(exp_with_bounded_derivative(where(large, 0.0, -y))))
 
 
-@jit
-def logpdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """-(y + exp(-y)) - log(scale).
-
-    >>> f"{float(logpdf(0.0)):.4f}"
-    '-1.0000'
-    """
-    return GUMBEL.log_mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """exp(-(y + exp(-y))) / scale.
-
-    >>> f"{float(pdf(0.0)):.4f}"
-    '0.3679'
-    """
-    return GUMBEL.mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """exp(-exp(-y)).
-
-    >>> f"{float(cdf(0.0)):.4f}"
-    '0.3679'
-    """
-    return GUMBEL.lower_probability(lower, x, loc=loc, scale=scale)
-
-
-@jit
-def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """1 - exp(-exp(-y)).
-
-    >>> f"{float(sf(0.0)):.4f}"
-    '0.6321'
-    """
-    return GUMBEL.upper_probability(upper, x, loc=loc, scale=scale)
-
-
-@jit
-def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """-exp(-y).
-
-    >>> f"{float(logcdf(-1.0)):.4f}"
-    '-2.7183'
-    """
-    return GUMBEL.log_lower_probability(log_lower, x, loc=loc, scale=scale)
-
-
-@jit
-def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """log(1 - exp(-exp(-y))).
-
-    >>> f"{float(logsf(20.0)):.4f}"
-    '-20.0000'
-    """
-    return GUMBEL.log_upper_probability(log_upper, x, loc=loc, scale=scale)
-
-
-@jit
-def ppf(p: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `cdf`, -log(-log(p)) in the standard form.
-
-    >>> f"{float(ppf(0.5)):.4f}"
-    '0.3665'
-    """
-    return GUMBEL.quantile(lambda p: -log(-log(p)), p, loc=loc, scale=scale)
+# fmt: off
+logpdf = GUMBEL.declare("logpdf", log_density, "-(y + exp(-y)) - log(scale).", "0.0", "-1.0000")
+pdf = GUMBEL.declare("pdf", log_density, "exp(-(y + exp(-y))) / scale.", "0.0", "0.3679")
+cdf = GUMBEL.declare("cdf", lower, "exp(-exp(-y)).", "0.0", "0.3679")
+sf = GUMBEL.declare("sf", upper, "1 - exp(-exp(-y)).", "0.0", "0.6321")
+logcdf = GUMBEL.declare("logcdf", log_lower, "-exp(-y).", "-1.0", "-2.7183")
+logsf = GUMBEL.declare("logsf", log_upper, "log(1 - exp(-exp(-y))).", "20.0", "-20.0000")
+ppf = GUMBEL.declare_with(take_p_loc_scale, "ppf", lambda p: -log(-log(p)),
+    "The inverse of `cdf`, -log(-log(p)) in the standard form.", "0.5", "0.3665")
+# fmt: on

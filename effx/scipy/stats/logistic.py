@@ -1,16 +1,15 @@
 """The logistic distribution, with density exp(-y) / (1 + exp(-y))²."""
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.array.arithmetic import absolute
 from effx.lax.elementwise.exponential import exp, log, log1p, logistic
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import DistributionFamily, take_x_loc_scale
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 __dir__ = list_names(__all__)
 
-LOGISTIC = DistributionFamily("logistic")
+LOGISTIC = DistributionFamily("logistic", take_x_loc_scale)
 
 
 def log_density(y: Array) -> Array:
@@ -24,61 +23,13 @@ def log_odds(p: Array) -> Array:
     return log(p) - log1p(-p)
 
 
-@jit
-def logpdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """-y - 2 log(1 + exp(-y)) - log(scale).
-
-    >>> f"{float(logpdf(0.0)):.4f}"
-    '-1.3863'
-    """
-    return LOGISTIC.log_mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """exp(-y) / (1 + exp(-y))² / scale.
-
-    >>> f"{float(pdf(0.0)):.4f}"
-    '0.2500'
-    """
-    return LOGISTIC.mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """1 / (1 + exp(-y)).
-
-    >>> f"{float(cdf(1.0)):.4f}"
-    '0.7311'
-    """
-    return LOGISTIC.lower_probability(logistic, x, loc=loc, scale=scale)
-
-
-@jit
-def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """1 / (1 + exp(y)).
-
-    >>> f"{float(sf(1.0)):.4f}"
-    '0.2689'
-    """
-    return LOGISTIC.upper_probability(lambda y: logistic(-y), x, loc=loc, scale=scale)
-
-
-@jit
-def ppf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `cdf`, log(x / (1 - x)) in the standard form; x is a probability.
-
-    >>> f"{float(ppf(0.9)):.4f}"
-    '2.1972'
-    """
-    return LOGISTIC.quantile(log_odds, x, loc=loc, scale=scale)
-
-
-@jit
-def isf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `sf`; x is a probability.
-
-    >>> f"{float(isf(0.1)):.4f}"
-    '2.1972'
-    """
-    return LOGISTIC.quantile(lambda p: -log_odds(p), x, loc=loc, scale=scale, function_name="isf")
+# fmt: off
+logpdf = LOGISTIC.declare("logpdf", log_density, "-y - 2 log(1 + exp(-y)) - log(scale).", "0.0", "-1.3863")
+pdf = LOGISTIC.declare("pdf", log_density, "exp(-y) / (1 + exp(-y))² / scale.", "0.0", "0.2500")
+cdf = LOGISTIC.declare("cdf", logistic, "1 / (1 + exp(-y)).", "1.0", "0.7311")
+sf = LOGISTIC.declare("sf", lambda y: logistic(-y), "1 / (1 + exp(y)).", "1.0", "0.2689")
+ppf = LOGISTIC.declare_with(take_x_loc_scale, "ppf", log_odds,
+    "The inverse of `cdf`, log(x / (1 - x)) in the standard form; x is a probability.", "0.9", "2.1972")
+isf = LOGISTIC.declare_with(take_x_loc_scale, "isf", lambda p: -log_odds(p),
+    "The inverse of `sf`; x is a probability.", "0.1", "2.1972")
+# fmt: on

@@ -2,18 +2,17 @@
 
 import math
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.families.quantiles import NDTRI
 from effx.lax.elementwise.special import erfc
 from effx.lazy import list_names
 from effx.scipy.special.normals import log_normal_cdf
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import DistributionFamily, take_q_loc_scale, take_x_loc_scale
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 __dir__ = list_names(__all__)
 
-NORMAL = DistributionFamily("norm", strong=("cdf", "sf", "logcdf", "logsf", "ppf", "isf"))
+NORMAL = DistributionFamily("norm", take_x_loc_scale, strong=("cdf", "sf", "logcdf", "logsf", "ppf", "isf"))
 
 
 def log_density(y: Array) -> Array:
@@ -21,81 +20,17 @@ def log_density(y: Array) -> Array:
     return y * y * -0.5 - 0.5 * math.log(2 * math.pi)
 
 
-@jit
-def logpdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """-(y² + log(2 pi)) / 2 - log(scale).
-
-    >>> f"{float(logpdf(0.0)):.4f}"
-    '-0.9189'
-    """
-    return NORMAL.log_mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """exp(-y² / 2) / (scale sqrt(2 pi)).
-
-    >>> f"{float(pdf(0.0)):.4f}"
-    '0.3989'
-    """
-    return NORMAL.mass(log_density, x, loc=loc, scale=scale)
-
-
-@jit
-def cdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """erfc(-y / sqrt(2)) / 2.
-
-    >>> f"{float(cdf(1.0)):.4f}"
-    '0.8413'
-    """
-    return NORMAL.lower_probability(lambda y: erfc(y * -math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
-
-
-@jit
-def sf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """erfc(y / sqrt(2)) / 2.
-
-    >>> f"{float(sf(1.0)):.4f}"
-    '0.1587'
-    """
-    return NORMAL.upper_probability(lambda y: erfc(y * math.sqrt(0.5)) * 0.5, x, loc=loc, scale=scale)
-
-
-@jit
-def logcdf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`, as `effx.scipy.special.log_ndtr`.
-
-    >>> f"{float(logcdf(-10.0)):.4f}"
-    '-53.2313'
-    """
-    return NORMAL.log_lower_probability(log_normal_cdf, x, loc=loc, scale=scale)
-
-
-@jit
-def logsf(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`.
-
-    >>> f"{float(logsf(10.0)):.4f}"
-    '-53.2313'
-    """
-    return NORMAL.log_upper_probability(lambda y: log_normal_cdf(-y), x, loc=loc, scale=scale)
-
-
-@jit
-def ppf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `cdf`, as `effx.scipy.special.ndtri`.
-
-    >>> f"{float(ppf(0.975)):.4f}"
-    '1.9600'
-    """
-    return NORMAL.quantile(lambda p: NDTRI(p), q, loc=loc, scale=scale)
-
-
-@jit
-def isf(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The inverse of `sf`, exact for small q.
-
-    >>> f"{float(isf(0.025)):.4f}"
-    '1.9600'
-    """
-    return NORMAL.quantile(lambda p: -NDTRI(p), q, loc=loc, scale=scale, function_name="isf")
+# fmt: off
+logpdf = NORMAL.declare("logpdf", log_density, "-(y² + log(2 pi)) / 2 - log(scale).", "0.0", "-0.9189")
+pdf = NORMAL.declare("pdf", log_density, "exp(-y² / 2) / (scale sqrt(2 pi)).", "0.0", "0.3989")
+cdf = NORMAL.declare("cdf", lambda y: erfc(y * -math.sqrt(0.5)) * 0.5,
+    "erfc(-y / sqrt(2)) / 2.", "1.0", "0.8413")
+sf = NORMAL.declare("sf", lambda y: erfc(y * math.sqrt(0.5)) * 0.5, "erfc(y / sqrt(2)) / 2.", "1.0", "0.1587")
+logcdf = NORMAL.declare("logcdf", log_normal_cdf,
+    "The logarithm of `cdf`, as `effx.scipy.special.log_ndtr`.", "-10.0", "-53.2313")
+logsf = NORMAL.declare("logsf", lambda y: log_normal_cdf(-y), "The logarithm of `sf`.", "10.0", "-53.2313")
+ppf = NORMAL.declare_with(take_q_loc_scale, "ppf", lambda p: NDTRI(p),
+    "The inverse of `cdf`, as `effx.scipy.special.ndtri`.", "0.975", "1.9600")
+isf = NORMAL.declare_with(take_q_loc_scale, "isf", lambda p: -NDTRI(p),
+    "The inverse of `sf`, exact for small q.", "0.025", "1.9600")
+# fmt: on

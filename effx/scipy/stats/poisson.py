@@ -13,14 +13,19 @@ from effx.lax.elementwise.exponential import exp, log
 from effx.lax.elementwise.gamma import igammac
 from effx.lazy import list_names
 from effx.scipy.operands import cast_strong_like, real_floats
-from effx.scipy.stats.families import DistributionFamily, nonnegative_line
+from effx.scipy.stats.families import Arguments, DistributionFamily, nonnegative_line
 from effx.scipy.stats.saddle import log_poisson
 from effx.transforms.jit.jit import jit
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 __dir__ = list_names(__all__)
 
-POISSON = DistributionFamily("poisson", nonnegative_line, lambda mu: mu >= 0.0, 0.0, True)
+
+def take_k_mu_loc(k: Operand, mu: Operand, loc: Operand = 0) -> Arguments:
+    return (k, mu), loc, 1
+
+
+POISSON = DistributionFamily("poisson", take_k_mu_loc, nonnegative_line, lambda mu: mu >= 0.0, 0.0, True)
 # The entropy less log(2 pi e mu) / 2 in powers of 1 / mu, from the first on, times -1.
 ENTROPY = (1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520, 1375 / 1008, 33953 / 5040, 57281 / 1440)
 
@@ -33,34 +38,12 @@ def lower(k: Array, mu: Array) -> Array:
     )
 
 
-@jit
-def logpmf(k: Operand, mu: Operand, loc: Operand = 0) -> Array:
-    """K log(mu) - mu - log(k!).
-
-    >>> f"{float(logpmf(2, 3.0)):.4f}"
-    '-1.4959'
-    """
-    return POISSON.log_mass(log_poisson, k, mu, loc=loc)
-
-
-@jit
-def pmf(k: Operand, mu: Operand, loc: Operand = 0) -> Array:
-    """mu^k exp(-mu) / k!.
-
-    >>> f"{float(pmf(2, 3.0)):.4f}"
-    '0.2240'
-    """
-    return POISSON.mass(log_poisson, k, mu, loc=loc)
-
-
-@jit
-def cdf(k: Operand, mu: Operand, loc: Operand = 0) -> Array:
-    """The sum of `pmf` up to k, which is `effx.scipy.special.gammaincc(floor(k) + 1, mu)`.
-
-    >>> f"{float(cdf(2, 3.0)):.4f}"
-    '0.4232'
-    """
-    return POISSON.lower_probability(lower, k, mu, loc=loc)
+# fmt: off
+logpmf = POISSON.declare("logpmf", log_poisson, "k log(mu) - mu - log(k!).", "2, 3.0", "-1.4959")
+pmf = POISSON.declare("pmf", log_poisson, "mu^k exp(-mu) / k!.", "2, 3.0", "0.2240")
+cdf = POISSON.declare("cdf", lower,
+    "The sum of `pmf` up to k, which is `effx.scipy.special.gammaincc(floor(k) + 1, mu)`.", "2, 3.0", "0.4232")
+# fmt: on
 
 
 @jit

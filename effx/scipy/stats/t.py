@@ -2,19 +2,18 @@
 
 import math
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import log, sqrt
 from effx.lazy import list_names
 from effx.scipy.special.betas import log_beta
 from effx.scipy.stats import norm
-from effx.scipy.stats.families import DistributionFamily, log1p_square
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import DistributionFamily, log1p_square, take_x_df_loc_scale
 
 __all__ = ["logpdf", "pdf"]
 __dir__ = list_names(__all__)
 
-STUDENT = DistributionFamily("t", allowed=lambda df: df > 0.0)
+STUDENT = DistributionFamily("t", take_x_df_loc_scale, allowed=lambda df: df > 0.0)
 
 
 def log_density(y: Array, df: Array) -> Array:
@@ -25,21 +24,8 @@ def log_density(y: Array, df: Array) -> Array:
     return where(infinite, norm.log_density(y), result)
 
 
-@jit
-def logpdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `pdf`.
-
-    >>> f"{float(logpdf(1.0, 3.0)):.4f}"
-    '-1.5763'
-    """
-    return STUDENT.log_mass(log_density, x, df, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """(1 + y² / df)^(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2)) / scale.
-
-    >>> f"{float(pdf(1.0, 3.0)):.4f}"
-    '0.2067'
-    """
-    return STUDENT.mass(log_density, x, df, loc=loc, scale=scale)
+# fmt: off
+logpdf = STUDENT.declare("logpdf", log_density, "The logarithm of `pdf`.", "1.0, 3.0", "-1.5763")
+pdf = STUDENT.declare("pdf", log_density,
+    "(1 + y² / df)^(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2)) / scale.", "1.0, 3.0", "0.2067")
+# fmt: on

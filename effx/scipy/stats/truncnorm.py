@@ -2,7 +2,7 @@
 
 import math
 
-from effx.array import Array, Operand
+from effx.array import Array
 from effx.array.arithmetic import where
 from effx.lax.elementwise.exponential import exp, log, log1p
 from effx.lax.elementwise.special import erf
@@ -10,14 +10,14 @@ from effx.lazy import list_names
 from effx.nn.exponentials import log1mexp
 from effx.scipy.special.normals import log_normal_cdf
 from effx.scipy.stats import norm
-from effx.scipy.stats.families import DistributionFamily, apply_each
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import DistributionFamily, apply_each, take_x_a_b_loc_scale
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 __dir__ = list_names(__all__)
 
 TRUNCATED = DistributionFamily(
     "truncnorm",
+    take_x_a_b_loc_scale,
     lambda a, b: (a, b),
     lambda a, b: a < b,
     strong=("pdf", "logpdf", "cdf", "sf", "logcdf", "logsf"),
@@ -77,69 +77,17 @@ def _log_probability(value: Array, rest: Array) -> Array:
     return where(near, log1p(-exp(where(near, rest, -1.0))), value)
 
 
-@jit
-def logpdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `pdf`.
-
-    >>> f"{float(logpdf(1.0, -1.0, 2.0)):.4f}"
-    '-1.2188'
-    """
-    return TRUNCATED.log_mass(log_density, x, a, b, loc=loc, scale=scale)
-
-
-@jit
-def pdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """exp(-y² / 2) / sqrt(2 pi) / (Φ(b) - Φ(a)) / scale, where Φ is the normal distribution function.
-
-    >>> f"{float(pdf(1.0, -1.0, 2.0)):.4f}"
-    '0.2956'
-    """
-    return TRUNCATED.mass(log_density, x, a, b, loc=loc, scale=scale)
-
-
-@jit
-def cdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """(Φ(y) - Φ(a)) / (Φ(b) - Φ(a)).
-
-    >>> f"{float(cdf(1.0, -1.0, 2.0)):.4f}"
-    '0.8340'
-    """
-    return TRUNCATED.lower_probability(
-        lambda *xs: exp(log_lower_and_upper(*xs)[0]), x, a, b, loc=loc, scale=scale
-    )
-
-
-@jit
-def sf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """(Φ(b) - Φ(y)) / (Φ(b) - Φ(a)).
-
-    >>> f"{float(sf(1.0, -1.0, 2.0)):.4f}"
-    '0.1660'
-    """
-    return TRUNCATED.upper_probability(
-        lambda *xs: exp(log_lower_and_upper(*xs)[1]), x, a, b, loc=loc, scale=scale
-    )
-
-
-@jit
-def logcdf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    >>> f"{float(logcdf(-20.0, -21.0, 2.0)):.4f}"
-    '-203.8941'
-    """
-    return TRUNCATED.log_lower_probability(
-        lambda *xs: log_lower_and_upper(*xs)[0], x, a, b, loc=loc, scale=scale
-    )
-
-
-@jit
-def logsf(x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1) -> Array:
-    """The logarithm of `sf`.
-
-    >>> f"{float(logsf(20.0, -1.0, 21.0)):.4f}"
-    '-203.7444'
-    """
-    return TRUNCATED.log_upper_probability(
-        lambda *xs: log_lower_and_upper(*xs)[1], x, a, b, loc=loc, scale=scale
-    )
+# fmt: off
+logpdf = TRUNCATED.declare("logpdf", log_density, "The logarithm of `pdf`.", "1.0, -1.0, 2.0", "-1.2188")
+pdf = TRUNCATED.declare("pdf", log_density,
+    "exp(-y² / 2) / sqrt(2 pi) / (Φ(b) - Φ(a)) / scale, where Φ is the normal distribution function.",
+    "1.0, -1.0, 2.0", "0.2956")
+cdf = TRUNCATED.declare("cdf", lambda *xs: exp(log_lower_and_upper(*xs)[0]),
+    "(Φ(y) - Φ(a)) / (Φ(b) - Φ(a)).", "1.0, -1.0, 2.0", "0.8340")
+sf = TRUNCATED.declare("sf", lambda *xs: exp(log_lower_and_upper(*xs)[1]),
+    "(Φ(b) - Φ(y)) / (Φ(b) - Φ(a)).", "1.0, -1.0, 2.0", "0.1660")
+logcdf = TRUNCATED.declare("logcdf", lambda *xs: log_lower_and_upper(*xs)[0],
+    "The logarithm of `cdf`.", "-20.0, -21.0, 2.0", "-203.8941")
+logsf = TRUNCATED.declare("logsf", lambda *xs: log_lower_and_upper(*xs)[1],
+    "The logarithm of `sf`.", "20.0, -1.0, 21.0", "-203.7444")
+# fmt: on

@@ -8,13 +8,17 @@ from effx.lax.elementwise.exponential import log
 from effx.lax.elementwise.special import bessel_i0e
 from effx.lax.elementwise.trigonometric import sin
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import Arguments, DistributionFamily
 
 __all__ = ["logpdf", "pdf"]
 __dir__ = list_names(__all__)
 
-VON_MISES = DistributionFamily("vonmises", allowed=lambda kappa: kappa >= 0.0)
+
+def take_x_kappa(x: Operand, kappa: Operand) -> Arguments:
+    return (x, kappa), 0, 1
+
+
+VON_MISES = DistributionFamily("vonmises", take_x_kappa, allowed=lambda kappa: kappa >= 0.0)
 
 
 def log_density(x: Array, kappa: Array) -> Array:
@@ -25,21 +29,8 @@ def log_density(x: Array, kappa: Array) -> Array:
     return -2.0 * kappa * (half * half) - log(bessel_i0e(above)) - math.log(2 * math.pi)
 
 
-@jit
-def logpdf(x: Operand, kappa: Operand) -> Array:
-    """Kappa cos(x) - log(2 pi I0(kappa)).
-
-    >>> f"{float(logpdf(1.0, 3.0)):.4f}"
-    '-1.8023'
-    """
-    return VON_MISES.log_mass(log_density, x, kappa)
-
-
-@jit
-def pdf(x: Operand, kappa: Operand) -> Array:
-    """exp(kappa cos(x)) / (2 pi I0(kappa)).
-
-    >>> f"{float(pdf(1.0, 3.0)):.4f}"
-    '0.1649'
-    """
-    return VON_MISES.mass(log_density, x, kappa)
+# fmt: off
+logpdf = VON_MISES.declare("logpdf", log_density,
+    "kappa cos(x) - log(2 pi I0(kappa)).", "1.0, 3.0", "-1.8023")
+pdf = VON_MISES.declare("pdf", log_density, "exp(kappa cos(x)) / (2 pi I0(kappa)).", "1.0, 3.0", "0.1649")
+# fmt: on

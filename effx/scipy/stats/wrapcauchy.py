@@ -6,13 +6,19 @@ from effx.array import Array, Operand
 from effx.lax.elementwise.exponential import log, log1p
 from effx.lax.elementwise.trigonometric import sin
 from effx.lazy import list_names
-from effx.scipy.stats.families import DistributionFamily
-from effx.transforms.jit.jit import jit
+from effx.scipy.stats.families import Arguments, DistributionFamily
 
 __all__ = ["logpdf", "pdf"]
 __dir__ = list_names(__all__)
 
-WRAPPED = DistributionFamily("wrapcauchy", lambda c: (0.0, 2 * math.pi), lambda c: (c > 0.0) & (c < 1.0))
+
+def take_x_c(x: Operand, c: Operand) -> Arguments:
+    return (x, c), 0, 1
+
+
+WRAPPED = DistributionFamily(
+    "wrapcauchy", take_x_c, lambda c: (0.0, 2 * math.pi), lambda c: (c > 0.0) & (c < 1.0)
+)
 
 
 def log_density(x: Array, c: Array) -> Array:
@@ -21,21 +27,7 @@ def log_density(x: Array, c: Array) -> Array:
     return log(rest) + log1p(c) - math.log(2 * math.pi) - log(rest * rest + 4.0 * c * (half * half))
 
 
-@jit
-def logpdf(x: Operand, c: Operand) -> Array:
-    """The logarithm of `pdf`.
-
-    >>> f"{float(logpdf(1.0, 0.5)):.4f}"
-    '-1.7826'
-    """
-    return WRAPPED.log_mass(log_density, x, c)
-
-
-@jit
-def pdf(x: Operand, c: Operand) -> Array:
-    """(1 - c²) / (2 pi (1 + c² - 2 c cos(x))).
-
-    >>> f"{float(pdf(1.0, 0.5)):.4f}"
-    '0.1682'
-    """
-    return WRAPPED.mass(log_density, x, c)
+# fmt: off
+logpdf = WRAPPED.declare("logpdf", log_density, "The logarithm of `pdf`.", "1.0, 0.5", "-1.7826")
+pdf = WRAPPED.declare("pdf", log_density, "(1 - c²) / (2 pi (1 + c² - 2 c cos(x))).", "1.0, 0.5", "0.1682")
+# fmt: on
