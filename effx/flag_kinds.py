@@ -9,17 +9,19 @@ import itertools
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator, ExitStack
 from contextvars import ContextVar
+from enum import IntEnum
 from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar, cast, final, overload
 
 from effx import ports, presence
-from effx.flag_values import check_bool, parse_bool
+from effx.flag_values import check_bool, parse_bool, parse_text
 
 __all__ = [
     "AnyFlag",
+    "Changes",
     "Flag",
     "FlagGroup",
     "Override",
@@ -28,6 +30,7 @@ __all__ = [
     "UserContext",
     "make_user_context",
     "overrides",
+    "read_values",
     "user_context_listeners",
     "user_contexts",
 ]
@@ -56,12 +59,31 @@ def _flag_by_name(name: str) -> object:
     return getattr(ports.flags.flags, name)
 
 
+@final
+class Changes(IntEnum):
+    """What a flag changes, and so which keys its value is part of: those named here and those of the members before.
+
+    Attributes:
+        NOTHING: neither a program nor what one gives: no key.
+        PROCESSES: what a process has from its start, so that another process may have something else: the keys of
+            programs on disk.
+        CALLS: what calling a jitted function does with one trace of it: the keys of C++'s dispatch.
+        TRACES: what staging a function gives, an error included: the keys of traces.
+    """
+
+    NOTHING = 0
+    PROCESSES = 1
+    CALLS = 2
+    TRACES = 3
+
+
 class AnyFlag(ABC):
     """The part of a flag that does not depend on its value's type; `Config` uses flags this way."""
 
     __slots__ = ()
     name: str
     env: str
+    doc: str
 
     @abstractmethod
     def read(self) -> object:
@@ -109,6 +131,9 @@ class Flag(AnyFlag, Generic[T]):
         check: `check(where, value)` returns the value, converted if need be, or raises
             `TypeError`/`ValueError` with a text that starts with `where`.
         parse: `parse(where, text)` reads the environment variable's text.
+        changes: what depends on it, for the keys of caches.
+        doc: what it says.
+        needs_python: whether each call goes through Python, not C++ alone, unless the value is False or "allow".
 
     >>> from effx.flag_values import check_positive_int, parse_int
     >>> speed = Flag("doctest_speed", 1, check_positive_int, parse_int)
@@ -119,17 +144,23 @@ class Flag(AnyFlag, Generic[T]):
     1
     """
 
-    __slots__ = ("_callbacks", "_check", "_global", "_global_callbacks", "env", "name")
+    __slots__ = (
+        "_callbacks", "_check", "_global", "_global_callbacks", "changes", "doc", "env", "name", "needs_python",
+    )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         default: T,
         check: Callable[[str, object], T],
-        parse: Callable[[str, str], object],
+        parse: Callable[[str, str], object] = parse_text,
+        changes: Changes = Changes.TRACES,
+        doc: str = "",
+        needs_python: bool = False,
     ) -> None:
-        self.name = name
+        self.name, self.doc = name, doc
         self.env = f"EFFX_{name.upper()}"
+        self.changes, self.needs_python = changes, needs_python
         self._check = check
         self._callbacks: Subscribers[T] = Subscribers()
         self._global_callbacks: Subscribers[T] = Subscribers()
@@ -240,6 +271,12 @@ class Flag(AnyFlag, Generic[T]):
         self._notify()
 
 
+def read_values(flags: Iterable[Flag[T]]) -> tuple[T, ...]:
+    """Returns the values of several flags in this context, with one look at its overrides."""
+    active = overrides() or ()
+    return tuple([flag.value if flag in active else flag._global for flag in flags])
+
+
 class Switch(Flag[bool]):
     """A flag that is on or off; called without a value, it overrides to on.
 
@@ -251,8 +288,15 @@ class Switch(Flag[bool]):
 
     __slots__ = ()
 
-    def __init__(self, name: str, default: bool) -> None:
-        super().__init__(name, default, check_bool, parse_bool)
+    def __init__(
+        self,
+        name: str,
+        default: bool,
+        changes: Changes = Changes.TRACES,
+        doc: str = "",
+        needs_python: bool = False,
+    ) -> None:
+        super().__init__(name, default, check_bool, parse_bool, changes, doc, needs_python)
 
     def __call__(self, new_val: bool = True) -> Override[bool]:
         return super().__call__(new_val)
@@ -275,7 +319,8 @@ class UserContext(Flag[T]):
     __slots__ = ()
 
     def __init__(self, default: T) -> None:
-        self.name, self.env = f"user_context_{len(user_contexts)}", ""
+        self.name, self.env, self.doc = f"user_context_{len(user_contexts)}", "", ""
+        self.changes, self.needs_python = Changes.TRACES, False
         self._check = _check_hashable
         self._callbacks, self._global_callbacks = Subscribers(), Subscribers((_notify_context_listeners,))
         self._global = default
@@ -334,10 +379,10 @@ def make_user_context(default_value: T | None = None) -> UserContext[Any]:
 class FlagGroup(AnyFlag, Generic[T]):
     """A flag that gives several flags the same value."""
 
-    __slots__ = ("env", "flags", "name")
+    __slots__ = ("doc", "env", "flags", "name")
 
-    def __init__(self, name: str, flags: tuple[Flag[T], ...]) -> None:
-        self.name, self.flags = name, flags
+    def __init__(self, name: str, flags: tuple[Flag[T], ...], doc: str = "") -> None:
+        self.name, self.flags, self.doc = name, flags, doc
         self.env = f"EFFX_{name.upper()}"
 
     @property

@@ -20,6 +20,7 @@ import types
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -38,9 +39,10 @@ from effx.errors import (
     active_source,
     without_internal_frames,
 )
-from effx.flags import FLAGS, config, overrides
+from effx.flags import FLAGS, Changes, config, flags_that_change, overrides
 from effx.handling import ArrayOperation, ArrayType, InterceptHandler, Site, emits
 from effx.ir.ops.elementwise import Sin
+from tests.flag_probes import LEFT, PROBES, describe_call, describe_program, flipped, other_value
 
 
 def logarithm(x: Any) -> Any:
@@ -301,6 +303,60 @@ def test_every_flag_has_an_effect(name: str) -> None:
             assert see() == plain
     assert flag(value)(see)() == changed  # as a decorator
     assert see() == plain
+
+
+# Untruthful operations alone show it, and those in a program that is staged as it should not be.
+WITHOUT_PROBE = {"enable_checks"}
+NAMES = [name for name in FLAGS if not name.startswith("test")]
+IN_PROGRAMS = {flag.name for flag in flags_that_change(Changes.TRACES)}
+everywhere = pytest.mark.parametrize("globally", [False, True], ids=["context", "global"])
+
+
+def test_every_flag_of_keys_has_a_probe() -> None:
+    """A flag that is part of keys needs a function there that tells its values apart."""
+    assert set(PROBES) | WITHOUT_PROBE == {flag.name for flag in flags_that_change(Changes.CALLS)}
+
+
+@everywhere
+@pytest.mark.parametrize("name", PROBES)
+def test_no_call_gets_what_is_of_another_value(name: str, globally: bool) -> None:
+    """A function that was called before gives what a new one gives under the flag, and afterwards what it gave before."""
+
+    def look(f: Any) -> tuple[str, str]:
+        return describe_call(f, x), describe_program(f, x)
+
+    f, new = [effx.jit(lambda x: PROBES[name](x)) for _ in range(2)]
+    x = enp.ones(3)
+    before = look(f)
+    with flipped(name, other_value(name), globally):
+        changed = look(f)
+        assert changed == look(new)
+        assert look(f) == changed
+    assert changed != before
+    assert look(f) == before
+    LEFT.clear()
+
+
+@everywhere
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_staged_again(name: str, globally: bool, tmp_path: Path) -> None:
+    """A function is staged once for each value of a flag that changes what staging gives, and once for all of others."""
+    if name in AT_START and globally:
+        pytest.skip("it cannot be set after the backend has started")
+    stagings: list[int] = []
+
+    @effx.jit
+    def f(x: Any) -> Any:
+        stagings.append(0)
+        return x * 2
+
+    x = enp.ones(3)
+    f(x)
+    refused = pytest.raises(EffxError) if name == "no_execution" else contextlib.nullcontext()
+    with flipped(name, str(tmp_path) if name == "cache_dir" else other_value(name), globally), refused:
+        f(x)
+    f(x)
+    assert len(stagings) == (2 if name in IN_PROGRAMS else 1)
 
 
 def test_sums_in_sixteen_bits() -> None:

@@ -30,7 +30,6 @@ from effx.lower.placement.shardings import Device
 from effx.lower.placement.transfer_guards import has_active_guards
 from effx.lower.runtime.executables import Executable
 from effx.monitoring import record_event
-from effx.program_cache.bytecode import word_set
 from effx.program_cache.entries import (
     RestoredProgram,
     deserialize_program,
@@ -48,13 +47,6 @@ from effx.tree.registry import PyTree
 __all__ = ["ProgramQuery"]
 
 _log = logging.getLogger("effx")
-# Flags without influence on programs.
-_IRRELEVANT_FLAGS = word_set(
-    """cache_dir cache_max_size cache_min_compile_seconds cache_programs log_compiles explain_cache_misses
-    traceback_filtering no_tracing no_execution transfer_guard transfer_guard_host_to_device
-    transfer_guard_device_to_device transfer_guard_device_to_host array_garbage_collection_guard thread_guard
-    pprint_use_color"""
-)
 
 
 def can_query() -> bool:
@@ -177,10 +169,9 @@ class ProgramQuery:
                 walk.add_tagged("static", where)
                 walk.add_named(f"the static argument {where!r} ({type(value).__name__})", value)
             walk.add_tagged("settings")
-            for name, flag in sorted(flags.FLAGS.items()):
-                if name not in _IRRELEVANT_FLAGS:
-                    walk.add_tagged("flag", name)
-                    walk.add_named(f"the setting {name}", flag.read())
+            for flag in flags.flags_that_change(flags.Changes.PROCESSES):
+                walk.add_tagged("flag", flag.name)
+                walk.add_named(f"the setting {flag.name}", flag.value)
             for context in flags.user_contexts:
                 walk.add_named("a user context", context.value)
             function_key = walk.digest()

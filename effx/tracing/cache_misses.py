@@ -6,6 +6,7 @@ from types import CodeType
 from typing import TypeAlias, cast
 
 from effx.errors import source_of, user_frame
+from effx.flags import Changes, flags_that_change
 from effx.ir.types import ArrayType
 from effx.tracing.arguments import argument_path, function_origin, positional_parameter_names
 from effx.tree.registry import PyTree, PyTreeDef
@@ -14,20 +15,11 @@ from effx.tree.registry import PyTree, PyTreeDef
 TraceKey: TypeAlias = tuple[
     PyTreeDef, tuple[ArrayType, ...], Hashable, tuple[object, ...], tuple[tuple[Hashable, int], ...]
 ]
-# Descriptions of the entries of `tracing.trace_settings`.
+# The flags that a trace depends on, and descriptions of the entries of `tracing.trace_settings`.
+SETTINGS = flags_that_change(Changes.TRACES)
 SETTING_NAMES = (
     "a handler around that acts once",
-    "enable_x64",
-    "explicit_x64_dtypes",
-    "check_static_indices",
-    "allow_f16_reductions",
-    "default_matmul_precision",
-    "threefry_partitionable",
-    "default_prng_impl",
-    "numpy_rank_promotion",
-    "numpy_dtype_promotion",
-    "enable_checks",
-    "debug_key_reuse",
+    *[flag.name for flag in SETTINGS],
     "the values of user contexts",
 )
 

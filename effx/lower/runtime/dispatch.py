@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from jaxlib import _jax
 
 from effx import caching, flags, presence
-from effx.flags import Flag, TransferGuard
+from effx.flags import Flag
 from effx.ir.types import ArrayType
 from effx.lower.placement.backends import fork_counts
 from effx.lower.placement.concrete import ConcreteArray, deletion_listeners, result_structure
@@ -45,33 +45,7 @@ has_fast_path = hasattr(_jax, "pjit") and hasattr(_jax, "PjitFunctionCache")
 
 # One configuration state for each flag that changes what a call means: their global values are part of the C++
 # look-up key. Overrides belong to a context, which C++ does not read: jit checks for them first.
-KEYED: tuple[Flag[Any], ...] = (
-    flags.enable_x64,
-    flags.explicit_x64_dtypes,
-    flags.check_static_indices,
-    flags.allow_f16_reductions,
-    flags.disable_jit,
-    flags.threefry_partitionable,
-    flags.default_prng_impl,
-    flags.default_matmul_precision,
-    flags.numpy_rank_promotion,
-    flags.numpy_dtype_promotion,
-    flags.debug_nans,
-    flags.debug_infs,
-    flags.enable_checks,
-    flags.default_device,
-)
-
-# Flags for which each call goes through Python.
-# They are rare: while one is on, each call of a jitted function goes through Python.
-WATCHED: tuple[Flag[bool] | Flag[TransferGuard], ...] = (
-    flags.no_execution,
-    flags.debug_key_reuse,
-    flags.transfer_guard_host_to_device,
-    flags.transfer_guard_device_to_device,
-    flags.transfer_guard_device_to_host,
-    flags.thread_guard,
-)
+KEYED = flags.flags_that_change(flags.Changes.CALLS)
 
 
 def _watch(name: str, value: object) -> None:
@@ -79,9 +53,11 @@ def _watch(name: str, value: object) -> None:
     change(name)
 
 
-for _flag in WATCHED:
-    _watch(_flag.name, _flag.value)
-    _flag.subscribe_global(partial(_watch, _flag.name))
+# They are rare: while one is on, each call of a jitted function goes through Python.
+for _flag in flags.flags_that_change(flags.Changes.NOTHING):
+    if _flag.needs_python:
+        _watch(_flag.name, _flag.value)
+        _flag.subscribe_global(partial(_watch, _flag.name))
 
 
 def _mirror(flag: Flag[Any]) -> "_jax.config.Config[Any]":

@@ -544,7 +544,7 @@ class Function(Generic[P, R]):
                 if ((frame := current_frame()) is not None and frame.opaque) or has_active_guards():
                     return self.miss(*args, **kwargs)[0], None, False
                 keyed = (*KEYED, *flags.user_contexts)
-                settings = () if flags.overrides() is None else tuple([flag.value for flag in keyed])
+                settings = () if flags.overrides() is None else flags.read_values(keyed)
                 # A context with overrides has a C++ function of its own, by the values of the flags.
                 fast = others.get(settings)
                 if fast is None:
