@@ -18,6 +18,8 @@ from effx.effects import decompositions
 from effx.errors import NoRuleError, TransformError
 from effx.handlers.staging.stage import stage_form
 from effx.handling import (
+    ArrayOperation,
+    ArrayType,
     BoxHandler,
     Reference,
     Structural,
@@ -59,6 +61,27 @@ def test_decompositions_equal_the_operations(case: Case) -> None:
         )
         for found, want in compared:
             assert_close(found, want, {2: 8e-2, 4: 2e-5}.get(width, 1e-6))
+
+
+class Product(ArrayOperation):
+    """A product that is nothing but its decomposition."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return types[0]
+
+    def decompose(self, *operands: Any) -> Any:
+        return enp.dot(*operands)
+
+
+def test_decompositions_of_other_settings() -> None:
+    """A program that was lowered before has no part in another one's under settings that change the decomposition."""
+    f, x = effx.jit(lambda x: Product()(x, x)), enp.ones((2, 2))
+    assert "HIGHEST" not in f.lower(x).as_text()
+    with effx.default_matmul_precision("highest"):
+        assert "HIGHEST" in f.lower(x).as_text()
+    assert "HIGHEST" not in f.lower(x).as_text()
 
 
 def test_nothing_but_what_was_chosen() -> None:

@@ -24,7 +24,15 @@ from effx.effects import (
     surrounding_scope,
 )
 from effx.errors import NoTracingError, Source, TransformError, active_source, current_source
-from effx.flags import check_tracer_leaks, enable_checks, no_tracing
+from effx.flags import (
+    Changes,
+    check_tracer_leaks,
+    enable_checks,
+    flags_that_change,
+    no_tracing,
+    read_values,
+    user_contexts,
+)
 from effx.handlers.sharding_types.axes_in_types import diverging_axes, is_tracking, make_tracked_equation
 from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.renewal import find_substitute
@@ -317,14 +325,22 @@ def run_program(
     return [read(x) for x in program.outputs]
 
 
-@lru_cache(maxsize=1024)
+_SETTINGS = flags_that_change(Changes.TRACES)
+
+
 def stage_form(form: emit.Form, op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
     """Returns a form of an operation, a function `(op, *operands)`, for operands of these types as a program.
 
     Raises:
         TransformError: the form closes over arrays.
     """
+    return _stage_form(form, op, types, read_values(_SETTINGS), read_values(user_contexts))
 
+
+@lru_cache(maxsize=1024)
+def _stage_form(
+    form: emit.Form, op: Operation[object], types: tuple[ArrayType, ...], *settings: tuple[object, ...]
+) -> Program:
     def body(operands: list[Array]) -> Sequence[Array]:
         result = form(op, *operands)
         return cast("Sequence[Array]", result) if op.multiple else [cast("Array", result)]
@@ -338,4 +354,4 @@ def stage_form(form: emit.Form, op: Operation[object], types: tuple[ArrayType, .
 
 
 emit.stage_form.append(stage_form)
-caching.other_caches.append(stage_form.cache_clear)
+caching.other_caches.append(_stage_form.cache_clear)
