@@ -1,6 +1,7 @@
 """Staged programs on disk: how they are found, read and written, in one process and in several."""
 
 import contextlib
+import json
 import os
 import random
 import subprocess
@@ -159,6 +160,17 @@ def test_patched_libraries(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert run(source).refusal == "Array.twice is not effx's own"
 
 
+def test_functions_that_effx_makes(directory: Path) -> None:
+    """Functions of one declaration share their code, and have programs of their own."""
+    calls = [f"effx.jit(g.{name})(0.2)" for name in ("pdf", "cdf", "sf", "ppf", "isf")]
+    source = "from effx.scipy.stats import norm as g\n"
+    first = [run(source, call) for call in calls]
+    second = [run(source, call) for call in calls]
+    assert [result.hit for result in first + second] == [False] * 5 + [True] * 5
+    assert all([same(a.value, b.value) for a, b in zip(first, second, strict=True)])
+    assert len({float(result.value) for result in second}) == 5
+
+
 def test_captured_arrays(directory: Path) -> None:
     """A function finds its own arrays again, which need not be in the entry; deleted or donated ones are errors as ever."""
     source = "k = enp.arange(400_000.0)\ndef f(x): return (x * k)[-1]\n"
@@ -299,6 +311,74 @@ def test_settings(directory: Path) -> None:
             assert not run(source).hit
     with flags.no_tracing():
         assert run(source).hit
+
+
+SETTINGS = """
+import contextlib, json, sys
+import effx, effx.numpy as enp
+from effx import flags
+from tests.flag_probes import PROBES, describe_call, flipped, other_value
+from tests.program_cache.users_programs import outcome
+def call(name, f, context):
+    def run():
+        with context:
+            return describe_call(effx.jit(f), enp.ones(3))
+    return outcome(run)
+def look(name, f):
+    plain = call(name, f, contextlib.nullcontext()).hit
+    if sys.argv[1] == "plain":
+        return plain, plain, True
+    other = call(name, f, flipped(name, other_value(name), False))
+    with flags.cache_dir(None):
+        expected = call(name, f, flipped(name, other_value(name), False))
+    return plain, other.hit, str(other.value) == str(expected.value)
+rest = {name for name in flags.FLAGS if name not in ("cache_dir", "transfer_guard")} - PROBES.keys()
+probes = {**PROBES, **{name: lambda x: x * 2.0 for name in sorted(rest)}}
+print(json.dumps({name: look(name, f) for name, f in probes.items() if name in sys.argv[2:] or not sys.argv[2:]}))
+"""
+# What keeps C++ or the disk cache out.
+NOTHING_FROM_DISK = {"cache_programs", "no_execution"} | {
+    f"transfer_guard_{way}" for way in ("host_to_device", "device_to_device", "device_to_host")
+}
+
+
+def test_settings_of_another_process(tmp_path: Path) -> None:
+    """A program on disk answers a process with other settings only where these change neither programs nor calls."""
+
+    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        settings = {
+            "EFFX_CACHE_DIR": str(tmp_path / "cache"),
+            "EFFX_CACHE_MIN_COMPILE_SECONDS": "0",
+            "EFFX_NUM_CPU_DEVICES": "2",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        command = [sys.executable, "-c", SETTINGS, *arguments]
+        return subprocess.Popen(command, env=settings | environment, stdout=subprocess.PIPE, text=True)
+
+    def finish(process: subprocess.Popen[str]) -> dict[str, tuple[bool, bool, bool]]:
+        lines = process.communicate(timeout=240)[0].splitlines()
+        assert process.returncode == 0
+        return {name: tuple(seen) for name, seen in json.loads(lines[-1]).items()}
+
+    finish(start("plain"))
+    seen = finish(start("flipped"))
+    # Not kept are an error, and what leaves a value elsewhere.
+    assert [name for name, (is_kept, _, _) in seen.items() if not is_kept] == [
+        "check_static_indices",
+        "check_tracer_leaks",
+    ]
+    irrelevant = {flag.name for flag in flags.flags_that_change(flags.Changes.NOTHING)} - {"cache_dir"}
+    irrelevant -= {flag.name for flag in flags.flags_that_change(flags.Changes.PROCESSES)}
+    assert {name for name, (_, is_hit, _) in seen.items() if is_hit} == irrelevant - NOTHING_FROM_DISK
+    # Without the disk, the function would be staged, which is refused.
+    assert [name for name, (_, _, is_same) in seen.items() if not is_same] == ["no_tracing"]
+    others = [
+        start("plain", "enable_x64", EFFX_NUM_CPU_DEVICES="3"),
+        start("plain", "enable_x64", EFFX_PLATFORMS="cpu"),
+        start("plain", "enable_x64", EFFX_CPU_COLLECTIVES_IMPLEMENTATION="none"),
+        start("plain", "enable_x64"),
+    ]
+    assert [finish(process)["enable_x64"][0] for process in others] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(
