@@ -90,7 +90,7 @@ def infer_types(names: list[str]) -> dict[str, str]:
         path = Path(folder) / "revealed.py"
         path.write_text("\n".join(lines) + "\n")
         command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
-        output = subprocess.run(command, capture_output=True, text=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     types: dict[str, str] = {}
     for match in re.finditer(r"revealed\.py:(\d+): (?:note: Revealed type is (.*)|error: (.*))", output):
         line = int(match[1]) - len(modules) - 1

@@ -30,7 +30,17 @@ CONTROL_FLOW: dict[tuple[str, str], str] = {
     ("padding.rules", "Call"): "performs the body of such a scan",
 }
 PUBLIC = frozenset(
-    {"effx", "effx.handling", "effx.handling.ops", "effx.numpy", "effx.lax", "effx.errors", "effx.tree", "effx.random", "effx.nn"}
+    {
+        "effx",
+        "effx.handling",
+        "effx.handling.ops",
+        "effx.numpy",
+        "effx.lax",
+        "effx.errors",
+        "effx.tree",
+        "effx.random",
+        "effx.nn",
+    }
     | {"effx.dtypes", "effx.ad_checkpoint", "effx.checkpoint_policies", "effx.sharding", "effx.stages"}
     | {"effx.lazy"}  # which keeps old names of public classes
     # Symbolic sizes, which users have from effx.export, and what computes with them.

@@ -80,7 +80,9 @@ def test_operands_of_a_loop(kind: type[Loop]) -> None:
 
 def test_scan_of_another_body() -> None:
     """A scan of another body has its length and direction, and as many constants and carries as the body takes."""
-    program = effx.make_jaxpr(lambda x: lax.scan(lambda c, row: (c + row, c), 0.0, x, reverse=True))(enp.ones(5))
+    program = effx.make_jaxpr(lambda x: lax.scan(lambda c, row: (c + row, c), 0.0, x, reverse=True))(
+        enp.ones(5)
+    )
     op = find_loop(program)
     assert isinstance(op, Scan)
     other = op.with_body(op.body, attrs.evolve(op.group_operands(op.body.inputs), constants=()))
