@@ -104,6 +104,7 @@ __all__ = [
     "overrides",
     "platforms",
     "pprint_use_color",
+    "read_trace_settings",
     "read_values",
     "thread_guard",
     "threefry_partitionable",
@@ -223,6 +224,14 @@ FLAGS: Final = {flag.name: flag for flag in tuple(globals().values()) if isinsta
 def flags_that_change(least: Changes) -> tuple[Flag[object], ...]:
     """Returns the flags that change this or more, whose values are part of its keys."""
     return tuple([flag for flag in FLAGS.values() if isinstance(flag, Flag) and flag.changes >= least])
+
+
+_OF_TRACES: Final = flags_that_change(Changes.TRACES)
+
+
+def read_trace_settings() -> tuple[object, ...]:
+    """Returns what a trace depends on, as this context sees it: values of flags, and those of users' own at the end."""
+    return *read_values(_OF_TRACES), read_values(user_contexts)
 
 
 class _Readable(Protocol[T_co]):

@@ -15,11 +15,10 @@ from effx.tree.registry import PyTree, PyTreeDef
 TraceKey: TypeAlias = tuple[
     PyTreeDef, tuple[ArrayType, ...], Hashable, tuple[object, ...], tuple[tuple[Hashable, int], ...]
 ]
-# The flags that a trace depends on, and descriptions of the entries of `tracing.trace_settings`.
-SETTINGS = flags_that_change(Changes.TRACES)
+# Descriptions of the entries of `tracing.trace_settings`.
 SETTING_NAMES = (
     "a handler around that acts once",
-    *[flag.name for flag in SETTINGS],
+    *[flag.name for flag in flags_that_change(Changes.TRACES)],
     "the values of user contexts",
 )
 

@@ -23,7 +23,7 @@ from effx.ir.refs import CellEffect
 from effx.ir.types import ArrayType
 from effx.lower.runtime.phases import Phase, log_step
 from effx.tracing.arguments import Arguments, FlatFunction, adapt_arguments, function_origin
-from effx.tracing.cache_misses import SETTINGS, TraceKey, log_cache_miss
+from effx.tracing.cache_misses import TraceKey, log_cache_miss
 from effx.tree.registry import PyTree, PyTreeDef, flatten, tuple_structure
 
 Types = tuple[ArrayType, ...]
@@ -83,7 +83,7 @@ def trace_settings() -> tuple[object, ...]:
         )
 
         must_run_once = must_perform_once(frame)
-    return must_run_once, *flags.read_values(SETTINGS), flags.read_values(flags.user_contexts)
+    return must_run_once, *flags.read_trace_settings()
 
 
 def trace_key(in_tree: PyTreeDef, types: Types, static_key: Hashable) -> TraceKey:

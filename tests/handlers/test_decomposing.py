@@ -84,6 +84,33 @@ def test_decompositions_of_other_settings() -> None:
     assert "HIGHEST" not in f.lower(x).as_text()
 
 
+class Shifted(ArrayOperation):
+    """An operation that decomposes into another one under another setting."""
+
+    __slots__ = ()
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return types[0]
+
+    def decompose(self, *operands: Any) -> Any:
+        return operands[0] + (1.0 if effx.default_matmul_precision.value is None else 2.0)
+
+
+def test_eager_decompositions_of_other_settings() -> None:
+    """Nor has a kernel that ran before, in a block and outside of all."""
+    x = enp.zeros(3)
+    assert Shifted()(x).tolist() == [1.0] * 3
+    with effx.default_matmul_precision("highest"):
+        assert Shifted()(x).tolist() == [2.0] * 3
+    assert Shifted()(x).tolist() == [1.0] * 3
+    effx.default_matmul_precision.set("highest")
+    try:
+        assert Shifted()(x).tolist() == [2.0] * 3
+    finally:
+        effx.default_matmul_precision.set(None)
+    assert Shifted()(x).tolist() == [1.0] * 3
+
+
 def test_nothing_but_what_was_chosen() -> None:
     """Through jit, a loop and a branch; loops stay."""
     chosen = [e.Exp, e.Log, e.Sin, e.Cos, e.Add, e.Sub, e.Mul, e.Div, e.Neg, e.Sqrt, e.Select]

@@ -15,6 +15,7 @@ from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, all_optional
 from effx.errors import AxisNameError, NoRuleError
+from effx.flags import read_trace_settings
 from effx.handlers.evaluate.by_numpy import NUMPY_CALLS, NUMPY_RULES, can_evaluate_by_numpy, evaluate_by_numpy
 from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.handlers.sharding_types.axes_in_types import infer_result_types
@@ -31,6 +32,7 @@ from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.assignment import assignment_for
+from effx.lower.placement.backends import default_backend
 from effx.lower.placement.concrete import (
     ConcreteArray,
     device_put,
@@ -41,6 +43,7 @@ from effx.lower.placement.concrete import (
 from effx.lower.runtime.callbacks import mark_running, run_nested
 from effx.lower.runtime.dispatch import FastPath, fast_path, make_fast_function
 from effx.lower.runtime.executables import Executable, compile_program
+from effx.lower.text.emit import is_staged_form
 
 R = TypeVar("R")
 
@@ -159,7 +162,25 @@ def _make_kernel(op: Operation[object]) -> Kernel:
         return Kernel(lambda x: device_put(x, target))
     if type(op) is Slice and all([s == 1 for s in op.strides]):
         return Kernel(_slice_kernel(op))
-    return numpy_first_kernel(op) if type(op) in NUMPY_RULES else Kernel(compile_operation(op))
+    if type(op) in NUMPY_RULES:
+        return numpy_first_kernel(op)
+
+    is_composed = is_staged_form(type(op), default_backend())
+    return Kernel(_compile_for_settings(op) if is_composed else compile_operation(op))
+
+
+def _compile_for_settings(op: Operation[object]) -> Callable[..., object]:
+    """Returns the function that runs an operation which decomposes, in the form that the settings in force give it."""
+    kernels: dict[tuple[object, ...], Callable[..., object]] = {}
+
+    def run(*arrays: ConcreteArray) -> object:
+        settings = read_trace_settings()
+        kernel = kernels.get(settings)
+        if kernel is None:
+            kernel = kernels[settings] = compile_operation(op)
+        return kernel(*arrays)
+
+    return run
 
 
 def numpy_first_kernel(op: Operation[object]) -> Kernel:

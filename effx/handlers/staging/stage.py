@@ -24,15 +24,7 @@ from effx.effects import (
     surrounding_scope,
 )
 from effx.errors import NoTracingError, Source, TransformError, active_source, current_source
-from effx.flags import (
-    Changes,
-    check_tracer_leaks,
-    enable_checks,
-    flags_that_change,
-    no_tracing,
-    read_values,
-    user_contexts,
-)
+from effx.flags import check_tracer_leaks, enable_checks, no_tracing, read_trace_settings
 from effx.handlers.sharding_types.axes_in_types import diverging_axes, is_tracking, make_tracked_equation
 from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.renewal import find_substitute
@@ -325,21 +317,18 @@ def run_program(
     return [read(x) for x in program.outputs]
 
 
-_SETTINGS = flags_that_change(Changes.TRACES)
-
-
 def stage_form(form: emit.Form, op: Operation[object], types: tuple[ArrayType, ...]) -> Program:
     """Returns a form of an operation, a function `(op, *operands)`, for operands of these types as a program.
 
     Raises:
         TransformError: the form closes over arrays.
     """
-    return _stage_form(form, op, types, read_values(_SETTINGS), read_values(user_contexts))
+    return _stage_form(form, op, types, read_trace_settings())
 
 
 @lru_cache(maxsize=1024)
 def _stage_form(
-    form: emit.Form, op: Operation[object], types: tuple[ArrayType, ...], *settings: tuple[object, ...]
+    form: emit.Form, op: Operation[object], types: tuple[ArrayType, ...], settings: tuple[object, ...]
 ) -> Program:
     def body(operands: list[Array]) -> Sequence[Array]:
         result = form(op, *operands)

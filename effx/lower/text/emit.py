@@ -96,6 +96,12 @@ def emits_form(kind: type[O], *platforms: str) -> Callable[[F], F]:
     return register
 
 
+def is_staged_form(kind: type[Operation[object]], platform: str) -> bool:
+    """Says whether an operation is other operations on a platform: what these are may depend on settings."""
+    rule = rules_for(platform).find(kind)
+    return rule is None or (isinstance(rule, partial) and rule.func is emit_form)
+
+
 def runs_on_host(program: Program) -> bool:
     """Says whether a program, or one that it calls, holds an operation that runs on the host."""
     waiting, seen = [program], {program}
