@@ -683,8 +683,8 @@ class RuleTable(Generic[F]):
             child._clear_resolved()
 
     def _resolve(self, kind: type[Operation[object]]) -> F | None:
-        found = self._find_with_origin(kind)
-        return None if found is None else found[1]
+        entry = self._find_with_origin(kind)
+        return None if entry is None else entry[1]
 
     def _find_with_origin(self, kind: type[Operation[object]]) -> tuple[type[Operation[object]], F] | None:
         # The most specific class wins; between a table and its base, the table itself.
@@ -704,8 +704,8 @@ class RuleTable(Generic[F]):
 
     def origin(self, kind: type[Operation[object]]) -> type[Operation[object]] | None:
         """Returns the class or trait whose rule applies to `kind`; None if there is none."""
-        found = self._find_with_origin(kind)
-        return None if found is None else found[0]
+        entry = self._find_with_origin(kind)
+        return None if entry is None else entry[0]
 
 
 # Decompositions of operations whose classes do not define `decompose`.

@@ -39,11 +39,11 @@ def declared(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> s
 
 def _function_form(op: Elementwise, inputs: Inputs, t: ArrayType) -> str:
     """Returns the types of operands and result, where the result's alone does not say them."""
-    given = array_type(inputs[0].type.dtype, t.shape).mlir
-    operands = ", ".join([given] * len(inputs))
+    operand = array_type(inputs[0].type.dtype, t.shape).mlir
+    operands = ", ".join([operand] * len(inputs))
     if op.stablehlo.startswith("chlo."):
         return f"{operands} -> {t.mlir}"
-    return t.mlir if given == t.mlir else f"({operands}) -> {t.mlir}"
+    return t.mlir if operand == t.mlir else f"({operands}) -> {t.mlir}"
 
 
 @emits(e.Square)
