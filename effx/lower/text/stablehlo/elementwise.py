@@ -6,7 +6,7 @@ from effx import dtypes
 from effx.ir.ops import compare as c
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import Elementwise, Unary
+from effx.ir.ops.base import Binary, Elementwise, Unary
 from effx.ir.passes.key_words import is_wide_key
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType, array_type
@@ -19,31 +19,41 @@ Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
 
 
+def has_one_type(kind: type[Elementwise]) -> bool:
+    """Says whether a class declares an operation of StableHLO, whose text says one type for operands and result."""
+    return kind.stablehlo.startswith("stablehlo.")
+
+
+# Most lines of a module are written by the first two rules.
+@rules.register(Unary, where=has_one_type)  # type: ignore[arg-type]  # the table holds rules of all operations
+def emit_declared_unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
+    x = inputs[0]
+    if has_complex_form(op, x.type):
+        return write_complex(body, op, body.name(x), x.type)
+    return body.line(f"{op.stablehlo} {body.name(x)} : {x.type.mlir}")
+
+
+@rules.register(Binary, where=has_one_type)  # type: ignore[arg-type]  # the table holds rules of all operations
+def emit_declared_binary(body: Body, op: Binary, inputs: Inputs, outputs: Outputs) -> str:
+    x, y = inputs
+    t = outputs[0].type
+    return body.line(f"{op.stablehlo} {body.fit(x, t.shape)}, {body.fit(y, t.shape)} : {t.mlir}")
+
+
 @rules.register(Elementwise, where=lambda kind: kind.stablehlo != "")  # type: ignore[arg-type]  # the table holds rules of all operations
-def declared(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
-    t, name = outputs[0].type, op.stablehlo
-    # Most lines of a module are written here: a list of operands takes a fifth of the time.
-    if len(inputs) == 1:
-        operands = body.name(inputs[0])
-        if t.kind == "c" and has_complex_form(op, t):
-            return write_complex(body, op, operands, t)
-    elif len(inputs) == 2:
-        operands = f"{body.fit(inputs[0], t.shape)}, {body.fit(inputs[1], t.shape)}"
-    else:
-        operands = ", ".join([body.fit(x, t.shape) for x in inputs])
-    form = t.mlir
-    if inputs[0].type.mlir != form or name.startswith("chlo."):
-        form = _function_form(op, inputs, t)
-    return body.line(f"{name} {operands} : {form}")
-
-
-def _function_form(op: Elementwise, inputs: Inputs, t: ArrayType) -> str:
-    """Returns the types of operands and result, where the result's alone does not say them."""
-    operand = array_type(inputs[0].type.dtype, t.shape).mlir
-    operands = ", ".join([operand] * len(inputs))
+def emit_declared(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
+    """Writes an operation of CHLO, or one whose result has another type than its operands."""
+    t = outputs[0].type
+    if len(inputs) == 1 and has_complex_form(op, t):
+        return write_complex(body, op, body.name(inputs[0]), t)
+    operands = ", ".join([body.fit(x, t.shape) for x in inputs])
+    operand_type = array_type(inputs[0].type.dtype, t.shape).mlir
+    operand_types = ", ".join([operand_type] * len(inputs))
     if op.stablehlo.startswith("chlo."):
-        return f"{operands} -> {t.mlir}"
-    return t.mlir if operand == t.mlir else f"({operands}) -> {t.mlir}"
+        form = f"{operand_types} -> {t.mlir}"
+    else:
+        form = t.mlir if operand_type == t.mlir else f"({operand_types}) -> {t.mlir}"
+    return body.line(f"{op.stablehlo} {operands} : {form}")
 
 
 @emits(e.Square)
