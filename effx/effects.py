@@ -640,12 +640,13 @@ class RuleTable(Generic[F]):
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_registered", "_resolved", "find", "owner")
+    __slots__ = ("_base", "_children", "_conditional", "_registered", "_resolved", "find", "owner")
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
-        # Each rule with the condition for the subclasses that it holds for; None for all of them.
-        self._registered: dict[type[Operation[object]], tuple[F, Condition | None]] = {}
+        self._registered: dict[type[Operation[object]], F] = {}
+        # Rules that hold for some subclasses of their class. They come before one that holds for all.
+        self._conditional: dict[type[Operation[object]], tuple[F, Condition]] = {}
         self._resolved: ResolvedRules[F] = ResolvedRules(self._resolve)
         # Called for each handled operation: a method in C.
         self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
@@ -662,12 +663,15 @@ class RuleTable(Generic[F]):
         Args:
             kinds: the classes.
             where: says for which of their subclasses the rule holds, by default for all; others are looked up as if it
-                were not there.
+                were not there. Where it holds it comes before a rule for all subclasses of the class.
         """
 
         def register(rule: F) -> F:
             for kind in kinds:
-                self._registered[kind] = rule, cast("Condition | None", where)
+                if where is None:
+                    self._registered[kind] = rule
+                else:
+                    self._conditional[kind] = rule, cast("Condition", where)
             self._clear_resolved()
             return rule
 
@@ -675,7 +679,7 @@ class RuleTable(Generic[F]):
 
     def own_rules(self) -> dict[type[Operation[object]], F]:
         """Returns the rules of this table alone."""
-        return {kind: rule for kind, (rule, _) in self._registered.items()}
+        return {**self._registered, **{kind: rule for kind, (rule, _) in self._conditional.items()}}
 
     def _clear_resolved(self) -> None:
         self._resolved.clear()
@@ -691,10 +695,12 @@ class RuleTable(Generic[F]):
         for base in self.lineage(kind):
             table: RuleTable[F] | None = self
             while table is not None:
-                if base in table._registered:
-                    rule, where = table._registered[base]
-                    if where is None or where(kind):
+                if base in table._conditional:
+                    rule, where = table._conditional[base]
+                    if where(kind):
                         return base, rule
+                if base in table._registered:
+                    return base, table._registered[base]
                 table = table._base
         return None
 

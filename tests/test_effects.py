@@ -187,12 +187,16 @@ def test_a_rule_may_hold_for_some_subclasses() -> None:
     child.register(Base, where=lambda kind: kind is Base)("for the base alone")
     assert (child.find(Base), child.origin(Base)) == ("for the base alone", Base)
     assert (child.find(Derived), child.origin(Derived)) == ("by base", Base)
-    table.register(Base, where=lambda kind: kind is Base)("for the base alone")
-    assert (table.find(Derived), table.origin(Derived)) == ("by trait", Trait)
-    assert (child.find(Derived), child.origin(Derived)) == ("by trait", Trait)
+    table.register(Base, where=lambda kind: kind is Base)("here too")
+    assert (table.find(Derived), table.origin(Derived)) == ("by base", Base)
+    assert (table.find(Base), child.find(Base)) == ("here too", "for the base alone")
     assert child.own_rules() == {Base: "for the base alone"}
     child.register(Base)("for all")
-    assert child.find(Derived) == "for all"
+    assert (child.find(Derived), child.find(Base)) == ("for all", "for the base alone")
+    other: RuleTable[str] = RuleTable("other", RuleTable("t"))
+    other.register(Trait)("by trait")
+    other.register(Base, where=lambda kind: kind is Base)("for the base alone")
+    assert (other.find(Derived), other.origin(Derived)) == ("by trait", Trait)
 
 
 def test_decompose_has_no_silent_default() -> None:
