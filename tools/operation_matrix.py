@@ -22,7 +22,7 @@ from effx.handlers.oracle import Reference
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.vmap import Vmap
 from effx.ir.catalogue import Kind, operation_classes
-from effx.ir.ops.base import Binary, Elementwise, Linear
+from effx.ir.ops.base import Binary, Elementwise, Linear, Unary
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
 from effx.lower.text import emit
@@ -74,7 +74,7 @@ def _no_transpose(kind: Kind) -> str:
 
 # The bases whose rule reads what a class declares.
 DECLARING: dict[str, tuple[Kind, ...]] = {
-    "StableHLO": (Elementwise,),
+    "StableHLO": (Elementwise, Unary, Binary),
     "jvp": (Elementwise, Binary),
     "reference": (Elementwise,),
 }
