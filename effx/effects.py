@@ -613,8 +613,30 @@ class isolated(use_frame):
 
 O = TypeVar("O", bound=Operation[object])  # noqa: E741 - the literature's name
 
-# Says of an operation class whether a rule that is registered for one of its bases holds for it.
-Condition = Callable[[type[Operation[object]]], bool]
+
+@attrs.frozen
+class DeclaredRule(Generic[F]):
+    """A rule of the operations whose classes declare an attribute.
+
+    Attributes:
+        trait: the operations; what it has itself is no declaration.
+        attribute: the attribute's name.
+        where: says of an operation class whether the rule is for it.
+        rule: reads the attribute.
+    """
+
+    trait: type[Operation[object]]
+    attribute: str
+    where: Callable[[type[Operation[object]]], bool]
+    rule: F
+
+    def applies(self, kind: type[Operation[object]], base: type) -> bool:
+        """Says whether the rule holds for an operation class because this class in its lineage declares the attribute."""
+        if not issubclass(kind, self.trait) or issubclass(self.trait, base):
+            return False
+        value = vars(base).get(self.attribute)
+        # A field of that name, which attrs makes a slot, is neither.
+        return (callable(value) or (isinstance(value, str) and value != "")) and self.where(kind)
 
 
 class ResolvedRules(dict[type[Operation[object]], F | None]):
@@ -640,13 +662,12 @@ class RuleTable(Generic[F]):
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_conditional", "_registered", "_resolved", "find", "owner")
+    __slots__ = ("_base", "_children", "_declared", "_registered", "_resolved", "find", "owner")
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
         self._registered: dict[type[Operation[object]], F] = {}
-        # Rules that hold for some subclasses of their class. They come before one that holds for all.
-        self._conditional: dict[type[Operation[object]], tuple[F, Condition]] = {}
+        self._declared: list[DeclaredRule[F]] = []
         self._resolved: ResolvedRules[F] = ResolvedRules(self._resolve)
         # Called for each handled operation: a method in C.
         self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
@@ -655,23 +676,37 @@ class RuleTable(Generic[F]):
         if base is not None:
             base._children.append(self)
 
-    def register(self, *kinds: type[O], where: Callable[[type[O]], bool] | None = None) -> Callable[[F], F]:
+    def register(self, *kinds: type[Operation[object]]) -> Callable[[F], F]:
         """Registers the decorated function for operation classes, base classes or traits.
 
         Registering one class twice in a table replaces the earlier rule.
-
-        Args:
-            kinds: the classes.
-            where: says for which of their subclasses the rule holds, by default for all; others are looked up as if it
-                were not there. Where it holds it comes before a rule for all subclasses of the class.
         """
 
         def register(rule: F) -> F:
             for kind in kinds:
-                if where is None:
-                    self._registered[kind] = rule
-                else:
-                    self._conditional[kind] = rule, cast("Condition", where)
+                self._registered[kind] = rule
+            self._clear_resolved()
+            return rule
+
+        return register
+
+    def register_declared(
+        self, trait: type[O], attribute: str, where: Callable[[type[O]], bool] = lambda kind: True
+    ) -> Callable[[F], F]:
+        """Registers the decorated function for operations whose classes declare an attribute.
+
+        The rule stands at the class that declares it. So a rule that is registered for that class, or for a subclass,
+        comes before, and one for its bases and traits behind. Of several such rules the first one holds.
+
+        Args:
+            trait: the operations; what it has itself is no declaration.
+            attribute: the name of a function, or of a text that is not empty.
+            where: says for which of them the rule is.
+        """
+
+        def register(rule: F) -> F:
+            condition = cast("Callable[[type[Operation[object]]], bool]", where)
+            self._declared.append(DeclaredRule(trait, attribute, condition, rule))
             self._clear_resolved()
             return rule
 
@@ -679,7 +714,11 @@ class RuleTable(Generic[F]):
 
     def own_rules(self) -> dict[type[Operation[object]], F]:
         """Returns the rules of this table alone."""
-        return {**self._registered, **{kind: rule for kind, (rule, _) in self._conditional.items()}}
+        return dict(self._registered)
+
+    def declared_rules(self) -> list[DeclaredRule[F]]:
+        """Returns the rules of this table that read what classes declare."""
+        return list(self._declared)
 
     def _clear_resolved(self) -> None:
         self._resolved.clear()
@@ -695,12 +734,11 @@ class RuleTable(Generic[F]):
         for base in self.lineage(kind):
             table: RuleTable[F] | None = self
             while table is not None:
-                if base in table._conditional:
-                    rule, where = table._conditional[base]
-                    if where(kind):
-                        return base, rule
                 if base in table._registered:
                     return base, table._registered[base]
+                for declared in table._declared:
+                    if declared.applies(kind, base):
+                        return base, declared.rule
                 table = table._base
         return None
 

@@ -178,25 +178,38 @@ def test_rule_tables() -> None:
     assert child.find(Count) is None
 
 
-def test_a_rule_may_hold_for_some_subclasses() -> None:
-    """For others the rules of further bases, and of the table's base, are found as if it were not there."""
+class Telling(Derived):
+    says = "something"
+
+
+class Heir(Telling): ...
+
+
+class Silent(Derived):
+    says = ""
+
+
+def test_a_rule_may_read_what_classes_declare() -> None:
+    """It stands at the class that declares: behind rules for this class and subclasses, before those for its bases."""
     table: RuleTable[str] = RuleTable("t")
     child: RuleTable[str] = RuleTable("child", table)
-    table.register(Trait)("by trait")
-    table.register(Base)("by base")
-    child.register(Base, where=lambda kind: kind is Base)("for the base alone")
-    assert (child.find(Base), child.origin(Base)) == ("for the base alone", Base)
-    assert (child.find(Derived), child.origin(Derived)) == ("by base", Base)
-    table.register(Base, where=lambda kind: kind is Base)("here too")
-    assert (table.find(Derived), table.origin(Derived)) == ("by base", Base)
-    assert (table.find(Base), child.find(Base)) == ("here too", "for the base alone")
-    assert child.own_rules() == {Base: "for the base alone"}
-    child.register(Base)("for all")
-    assert (child.find(Derived), child.find(Base)) == ("for all", "for the base alone")
-    other: RuleTable[str] = RuleTable("other", RuleTable("t"))
-    other.register(Trait)("by trait")
-    other.register(Base, where=lambda kind: kind is Base)("for the base alone")
-    assert (other.find(Derived), other.origin(Derived)) == ("by trait", Trait)
+    table.register_declared(Base, "says")("declared")
+    assert (table.find(Telling), table.origin(Telling)) == ("declared", Telling)
+    assert (child.find(Heir), child.origin(Heir)) == ("declared", Telling)
+    assert table.find(Silent) is None
+    assert table.find(Base) is None
+    for kind in (Trait, Base, Derived):
+        child.register(kind)("for a base")
+    assert (child.find(Telling), child.find(Silent)) == ("declared", "for a base")
+    child.register(Heir)("for the heir")
+    assert (child.find(Heir), child.find(Telling)) == ("for the heir", "declared")
+    table.register(Telling)("for the class")
+    assert (table.find(Telling), table.find(Heir), child.find(Telling)) == ("for the class",) * 3
+    other: RuleTable[str] = RuleTable("other")
+    other.register_declared(Base, "says", where=lambda kind: kind is Heir)("for some")
+    other.register_declared(Base, "says")("for the rest")
+    assert (other.find(Heir), other.find(Telling)) == ("for some", "for the rest")
+    assert [rule.rule for rule in other.declared_rules()] == ["for some", "for the rest"]
 
 
 def test_decompose_has_no_silent_default() -> None:

@@ -17,6 +17,7 @@ from effx import lax, random
 from effx.array import Array
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
+from effx.handlers.oracle import evaluate
 from effx.handlers.staging.stage import stage
 from effx.ir.text import parse_program, print_program
 
@@ -285,3 +286,12 @@ def test_lists_of_scalars(dtype: DType) -> None:
     assert enp.array([one, 2, 0], np.float32).tolist() == [1, 2, 0]
     with pytest.raises(ShapeError, match="array: the nested lists differ in length"):
         enp.array([[one, one], [one]])
+
+
+@pytest.mark.parametrize("dtype", [d.int4, d.uint4, d.int2])
+def test_bits_of_small_integers_in_numpy(dtype: DType) -> None:
+    """The oracle counts the bits that a dtype has, not those of a wider one."""
+    bits = d.bits(dtype)
+    x = enp.array([1, 0], dtype)
+    assert [int(n) for n in evaluate(lax.population_count, x)] == [1, 0]
+    assert int(evaluate(lax.clz, x)[0]) == bits - 1

@@ -22,7 +22,7 @@ from effx.handlers.oracle import Reference
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.vmap import Vmap
 from effx.ir.catalogue import Kind, operation_classes
-from effx.ir.ops.base import Binary, Elementwise, Linear, Unary
+from effx.ir.ops.base import Linear
 from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
 from effx.lower.text import emit
@@ -72,13 +72,6 @@ def _no_transpose(kind: Kind) -> str:
     return "" if issubclass(kind, Linear) else "none: not linear"
 
 
-# The bases whose rule reads what a class declares.
-DECLARING: dict[str, tuple[Kind, ...]] = {
-    "StableHLO": (Elementwise, Unary, Binary),
-    "jvp": (Elementwise, Binary),
-    "reference": (Elementwise,),
-}
-
 # Why a handler has no rule, where that is how it should be.
 REASONS: dict[str, Callable[[Kind], str]] = {
     "StableHLO": lambda kind: "none: vmap or pmap takes it before" if issubclass(kind, Collective) else "",
@@ -103,10 +96,8 @@ def cell(column: str, kind: Kind) -> str:
         own = [p for p in emit.PLATFORMS if emit.rules_for(p).origin(kind) is kind]
         if own:
             return f"rule for {', '.join(own)}"
-    if origin in DECLARING.get(column, ()):
-        return "declared"
     if origin is kind:
-        return "rule"
+        return "rule" if kind in table.own_rules() else "declared"
     if origin is not None:
         return f"by {origin.__name__}"
     if kind.can_decompose():

@@ -147,6 +147,9 @@ def find_tampering(platform: str) -> str:
                 is_importable = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
                 if is_importable and is_trusted(kind.__module__) and not _is_effx_rule(rule):
                     return f"the rule of {table.owner} for {kind.__name__} is not effx's own"
+            for declared in table.declared_rules():
+                if not _is_effx_rule(declared.rule):
+                    return f"the rule of {table.owner} for what classes declare as {declared.attribute} is not effx's own"
     return ""
 
 

@@ -24,6 +24,7 @@ from effx.handling import (
     Atom,
     Binary,
     Body,
+    Elementwise,
     Linear,
     PiecewiseConstant,
     Reference,
@@ -249,6 +250,43 @@ def test_by_declarations_alone() -> None:
         assert float(log_gamma(enp.float32(4.0))) == pytest.approx(math.log(6))
         assert float(hypot(enp.float32(3.0), enp.float32(4.0))) == 5.0
         assert float(Scaled(4.0)(enp.float32(2.0))) == 8.0
+
+
+class Finite(Unary):
+    """A declared operation whose result has another type."""
+
+    __slots__ = ()
+    kinds = "f"
+    stablehlo = "stablehlo.is_finite"
+    reference = np.isfinite
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return array_type(np.dtype(bool), types[0].shape)
+
+
+@attrs.frozen
+class Offset(Elementwise):
+    """An operation with a parameter that has the name of a declaration."""
+
+    reference: float  # type: ignore[assignment]  # its users need not know what effx declares
+    tangent: float = 1.0  # type: ignore[assignment]  # likewise
+
+    def infer(self, *types: ArrayType) -> ArrayType:
+        return types[0]
+
+    def decompose(self, *operands: Any) -> Array:
+        x: Array = operands[0]
+        return x * self.tangent - self.reference
+
+
+def test_declarations_of_other_types() -> None:
+    """A result of another type, and parameters that only look like declarations."""
+    x = enp.array([1.0, np.inf])
+    assert effx.jit(lambda x: Finite()(x))(x).tolist() == [True, False]
+    assert float(effx.grad(lambda x: Offset(2.0, 3.0)(x))(1.0)) == 3.0
+    with handle(Reference()):
+        assert Finite()(x).tolist() == [True, False]
+        assert float(Offset(2.0)(enp.float32(5.0))) == 3.0
 
 
 def test_half_a_declaration_is_an_error() -> None:

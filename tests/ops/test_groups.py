@@ -36,13 +36,13 @@ def test_selected_operands_keep_group_and_order(c: int, n: int, k: int, data: st
     for group, chosen_group, other_group in zip(operands.groups, chosen.groups, others.groups, strict=True):
         assert [x for x in group if x in chosen_group] == list(chosen_group)
         assert set(chosen_group).isdisjoint(other_group)
-    assert operands.pick(chosen.join()) == chosen
-    assert chosen.arrange([str(x) for x in chosen.join()]) == chosen.map(str)
+    assert operands.select_listed(chosen.join()) == chosen
+    assert chosen.group_like([str(x) for x in chosen.join()]) == chosen.map(str)
 
 
 def test_picked_operands_have_the_order_of_the_choice() -> None:
     """Operands that are picked by number stand in the order in which they are named, group by group."""
-    assert LoopOperands((0, 1), (2,), (3, 4)).pick([4, 1, 3, 0]) == LoopOperands((1, 0), (), (4, 3))
+    assert LoopOperands((0, 1), (2,), (3, 4)).select_listed([4, 1, 3, 0]) == LoopOperands((1, 0), (), (4, 3))
 
 
 def find_loop(program: Program) -> Loop:

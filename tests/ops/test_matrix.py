@@ -9,7 +9,7 @@ import pytest
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops.base import Binary, Elementwise, Unary
 from tests.ops.table import BY_KIND
-from tools.operation_matrix import DECLARING, PAGE, TABLES, cell, render
+from tools.operation_matrix import PAGE, TABLES, cell, render
 
 
 @pytest.mark.parametrize("column", TABLES)
@@ -18,7 +18,7 @@ def test_no_cell_is_empty(column: str) -> None:
     assert [kind.name for kind in operation_classes() if not cell(column, kind)] == []
 
 
-@pytest.mark.parametrize("column", DECLARING)
+@pytest.mark.parametrize("column", ["StableHLO", "jvp", "reference"])
 def test_elementwise_operations_say_what_they_are(column: str) -> None:
     """By a declaration, a rule, a trait or a decomposition; declare what is missing in the class."""
     kinds = [kind for kind in operation_classes() if issubclass(kind, Unary | Binary)]

@@ -21,6 +21,7 @@ from effx.handlers.evaluate.lowering_passes import order_effects
 from effx.handlers.sharding_types.axes_in_types import infer_result_types
 from effx.handlers.sharding_types.program_types import conform_operation
 from effx.handlers.staging.stage import run_program
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.checkpoint import Checkpoint, contains_python_function
 from effx.ir.ops.collective import UNNAMED
 from effx.ir.ops.control import Call, HigherOrder, contains_operation
@@ -43,7 +44,7 @@ from effx.lower.placement.concrete import (
 from effx.lower.runtime.callbacks import mark_running, run_nested
 from effx.lower.runtime.dispatch import FastPath, fast_path, make_fast_function
 from effx.lower.runtime.executables import Executable, compile_program
-from effx.lower.text.emit import is_staged_form
+from effx.lower.text.emit import consists_of_operations
 
 R = TypeVar("R")
 
@@ -165,20 +166,20 @@ def _make_kernel(op: Operation[object]) -> Kernel:
     if type(op) in NUMPY_RULES:
         return numpy_first_kernel(op)
 
-    is_composed = is_staged_form(type(op), default_backend())
-    return Kernel(_compile_for_settings(op) if is_composed else compile_operation(op))
+    # effx's own elementwise decompositions read no settings.
+    reads_no_settings = isinstance(op, Elementwise) and type(op).__module__.startswith("effx.")
+    if reads_no_settings or not consists_of_operations(type(op), default_backend()):
+        return Kernel(compile_operation(op))
+    return Kernel(_compile_for_settings(op))
 
 
 def _compile_for_settings(op: Operation[object]) -> Callable[..., object]:
     """Returns the function that runs an operation which decomposes, in the form that the settings in force give it."""
-    kernels: dict[tuple[object, ...], Callable[..., object]] = {}
+    compile_once = lru_cache(maxsize=16)(lambda settings: compile_operation(op))
 
     def run(*arrays: ConcreteArray) -> object:
-        settings = read_trace_settings()
-        kernel = kernels.get(settings)
-        if kernel is None:
-            kernel = kernels[settings] = compile_operation(op)
-        return kernel(*arrays)
+        result: object = compile_once(read_trace_settings())(*arrays)
+        return result
 
     return run
 

@@ -181,21 +181,17 @@ def _binary_rule(by_first: BinaryTangent[A], by_second: BinaryTangent[A]) -> Arr
     return binary
 
 
-def _declares_tangents(kind: type[Binary]) -> bool:
-    has_first = kind.tangent_by_first is not Binary.tangent_by_first
-    return has_first or kind.tangent_by_second is not Binary.tangent_by_second
-
-
 # The classes that declare their derivatives.
-JVP.rules.register(Elementwise, where=lambda kind: kind.tangent is not Elementwise.tangent)(
+JVP.rules.register_declared(Elementwise, "tangent", where=lambda kind: kind.arity == 1)(
     _unary_rule(lambda op, dx, x, y: op.tangent(dx, x, y))
 )
-JVP.rules.register(Binary, where=_declares_tangents)(
-    _binary_rule(
-        lambda op, dx, x, y, z: op.tangent_by_first(dx, x, y, z),
-        lambda op, dy, x, y, z: op.tangent_by_second(dy, x, y, z),
+for _attribute in ("tangent_by_first", "tangent_by_second"):
+    JVP.rules.register_declared(Binary, _attribute)(
+        _binary_rule(
+            lambda op, dx, x, y, z: op.tangent_by_first(dx, x, y, z),
+            lambda op, dy, x, y, z: op.tangent_by_second(dy, x, y, z),
+        )
     )
-)
 
 
 def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":

@@ -5,6 +5,7 @@ which are matched by type.
 """
 
 from collections.abc import Sequence
+from itertools import compress
 
 import attrs
 
@@ -41,21 +42,21 @@ def split_call(op: Call, linear_in: tuple[bool, ...], must_run_once: bool) -> Op
 @splitter(Cond)
 def split_cond(op: Cond, linear_in: tuple[bool, ...], must_run_once: bool) -> OperationParts:
     mask = linear_in[1:]
-    first = [split_program(branch, mask, must_run_once) for branch in op.branches]
-    linear_out = tuple([any(outs) for outs in zip(*[p.linear_out for p in first], strict=True)])
-    halves = [split_program(branch, mask, must_run_once, linear_out) for branch in op.branches]
-    forwarded = tuple(dict.fromkeys([i for half in halves for i in half.forwarded]))
+    unforced = [split_program(branch, mask, must_run_once) for branch in op.branches]
+    linear_out = tuple([any(outs) for outs in zip(*[p.linear_out for p in unforced], strict=True)])
+    parts_by_branch = [split_program(branch, mask, must_run_once, linear_out) for branch in op.branches]
+    forwarded = tuple(dict.fromkeys([i for parts in parts_by_branch for i in parts.forwarded]))
     # Only one branch is taken, so the residuals of all branches use common slots, matched by type.
-    slots, slots_by_branch = match_slots([half.residual_types for half in halves])
+    slots, slots_by_branch = match_slots([parts.residual_types for parts in parts_by_branch])
     known = [
-        add_slots(half.known, len(half.results), branch_slots, slots)
-        for half, branch_slots in zip(halves, slots_by_branch, strict=True)
+        add_slots(parts.known, len(parts.results), branch_slots, slots)
+        for parts, branch_slots in zip(parts_by_branch, slots_by_branch, strict=True)
     ]
     residuals = [Residual(j) for j in range(len(slots))]
     sources: tuple[Source, ...] = (*forwarded, *residuals, *mask_indices(mask, True))
     linear = [
-        _take_sources(half, branch_slots, slots, sources)
-        for half, branch_slots in zip(halves, slots_by_branch, strict=True)
+        _widen_linear_inputs(parts, branch_slots, slots, sources)
+        for parts, branch_slots in zip(parts_by_branch, slots_by_branch, strict=True)
     ]
     return OperationParts(
         known=attrs.evolve(op, branches=tuple(known)) if any([is_needed(k) for k in known]) else None,
@@ -89,20 +90,25 @@ def match_slots(
     return slots, slots_by_branch
 
 
-def add_slots(program: Program, n: int, branch_slots: Sequence[int], slots: Sequence[ArrayType]) -> Program:
-    """Returns a branch with all slots as results behind the first n; zeros fill those that it does not use."""
+def add_slots(
+    program: Program, result_count: int, branch_slots: Sequence[int], slots: Sequence[ArrayType]
+) -> Program:
+    """Returns a branch with all slots as results behind its own; zeros fill those that it does not use."""
 
     def body(arrays: list[Array]) -> list[Array]:
         results = run_program(program, arrays)
-        by_slot = dict(zip(branch_slots, results[n:], strict=True))
-        return [*results[:n], *[by_slot[j] if j in by_slot else zeros(t) for j, t in enumerate(slots)]]
+        by_slot = dict(zip(branch_slots, results[result_count:], strict=True))
+        return [
+            *results[:result_count],
+            *[by_slot[j] if j in by_slot else zeros(t) for j, t in enumerate(slots)],
+        ]
 
     if list(branch_slots) == list(range(len(slots))):
         return program
     return stage(body, program.in_types, program.name, "linearize").program
 
 
-def _take_sources(
+def _widen_linear_inputs(
     parts: ProgramParts, branch_slots: Sequence[int], slots: Sequence[ArrayType], sources: Sequence[Source]
 ) -> Program:
     """Returns a branch's linear part with the operands of the linear parts of all branches as inputs.
@@ -127,10 +133,10 @@ def _take_sources(
     return attrs.evolve(parts.linear, inputs=tuple([find_input(x) for x in sources]), derived={})
 
 
-def find_linear_carry(
+def split_loop_body(
     op: Loop, is_linear: LoopOperands[bool], must_run_once: bool
 ) -> tuple[LoopOperands[bool], ProgramParts]:
-    """Finds which values of a loop's carry are linear, and splits the body accordingly.
+    """Splits a loop's body, with the values of the carry linear that are so in some iteration.
 
     A value that starts known and becomes linear is linear from the start; one that starts linear remains linear.
 
@@ -169,10 +175,10 @@ def split_scan(op: Scan, linear_in: tuple[bool, ...], must_run_once: bool) -> Op
     A known carry that L reads is another one in each iteration, so the known scan stacks it, as it does r. What depends
     on constants alone is computed once, before the scan.
     """
-    is_linear, parts = find_linear_carry(op, op.group_operands(linear_in), must_run_once)
+    is_linear, parts = split_loop_body(op, op.group_operands(linear_in), must_run_once)
     indices = op.group_operands(range(len(linear_in)))
-    known, linear = indices.pick(parts.known_indices), indices.select(is_linear)
-    forwarded = indices.pick(parts.forwarded)
+    known, linear = indices.select_listed(parts.known_indices), indices.select(is_linear)
+    forwarded = indices.select_listed(parts.forwarded)
     hoisted, stacked, invariant_program = _separate_invariant(parts, known, must_run_once)
     # The known scan: results, known carries that the linear part reads, residuals.
     inputs = dict(zip(parts.known_indices, parts.known.inputs, strict=True))
@@ -212,7 +218,7 @@ def _separate_invariant(
         Both groups, and the program from the known constants to the first group.
     """
     program = parts.known
-    inputs = known.arrange(program.inputs).constants
+    inputs = known.group_like(program.inputs).constants
     invariant_values: set[Var] = set(inputs)
     equations: list[Equation] = []
     for e in () if must_run_once else program.equations:
@@ -233,13 +239,13 @@ def _scan_with_hoisted(
     """Returns the known part: results of the scan, residuals that are computed once, and those of each iteration."""
     inputs = known_scan.group_operands([Var(t) for t in known_scan.in_types])
     outputs = tuple([Var(t) for t in known_scan.infer(*known_scan.in_types)])
-    hoisted = tuple([Var(t) for t in invariant_program.out_types])
+    invariant = tuple([Var(t) for t in invariant_program.out_types])
     equations = (
         Equation(known_scan, inputs.join(), outputs),
-        Equation(Call(invariant_program, True), inputs.constants, hoisted),
+        Equation(Call(invariant_program, True), inputs.constants, invariant),
     )
     results, stacked = split_into(outputs, len(parts.results))
-    order = (*results, *hoisted, *stacked)
+    order = (*results, *invariant, *stacked)
     name = known_scan.body.name
     return Call(Program(inputs.join(), equations, order, name, effect_row(equations)), True)
 
@@ -259,7 +265,7 @@ def split_while(op: While, linear_in: tuple[bool, ...], must_run_once: bool) -> 
             f"linearize: the derivative of a while loop runs the loop again, but it has {effect}; pass max_steps=N to "
             "while_loop or fori_loop, or use scan or jvp"
         )
-    is_linear, parts = find_linear_carry(op, op.group_operands(linear_in), must_run_once)
+    is_linear, parts = split_loop_body(op, op.group_operands(linear_in), must_run_once)
     carry = is_linear.carry
     condition = _without_residuals(split_program(op.condition, is_linear.join(), must_run_once))
     known = While(condition, _without_residuals(parts), is_linear.constants.count(False))
@@ -268,7 +274,7 @@ def split_while(op: While, linear_in: tuple[bool, ...], must_run_once: bool) -> 
     program = Program(
         inputs,
         (Equation(op, inputs, outputs),),
-        tuple([x for x, is_linear in zip(outputs, carry, strict=True) if is_linear]),
+        tuple(compress(outputs, carry)),
         "while",
         op.effects,
     )

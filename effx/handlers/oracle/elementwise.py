@@ -15,8 +15,8 @@ from effx.ir.ops.checkpoint import Identity
 from effx.ir.types import array_type
 
 
-@Reference.rules.register(Elementwise, where=lambda kind: kind.reference is not Elementwise.reference)
-def declared(op: Elementwise, *operands: Data) -> Data:
+@Reference.rules.register_declared(Elementwise, "reference")
+def apply_declared_reference(op: Elementwise, *operands: Data) -> Data:
     assert op.reference is not None
     values = op.reference(*[widen_floats(x) for x in operands])
     return round_to_dtype(values, op.infer(*[array_type(x.dtype, x.shape) for x in operands]).dtype)
@@ -26,6 +26,19 @@ def declared(op: Elementwise, *operands: Data) -> Data:
 def next_after(op: e.NextAfter, x: Data, y: Data) -> Data:
     # The neighbour depends on the width, so here floats are not widened.
     return np.asarray(np.nextafter(x, y))
+
+
+@rule(e.PopulationCount)
+def population_count(op: e.PopulationCount, x: Data) -> Data:
+    mask = (1 << dtypes.bits(x.dtype)) - 1
+    return np.asarray([(int(a) & mask).bit_count() for a in x.flat], x.dtype).reshape(x.shape)
+
+
+@rule(e.CountLeadingZeros)
+def count_leading_zeros(op: e.CountLeadingZeros, x: Data) -> Data:
+    bits = dtypes.bits(x.dtype)
+    mask = (1 << bits) - 1
+    return np.asarray([bits - (int(a) & mask).bit_length() for a in x.flat], x.dtype).reshape(x.shape)
 
 
 @rule(e.Select)
@@ -40,7 +53,7 @@ def select(op: e.Select, which: Data, *cases: Data) -> Data:
 @rule(c.Equality)
 def equality(op: c.Equality, x: Data, y: Data) -> Data:
     if not dtypes.is_key(x.dtype):
-        values: Data = declared(op, x, y)
+        values: Data = apply_declared_reference(op, x, y)
         return values
     words = [bitcast(v.Bitcast(dtypes.uint32), key) for key in (x, y)]
     differ = np.not_equal(*words).any(axis=-1)

@@ -73,7 +73,7 @@ def stage_to_fixpoint(
             outputs: list[Array],
             layouts: LoopOperands[ValueLayout] = layouts,
         ) -> tuple[list[Array], Layouts]:
-            carry = layouts.arrange(inputs).carry
+            carry = layouts.group_like(inputs).carry
             next_carry, rest = split_into(outputs, m)
             if grows:
                 next_carry = [_grow_carry(frame, x, y) for x, y in zip(carry, next_carry, strict=True)]

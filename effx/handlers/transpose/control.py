@@ -9,7 +9,7 @@ import attrs
 from effx.array import Array
 from effx.array.promotion import convert
 from effx.errors import NoRuleError
-from effx.handlers.linear.control import find_linear_carry
+from effx.handlers.linear.control import split_loop_body
 from effx.handlers.linear.partial_eval import split_operation
 from effx.handlers.recursion.staging import align_constants, cache_on_program
 from effx.handlers.sharding_types.axes_in_types import diverge_along, diverging_axes, zeros_of_type
@@ -70,7 +70,7 @@ def _stage_transpose_uncached(
 ) -> TransposedProgram:
     known_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if known]
     linear_inputs = [x for x, known in zip(program.inputs, known_in, strict=True) if not known]
-    # backward expects the residuals first.
+    # `backward_pass` expects the residuals first.
     ordered = attrs.evolve(program, inputs=(*known_inputs, *linear_inputs), derived={})
     n = len(known_inputs)
     nonzero: tuple[bool, ...] = ()
@@ -182,8 +182,10 @@ def transpose_scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, 
     """
     linear_in = op.group_operands([isinstance(x, LinearOperand) for x in operands])
     # After linearising, all carries of a scan are linear, even those that start as known zeros.
-    if not all(linear_in.carry) and not all(find_linear_carry(op, linear_in, False)[0].carry):
-        return transpose_linear_part(op, cts, operands, lambda o, y, x: transpose_scan(cast("Scan", o), y, x))
+    if not all(linear_in.carry) and not all(split_loop_body(op, linear_in, False)[0].carry):
+        return transpose_linear_part(
+            op, cts, operands, lambda part, cts, operands: transpose_scan(cast("Scan", part), cts, operands)
+        )
     linear_in = attrs.evolve(linear_in, carry=(True,) * op.carries)
     known_in = linear_in.map(lambda is_linear: not is_linear)
     values = op.group_operands(operands)
@@ -205,7 +207,7 @@ def transpose_scan(op: Scan, cts: Sequence[Cotangent], operands: tuple[Operand, 
     )
 
     def iterate_back(arrays: list[Array]) -> list[Array]:
-        back = back_types.arrange(arrays)
+        back = back_types.group_like(arrays)
         sums, carry_cts = split_into(back.carry, len(sum_types))
         slices, y_cts = split_into(back.xs, len(known_types.xs))
         results = Call(staged.program, True)(*back.constants, *slices, *carry_cts, *y_cts)
@@ -250,7 +252,7 @@ def _transpose_body(
         The transposed body, and for each linear operand whether its cotangent is not zero.
     """
     while True:  # cotangents of the carry appear during the loop
-        nonzero = linear.arrange(stage_transpose(op.body, known_in, (*carry, *ys)).nonzero)
+        nonzero = linear.group_like(stage_transpose(op.body, known_in, (*carry, *ys)).nonzero)
         wider = tuple([a or b for a, b in zip(carry, nonzero.carry, strict=True)])
         if wider == carry:
             nonzero = attrs.evolve(nonzero, carry=carry)

@@ -206,7 +206,7 @@ class _BatchedLoop:
         op = self.op
         carried_mask, value_leaves = self.split_mask(leaves)
         with handle(self.handler) as frame:
-            values = self.layouts.arrange(rebuild_boxes(frame, value_leaves, self.layouts.join()))
+            values = self.layouts.group_like(rebuild_boxes(frame, value_leaves, self.layouts.join()))
             current = values.carry
             if carried_mask:
                 mask: Array = Box(frame, Batched(carried_mask[0], 0), BOOL)

@@ -394,7 +394,12 @@ class Scan(Loop):
         return t.with_shape((self.length, *t.shape))
 
     def with_body(self, body: Program, operands: LoopOperands[U]) -> "Scan":
-        """Returns a scan of another body in as many iterations, which takes these operands, or data of each."""
+        """Returns a scan of another body in as many iterations.
+
+        Args:
+            body: the body.
+            operands: its inputs, or data of each, in groups, which are counted.
+        """
         return attrs.evolve(self, body=body, constants=len(operands.constants), carries=len(operands.carry))
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:

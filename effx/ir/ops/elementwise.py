@@ -408,11 +408,6 @@ class PopulationCount(Unary, PiecewiseConstant):
     kinds = "iu"
     stablehlo = "stablehlo.popcnt"
 
-    @staticmethod
-    def reference(x: HostData) -> HostData:
-        mask = (1 << dtypes.bits(x.dtype)) - 1
-        return np.asarray([(int(a) & mask).bit_count() for a in x.flat], x.dtype).reshape(x.shape)
-
 
 @final
 class CountLeadingZeros(Unary, PiecewiseConstant):
@@ -421,12 +416,6 @@ class CountLeadingZeros(Unary, PiecewiseConstant):
     __slots__ = ()
     kinds = "iu"
     stablehlo = "stablehlo.count_leading_zeros"
-
-    @staticmethod
-    def reference(x: HostData) -> HostData:
-        bits = dtypes.bits(x.dtype)
-        mask = (1 << bits) - 1
-        return np.asarray([bits - (int(a) & mask).bit_length() for a in x.flat], x.dtype).reshape(x.shape)
 
 
 @final

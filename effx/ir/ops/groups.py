@@ -44,7 +44,7 @@ class LoopOperands(Generic[T]):
         """Returns all, in the order of the operands."""
         return (*self.constants, *self.carry, *self.xs)
 
-    def arrange(self, values: Sequence[U]) -> "LoopOperands[U]":
+    def group_like(self, values: Sequence[U]) -> "LoopOperands[U]":
         """Returns other values in groups of the same sizes."""
         constants, carry, xs = split_into(values, len(self.constants), len(self.carry))
         assert len(xs) == len(self.xs)
@@ -52,20 +52,20 @@ class LoopOperands(Generic[T]):
 
     def map(self, function: Callable[[T], U]) -> "LoopOperands[U]":
         """Returns what a function gives for each."""
-        return self.arrange([function(x) for x in self.join()])
+        return self.group_like([function(x) for x in self.join()])
 
     def select(self, mask: "LoopOperands[bool]") -> "LoopOperands[T]":
-        """Returns those where the mask is true."""
+        """Returns the entries where the mask is true."""
         return LoopOperands(
             tuple(compress(self.constants, mask.constants)),
             tuple(compress(self.carry, mask.carry)),
             tuple(compress(self.xs, mask.xs)),
         )
 
-    def pick(self, values: Iterable[T]) -> "LoopOperands[T]":
-        """Returns these of the values, in their order within each group."""
-        chosen = list(values)
-        return LoopOperands(*[tuple([x for x in chosen if x in group]) for group in self.groups])
+    def select_listed(self, values: Iterable[T]) -> "LoopOperands[T]":
+        """Returns the entries that are listed, group by group, in the order of the list."""
+        listed = list(values)
+        return LoopOperands(*[tuple([x for x in listed if x in group]) for group in self.groups])
 
     @property
     def groups(self) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:

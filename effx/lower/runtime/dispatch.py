@@ -53,7 +53,7 @@ def _watch(name: str, value: object) -> None:
     change(name)
 
 
-# They are rare: while one is on, each call of a jitted function goes through Python.
+# Flags that need Python are rare: while one is on, each call of a jitted function goes through Python.
 for _flag in flags.flags_that_change(flags.Changes.NOTHING):
     if _flag.needs_python:
         _watch(_flag.name, _flag.value)

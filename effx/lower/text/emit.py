@@ -96,8 +96,8 @@ def emits_form(kind: type[O], *platforms: str) -> Callable[[F], F]:
     return register
 
 
-def is_staged_form(kind: type[Operation[object]], platform: str) -> bool:
-    """Says whether an operation is other operations on a platform: what these are may depend on settings."""
+def consists_of_operations(kind: type[Operation[object]], platform: str) -> bool:
+    """Says whether an operation is written as other operations on a platform, which may depend on settings."""
     rule = rules_for(platform).find(kind)
     return rule is None or (isinstance(rule, partial) and rule.func is emit_form)
 

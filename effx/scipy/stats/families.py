@@ -1,5 +1,6 @@
 """Derive the functions of a distribution from its standard form, with location 0 and scale 1."""
 
+import inspect
 import math
 from collections.abc import Callable
 from types import FunctionType
@@ -25,44 +26,44 @@ Standard = Callable[..., Array]  # of the standard form: of y and the parameters
 # Of a call: the number and the distribution's parameters; loc; scale.
 Arguments: TypeAlias = tuple[tuple[Operand, ...], Operand, Operand]
 
-# The values under and over the support of what is neither a density nor its logarithm.
+# The values below and above the support of what is neither a density nor its logarithm.
 _OUTSIDE = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}
 
 
 def take_x_loc_scale(x: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
-    """The arguments of functions without other parameters."""
+    """Takes x, loc and scale."""
     return (x,), loc, scale
 
 
 def take_q_loc_scale(q: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
-    """Those of their quantiles."""
+    """Takes q, loc and scale."""
     return (q,), loc, scale
 
 
 def take_p_loc_scale(p: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
-    """Those of their quantiles, by another name that SciPy has for some."""
+    """Takes p, loc and scale."""
     return (p,), loc, scale
 
 
 def take_x_a_b_loc_scale(
     x: Operand, a: Operand, b: Operand, loc: Operand = 0, scale: Operand = 1
 ) -> Arguments:
-    """Those of functions with two parameters of shape."""
+    """Takes x, the parameters of shape a and b, loc and scale."""
     return (x, a, b), loc, scale
 
 
 def take_x_df_loc_scale(x: Operand, df: Operand, loc: Operand = 0, scale: Operand = 1) -> Arguments:
-    """Those of functions with degrees of freedom."""
+    """Takes x, the degrees of freedom, loc and scale."""
     return (x, df), loc, scale
 
 
 def take_k_p_loc(k: Operand, p: Operand, loc: Operand = 0) -> Arguments:
-    """Those of functions of integers with a probability."""
+    """Takes an integer, a probability and loc."""
     return (k, p), loc, 1
 
 
 def take_k_n_p_loc(k: Operand, n: Operand, p: Operand, loc: Operand = 0) -> Arguments:
-    """Those of functions of n trials with a probability."""
+    """Takes an integer, the number of trials, a probability and loc."""
     return (k, n, p), loc, 1
 
 
@@ -139,13 +140,15 @@ class DistributionFamily(Generic[P]):
         shown.__doc__ = f'{formula}\n\n>>> f"{{float({function_name}({at})):.4f}}"\n{value!r}\n'
         evaluate = self.quantile if function_name in ("ppf", "isf") else self.evaluate
 
-        @jit
         @wraps(shown)
         def function(*args: Q.args, **kwargs: Q.kwargs) -> Array:
             operands, loc, scale = shown(*args, **kwargs)
             return evaluate(function_name, standard, *operands, loc=loc, scale=scale)
 
-        return function
+        # To unwrap it must give the function itself, not the one that takes its arguments.
+        function.__signature__ = inspect.signature(shown)  # type: ignore[attr-defined]  # functions may have one
+        del function.__wrapped__  # type: ignore[attr-defined]  # set by wraps
+        return jit(function)
 
     def evaluate(
         self, function_name: str, standard: Standard, *operands: Operand, loc: Operand = 0, scale: Operand = 1
@@ -167,8 +170,8 @@ class DistributionFamily(Generic[P]):
             inside = (y >= low if self.whole else y > low) & (y < high)
         value = standard(where(inside, y, self.inner), *rest)
         value = value - log(scale) if is_mass else value
-        under, over = (-math.inf, -math.inf) if is_mass else _OUTSIDE[function_name]
-        value = where(defined, where(inside, value, where(y >= high, over, under)), math.nan)
+        below, above = (-math.inf, -math.inf) if is_mass else _OUTSIDE[function_name]
+        value = where(defined, where(inside, value, where(y >= high, above, below)), math.nan)
         return cast_like(first, exp(value) if function_name in ("pdf", "pmf") else value)
 
     def quantile(

@@ -19,13 +19,14 @@ Inputs = tuple[Atom, ...]
 Outputs = tuple[Var, ...]
 
 
-def has_one_type(kind: type[Elementwise]) -> bool:
-    """Says whether a class declares an operation of StableHLO, whose text says one type for operands and result."""
-    return kind.stablehlo.startswith("stablehlo.")
+def has_one_type(kind: type[Unary] | type[Binary]) -> bool:
+    """Says whether a class declares an operation of StableHLO whose text has one type, that of operands and result."""
+    keeps_type = kind.infer in (Unary.infer, Binary.infer)
+    return keeps_type and kind.stablehlo.startswith("stablehlo.")
 
 
 # Most lines of a module are written by the first two rules.
-@rules.register(Unary, where=has_one_type)  # type: ignore[arg-type]  # the table holds rules of all operations
+@rules.register_declared(Unary, "stablehlo", where=has_one_type)  # type: ignore[arg-type]  # the table holds rules of all operations
 def emit_declared_unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs) -> str:
     x = inputs[0]
     if has_complex_form(op, x.type):
@@ -33,14 +34,14 @@ def emit_declared_unary(body: Body, op: Unary, inputs: Inputs, outputs: Outputs)
     return body.line(f"{op.stablehlo} {body.name(x)} : {x.type.mlir}")
 
 
-@rules.register(Binary, where=has_one_type)  # type: ignore[arg-type]  # the table holds rules of all operations
+@rules.register_declared(Binary, "stablehlo", where=has_one_type)  # type: ignore[arg-type]  # the table holds rules of all operations
 def emit_declared_binary(body: Body, op: Binary, inputs: Inputs, outputs: Outputs) -> str:
     x, y = inputs
     t = outputs[0].type
     return body.line(f"{op.stablehlo} {body.fit(x, t.shape)}, {body.fit(y, t.shape)} : {t.mlir}")
 
 
-@rules.register(Elementwise, where=lambda kind: kind.stablehlo != "")  # type: ignore[arg-type]  # the table holds rules of all operations
+@rules.register_declared(Elementwise, "stablehlo")  # type: ignore[arg-type]  # the table holds rules of all operations
 def emit_declared(body: Body, op: Elementwise, inputs: Inputs, outputs: Outputs) -> str:
     """Writes an operation of CHLO, or one whose result has another type than its operands."""
     t = outputs[0].type
