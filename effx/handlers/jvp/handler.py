@@ -155,21 +155,53 @@ def jvp_piecewise_constant(
     return op(*primals), None
 
 
-UnaryTangent = Callable[[A, Array, Array, Array], Array]
-BinaryTangent = Callable[[A, Array, Array, Array, Array], Array]
+# Not by the two functions below: a call more for each operation that is traced.
+@JVP.rules.register_declared(Elementwise, "tangent", where=lambda kind: kind.arity == 1)
+def jvp_declared_unary(
+    op: Elementwise, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """The rule of operations of one operand whose classes declare the tangent."""
+    (x,), (dx,) = primals, tangents
+    y: Array = perform(op, primals)
+    assert dx is not None
+    return y, op.tangent(dx, x, y)
 
 
-def _unary_rule(tangent: UnaryTangent[A]) -> ArrayRule[A]:
-    def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
-        (x,), (dx,) = primals, tangents
-        y: Array = perform(op, primals)
-        assert dx is not None
-        return y, tangent(op, dx, x, y)
+@JVP.rules.register_declared(Binary, "tangent_by_first")
+@JVP.rules.register_declared(Binary, "tangent_by_second")
+def jvp_declared_binary(
+    op: Binary, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]
+) -> tuple[Array, Tangent]:
+    """The rule of operations of two operands whose classes declare the tangents."""
+    x, y = primals
+    z: Array = perform(op, primals)
+    dx, dy = strengthen_tangents(tangents, z)
+    first = None if dx is None else op.tangent_by_first(dx, x, y, z)
+    second = None if dy is None else op.tangent_by_second(dy, x, y, z)
+    return z, add_tangents(z, first, second)
 
-    return unary
+
+def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
+    """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
+
+    def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
+        def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
+            (x,), (dx,) = primals, tangents
+            y: Array = perform(op, primals)
+            assert dx is not None
+            return y, tangent(op, dx, x, y)
+
+        rule(kind)(unary)
+
+    return register
 
 
-def _binary_rule(by_first: BinaryTangent[A], by_second: BinaryTangent[A]) -> ArrayRule[A]:
+Partial = Callable[[A, Array, Array, Array, Array], Array]
+
+
+def register_partial_derivatives(kind: type[A], by_first: Partial[A], by_second: Partial[A]) -> None:
+    """Registers `(op, dx, x, y, z) -> dz` and `(op, dy, x, y, z) -> dz` for an operation of two operands."""
+
     def binary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:
         x, y = primals
         z: Array = perform(op, primals)
@@ -178,36 +210,7 @@ def _binary_rule(by_first: BinaryTangent[A], by_second: BinaryTangent[A]) -> Arr
         second = None if dy is None else by_second(op, dy, x, y, z)
         return z, add_tangents(z, first, second)
 
-    return binary
-
-
-# The classes that declare their derivatives.
-JVP.rules.register_declared(Elementwise, "tangent", where=lambda kind: kind.arity == 1)(
-    _unary_rule(lambda op, dx, x, y: op.tangent(dx, x, y))
-)
-for _attribute in ("tangent_by_first", "tangent_by_second"):
-    JVP.rules.register_declared(Binary, _attribute)(
-        _binary_rule(
-            lambda op, dx, x, y, z: op.tangent_by_first(dx, x, y, z),
-            lambda op, dy, x, y, z: op.tangent_by_second(dy, x, y, z),
-        )
-    )
-
-
-def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
-    """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
-
-    def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
-        rule(kind)(_unary_rule(tangent))
-
-    return register
-
-
-def register_partial_derivatives(
-    kind: type[A], by_first: BinaryTangent[A], by_second: BinaryTangent[A]
-) -> None:
-    """Registers `(op, dx, x, y, z) -> dz` and `(op, dy, x, y, z) -> dz` for an operation of two operands."""
-    rule(kind)(_binary_rule(by_first, by_second))
+    rule(kind)(binary)
 
 
 def strengthen_tangents(tangents: tuple[Tangent, ...], z: Array) -> tuple[Tangent, ...]:
