@@ -8,7 +8,7 @@ import attrs
 import effx.numpy as enp
 from effx import Array
 from effx.errors import DTypeError, ShapeError, TransformError
-from effx.handling import ArrayType
+from effx.handling import ArrayType, ops
 from effx.ir.values.array import Operand
 from effx.lazy import list_names
 from effx.library.checks import check
@@ -19,7 +19,7 @@ __dir__ = list_names(__all__)
 LOSSLESS = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}  # the kinds to which a kind converts
 
 
-def is_name(operation: object, attribute: "attrs.Attribute[str]", value: str) -> None:
+def is_name(operation: object, attribute: ops.NamedAttribute, value: str) -> None:
     """An attrs validator for names, which are strings.
 
     Raises:

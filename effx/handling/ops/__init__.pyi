@@ -79,6 +79,7 @@ from effx.ir.ops.base import (
     Elementwise as Elementwise,
     Linear as Linear,
     Monotone as Monotone,
+    NamedAttribute as NamedAttribute,
     PiecewiseConstant as PiecewiseConstant,
     Rearranging as Rearranging,
     Structural as Structural,
