@@ -50,11 +50,11 @@ def select(op: e.Select, which: Data, *cases: Data) -> Data:
     return np.asarray(np.take_along_axis(stacked, np.broadcast_to(case_index, shape)[None], 0)[0])
 
 
-@rule(c.Equality)
+@rule(c.Eq, c.Ne)
 def equality(op: c.Equality, x: Data, y: Data) -> Data:
     if not dtypes.is_key(x.dtype):
-        values: Data = apply_declared_reference(op, x, y)
-        return values
+        compare = np.not_equal if type(op) is c.Ne else np.equal
+        return np.asarray(compare(widen_floats(x), widen_floats(y)))
     words = [bitcast(v.Bitcast(dtypes.uint32), key) for key in (x, y)]
     differ = np.not_equal(*words).any(axis=-1)
     return np.asarray(differ if type(op) is c.Ne else ~differ)

@@ -48,7 +48,6 @@ class Eq(Equality):
 
     __slots__ = ()
     direction = "EQ"
-    reference = np.equal
 
 
 @final
@@ -57,7 +56,6 @@ class Ne(Equality):
 
     __slots__ = ()
     direction = "NE"
-    reference = np.not_equal
 
 
 @final
