@@ -150,9 +150,9 @@ def jvp_custom_tangent(
     def apply_to_tangents() -> tuple[Array, ...]:
         """Returns A dx."""
         dxs = zip(values.tangents, moved.tangents, strict=True)
-        return op(*values.fixed, *[zeros_like(x) if dx is None else dx for x, dx in dxs])
+        return op(*values.nonlinear, *[zeros_like(x) if dx is None else dx for x, dx in dxs])
 
-    if all([da is None for da in moved.fixed]):
+    if all([da is None for da in moved.nonlinear]):
         return op(*primals), apply_to_tangents()
     program = op.program
     if program is None:

@@ -333,7 +333,7 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
         attrs.evolve(op.backward, function=leaf_backward),
         layout_types(results),
         len(residuals),
-        len(captured) + len(layout_types(layouts.fixed)),
+        len(captured) + len(layout_types(layouts.nonlinear)),
         program,
     )(*residuals, *captured, *program_leaves)
     return tuple(rebuild_boxes(frame, outputs, results))

@@ -25,7 +25,7 @@ def transpose_custom_tangent(
     op: CustomTangent, cts: Sequence[Cotangent], operands: tuple[Operand, ...]
 ) -> Sequence[Cotangent]:
     values = op.group_operands(operands)
-    if any([isinstance(x, LinearOperand) for x in values.fixed]):
+    if any([isinstance(x, LinearOperand) for x in values.nonlinear]):
         raise NoRuleError(f"transpose: the tangents of {op.backward.name} are not linear in its arguments")
     tangent_cts = op.backward.function([cast("Array", x) for x in values.residuals], cts)
     return [

@@ -9,7 +9,7 @@ from effx import dtypes
 from effx.effects import NO_EFFECTS, Effect
 from effx.errors import DTypeError, NoRuleError, ProgramError, ShapeError
 from effx.ir.ops.base import TupleOperation, check_kind, types_text
-from effx.ir.ops.groups import LoopOperands, LoopResults, split_into
+from effx.ir.ops.groups import LoopOperands, LoopResults
 from effx.ir.program import Program
 from effx.ir.types import ArrayType, array_type
 
@@ -57,13 +57,11 @@ class Region:
 
     def group_inputs(self, inputs: Sequence[T]) -> LoopOperands[T]:
         """Returns the program's inputs, or data of each, in groups."""
-        constants, carry, xs = split_into(inputs, self.constants, self.carries)
-        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+        return LoopOperands.split(inputs, self.constants, self.carries)
 
     def group_results(self, results: Sequence[T]) -> LoopResults[T]:
         """Returns the results, or data of each, in groups."""
-        carry, ys = split_into(results, self.carries)
-        return LoopResults(tuple(carry), tuple(ys))
+        return LoopResults.split(results, self.carries)
 
 
 class HigherOrder(TupleOperation):
@@ -273,13 +271,11 @@ class Loop(HigherOrder):
 
     def group_operands(self, operands: Sequence[T]) -> LoopOperands[T]:
         """Returns the operands, the body's inputs, or data of each, in groups."""
-        constants, carry, xs = split_into(operands, self.constants, self.carries)
-        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+        return LoopOperands.split(operands, self.constants, self.carries)
 
     def group_results(self, results: Sequence[T]) -> LoopResults[T]:
         """Returns the results, those of the body, or data of each, in groups."""
-        carry, ys = split_into(results, self.carries)
-        return LoopResults(tuple(carry), tuple(ys))
+        return LoopResults.split(results, self.carries)
 
 
 @final

@@ -217,8 +217,8 @@ class TangentOperands(Generic[T]):
     tangents: tuple[T, ...]
 
     @property
-    def fixed(self) -> tuple[T, ...]:
-        """All but the tangents."""
+    def nonlinear(self) -> tuple[T, ...]:
+        """All but the tangents: what the operation need not be linear in."""
         return (*self.residuals, *self.known)
 
     @property

@@ -44,11 +44,17 @@ class LoopOperands(Generic[T]):
         """Returns all, in the order of the operands."""
         return (*self.constants, *self.carry, *self.xs)
 
+    @staticmethod
+    def split(values: Sequence[U], constant_count: int, carry_count: int) -> "LoopOperands[U]":
+        """Returns values, in the order of the operands, in groups; what is left is the last one."""
+        constants, carry, xs = split_into(values, constant_count, carry_count)
+        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+
     def group_like(self, values: Sequence[U]) -> "LoopOperands[U]":
         """Returns other values in groups of the same sizes."""
-        constants, carry, xs = split_into(values, len(self.constants), len(self.carry))
-        assert len(xs) == len(self.xs)
-        return LoopOperands(tuple(constants), tuple(carry), tuple(xs))
+        grouped = LoopOperands.split(values, len(self.constants), len(self.carry))
+        assert len(grouped.xs) == len(self.xs)
+        return grouped
 
     def map(self, function: Callable[[T], U]) -> "LoopOperands[U]":
         """Returns what a function gives for each."""
@@ -85,6 +91,12 @@ class LoopResults(Generic[T]):
 
     carry: tuple[T, ...]
     ys: tuple[T, ...] = ()
+
+    @staticmethod
+    def split(values: Sequence[U], carry_count: int) -> "LoopResults[U]":
+        """Returns values, in the order of the results, in groups; what is left is the last one."""
+        carry, ys = split_into(values, carry_count)
+        return LoopResults(tuple(carry), tuple(ys))
 
     def join(self) -> tuple[T, ...]:
         """Returns all, in the order of the results."""
